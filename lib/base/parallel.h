@@ -1,0 +1,10 @@
+/* parallel: the threads behind tg_parallel_for (public in tapegrad/op.h, because users' kernels call it too). */
+#ifndef TG_BASE_PARALLEL_H
+#define TG_BASE_PARALLEL_H
+
+#include <tapegrad/base.h>
+
+TG_API void tg_parallel_for(int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),
+                            void *context);
+
+#endif

@@ -1,0 +1,56 @@
+/* contiguous: a row-major copy of a tensor with any strides.
+ *
+ *   forward     y = x        values in the order of x's shape
+ *   gradient    dx += dy     a gradient is always contiguous, so this is a plain sum
+ *
+ * It lives with the tape, because tg_apply puts it before ops that want contiguous inputs. Follows torch.Tensor.contiguous.
+ */
+#include "tape/tape.h"
+
+static bool contiguous_shape(tg_op_call *call)
+{
+    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), tg_shape_of(call->inputs[0]));
+}
+
+static bool any_layout(const tg_tensor *input, int i)
+{
+    (void)input;
+    (void)i;
+    return true;
+}
+
+static void forward(const tg_op_call *call)
+{
+    tg_copy_to_contiguous(call->inputs[0], tg_values(call->outputs[0]));
+}
+
+static void backward_f32(const tg_op_call *call)
+{
+    const float *dy = call->output_gradients[0];
+    float *dx = call->input_gradients[0];
+    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
+        dx[i] += dy[i];
+    }
+}
+
+static void backward_f64(const tg_op_call *call)
+{
+    const double *dy = call->output_gradients[0];
+    double *dx = call->input_gradients[0];
+    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
+        dx[i] += dy[i];
+    }
+}
+
+static const tg_op contiguous_op = {
+    .name = "contiguous",
+    .shape = contiguous_shape,
+    .f32 = {forward, backward_f32},
+    .f64 = {forward, backward_f64},
+    .accepts_layout = any_layout,
+};
+
+tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x)
+{
+    return tg_apply(t, &contiguous_op, &x, 1, NULL, 0);
+}

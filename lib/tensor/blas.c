@@ -1,0 +1,36 @@
+#include "tensor/blas.h"
+
+#include <cblas.h>
+
+/* OpenBLAS keeps its own threads; they follow tg_set_threads. Asking for a number that it has already is cheap, setting
+ * one is not. */
+static void follow_threads(void)
+{
+#ifdef OPENBLAS_THREAD
+    if (openblas_get_num_threads() != tg_threads()) {
+        openblas_set_num_threads(tg_threads());
+    }
+#endif
+}
+
+/* BLAS wants distances of at least 1 even where nothing is read. */
+static blasint distance(int64_t ld)
+{
+    return ld < 1 ? 1 : (blasint)ld;
+}
+
+void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float beta, float *c)
+{
+    follow_threads();
+    cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
+                (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0f, a, distance(g->lda), b, distance(g->ldb), beta, c,
+                distance(g->ldc));
+}
+
+void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, double beta, double *c)
+{
+    follow_threads();
+    cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
+                (blasint)g->m, (blasint)g->n, (blasint)g->k, 1.0, a, distance(g->lda), b, distance(g->ldb), beta, c,
+                distance(g->ldc));
+}

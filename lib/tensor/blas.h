@@ -1,0 +1,22 @@
+/* blas: matrix products. blas.c alone knows which library computes them. */
+#ifndef TG_TENSOR_BLAS_H
+#define TG_TENSOR_BLAS_H
+
+#include <tapegrad/base.h>
+
+/* C = A B + beta C for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda` and so on are the distances between
+ * rows. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. beta 0 overwrites C
+ * whatever it holds, NaN included. Sizes of 0 are fine. */
+typedef struct tg_gemm {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    int64_t lda, ldb, ldc;
+} tg_gemm;
+
+void tg_gemm_f32(const tg_gemm *gemm, const float *a, const float *b, float beta, float *c);
+void tg_gemm_f64(const tg_gemm *gemm, const double *a, const double *b, double beta, double *c);
+
+/* The largest size or distance that the BLAS library can take. */
+#define TG_GEMM_LIMIT INT32_MAX
+
+#endif

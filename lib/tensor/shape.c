@@ -1,0 +1,119 @@
+/* shape: the only place where sizes are multiplied, and where they are checked. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+tg_shape tg_shape_make(int rank, const int64_t *sizes)
+{
+    tg_shape shape = {.rank = rank};
+    for (int axis = 0; axis < rank && axis < TG_MAX_RANK; axis++) {
+        shape.size[axis] = sizes[axis];
+    }
+    return shape;
+}
+
+bool tg_shape_equal(tg_shape a, tg_shape b)
+{
+    if (a.rank != b.rank) {
+        return false;
+    }
+    for (int axis = 0; axis < a.rank; axis++) {
+        if (a.size[axis] != b.size[axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A size of 0 makes the count 0, but never excuses the other sizes: (2^40, 2^40, 0) does not fit. */
+int64_t tg_shape_count(tg_shape shape)
+{
+    if (shape.rank < 0 || shape.rank > TG_MAX_RANK) {
+        return -1;
+    }
+    int64_t nonzero = 1;
+    bool empty = false;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        if (shape.size[axis] < 0) {
+            return -1;
+        }
+        if (shape.size[axis] == 0) {
+            empty = true;
+        } else if (__builtin_mul_overflow(nonzero, shape.size[axis], &nonzero)) {
+            return -1;
+        }
+    }
+    return empty ? 0 : nonzero;
+}
+
+const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
+{
+    int rank = shape.rank < 0 ? 0 : shape.rank > TG_MAX_RANK ? TG_MAX_RANK : shape.rank;
+    size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "(");
+    for (int axis = 0; axis < rank; axis++) {
+        used += (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld",
+                                 (long long)shape.size[axis]);
+    }
+    snprintf(text + used, TG_SHAPE_TEXT - used, rank == 1 ? ",)" : ")");
+    return text;
+}
+
+bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error)
+{
+    if (shape->rank < 0 || shape->rank > TG_MAX_RANK) {
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: rank %d is outside of 0..%d", name, shape->rank, TG_MAX_RANK);
+    }
+    char text[TG_SHAPE_TEXT];
+    for (int axis = 0; axis < shape->rank; axis++) {
+        if (shape->size[axis] < 0) {
+            return tg_error_set(error, TG_ERROR_SHAPE, "%s: size %lld of axis %d in %s is negative", name,
+                                (long long)shape->size[axis], axis, tg_shape_format(*shape, text));
+        }
+    }
+    int64_t count = tg_shape_count(*shape);
+    if (count < 0 || !tg_checked_mul((size_t)count, tg_dtype_size(dtype), bytes) || *bytes > PTRDIFF_MAX / 2) {
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: %s has more values than memory can hold", name,
+                            tg_shape_format(*shape, text));
+    }
+    return true;
+}
+
+void tg_contiguous_strides(const tg_shape *shape, int64_t strides[TG_MAX_RANK])
+{
+    int64_t stride = 1;
+    for (int axis = shape->rank - 1; axis >= 0; axis--) {
+        strides[axis] = stride;
+        stride *= shape->size[axis] > 1 ? shape->size[axis] : 1;
+    }
+}
+
+bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result)
+{
+    const tg_shape *longer = a->rank >= b->rank ? a : b, *shorter = a->rank >= b->rank ? b : a;
+    int ahead = longer->rank - shorter->rank;
+    *result = *longer;
+    for (int axis = 0; axis < shorter->rank; axis++) {
+        int64_t one = longer->size[ahead + axis], other = shorter->size[axis];
+        if (one != other && one != 1 && other != 1) {
+            return false;
+        }
+        result->size[ahead + axis] = one == 1 ? other : one;
+    }
+    return true;
+}
+
+const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT])
+{
+    int64_t index[TG_MAX_RANK];
+    for (int axis = shape->rank - 1; axis >= 0; axis--) {
+        index[axis] = position % shape->size[axis];
+        position /= shape->size[axis];
+    }
+    size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "[");
+    for (int axis = 0; axis < shape->rank; axis++) {
+        used += (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld", (long long)index[axis]);
+    }
+    snprintf(text + used, TG_SHAPE_TEXT - used, "]");
+    return text;
+}

@@ -1,0 +1,148 @@
+/* tensor (private): what a tensor, its storage and its gradient are made of.
+ *
+ *   tg_tensor ---- storage ----> tg_storage { references, version } followed by the values
+ *       |                             ^
+ *       +--- gradient --> tg_gradient |          views of a tensor share its storage
+ *
+ * Memory comes in blocks (pool.h): a block is what one allocation gave, and knows its size. A storage is one block, and
+ * so is a tensor. Whoever drops the last reference decides where the blocks go: a tape puts them back into its pool,
+ * tg_release gives them back to the allocator. So nothing a user keeps can point into a tape that is gone.
+ */
+#ifndef TG_TENSOR_TENSOR_H
+#define TG_TENSOR_TENSOR_H
+
+#include <stdatomic.h>
+
+#include <tapegrad/tensor.h>
+
+#include "tensor/pool.h"
+
+typedef struct tg_storage {
+    atomic_int references;
+    atomic_ullong version; /* moves on with each write from outside of an op that owns the storage */
+} tg_storage;
+
+/* The values begin one cache line after the storage's head. */
+#define TG_STORAGE_HEAD ((size_t)64)
+
+typedef struct tg_gradient {
+    tg_gradient_kind kind;
+    tg_tensor *dense; /* made at the first dense contribution, then kept for the next step */
+    /* rows: `count` of them, at most `capacity`; slot[id] is the place of row id in ids and values, or -1 */
+    int64_t count, capacity;
+    int64_t promised; /* rows that the backward being planned may add */
+    int32_t *ids;
+    void *values;
+    int32_t *slot; /* one per row of the leaf */
+} tg_gradient;
+
+struct tg_tape;
+
+struct tg_tensor {
+    atomic_int references;
+    uint8_t dtype; /* tg_dtype */
+    uint8_t rank;
+    bool contiguous;
+    bool requires_grad; /* a leaf that collects a gradient, or a recorded result */
+    bool adjoint_fresh; /* nothing was written to `adjoint` yet */
+    int32_t node;       /* on `tape`: the number of the recorded op that made this, or -1 */
+    int64_t count;
+    int64_t offset; /* of the first value in the storage, in values */
+    tg_storage *storage;
+    struct tg_tape *tape;  /* who owns this result; NULL for the user's own tensors */
+    tg_gradient *gradient; /* a leaf's, or one that tg_keep_grad asked for; NULL until there is one */
+    void *adjoint;         /* a result's gradient while a backward runs: a block, or NULL */
+    int64_t shape[TG_MAX_RANK];
+    int64_t strides[TG_MAX_RANK];
+};
+
+/* ---- making (pool may be NULL: straight from the allocator) ---- */
+
+tg_storage *tg_storage_new(tg_pool *pool, size_t bytes); /* values not initialised; NULL when out of memory */
+void tg_storage_drop(tg_pool *pool, tg_storage *storage);
+
+/* A contiguous tensor with values not initialised. `shape` must be valid (tg_shape_bytes). NULL when out of memory. */
+tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape);
+
+/* A view: shares base's storage. strides in values; `offset` from base's first value. No history, no gradient. */
+tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,
+                               int64_t offset);
+
+/* Takes one reference away; the last one frees into the pool. */
+void tg_tensor_drop(tg_pool *pool, tg_tensor *x);
+
+int tg_tensor_references(const tg_tensor *x);
+
+/* ---- shapes (shape.c multiplies sizes, and nobody else) ---- */
+
+/* The bytes of a contiguous tensor; false, with an error that begins with `name`, for a shape that cannot be. */
+bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error);
+
+/* -1 counts from the end; false when there is no such axis. */
+static inline bool tg_axis_normalize(int rank, int *axis)
+{
+    if (*axis < 0) {
+        *axis += rank;
+    }
+    return *axis >= 0 && *axis < rank;
+}
+
+void tg_contiguous_strides(const tg_shape *shape, int64_t strides[TG_MAX_RANK]);
+
+/* NumPy's rule: align at the last axis; sizes are equal or one of them is 1. */
+bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
+
+/* The index of a flat row-major position: "[3,1]". Returns `text`. */
+const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT]);
+
+static inline void *tg_storage_values(tg_storage *storage)
+{
+    return (char *)storage + TG_STORAGE_HEAD;
+}
+
+static inline void *tg_values(const tg_tensor *x)
+{
+    return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_dtype_size((tg_dtype)x->dtype);
+}
+
+static inline bool tg_dtype_is_float(tg_dtype dtype)
+{
+    return dtype == TG_F32 || dtype == TG_F64;
+}
+
+/* Says that the values were written: a saved tensor that shares the storage notices. */
+static inline void tg_touch(tg_tensor *x)
+{
+    atomic_fetch_add_explicit(&x->storage->version, 1, memory_order_relaxed);
+}
+
+/* ---- copying between layouts and dtypes (copy.c) ---- */
+
+/* Writes x's values, row-major and without gaps, to `out`. */
+void tg_copy_to_contiguous(const tg_tensor *x, void *out);
+
+/* Reads row-major values and writes them through x's strides. */
+void tg_copy_from_contiguous(tg_tensor *x, const void *in);
+
+/* count values from one dtype to another; floats outside of an integer's range are clamped, NaN is 0. */
+void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t count);
+
+/* ---- gradients (gradient.c) ---- */
+
+/* All of these reserve before anybody writes; false when out of memory, and then nothing has changed. */
+bool tg_gradient_reserve(tg_tensor *leaf);                    /* the gradient itself, kind none */
+bool tg_gradient_reserve_dense(tg_tensor *leaf);              /* room for a dense gradient */
+bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more); /* room for `more` rows beyond those there are and those
+                                                                 promised before */
+void tg_gradient_end_promises(tg_tensor *leaf);
+
+/* To dense, with rows folded in. *fresh goes in as "the caller can write everything" and comes out as "it has to": true
+ * when there was no gradient at all; otherwise what was missing is zero. */
+void tg_gradient_make_dense(tg_tensor *leaf, bool *fresh);
+
+/* The place of row `id` among the rows; a row not seen before is listed and zeroed. Room was reserved. */
+int64_t tg_gradient_row(tg_tensor *leaf, int32_t id);
+
+void tg_gradient_free(tg_tensor *x);
+
+#endif
