@@ -58,7 +58,7 @@ typedef struct tg_op_kernels {
 struct tg_op {
     const char *name;
     bool (*shape)(tg_op_call *call);
-    tg_op_kernels f32, f64; /* chosen by the first float input, or, without one, by the first float output */
+    tg_op_kernels f32, f64; /* chosen by the float inputs, without one by a float output 0, without any float f64 */
 
     /* Which layouts input i may have; NULL: contiguous ones only. */
     bool (*accepts_layout)(const tg_tensor *input, int i);
@@ -88,13 +88,14 @@ TG_API bool tg_op_fail(tg_op_call *call, tg_code code, const char *format, ...) 
 TG_API tg_tensor *tg_tape_fail(tg_tape *tape, tg_code code, const char *name, const char *format, ...)
     TG_PRINTF_LIKE(4, 5);
 
+/* Makes a negative axis of x count from the end, before a call whose attributes need it; a scalar has an axis 0 as in
+ * PyTorch. False, with the tape's error set, when x is NULL or has no such axis. */
+TG_API bool tg_tape_axis(tg_tape *tape, const char *name, const tg_tensor *x, int *axis);
+
 TG_API bool tg_op_expect_rank(tg_op_call *call, int input, int rank);
 TG_API bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype);
 TG_API bool tg_op_expect_float(tg_op_call *call, int input);
 TG_API bool tg_op_expect_same_shape(tg_op_call *call, int input, int other);
-
-/* Makes a negative axis count from the end; an error when input has no such axis. */
-TG_API bool tg_op_expect_axis(tg_op_call *call, int input, int *axis);
 
 /* Every value of an i32 input (contiguous) lies in [0, bound): "id 50257 at [3,1] is outside [0,50257)". */
 TG_API bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound);

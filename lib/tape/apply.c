@@ -55,12 +55,21 @@ bool tg_op_expect_same_shape(tg_op_call *call, int input, int other)
                                               input, other, tg_shape_format(a, a_text), tg_shape_format(b, b_text));
 }
 
-bool tg_op_expect_axis(tg_op_call *call, int input, int *axis)
+bool tg_tape_axis(tg_tape *t, const char *name, const tg_tensor *x, int *axis)
 {
-    int rank = call->inputs[input]->rank, asked = *axis;
-    return tg_axis_normalize(rank, axis) ||
-           (rank == 0 ? tg_op_fail(call, TG_ERROR_RANGE, "axis %d of a scalar, which has none", asked)
-                      : tg_op_fail(call, TG_ERROR_RANGE, "axis %d is outside of [%d,%d) for rank %d", asked, -rank, rank, rank));
+    if (!t || t->error.code != TG_OK) {
+        return false;
+    }
+    if (!x) {
+        tg_tape_fail(t, TG_ERROR_STATE, name, "input 0 is NULL");
+        return false;
+    }
+    int asked = *axis, rank = x->rank > 0 ? x->rank : 1;
+    if (!tg_axis_normalize(rank, axis)) {
+        tg_tape_fail(t, TG_ERROR_RANGE, name, "axis %d is outside [%d,%d) for rank %d", asked, -rank, rank, x->rank);
+        return false;
+    }
+    return true;
 }
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
@@ -287,8 +296,9 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (!op->shape(call)) {
         return false;
     }
-    if (!any_float && call->output_count > 0 && tg_dtype_is_float(pending.outputs[0].dtype)) {
-        dtype = pending.outputs[0].dtype;
+    if (!any_float) { /* without any float at all f64, which holds every id exactly */
+        bool float_output = call->output_count > 0 && tg_dtype_is_float(pending.outputs[0].dtype);
+        dtype = float_output ? pending.outputs[0].dtype : TG_F64;
     }
     const tg_op_kernels *kernels = dtype == TG_F64 ? &op->f64 : &op->f32;
     bool recorded = needs_record(t, inputs, input_count);

@@ -1,0 +1,211 @@
+/* ops: everything that computes on a tape.
+ *
+ * All of these take the tape first, check their inputs, and return a result that the tape owns (tg_retain keeps it), or
+ * NULL with the error in the tape. They are recorded, and so differentiated by tg_backward, when recording is on and an
+ * input requires a gradient. An input that is NULL is an error, never "left out". f32 and f64 are computed alike; nothing
+ * is promoted: mixing them is an error that names tg_cast. Layouts: any strides are taken; only where it says "view" does
+ * a result share its input's storage.
+ *
+ * Axes: 0 is the first, negative ones count from the end. Unless said otherwise an op follows the PyTorch function of the
+ * same name. One difference is meant: the classes of losses are on the last axis (PyTorch has them on axis 1).
+ *
+ * Reduced axes: TG_AXES(0, -1) lists some, TG_ALL_AXES means all. With TG_KEEP_AXES a reduced axis stays as size 1.
+ */
+#ifndef TAPEGRAD_OPS_H
+#define TAPEGRAD_OPS_H
+
+#include <tapegrad/tape.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- arithmetic: value by value, shapes broadcast as in NumPy (errors: SHAPE when they do not, DTYPE) ------------ */
+
+TG_API tg_tensor *tg_add(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a + b */
+TG_API tg_tensor *tg_sub(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a - b */
+TG_API tg_tensor *tg_mul(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a * b */
+TG_API tg_tensor *tg_div(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a / b */
+TG_API tg_tensor *tg_pow(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a to the power of b */
+TG_API tg_tensor *tg_maximum(tg_tape *tape, tg_tensor *a, tg_tensor *b); /* a tie gives each half of the gradient */
+TG_API tg_tensor *tg_minimum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* A constant of x's dtype, shape (): broadcasting makes it an operand of anything. */
+TG_API tg_tensor *tg_scalar_like(tg_tape *tape, const tg_tensor *x, double value);
+
+/* The same with a number for the second operand. */
+TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
+TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
+TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);
+TG_API tg_tensor *tg_pow_scalar(tg_tape *tape, tg_tensor *x, double value);
+
+/* ---- functions: value by value, the shape stays ------------------------------------------------------------------ */
+
+TG_API tg_tensor *tg_neg(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_exp(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_log(tg_tape *tape, tg_tensor *x); /* natural; log 0 is -inf, of less NaN */
+TG_API tg_tensor *tg_sqrt(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_tanh(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_sigmoid(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_relu(tg_tape *tape, tg_tensor *x);      /* gradient 0 at 0 */
+TG_API tg_tensor *tg_gelu(tg_tape *tape, tg_tensor *x);      /* x Phi(x), with erf: torch's default */
+TG_API tg_tensor *tg_gelu_tanh(tg_tape *tape, tg_tensor *x); /* approximate="tanh", as GPT-2 has it */
+TG_API tg_tensor *tg_silu(tg_tape *tape, tg_tensor *x);      /* x sigmoid(x) */
+TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);       /* gradient 0 at 0 */
+
+/* Values below low become low, above high high; low <= high, infinities are fine. VALUE otherwise and for NaN bounds.
+ * The gradient passes where low <= x <= high. */
+TG_API tg_tensor *tg_clamp(tg_tape *tape, tg_tensor *x, double low, double high);
+
+/* ---- comparisons and masks: u8 results, 1 for true; no gradient; shapes broadcast --------------------------------- */
+
+/* Any dtypes; i32 and u8 are compared exactly. A u8 input counts as 0 or 1, as masks do. */
+TG_API tg_tensor *tg_eq(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_ne(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_lt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_le(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_gt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_ge(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* mask ? a : b, value by value. mask is u8. */
+TG_API tg_tensor *tg_where(tg_tape *tape, tg_tensor *mask, tg_tensor *a, tg_tensor *b);
+
+/* x with `value` where the mask is true: no gradient flows there. mask broadcasts to x's shape. */
+TG_API tg_tensor *tg_masked_fill(tg_tape *tape, tg_tensor *x, tg_tensor *mask, double value);
+
+/* The last two axes' triangle: entries (i,j) with j - i <= diagonal (tril) or >= diagonal (triu) stay, the others become
+ * 0. Rank 2 or more. */
+TG_API tg_tensor *tg_tril(tg_tape *tape, tg_tensor *x, int64_t diagonal);
+TG_API tg_tensor *tg_triu(tg_tape *tape, tg_tensor *x, int64_t diagonal);
+
+/* ids (S) i32 -> (S,classes) of `dtype`, 1 at the id and 0 elsewhere. RANGE for an id outside of [0,classes). */
+TG_API tg_tensor *tg_one_hot(tg_tape *tape, tg_tensor *ids, int64_t classes, tg_dtype dtype);
+
+/* ---- reductions --------------------------------------------------------------------------------------------------- */
+
+typedef struct tg_axes {
+    int count; /* -1: all axes */
+    int axis[TG_MAX_RANK];
+} tg_axes;
+
+typedef enum tg_keep_axes { TG_DROP_AXES, TG_KEEP_AXES } tg_keep_axes;
+
+TG_API tg_axes tg_axes_make(int count, const int *axes);
+#define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
+#define TG_ALL_AXES tg_axes_make(-1, NULL)
+
+/* Sums are exact to a rounding of the result for up to some thousands of values: f32 is summed in double. Axes named twice
+ * or not there are errors of RANGE. An empty sum is 0, an empty mean NaN; an empty maximum is an error of SHAPE. */
+TG_API tg_tensor *tg_sum(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+
+/* torch.amax: values that tie for the maximum share the gradient evenly; NaN wins. */
+TG_API tg_tensor *tg_max(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+
+/* Divides by count - correction: 1 is torch's default, 0 the biased variance of layer norms. NaN when that is <= 0. */
+TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
+
+/* i32 positions of the first maximum along one axis; NaN counts as the largest. No gradient. */
+TG_API tg_tensor *tg_argmax(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
+
+/* The k largest along an axis, largest first, and their i32 positions (into *indices unless it is NULL). On ties the lower
+ * position comes first; NaN counts as the largest. 0 <= k <= size, else RANGE. Gradients go to the chosen values. */
+TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_tensor **indices);
+
+/* ---- layout: views share storage and pass gradients ---------------------------------------------------------------- */
+
+/* Same count; one size may be -1 and is computed. A view when x is contiguous, else of a contiguous copy. */
+TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
+TG_API tg_tensor *tg_transpose(tg_tape *tape, tg_tensor *x, int axis, int other);               /* view */
+TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);                         /* view; every axis once */
+TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step); /* view; as
+        Python's x[begin:end:step]: negative bounds count from the end, bounds are cut to the axis; step >= 1 */
+TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index);               /* view; drops the axis */
+TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x, tg_shape shape); /* view; axes of size 1, and new ones in front,
+                                                                             repeat without a copy; -1 keeps a size */
+TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis);                           /* view; a new axis of 1 */
+TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);                             /* view; drops an axis of 1 */
+TG_API tg_tensor *tg_contiguous(tg_tape *tape, tg_tensor *x); /* x itself when it is contiguous, else a copy */
+TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x);     /* view; without history: no gradient flows through it */
+TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x, tg_dtype dtype); /* x itself when it has the dtype; gradients pass
+                                                                           between f32 and f64 */
+
+/* Joins `count` tensors along an axis that exists (cat) or along a new one (stack). Other sizes must agree. */
+TG_API tg_tensor *tg_cat(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
+TG_API tg_tensor *tg_stack(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
+
+/* Views of at most `size` along an axis, the last one maybe smaller; writes `parts`, which must have room for all of them
+ * (capacity), and returns how many, or -1 after an error. */
+TG_API int64_t tg_split(tg_tape *tape, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity);
+
+/* torch.gather: y[i][j][k] = x[i][ids[i][j][k]][k] for axis 1, and so on; ids i32, of x's rank and nowhere larger than x
+ * but along the axis. */
+TG_API tg_tensor *tg_gather(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
+
+/* Slices of x along an axis, picked by ids of rank 1. */
+TG_API tg_tensor *tg_index_select(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
+
+/* Copies src (broadcast to dst's shape, same dtype) into dst in place and returns dst. Not recorded: an error of STATE when
+ * dst has a history, or requires a gradient while recording is on. Moves dst's version on. */
+TG_API tg_tensor *tg_copy_into(tg_tape *tape, tg_tensor *dst, tg_tensor *src);
+
+/* The value of a tensor with one value, in any dtype; NaN, with the tape's error set, otherwise. */
+TG_API double tg_item(tg_tape *tape, const tg_tensor *x);
+
+/* ---- linear algebra ------------------------------------------------------------------------------------------------ */
+
+/* (..,M,K) x (..,K,N) -> (..,M,N): matrices on the last two axes, batches on the others, broadcast. A vector (K) counts as
+ * a row on the left and as a column on the right, and its axis is dropped from the result. Transposed operands cost no
+ * copy. OpenBLAS computes it: the same bits for the same number of threads. */
+TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* ---- embedding ------------------------------------------------------------------------------------------------------ */
+
+/* Rows of a table, picked by ids of any shape: table (V,C), ids (S) i32 -> (S,C). The gradient of a table that is a leaf is
+ * kept by rows; duplicates are summed in order. RANGE for an id outside of [0,V), with its place. */
+TG_API tg_tensor *tg_embedding_lookup(tg_tape *tape, tg_tensor *table, tg_tensor *ids);
+
+/* The same, but row padding_index gets no gradient from this lookup (torch's padding_idx, >= 0 or counted from the end). */
+TG_API tg_tensor *tg_embedding_lookup_padded(tg_tape *tape, tg_tensor *table, tg_tensor *ids, int64_t padding_index);
+
+/* ---- normalisation and losses ---------------------------------------------------------------------------------------- */
+
+TG_API tg_tensor *tg_softmax(tg_tape *tape, tg_tensor *x, int axis);
+TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
+
+/* Over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, biased variance; weight and bias (C). eps > 0. */
+TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
+
+/* In training each value becomes 0 with probability p and is divided by 1 - p otherwise; the draws are those of
+ * torch.nn.functional.dropout, from the tape's generator. In evaluation, and for p = 0, x itself. VALUE unless
+ * 0 <= p <= 1; STATE when the tape has no generator. */
+TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
+
+typedef enum tg_reduction { TG_REDUCTION_MEAN, TG_REDUCTION_SUM, TG_REDUCTION_NONE } tg_reduction;
+
+typedef struct tg_cross_entropy_config {
+    int32_t ignore_index;   /* targets that do not count: -100 */
+    double label_smoothing; /* in [0,1]: 0 */
+    tg_reduction reduction; /* mean, over the targets that count */
+} tg_cross_entropy_config;
+
+TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
+
+/* logits (S,V), targets (S) i32 of any shape S -> a scalar, or (S) with TG_REDUCTION_NONE. The mean over no target at all
+ * is NaN, as in PyTorch. RANGE for a target that is neither ignored nor in [0,V). */
+TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets);
+TG_API tg_tensor *tg_cross_entropy_with(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
+                                        const tg_cross_entropy_config *config);
+
+/* The same from log-probabilities (S,V): -log_probs[s, target[s]]. */
+TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets, int32_t ignore_index,
+                              tg_reduction reduction);
+
+/* (prediction - target)^2; equal shapes. */
+TG_API tg_tensor *tg_mse_loss(tg_tape *tape, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

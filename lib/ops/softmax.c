@@ -1,0 +1,197 @@
+/* softmax and log_softmax along one axis.
+ *
+ *   softmax      y_i = exp(x_i - m) / s           m = max x, s = sum_j exp(x_j - m)
+ *   gradient     dx_i += y_i (dy_i - sum_j dy_j y_j)
+ *
+ *   log_softmax  y_i = x_i - m - log s
+ *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
+ *
+ * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are kept in double. An
+ * axis that is not the last is walked with its stride; each line of values is independent, so threads divide the lines.
+ * Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
+ */
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+TG_DECLARE_KERNEL(tg_softmax_forward);
+TG_DECLARE_KERNEL(tg_softmax_backward);
+TG_DECLARE_KERNEL(tg_log_softmax_forward);
+TG_DECLARE_KERNEL(tg_log_softmax_backward);
+
+/* x is (outer, size, inner); line l is at l / inner and l % inner. */
+typedef struct KERNEL(lines) {
+    const real *x, *y, *dy;
+    real *out;
+    int64_t size, inner;
+    bool fresh;
+} KERNEL(lines);
+
+static int64_t KERNEL(line_start)(const KERNEL(lines) *a, int64_t line)
+{
+    return line / a->inner * a->size * a->inner + line % a->inner;
+}
+
+static real KERNEL(largest)(const real *x, int64_t n, int64_t stride)
+{
+    real most = -(real)INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        real value = x[i * stride];
+        most = value > most || value != value ? value : most;
+    }
+    return most;
+}
+
+static void KERNEL(softmax_lines)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(lines) *a = context;
+    for (int64_t line = begin; line < end; line++) {
+        const real *x = a->x + KERNEL(line_start)(a, line);
+        real *y = a->out + KERNEL(line_start)(a, line);
+        real most = KERNEL(largest)(x, a->size, a->inner);
+        double sum = 0;
+        for (int64_t i = 0; i < a->size; i++) {
+            real e = REAL(exp)(x[i * a->inner] - most);
+            y[i * a->inner] = e;
+            sum += (double)e;
+        }
+        real scale = (real)(1 / sum);
+        for (int64_t i = 0; i < a->size; i++) {
+            y[i * a->inner] *= scale;
+        }
+    }
+}
+
+/* In the forward pass this was: y_i = exp(x_i) / sum_j exp(x_j). */
+static void KERNEL(softmax_gradient_lines)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(lines) *a = context;
+    for (int64_t line = begin; line < end; line++) {
+        int64_t start = KERNEL(line_start)(a, line);
+        const real *y = a->y + start, *dy = a->dy + start;
+        real *dx = a->out + start;
+        double dot = 0;
+        for (int64_t i = 0; i < a->size; i++) {
+            dot += (double)dy[i * a->inner] * (double)y[i * a->inner];
+        }
+        for (int64_t i = 0; i < a->size; i++) {
+            real gradient = y[i * a->inner] * (dy[i * a->inner] - (real)dot);
+            dx[i * a->inner] = a->fresh ? gradient : dx[i * a->inner] + gradient;
+        }
+    }
+}
+
+static void KERNEL(log_softmax_lines)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(lines) *a = context;
+    for (int64_t line = begin; line < end; line++) {
+        const real *x = a->x + KERNEL(line_start)(a, line);
+        real *y = a->out + KERNEL(line_start)(a, line);
+        real most = KERNEL(largest)(x, a->size, a->inner);
+        double sum = 0;
+        for (int64_t i = 0; i < a->size; i++) {
+            sum += (double)REAL(exp)(x[i * a->inner] - most);
+        }
+        real log_sum = (real)log(sum);
+        for (int64_t i = 0; i < a->size; i++) {
+            y[i * a->inner] = x[i * a->inner] - most - log_sum;
+        }
+    }
+}
+
+/* In the forward pass this was: y_i = x_i - log sum_j exp(x_j). */
+static void KERNEL(log_softmax_gradient_lines)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(lines) *a = context;
+    for (int64_t line = begin; line < end; line++) {
+        int64_t start = KERNEL(line_start)(a, line);
+        const real *y = a->y + start, *dy = a->dy + start;
+        real *dx = a->out + start;
+        double sum = 0;
+        for (int64_t i = 0; i < a->size; i++) {
+            sum += (double)dy[i * a->inner];
+        }
+        for (int64_t i = 0; i < a->size; i++) {
+            real gradient = dy[i * a->inner] - REAL(exp)(y[i * a->inner]) * (real)sum;
+            dx[i * a->inner] = a->fresh ? gradient : dx[i * a->inner] + gradient;
+        }
+    }
+}
+
+static void KERNEL(over_lines)(const tg_op_call *call, const void *dy, void *out,
+                               void (*body)(void *context, int64_t begin, int64_t end))
+{
+    const tg_tensor *x = call->inputs[0];
+    int axis = *(const int *)call->attributes;
+    KERNEL(lines) a = {tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->fresh[0]};
+    for (int i = axis; i < x->rank; i++) {
+        *(i == axis ? &a.size : &a.inner) *= x->shape[i];
+    }
+    if (x->count > 0) {
+        tg_parallel_for(x->count / a.size, 1 + TG_GRAIN / 8 / a.size, body, &a);
+    }
+}
+
+void KERNEL(tg_softmax_forward)(const tg_op_call *call)
+{
+    KERNEL(over_lines)(call, NULL, tg_values(call->outputs[0]), KERNEL(softmax_lines));
+}
+
+void KERNEL(tg_softmax_backward)(const tg_op_call *call)
+{
+    KERNEL(over_lines)(call, call->output_gradients[0], call->input_gradients[0], KERNEL(softmax_gradient_lines));
+}
+
+void KERNEL(tg_log_softmax_forward)(const tg_op_call *call)
+{
+    KERNEL(over_lines)(call, NULL, tg_values(call->outputs[0]), KERNEL(log_softmax_lines));
+}
+
+void KERNEL(tg_log_softmax_backward)(const tg_op_call *call)
+{
+    KERNEL(over_lines)(call, call->output_gradients[0], call->input_gradients[0], KERNEL(log_softmax_gradient_lines));
+}
+
+#ifdef TG_ONCE
+
+/* A scalar has one line of one value, as in PyTorch. The attribute is the axis; apply makes it count from the front. */
+static bool softmax_shape(tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0];
+    return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x));
+}
+
+static const tg_op softmax_op = {
+    .name = "softmax",
+    .shape = softmax_shape,
+    .f32 = {tg_softmax_forward_f32, tg_softmax_backward_f32},
+    .f64 = {tg_softmax_forward_f64, tg_softmax_backward_f64},
+    .backward_reads_outputs = 1,
+    .overwrites_fresh = true,
+};
+
+static const tg_op log_softmax_op = {
+    .name = "log_softmax",
+    .shape = softmax_shape,
+    .f32 = {tg_log_softmax_forward_f32, tg_log_softmax_backward_f32},
+    .f64 = {tg_log_softmax_forward_f64, tg_log_softmax_backward_f64},
+    .backward_reads_outputs = 1,
+    .overwrites_fresh = true,
+};
+
+static tg_tensor *along_axis(tg_tape *t, const tg_op *op, tg_tensor *x, int axis)
+{
+    return tg_tape_axis(t, op->name, x, &axis) ? tg_apply(t, op, &x, 1, &axis, sizeof axis) : NULL;
+}
+
+tg_tensor *tg_softmax(tg_tape *t, tg_tensor *x, int axis)
+{
+    return along_axis(t, &softmax_op, x, axis);
+}
+
+tg_tensor *tg_log_softmax(tg_tape *t, tg_tensor *x, int axis)
+{
+    return along_axis(t, &log_softmax_op, x, axis);
+}
+
+#endif

@@ -1,0 +1,110 @@
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *counted_allocate(void *context, size_t bytes, size_t alignment)
+{
+    counting_allocator *counting = context;
+    counting->calls++;
+    if (counting->fail_at && (counting->fail_on ? counting->calls >= counting->fail_at : counting->calls == counting->fail_at)) {
+        return NULL;
+    }
+    void *block = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (block) {
+        memset(block, 0xcd, bytes); /* nobody may rely on zeros */
+        counting->live++;
+    }
+    return block;
+}
+
+static void counted_release(void *context, void *block)
+{
+    counting_allocator *counting = context;
+    counting->live--;
+    free(block);
+}
+
+void allocator_install(counting_allocator *counting)
+{
+    memset(counting, 0, sizeof *counting);
+    tg_allocator allocator = {counted_allocate, counted_release, counting};
+    tg_set_allocator(&allocator);
+}
+
+void allocator_restore(void)
+{
+    tg_set_allocator(NULL);
+}
+
+void allocator_arm(counting_allocator *counting, size_t fail_at, bool fail_on)
+{
+    counting->calls = 0;
+    counting->fail_at = fail_at;
+    counting->fail_on = fail_on;
+}
+
+static tg_tensor *from(tg_dtype dtype, tg_shape shape, const void *values)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *x = tg_tensor_new_from(dtype, shape, values, &error);
+    if (!x) {
+        fail_msg("%s", error.text);
+    }
+    return x;
+}
+
+tg_tensor *tensor_f32(tg_shape shape, const float *values)
+{
+    return from(TG_F32, shape, values);
+}
+
+tg_tensor *tensor_f64(tg_shape shape, const double *values)
+{
+    return from(TG_F64, shape, values);
+}
+
+tg_tensor *tensor_i32(tg_shape shape, const int32_t *values)
+{
+    return from(TG_I32, shape, values);
+}
+
+tg_tensor *leaf(tg_tensor *x)
+{
+    assert_true(tg_set_requires_grad(x, true, NULL));
+    return x;
+}
+
+static void check_text(tg_code code, const char *text, tg_code expected, const char *part)
+{
+    if (code != expected || !strstr(text, part)) {
+        fail_msg("expected a %s error with \"%s\", found %s: \"%s\"", tg_code_name(expected), part, tg_code_name(code), text);
+    }
+}
+
+void assert_tape_error(tg_tape *tape, tg_code code, const char *part)
+{
+    check_text(tg_tape_error_code(tape), tg_tape_error(tape), code, part);
+    tg_tape_clear_error(tape);
+}
+
+void assert_error(tg_error *error, tg_code code, const char *part)
+{
+    check_text(error->code, error->text, code, part);
+    tg_error_clear(error);
+}
+
+void assert_values(const tg_tensor *x, const double *expected, int64_t count, double relative, double absolute)
+{
+    assert_non_null(x);
+    assert_int_equal(tg_count(x), count);
+    for (int64_t i = 0; i < count; i++) {
+        double value = tg_value_at(x, i);
+        bool close = value == expected[i] || (isnan(value) && isnan(expected[i])) ||
+                     fabs(value - expected[i]) <= absolute + relative * fabs(expected[i]);
+        if (!close) {
+            fail_msg("value %lld is %.17g, expected %.17g", (long long)i, value, expected[i]);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+/* The tape: what it owns, records and forgets, and that it differentiates what was recorded. */
+#include "support.h"
+
+#include <string.h>
+
+static tg_tape *tape;
+static tg_rng *rng;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rng = tg_rng_new(1);
+    tape = tg_tape_new(rng);
+    return tape ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tg_tape_free(tape);
+    tg_rng_free(rng);
+    return 0;
+}
+
+static tg_tensor *number(double value)
+{
+    return leaf(tensor_f64(TG_SHAPE(1), &value));
+}
+
+static double gradient(const tg_tensor *x)
+{
+    return tg_grad(x) ? tg_value_at(tg_grad(x), 0) : 0;
+}
+
+/* f = (a b + a) b with a = 3, b = 4: df/da = (b + 1) b = 20, df/db = 2 a b + a = 27 */
+static void test_product_rule(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *b = number(4);
+    tg_tensor *f = tg_mul(tape, tg_add(tape, tg_mul(tape, a, b), a), b);
+    assert_true(tg_value_at(f, 0) == 60);
+    assert_true(tg_backward(tape, f));
+    assert_true(gradient(a) == 20);
+    assert_true(gradient(b) == 27);
+    tg_release(a);
+    tg_release(b);
+}
+
+/* An intermediate that is used more than once collects from all its users before it passes anything on. */
+static void test_reused_intermediate(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(2);
+    tg_tensor *b = tg_mul(tape, a, a);                                     /* 4 */
+    tg_tensor *f = tg_add(tape, tg_mul(tape, b, b), tg_mul(tape, b, a)); /* a^4 + a^3 */
+    assert_true(tg_backward(tape, f));
+    assert_true(gradient(a) == 4 * 8 + 3 * 4);
+    tg_release(a);
+}
+
+/* x - x: the same gradient is written through two inputs. */
+static void test_same_tensor_twice(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(5);
+    assert_true(tg_backward(tape, tg_sub(tape, a, a)));
+    assert_true(gradient(a) == 0);
+    tg_tape_reset(tape);
+    tg_zero_grad(a);
+    tg_tensor *b = tg_add(tape, a, a);
+    assert_true(tg_backward(tape, tg_mul(tape, b, b))); /* 4 a^2 */
+    assert_true(gradient(a) == 40);
+    tg_release(a);
+}
+
+static void test_gradients_accumulate_until_zeroed(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(5);
+    for (int step = 1; step <= 3; step++) {
+        tg_tape_reset(tape);
+        assert_true(tg_backward(tape, tg_mul(tape, a, a)));
+        assert_true(gradient(a) == 10 * step);
+    }
+    tg_zero_grad(a);
+    assert_int_equal(tg_gradient_kind_of(a), TG_GRADIENT_NONE);
+    assert_null(tg_grad(a));
+    tg_release(a);
+}
+
+static void test_second_backward_is_refused_unless_kept(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(5);
+    tg_tensor *f = tg_mul(tape, a, a);
+    assert_true(tg_backward_keep(tape, f));
+    assert_true(tg_backward(tape, f));
+    assert_true(gradient(a) == 20);
+    assert_false(tg_backward(tape, f));
+    assert_tape_error(tape, TG_ERROR_STATE, "'mul' was freed by an earlier backward");
+    assert_true(gradient(a) == 20);
+    tg_release(a);
+}
+
+static void test_changed_saved_tensor_is_refused(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(5), *b = number(6);
+    tg_tensor *f = tg_mul(tape, a, b);
+    ((double *)tg_data_mut(b))[0] = 7;
+    assert_false(tg_backward(tape, f));
+    assert_tape_error(tape, TG_ERROR_STATE, "input 1 of 'mul' was changed in place");
+    assert_int_equal(tg_gradient_kind_of(a), TG_GRADIENT_NONE);
+    tg_tape_reset(tape);
+    f = tg_add(tape, a, b); /* add reads nothing back */
+    ((double *)tg_data_mut(b))[0] = 8;
+    assert_true(tg_backward(tape, f));
+    tg_release(a);
+    tg_release(b);
+}
+
+static void test_seed(void **state)
+{
+    (void)state;
+    tg_tensor *a = leaf(tensor_f64(TG_SHAPE(3), (double[]){1, 2, 3}));
+    tg_tensor *seed = tensor_f64(TG_SHAPE(3), (double[]){10, 100, 1000}), *wrong = tensor_f64(TG_SHAPE(2), (double[]){1, 2});
+    tg_tensor *y = tg_mul(tape, a, a);
+    assert_false(tg_backward(tape, y));
+    assert_tape_error(tape, TG_ERROR_SHAPE, "shape (3,)");
+    assert_false(tg_backward_seed(tape, y, wrong));
+    assert_tape_error(tape, TG_ERROR_SHAPE, "(2,)");
+    assert_true(tg_backward_seed(tape, y, seed));
+    assert_values(tg_grad(a), (double[]){20, 400, 6000}, 3, 0, 0);
+    tg_release(a);
+    tg_release(seed);
+    tg_release(wrong);
+}
+
+static void test_keep_grad(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3);
+    tg_tensor *b = tg_mul(tape, a, a);
+    assert_true(tg_keep_grad(tape, b));
+    tg_tensor *f = tg_mul(tape, b, b);
+    assert_true(tg_backward_keep(tape, f));
+    assert_true(tg_value_at(tg_grad(b), 0) == 18);
+    assert_true(tg_backward(tape, f));
+    assert_true(tg_value_at(tg_grad(b), 0) == 36);
+    assert_true(gradient(a) == 2 * 108);
+    assert_false(tg_keep_grad(tape, a));
+    assert_tape_error(tape, TG_ERROR_STATE, "keep_grad");
+    tg_release(a);
+}
+
+static void test_recording_off_records_nothing(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3);
+    tg_tape_set_recording(tape, false);
+    tg_tensor *f = tg_mul(tape, a, a);
+    assert_false(tg_requires_grad(f));
+    assert_int_equal(tg_tape_stats_of(tape).records, 0);
+    assert_false(tg_backward(tape, f));
+    assert_tape_error(tape, TG_ERROR_STATE, "not recorded");
+    tg_tape_set_recording(tape, true);
+    tg_release(a);
+}
+
+static void test_first_error_stays(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *wide = tensor_f64(TG_SHAPE(2, 3), (double[6]){0}), *other = tensor_f64(TG_SHAPE(4), (double[4]){0});
+    tg_tensor *single = tensor_f32(TG_SHAPE(1), (float[]){1});
+    assert_null(tg_add(tape, wide, other));
+    assert_null(tg_add(tape, a, single));
+    assert_null(tg_add(tape, a, a));
+    assert_false(tg_backward(tape, a));
+    assert_tape_error(tape, TG_ERROR_SHAPE, "add: shapes (2,3) and (4,) do not broadcast");
+    assert_null(tg_add(tape, a, single));
+    assert_tape_error(tape, TG_ERROR_DTYPE, "tg_cast");
+    assert_null(tg_add(tape, NULL, a));
+    assert_tape_error(tape, TG_ERROR_STATE, "input 0 is NULL");
+    assert_non_null(tg_add(tape, a, a));
+    assert_null(tg_add(NULL, a, a));
+    tg_release(a);
+    tg_release(wide);
+    tg_release(other);
+    tg_release(single);
+}
+
+static void test_retained_result_outlives_reset_and_tape(void **state)
+{
+    (void)state;
+    tg_tape *short_lived = tg_tape_new(NULL);
+    tg_tensor *a = number(3);
+    tg_tensor *kept = tg_retain(tg_mul(short_lived, a, a));
+    tg_tape_reset(short_lived);
+    assert_false(tg_requires_grad(kept));
+    tg_tensor *again = tg_retain(tg_mul(short_lived, kept, a));
+    tg_tape_free(short_lived);
+    assert_true(tg_value_at(kept, 0) == 9);
+    assert_true(tg_value_at(again, 0) == 27);
+    tg_release(kept);
+    tg_release(again);
+    tg_release(a);
+}
+
+static void test_result_of_another_tape_is_refused(void **state)
+{
+    (void)state;
+    tg_tape *other = tg_tape_new(NULL);
+    tg_tensor *a = number(3);
+    tg_tensor *foreign = tg_mul(other, a, a);
+    assert_null(tg_mul(tape, a, foreign));
+    assert_tape_error(tape, TG_ERROR_STATE, "input 1 was recorded on another tape");
+    tg_tape_free(other);
+    tg_release(a);
+}
+
+static void test_scope_frees_what_was_not_recorded(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *constant = tensor_f64(TG_SHAPE(1), (double[]){2});
+    tg_scope_begin(tape);
+    tg_tensor *recorded = tg_mul(tape, a, constant);
+    tg_tensor *kept = tg_mul(tape, constant, constant);
+    tg_mul(tape, kept, constant);
+    assert_int_equal(tg_tape_stats_of(tape).results, 3);
+    tg_scope_end(tape, kept);
+    assert_int_equal(tg_tape_stats_of(tape).results, 2);
+    assert_true(tg_value_at(kept, 0) == 4);
+    assert_true(tg_backward(tape, recorded));
+    assert_true(gradient(a) == 2);
+    tg_scope_end(tape, NULL);
+    assert_tape_error(tape, TG_ERROR_STATE, "no scope is open");
+    tg_release(a);
+    tg_release(constant);
+}
+
+/* A record keeps the unrecorded results that it needs, whatever happens to their scope. */
+static void test_scope_end_before_backward(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *constant = tensor_f64(TG_SHAPE(1), (double[]){2});
+    tg_scope_begin(tape);
+    tg_tensor *factor = tg_mul(tape, constant, constant); /* 4, not recorded */
+    tg_tensor *f = tg_mul(tape, a, factor);
+    tg_scope_end(tape, NULL);
+    tg_mul(tape, constant, constant); /* might take over freed memory */
+    assert_true(tg_backward(tape, f));
+    assert_true(gradient(a) == 4);
+    tg_release(a);
+    tg_release(constant);
+}
+
+/* Rows: duplicates add up, untouched rows have no gradient, zeroing forgets them, dense contributions fold them in. */
+static void test_row_gradients(void **state)
+{
+    (void)state;
+    tg_tensor *table = leaf(tensor_f64(TG_SHAPE(5, 2), (double[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+    tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){4, 1, 4}), *seed = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
+    tg_tensor *y = tg_embedding_lookup(tape, table, ids);
+    assert_values(y, (double[]){8, 9, 2, 3, 8, 9}, 6, 0, 0);
+    assert_true(tg_backward_seed(tape, y, seed));
+    assert_int_equal(tg_gradient_kind_of(table), TG_GRADIENT_ROWS);
+    tg_row_gradient rows = tg_grad_rows(table);
+    assert_int_equal(rows.count, 2);
+    assert_int_equal(rows.ids[0], 4);
+    assert_int_equal(rows.ids[1], 1);
+    assert_memory_equal(rows.values, ((double[]){6, 8, 3, 4}), 4 * sizeof(double));
+
+    tg_tensor *twice = tg_add(tape, table, table);
+    tg_tensor *ones = tg_tensor_new_full(TG_F64, TG_SHAPE(5, 2), 1, NULL);
+    assert_true(tg_backward_seed(tape, twice, ones));
+    assert_int_equal(tg_gradient_kind_of(table), TG_GRADIENT_DENSE);
+    assert_values(tg_grad(table), (double[]){2, 2, 5, 6, 2, 2, 2, 2, 8, 10}, 10, 0, 0);
+
+    tg_zero_grad(table);
+    y = tg_embedding_lookup_padded(tape, table, ids, -1);
+    assert_true(tg_backward_seed(tape, y, seed));
+    rows = tg_grad_rows(table);
+    assert_int_equal(rows.count, 1);
+    assert_int_equal(rows.ids[0], 1);
+    tg_release(table);
+    tg_release(ids);
+    tg_release(seed);
+    tg_release(ones);
+}
+
+static void test_bad_ids_change_nothing(void **state)
+{
+    (void)state;
+    tg_tensor *table = leaf(tensor_f64(TG_SHAPE(5, 2), (double[10]){0}));
+    const struct {
+        int32_t id;
+        const char *message;
+    } bad[] = {{5, "embedding: id 5 at [1,0] is outside [0,5)"},
+               {-1, "embedding: id -1 at [1,0] is outside [0,5)"},
+               {INT32_MIN, "id -2147483648 at [1,0]"}};
+    for (size_t i = 0; i < 3; i++) {
+        tg_tensor *ids = tensor_i32(TG_SHAPE(2, 1), (int32_t[]){0, bad[i].id});
+        assert_null(tg_embedding_lookup(tape, table, ids));
+        assert_tape_error(tape, TG_ERROR_RANGE, bad[i].message);
+        tg_release(ids);
+    }
+    assert_int_equal(tg_tape_stats_of(tape).results, 0);
+    tg_release(table);
+}
+
+/* One step on tables of known shape, with ids that vary. */
+static bool step(tg_tape *t, tg_tensor *table, tg_tensor *weight, tg_tensor *ids)
+{
+    tg_tape_reset(t);
+    tg_zero_grad(table);
+    tg_zero_grad(weight);
+    tg_tensor *x = tg_embedding_lookup(t, table, ids);
+    tg_tensor *y = tg_softmax(t, tg_matmul(t, x, weight), -1);
+    return tg_backward_seed(t, y, x);
+}
+
+static void test_steps_of_known_shape_allocate_nothing(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *table = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(50, 8), 0.5, NULL));
+    tg_tensor *weight = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(8, 8), 0.25, NULL));
+    tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(6), NULL);
+    for (int i = 0; i < 20; i++) {
+        if (i == 3) {
+            allocator_arm(&counting, 0, false);
+        }
+        for (int k = 0; k < 6; k++) {
+            ((int32_t *)tg_data_mut(ids))[k] = (7 * i + k * (i % 3)) % 50;
+        }
+        assert_true(step(t, table, weight, ids));
+    }
+    assert_int_equal(counting.calls, 0);
+    tg_release(table);
+    tg_release(weight);
+    tg_release(ids);
+    tg_tape_free(t);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_product_rule, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reused_intermediate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_same_tensor_twice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gradients_accumulate_until_zeroed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_second_backward_is_refused_unless_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_saved_tensor_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_seed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_keep_grad, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_first_error_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_retained_result_outlives_reset_and_tape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_result_of_another_tape_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scope_frees_what_was_not_recorded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scope_end_before_backward, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_row_gradients, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bad_ids_change_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_steps_of_known_shape_allocate_nothing, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("tape", tests, NULL, NULL);
+}
