@@ -17,7 +17,12 @@ void tg_free(void *block); /* NULL is fine */
 
 /* Makes room for at least `needed` elements of `size` bytes in a growing array whose first `used` elements matter:
  * *array and *capacity change together, or, out of memory, not at all (then false). Growth is geometric. */
-bool tg_grow(void **array, size_t *capacity, size_t used, size_t needed, size_t size);
+bool tg_grow_now(void **array, size_t *capacity, size_t used, size_t needed, size_t size);
+
+static inline bool tg_grow(void **array, size_t *capacity, size_t used, size_t needed, size_t size)
+{
+    return needed <= *capacity || tg_grow_now(array, capacity, used, needed, size);
+}
 
 /* Checked sizes: false, and *result as it was, when the result does not fit. */
 static inline bool tg_checked_mul(size_t a, size_t b, size_t *result)

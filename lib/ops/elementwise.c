@@ -112,43 +112,38 @@ typedef struct KERNEL(loop) {
     tg_walk walks[TG_ELEMENTWISE_INPUTS];
     const real *y, *dy; /* NULL in the forward pass */
     void *out;
+    bool plain_inputs;       /* all of them */
     bool mask_out;           /* out is u8 */
     bool add;                /* to what is in out, rather than overwriting it */
     const tg_walk *repeated; /* out is smaller than y: sum through this */
 } KERNEL(loop);
 
-static bool same_layout(const tg_tensor *x, const tg_tensor *y)
-{
-    if (!x->contiguous || x->rank != y->rank || x->count != y->count) {
-        return false;
-    }
-    for (int axis = 0; axis < x->rank; axis++) {
-        if (x->shape[axis] != y->shape[axis]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void KERNEL(set_inputs)(KERNEL(loop) *loop)
 {
     const tg_tensor *y = loop->call->outputs[0];
+    loop->plain_inputs = true;
     for (int i = 0; i < loop->call->input_count; i++) {
         const tg_tensor *x = loop->call->inputs[i];
         bool is_real = x->dtype == (sizeof(real) == sizeof(float) ? TG_F32 : TG_F64);
-        loop->plain[i] = is_real && same_layout(x, y);
+        loop->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
         if (!loop->plain[i]) {
             tg_shape shape = tg_shape_of(y);
             tg_walk_init(&loop->walks[i], &shape, x, false);
             loop->plain[i] = is_real && tg_walk_is_plain(&loop->walks[i]);
         }
+        loop->plain_inputs = loop->plain_inputs && loop->plain[i];
     }
+}
+
+static bool KERNEL(writes_directly)(const KERNEL(loop) *loop)
+{
+    return !loop->add && !loop->mask_out && !loop->repeated;
 }
 
 static void KERNEL(run_chunk)(const KERNEL(loop) *loop, int64_t begin, int64_t n)
 {
     real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], result[CHUNK];
-    bool direct = !loop->add && !loop->mask_out && !loop->repeated;
+    bool direct = KERNEL(writes_directly)(loop);
     KERNEL(chunk) k = {.n = n, .attributes = loop->call->attributes};
     for (int i = 0; i < loop->call->input_count; i++) {
         const tg_tensor *x = loop->call->inputs[i];
@@ -182,8 +177,19 @@ static void KERNEL(run_chunk)(const KERNEL(loop) *loop, int64_t begin, int64_t n
 
 static void KERNEL(run_range)(void *context, int64_t begin, int64_t end)
 {
-    for (int64_t at = begin; at < end; at += CHUNK) {
-        KERNEL(run_chunk)(context, at, end - at < CHUNK ? end - at : CHUNK);
+    const KERNEL(loop) *loop = context;
+    int64_t step = loop->plain_inputs && KERNEL(writes_directly)(loop) ? end - begin : CHUNK; /* no buffer: one chunk */
+    for (int64_t at = begin; at < end; at += step) {
+        KERNEL(run_chunk)(loop, at, end - at < step ? end - at : step);
+    }
+}
+
+static void KERNEL(run_threads)(KERNEL(loop) *loop, int64_t count)
+{
+    if (count < TG_GRAIN) {
+        KERNEL(run_range)(loop, 0, count);
+    } else {
+        tg_parallel_for(count, TG_GRAIN, KERNEL(run_range), loop);
     }
 }
 
@@ -200,7 +206,7 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     loop.add = false;
     loop.repeated = NULL;
     KERNEL(set_inputs)(&loop);
-    tg_parallel_for(y->count, TG_GRAIN, KERNEL(run_range), &loop);
+    KERNEL(run_threads)(&loop, y->count);
 }
 
 void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
@@ -232,7 +238,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
             }
             KERNEL(run_range)(&loop, 0, y->count);
         } else {
-            tg_parallel_for(y->count, TG_GRAIN, KERNEL(run_range), &loop);
+            KERNEL(run_threads)(&loop, y->count);
         }
     }
 }
@@ -281,20 +287,22 @@ bool tg_any_layout(const tg_tensor *input, int i)
 
 bool tg_elementwise_shape(tg_op_call *call)
 {
+    const tg_elementwise *op = (const tg_elementwise *)call->op;
     tg_shape shape = tg_shape_of(call->inputs[0]);
     tg_dtype dtype = TG_U8;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        tg_shape own = tg_shape_of(x), joined = shape;
-        if (i > 0 && !tg_shape_broadcast(&shape, &own, &joined)) {
-            char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s and %s do not broadcast: sizes must be equal or 1",
-                              tg_shape_format(shape, a), tg_shape_format(own, b));
+        if (!tg_same_shape(x, call->inputs[0])) {
+            tg_shape own = tg_shape_of(x), joined;
+            if (!tg_shape_broadcast(&shape, &own, &joined)) {
+                char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+                return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s and %s do not broadcast: sizes must be equal or 1",
+                                  tg_shape_format(shape, a), tg_shape_format(own, b));
+            }
+            shape = joined;
         }
-        shape = joined;
-        const tg_elementwise *op = (const tg_elementwise *)call->op;
-        if (op->f32->gradient[i] && !tg_op_expect_float(call, i)) {
-            return false;
+        if (op->f32->gradient[i] && !tg_dtype_is_float((tg_dtype)x->dtype)) {
+            return tg_op_expect_float(call, i);
         }
         if (tg_dtype_is_float((tg_dtype)x->dtype)) {
             dtype = (tg_dtype)x->dtype;

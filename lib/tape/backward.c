@@ -25,11 +25,6 @@ static bool matters(const tg_tape *t, const tg_record *record)
     return false;
 }
 
-static size_t bytes_of(const tg_tensor *x)
-{
-    return (size_t)x->count * tg_dtype_size((tg_dtype)x->dtype);
-}
-
 static const tg_op_kernels *kernels_of(const tg_record *record)
 {
     return record->f64 ? &record->op->f64 : &record->op->f32;
@@ -37,7 +32,7 @@ static const tg_op_kernels *kernels_of(const tg_record *record)
 
 static bool bit(uint32_t bits, int i)
 {
-    return bits >> (i < 31 ? i : 31) & 1;
+    return bits != 0 && (bits >> (i < 31 ? i : 31) & 1);
 }
 
 /* ---- the first pass ---- */
@@ -45,6 +40,9 @@ static bool bit(uint32_t bits, int i)
 /* What an op saved must be what it saw: see tg_op.backward_reads_inputs. */
 static bool check_versions(tg_tape *t, const tg_record *record)
 {
+    if (!(record->op->backward_reads_inputs | record->op->backward_reads_outputs)) {
+        return true;
+    }
     const uint64_t *versions = t->versions + record->first_tensor;
     tg_tensor *const *tensors = t->tensors + record->first_tensor;
     for (int i = 0; i < record->input_count + record->output_count; i++) {
@@ -100,7 +98,7 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
         }
         if (x->node >= 0) {
             if (!x->adjoint) {
-                x->adjoint = tg_pool_take(t->pool, bytes_of(x));
+                x->adjoint = tg_pool_take(t->pool, tg_bytes_of(x));
                 x->adjoint_fresh = true;
             }
             if (!x->adjoint) {
@@ -125,7 +123,7 @@ static void forget_adjoints(tg_tape *t, const tg_record *record)
     for (int i = 0; i < record->output_count; i++) {
         tg_record_outputs(t, record)[i]->adjoint = NULL;
     }
-    for (int i = 0; i < record->input_count; i++) {
+    for (int i = 0; record->rows > 0 && i < record->input_count; i++) {
         tg_gradient_end_promises(tg_record_inputs(t, record)[i]);
     }
 }
@@ -151,7 +149,7 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
         }
     }
     *scratch = tg_pool_take(t->pool, largest);
-    y->adjoint = *scratch ? tg_pool_take(t->pool, bytes_of(y)) : NULL;
+    y->adjoint = *scratch ? tg_pool_take(t->pool, tg_bytes_of(y)) : NULL;
     if (!y->adjoint) {
         tg_pool_give(t->pool, *scratch);
         tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
@@ -205,7 +203,7 @@ static void prepare_inputs(tg_tape *t, const tg_record *record)
         if (x->node >= 0) {
             t->fresh[i] = overwrites && x->adjoint_fresh;
             if (x->adjoint_fresh && !overwrites) {
-                memset(x->adjoint, 0, bytes_of(x));
+                memset(x->adjoint, 0, tg_bytes_of(x));
             }
             x->adjoint_fresh = false;
             t->input_gradients[i] = x->adjoint;
@@ -237,7 +235,7 @@ static void keep_gradients(const tg_op_call *call)
             bool fresh = true;
             tg_gradient_make_dense(y, &fresh);
             if (fresh) {
-                memcpy(tg_values(y->gradient->dense), y->adjoint, bytes_of(y));
+                memcpy(tg_values(y->gradient->dense), y->adjoint, tg_bytes_of(y));
             } else {
                 add_into(y->gradient->dense, y->adjoint);
             }

@@ -4,14 +4,14 @@
 #define SMALL_CLASSES 16
 #define CLASSES (SMALL_CLASSES + 8 * 53)
 
-/* Stands in the cache line before the memory that callers see. */
+/* Stands before the memory that callers see. */
 typedef struct block {
     struct block *next; /* while in a list */
-    size_t size;        /* bytes behind this head */
+    size_t size;        /* bytes, this head included */
     int size_class;
 } block;
 
-_Static_assert(sizeof(block) <= TG_ALIGNMENT, "the head must fit before an aligned block");
+_Static_assert(sizeof(block) <= TG_BLOCK_HEAD, "the head must fit before the memory");
 
 struct tg_pool {
     bool recycle, held;
@@ -23,7 +23,7 @@ struct tg_pool {
 static int class_of(size_t bytes, size_t *size)
 {
     if (bytes <= 64 * SMALL_CLASSES) {
-        int small = bytes == 0 ? 0 : (int)((bytes - 1) / 64);
+        int small = (int)((bytes - 1) / 64);
         *size = 64 * ((size_t)small + 1);
         return small;
     }
@@ -82,20 +82,20 @@ void *tg_pool_take(tg_pool *pool, size_t bytes)
         return NULL;
     }
     size_t size;
-    int size_class = class_of(bytes, &size);
+    int size_class = class_of(bytes + TG_BLOCK_HEAD, &size);
     block *taken = pool ? pool->waiting[size_class] : NULL;
     if (taken) {
         pool->waiting[size_class] = taken->next;
         pool->idle -= size;
     } else {
-        taken = tg_alloc(1, TG_ALIGNMENT + size);
+        taken = tg_alloc(1, size);
         if (!taken) {
             return NULL;
         }
         taken->size = size;
         taken->size_class = size_class;
     }
-    return (char *)taken + TG_ALIGNMENT;
+    return (char *)taken + TG_BLOCK_HEAD;
 }
 
 void tg_pool_give(tg_pool *pool, void *memory)
@@ -103,7 +103,7 @@ void tg_pool_give(tg_pool *pool, void *memory)
     if (!memory) {
         return;
     }
-    block *given = (block *)((char *)memory - TG_ALIGNMENT);
+    block *given = (block *)((char *)memory - TG_BLOCK_HEAD);
     if (pool && (pool->recycle || pool->held)) {
         given->next = pool->waiting[given->size_class];
         pool->waiting[given->size_class] = given;

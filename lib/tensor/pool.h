@@ -17,8 +17,11 @@ typedef struct tg_pool tg_pool;
 tg_pool *tg_pool_new(bool recycle); /* recycle false: every block really goes back, for sanitizers */
 void tg_pool_free(tg_pool *pool);
 
-/* At least `bytes` (0 is fine), aligned to TG_ALIGNMENT, not initialised; NULL when out of memory. Without a pool: from
- * the allocator. */
+/* At least `bytes` (0 is fine), aligned to 32 and not initialised; NULL when out of memory. Without a pool: from the
+ * allocator. Memory begins 32 bytes into its block: a storage puts a head of its own there, and has its values on a
+ * cache line. */
+#define TG_BLOCK_HEAD ((size_t)32)
+
 void *tg_pool_take(tg_pool *pool, size_t bytes);
 
 /* NULL is fine. Without a pool: back to the allocator. */

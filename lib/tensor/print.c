@@ -6,9 +6,9 @@
  *   fixed        the other floats, `precision` digits after the point                   -12.5000
  *   scientific   floats when max / min > 1000, or max > 1e8, or min < 1e-4 (of the      -1.2500e+01
  *                absolute values, as doubles; whole numbers too)
- * Only finite numbers other than zero vote on the style, and only they count for the width: nan, inf and zeros are padded
- * to it and may stick out. In a tensor of more than `threshold` values, only those that are shown vote: `edge_items` at
- * each end of every axis.
+ * Only finite numbers other than zero vote on the style and the width: nan, inf and zeros are padded to that width and
+ * may stick out. In a tensor of more than `threshold` values, only those that are shown vote: `edge_items` at each end
+ * of every axis.
  *
  * The text is written twice where its length has to be known first (tg_print), so that nothing here needs a buffer that
  * grows. What torch adds after the numbers for autograd (requires_grad=True, grad_fn=...) is left out.
@@ -178,8 +178,8 @@ static void put_number(printer *p, double value)
 
 /* ---- brackets, lines and what follows them ------------------------------------------------------------------- */
 
-/* The part of x that begins at axis `axis` and is number `flat` among its like. Rows of the last axis are wrapped at the
- * line width; the other axes put their parts on new lines, with one empty line more for each further axis. */
+/* The part of x that begins at axis `axis` and is number `flat` among its like. Rows of the last axis are wrapped at
+ * the line width; the other axes put their parts on new lines, with one empty line more for each further axis. */
 static void put_values(printer *p, int axis, int64_t flat)
 {
     if (axis == p->x->rank) {

@@ -92,7 +92,7 @@ tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
     if (!x) {
         return NULL;
     }
-    x->storage = tg_storage_new(pool, (size_t)x->count * tg_dtype_size(dtype));
+    x->storage = tg_storage_new(pool, tg_bytes_of(x));
     if (!x->storage) {
         tg_pool_give(pool, x);
         return NULL;

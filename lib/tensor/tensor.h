@@ -22,8 +22,9 @@ typedef struct tg_storage {
     atomic_ullong version; /* moves on with each write from outside of an op that owns the storage */
 } tg_storage;
 
-/* The values begin one cache line after the storage's head. */
-#define TG_STORAGE_HEAD ((size_t)64)
+/* The head of the block and the head of the storage fill one cache line; the values begin on the next. */
+#define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
+_Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
 typedef struct tg_gradient {
     tg_gradient_kind kind;
@@ -95,6 +96,30 @@ bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
 /* The index of a flat row-major position: "[3,1]". Returns `text`. */
 const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT]);
 
+/* tg_dtype_size for a dtype that is known to be one. */
+static inline size_t tg_size_of(int dtype)
+{
+    return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
+}
+
+static inline size_t tg_bytes_of(const tg_tensor *x)
+{
+    return (size_t)x->count * tg_size_of(x->dtype);
+}
+
+static inline bool tg_same_shape(const tg_tensor *a, const tg_tensor *b)
+{
+    if (a->rank != b->rank || a->count != b->count) {
+        return false;
+    }
+    for (int axis = 0; axis < a->rank; axis++) {
+        if (a->shape[axis] != b->shape[axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static inline void *tg_storage_values(tg_storage *storage)
 {
     return (char *)storage + TG_STORAGE_HEAD;
@@ -102,7 +127,7 @@ static inline void *tg_storage_values(tg_storage *storage)
 
 static inline void *tg_values(const tg_tensor *x)
 {
-    return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_dtype_size((tg_dtype)x->dtype);
+    return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
 static inline bool tg_dtype_is_float(tg_dtype dtype)
