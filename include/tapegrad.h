@@ -1,0 +1,12 @@
+/* tapegrad: the whole library in one header. Each room's header is a chapter of the manual. */
+#ifndef TAPEGRAD_H
+#define TAPEGRAD_H
+
+#include <tapegrad/base.h>
+#include <tapegrad/random.h>
+#include <tapegrad/tensor.h>
+#include <tapegrad/tape.h>
+#include <tapegrad/op.h>
+#include <tapegrad/ops.h>
+
+#endif

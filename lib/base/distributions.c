@@ -1,0 +1,161 @@
+/* distributions: uniform, integers, permutations, bernoulli and exponential, with the streams of PyTorch 2.13 on CPU
+ * (ATen/core/DistributionsHelper.h, TransformationHelper.h, native/TensorFactories.cpp).
+ *
+ *   uniform      unit * (high - low) + low, unit the low 24 bits of one output (float) or the low 53 of two (double) as
+ *                a fraction. It rounds once in TG_RNG_AVX2 and twice in TG_RNG_GENERIC. A value that rounds up to high
+ *                becomes low, so that the interval stays half open (new since 1.13).
+ *   randint      bits mod (high - low), plus low; 64 bits a value from ranges of 2^28 up (1.13: from 2^32 up).
+ *   randperm     Fisher and Yates's shuffle, from the front, with one output a step; where 32 bits are too few (from
+ *                2^32 / 20 numbers up), its inside-out form with two.
+ *   bernoulli    double uniform < p.
+ *   exponential  -1/lambda * log1p(-u), u a double uniform for floats too.
+ */
+#include "base/random.h"
+
+#include <math.h>
+
+/* ---- uniform ------------------------------------------------------------------------------------------------- */
+
+TG_FMA_BODY void uniform_body(const uint32_t *outputs, float *out, int64_t count, float low, float high)
+{
+    float width = high - low;
+    for (int64_t i = 0; i < count; i++) {
+        float value = fmaf(tg_rng_unit_f32(outputs[i]), width, low);
+        out[i] = value == high ? low : value;
+    }
+}
+
+void tg_uniform_portable(const uint32_t *outputs, float *out, int64_t count, float low, float high)
+{
+    uniform_body(outputs, out, count, low, high);
+}
+
+TG_FMA_VERSION void tg_uniform_fma(const uint32_t *outputs, float *out, int64_t count, float low, float high)
+{
+    uniform_body(outputs, out, count, low, high);
+}
+
+static void uniform_generic(const uint32_t *outputs, float *out, int64_t count, float low, float high)
+{
+    float width = high - low;
+    for (int64_t i = 0; i < count; i++) {
+        float value = tg_rng_unit_f32(outputs[i]) * width + low;
+        out[i] = value == high ? low : value;
+    }
+}
+
+void tg_rng_uniform_f32(tg_rng *rng, float *out, int64_t count, double low, double high)
+{
+    uint32_t outputs[TG_RNG_CHUNK];
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK);
+        tg_rng_draw(rng, outputs, portion);
+        if (rng->profile == TG_RNG_GENERIC) {
+            uniform_generic(outputs, out, portion, (float)low, (float)high);
+        } else if (tg_has_fma()) {
+            tg_uniform_fma(outputs, out, portion, (float)low, (float)high);
+        } else {
+            tg_uniform_portable(outputs, out, portion, (float)low, (float)high);
+        }
+    }
+}
+
+void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, double high)
+{
+    double width = high - low;
+    uint32_t outputs[TG_RNG_CHUNK];
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        tg_rng_draw(rng, outputs, 2 * portion);
+        for (int64_t i = 0; i < portion; i++) {
+            double unit = tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]);
+            double value = rng->profile == TG_RNG_GENERIC ? unit * width + low : fma(unit, width, low);
+            out[i] = value == high ? low : value;
+        }
+    }
+}
+
+/* ---- integers ------------------------------------------------------------------------------------------------ */
+
+void tg_rng_randint(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high)
+{
+    uint64_t base = (uint64_t)low, range = (uint64_t)high - base; /* mod 2^64: the range may be wider than int64 */
+    int width = range < (uint64_t)1 << 28 ? 1 : 2;
+    uint32_t outputs[TG_RNG_CHUNK];
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        tg_rng_draw(rng, outputs, width * portion);
+        for (int64_t i = 0; i < portion; i++) {
+            uint64_t bits = width == 1 ? outputs[i] : tg_rng_joined(outputs[2 * i], outputs[2 * i + 1]);
+            out[i] = (int64_t)(bits % range + base);
+        }
+    }
+}
+
+void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count)
+{
+    if (count >= UINT32_MAX / 20) {
+        for (int64_t i = 0; i < count; i++) {
+            int64_t j = (int64_t)(tg_rng_u64(rng) % (uint64_t)(i + 1));
+            out[i] = i;
+            out[i] = out[j];
+            out[j] = i;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = i;
+    }
+    for (int64_t i = 0; i < count - 1; i++) {
+        int64_t j = i + tg_rng_u32(rng) % (uint32_t)(count - i);
+        int64_t swapped = out[i];
+        out[i] = out[j];
+        out[j] = swapped;
+    }
+}
+
+/* ---- bernoulli and exponential ------------------------------------------------------------------------------- */
+
+void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
+{
+    /* k 2^-53 < p for an integer k means k < ceil(p 2^53), and integers compare faster. */
+    int64_t bound = (int64_t)ceil(p * 0x1p53);
+    uint32_t outputs[TG_RNG_CHUNK];
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        tg_rng_draw(rng, outputs, 2 * portion);
+        for (int64_t i = 0; i < portion; i++) {
+            int64_t k = (int64_t)(tg_rng_joined(outputs[2 * i], outputs[2 * i + 1]) & 0x1fffffffffffff);
+            out[i] = k < bound;
+        }
+    }
+}
+
+static void exponential_portion(tg_rng *rng, double *out, int64_t count, double lambda)
+{
+    uint32_t outputs[TG_RNG_CHUNK];
+    tg_rng_draw(rng, outputs, 2 * count);
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = -1.0 / lambda * log1p(-tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]));
+    }
+}
+
+void tg_rng_exponential_f32(tg_rng *rng, float *out, int64_t count, double lambda)
+{
+    double values[TG_RNG_CHUNK / 2];
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        exponential_portion(rng, values, portion, lambda);
+        for (int64_t i = 0; i < portion; i++) {
+            out[i] = (float)values[i];
+        }
+    }
+}
+
+void tg_rng_exponential_f64(tg_rng *rng, double *out, int64_t count, double lambda)
+{
+    for (int64_t portion; count > 0; out += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        exponential_portion(rng, out, portion, lambda);
+    }
+}

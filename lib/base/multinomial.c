@@ -1,0 +1,167 @@
+/* multinomial: torch.multinomial of one row, as PyTorch 2.13 does it on CPU (ATen/native/Distributions.cpp and
+ * native/cpu/MultinomialKernel.cpp).
+ *
+ * Without replacement, and for a single draw, by a race: with e[i] exponential of rate 1, runner i arrives at the time
+ * e[i] / w[i], which is exponential of rate w[i]. The first to arrive is i with probability w[i] / sum(w); the next one
+ * is a draw from those that are left, and so on. PyTorch sorts by the inverse, w[i] / e[i], from large to small. Of two
+ * equal quotients the smaller category comes first: that is a choice of ours, for PyTorch leaves their order to C++'s
+ * std::sort. Among floats they are met when tens of thousands are drawn at once, among doubles hardly ever.
+ *
+ * With replacement: each draw is a uniform u, and the category is the first whose cumulative sum of weights / sum(w) is
+ * not below u, the last cumulative sum being 1 by force.
+ *
+ * Every operation is done in the dtype of the weights. One body serves both: the sum or quotient of two floats, taken in
+ * double and then rounded to float, is what float arithmetic gives, because 53 bits are more than twice 24 and two
+ * (S. Figueroa, "When is double rounding innocuous?", SIGNUM 30(3), 1995).
+ */
+#include "base/random.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+
+typedef struct weight_row {
+    const void *weights;
+    int64_t count;
+    bool single; /* floats, not doubles */
+} weight_row;
+
+typedef struct runner {
+    double quotient; /* of weight and exponential; -1 where the weight is 0, so that it is behind every other */
+    int64_t category;
+} runner;
+
+static double weight_at(const weight_row *row, int64_t i)
+{
+    return row->single ? (double)((const float *)row->weights)[i] : ((const double *)row->weights)[i];
+}
+
+static double rounded(const weight_row *row, double value)
+{
+    return row->single ? (double)(float)value : value;
+}
+
+static bool before(runner a, runner b)
+{
+    return a.quotient > b.quotient || (a.quotient == b.quotient && a.category < b.category);
+}
+
+/* Restores the heap order (a parent comes before its children) below `top`. */
+static void sift_down(runner *heap, int64_t count, int64_t top)
+{
+    runner moved = heap[top];
+    int64_t child;
+    while ((child = 2 * top + 1) < count) {
+        if (child + 1 < count && before(heap[child + 1], heap[child])) {
+            child++;
+        }
+        if (!before(heap[child], moved)) {
+            break;
+        }
+        heap[top] = heap[child];
+        top = child;
+    }
+    heap[top] = moved;
+}
+
+static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, runner *heap)
+{
+    double exponentials[TG_RNG_CHUNK / 2];
+    for (int64_t begin = 0, portion; begin < row->count; begin += portion) {
+        portion = tg_rng_portion(row->count - begin, TG_RNG_CHUNK / 2);
+        tg_rng_exponential_f64(rng, exponentials, portion, 1.0);
+        for (int64_t i = 0; i < portion; i++) {
+            double weight = weight_at(row, begin + i);
+            double quotient = rounded(row, weight / rounded(row, exponentials[i]));
+            heap[begin + i] = (runner){weight > 0 ? quotient : -1.0, begin + i};
+        }
+    }
+    for (int64_t i = row->count / 2 - 1; i >= 0; i--) {
+        sift_down(heap, row->count, i);
+    }
+    for (int64_t i = 0, left = row->count; i < draws; i++) {
+        out[i] = heap[0].category;
+        heap[0] = heap[--left];
+        sift_down(heap, left, 0);
+    }
+}
+
+static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double sum,
+                             double *cumulative)
+{
+    double so_far = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        so_far = rounded(row, so_far + weight_at(row, i));
+        cumulative[i] = rounded(row, so_far / sum);
+    }
+    cumulative[row->count - 1] = 1;
+    for (int64_t i = 0; i < draws; i++) {
+        double u;
+        tg_rng_uniform_f64(rng, &u, 1, 0.0, 1.0);
+        int64_t low = 0, high = row->count;
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (cumulative[middle] < u) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        out[i] = low;
+    }
+}
+
+static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, bool replacement,
+                        tg_error *error)
+{
+    int64_t positive = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        double weight = weight_at(row, i);
+        if (!(weight >= 0) || !isfinite(weight)) {
+            return tg_error_set(error, TG_ERROR_VALUE, "multinomial: weight %g at [%lld] is not a finite number >= 0",
+                                weight, (long long)i);
+        }
+        positive += weight > 0;
+        sum = rounded(row, sum + weight);
+    }
+    if (positive == 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: none of the %lld weights is above 0",
+                            (long long)row->count);
+    }
+    if (draws < 1 || (!replacement && draws > positive)) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "multinomial: %lld draws %s replacement from %lld weights above 0: at least 1%s",
+                            (long long)draws, replacement ? "with" : "without", (long long)positive,
+                            replacement ? "" : ", at most one for each");
+    }
+    bool race = !replacement || draws == 1;
+    if (!race && !isfinite(sum)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: the sum of the %lld weights overflows",
+                            (long long)row->count);
+    }
+    void *scratch = tg_alloc((size_t)row->count, race ? sizeof(runner) : sizeof(double));
+    if (!scratch) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: no memory for %lld categories",
+                            (long long)row->count);
+    }
+    if (race) {
+        draw_race(rng, out, draws, row, scratch);
+    } else {
+        draw_independent(rng, out, draws, row, sum, scratch);
+    }
+    tg_free(scratch);
+    return true;
+}
+
+bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const float *weights, int64_t categories,
+                            bool replacement, tg_error *error)
+{
+    return multinomial(rng, out, draws, &(weight_row){weights, categories, true}, replacement, error);
+}
+
+bool tg_rng_multinomial_f64(tg_rng *rng, int64_t *out, int64_t draws, const double *weights, int64_t categories,
+                            bool replacement, tg_error *error)
+{
+    return multinomial(rng, out, draws, &(weight_row){weights, categories, false}, replacement, error);
+}

@@ -1,0 +1,235 @@
+/* random: the engine, MT19937, and its state.
+ *
+ * M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom number
+ * generator", ACM TOMACS 8(1), 1998, seeded as in their init_genrand of 2002. The stream is that of std::mt19937 and of
+ * NumPy's RandomState; where 64 bits are wanted and what a saved state looks like follow PyTorch 2.13
+ * (ATen/core/MT19937RNGEngine.h, ATen/CPUGeneratorImpl.cpp).
+ *
+ * The words obey
+ *     x[k+624] = x[k+397] ^ shifted(top bit of x[k], low 31 bits of x[k+1])
+ * and an output is a tempered word. All 624 words advance at once, in place, when an output is wanted and none is left.
+ * A new word needs old words ahead of it and new words 227 places behind it, so neighbours do not depend on each other
+ * and the loops below can be vectors. The words stay as they are, because that is how PyTorch saves them: tempering
+ * happens on the way out.
+ *
+ * distributions.c and normal.c turn outputs into distributions.
+ */
+#include "base/random.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+#define N TG_RNG_WORDS
+#define M 397
+
+static inline uint32_t shifted(uint32_t x, uint32_t next)
+{
+    uint32_t joined = (x & 0x80000000) | (next & 0x7fffffff);
+    return joined >> 1 ^ (-(next & 1) & 0x9908b0df);
+}
+
+static inline uint32_t tempered(uint32_t x)
+{
+    x ^= x >> 11;
+    x ^= x << 7 & 0x9d2c5680;
+    x ^= x << 15 & 0xefc60000;
+    return x ^ x >> 18;
+}
+
+static void advance(tg_rng *rng)
+{
+    uint32_t *x = rng->words;
+    for (int k = 0; k < N - M; k++) {
+        x[k] = x[k + M] ^ shifted(x[k], x[k + 1]);
+    }
+    for (int k = N - M; k < N - 1; k++) {
+        x[k] = x[k + M - N] ^ shifted(x[k], x[k + 1]);
+    }
+    x[N - 1] = x[M - 1] ^ shifted(x[N - 1], x[0]);
+    rng->used = 0;
+}
+
+static inline void advance_if_spent(tg_rng *rng)
+{
+    if (rng->used == 0 || rng->used == N) {
+        advance(rng);
+    }
+}
+
+void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count)
+{
+    rng->position += (uint64_t)count;
+    while (count > 0) {
+        advance_if_spent(rng);
+        int64_t portion = N - rng->used < count ? N - rng->used : count;
+        const uint32_t *x = rng->words + rng->used;
+        for (int64_t i = 0; i < portion; i++) {
+            out[i] = tempered(x[i]);
+        }
+        rng->used += (int32_t)portion;
+        out += portion;
+        count -= portion;
+    }
+}
+
+uint32_t tg_rng_u32(tg_rng *rng)
+{
+    advance_if_spent(rng);
+    rng->position++;
+    return tempered(rng->words[rng->used++]);
+}
+
+uint64_t tg_rng_u64(tg_rng *rng)
+{
+    uint64_t high = tg_rng_u32(rng);
+    return high << 32 | tg_rng_u32(rng);
+}
+
+uint64_t tg_rng_int64(tg_rng *rng)
+{
+    return tg_rng_u64(rng) & INT64_MAX;
+}
+
+/* ---- generators ---------------------------------------------------------------------------------------------- */
+
+void tg_rng_seed(tg_rng *rng, uint64_t seed)
+{
+    rng->words[0] = (uint32_t)seed;
+    for (uint32_t k = 1; k < N; k++) {
+        rng->words[k] = 1812433253 * (rng->words[k - 1] ^ rng->words[k - 1] >> 30) + k;
+    }
+    rng->used = 0;
+    rng->seed = seed;
+    rng->position = 0;
+    rng->has_normal = false;
+    rng->normal = 0;
+}
+
+tg_rng *tg_rng_new(uint64_t seed)
+{
+    tg_rng *rng = tg_alloc(1, sizeof *rng);
+    if (rng) {
+        tg_rng_seed(rng, seed);
+        rng->profile = TG_RNG_AVX2;
+    }
+    return rng;
+}
+
+void tg_rng_free(tg_rng *rng)
+{
+    tg_free(rng);
+}
+
+void tg_rng_copy(tg_rng *to, const tg_rng *from)
+{
+    memmove(to, from, sizeof *to);
+}
+
+void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile)
+{
+    rng->profile = profile;
+}
+
+tg_rng_profile tg_rng_profile_of(const tg_rng *rng)
+{
+    return rng->profile;
+}
+
+uint64_t tg_rng_position(const tg_rng *rng)
+{
+    return rng->position;
+}
+
+/* ---- PyTorch's saved state ----------------------------------------------------------------------------------- */
+
+/* Where the fields lie, in bytes; all that is not named is 0. `left` and `next` say the same thing twice: after `used`
+ * outputs of a block they are 625 - used and used, and in a fresh generator 1 and 0. */
+enum {
+    AT_SEED = 0,         /* 64 bits */
+    AT_LEFT = 8,         /* 32 */
+    AT_SEEDED = 12,      /* 32: always 1 */
+    AT_NEXT = 16,        /* 64 */
+    AT_WORDS = 24,       /* 624 times 64, of which the low 32 are used */
+    AT_NORMAL = 5024,    /* double */
+    AT_HAS_NORMAL = 5040 /* 32 */
+};
+
+static void put(uint8_t *to, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+static uint64_t get(const uint8_t *from, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) {
+        value |= (uint64_t)from[i] << 8 * i;
+    }
+    return value;
+}
+
+void tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE_SIZE])
+{
+    memset(state, 0, TG_RNG_TORCH_STATE_SIZE);
+    put(state + AT_SEED, rng->seed, 8);
+    put(state + AT_LEFT, rng->used == 0 ? 1 : (uint64_t)(N + 1 - rng->used), 4);
+    put(state + AT_SEEDED, 1, 4);
+    put(state + AT_NEXT, (uint64_t)rng->used, 8);
+    for (int k = 0; k < N; k++) {
+        put(state + AT_WORDS + 8 * k, rng->words[k], 4);
+    }
+    if (rng->has_normal) {
+        uint64_t bits;
+        memcpy(&bits, &rng->normal, sizeof bits);
+        put(state + AT_NORMAL, bits, 8);
+        put(state + AT_HAS_NORMAL, 1, 4);
+    }
+}
+
+bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE_SIZE], tg_error *error)
+{
+    static const char name[] = "rng_load_torch_state";
+    uint64_t seeded = get(state + AT_SEEDED, 4), has_normal = get(state + AT_HAS_NORMAL, 4);
+    if (seeded != 1) {
+        return tg_error_set(error, TG_ERROR_FORMAT, "%s: seeded is %u at byte %d, not 1", name, (unsigned)seeded,
+                            AT_SEEDED);
+    }
+    uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
+    bool fresh = next == 0 && left == 1;
+    bool running = next >= 1 && next <= N && left == N + 1 - next;
+    if (!fresh && !running) {
+        return tg_error_set(
+            error, TG_ERROR_FORMAT,
+            "%s: left %llu and next %llu at bytes %d and %d: next is at most 624 and left 625 - next, or "
+            "0 and 1 after seeding",
+            name, (unsigned long long)left, (unsigned long long)next, AT_LEFT, AT_NEXT);
+    }
+    for (int k = 0; k < N; k++) {
+        uint64_t word = get(state + AT_WORDS + 8 * k, 8);
+        if (word > UINT32_MAX) {
+            return tg_error_set(error, TG_ERROR_FORMAT, "%s: word 0x%llx at byte %d has more than 32 bits", name,
+                                (unsigned long long)word, AT_WORDS + 8 * k);
+        }
+    }
+    uint64_t bits = get(state + AT_NORMAL, 8);
+    double normal;
+    memcpy(&normal, &bits, sizeof normal);
+    if (has_normal > 1 || (has_normal && !isfinite(normal))) {
+        return tg_error_set(error, TG_ERROR_FORMAT,
+                            "%s: cached normal %g at byte %d with flag %u: the flag is 0, or 1 and the normal finite",
+                            name, normal, AT_NORMAL, (unsigned)has_normal);
+    }
+    for (int k = 0; k < N; k++) {
+        rng->words[k] = (uint32_t)get(state + AT_WORDS + 8 * k, 4);
+    }
+    rng->used = (int32_t)next;
+    rng->seed = get(state + AT_SEED, 8);
+    rng->position = 0;
+    rng->has_normal = has_normal == 1;
+    rng->normal = normal;
+    return true;
+}

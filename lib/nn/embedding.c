@@ -1,0 +1,75 @@
+/* embedding: a table as a module. The lookup and its gradient are lib/ops/embedding.c.
+ *
+ * As in PyTorch the padding row is drawn with the others and then set to zero, so that it costs the stream the same
+ * numbers as any row.
+ */
+#include "nn/module.h"
+
+#include <math.h>
+#include <string.h>
+
+tg_embedding_config tg_embedding_config_default(void)
+{
+    return (tg_embedding_config){.padding_index = TG_NO_PADDING, .mean = 0, .std = 1, .from = NULL, .frozen = false};
+}
+
+static bool check(tg_params *params, const char *name, int64_t rows, int64_t width, const tg_embedding_config *config)
+{
+    if (rows < 1 || width < 1 || rows > INT32_MAX) {
+        return tg_params_fail(params, TG_ERROR_SHAPE, "embedding %s: a table of %lld x %lld; allowed are 1 to %d rows and a width of at least 1",
+                              name, (long long)rows, (long long)width, INT32_MAX);
+    }
+    if (config->padding_index != TG_NO_PADDING && (config->padding_index < -rows || config->padding_index >= rows)) {
+        return tg_params_fail(params, TG_ERROR_RANGE, "embedding %s: padding index %lld is outside [%lld,%lld)", name,
+                              (long long)config->padding_index, (long long)-rows, (long long)rows);
+    }
+    if (!isfinite(config->mean) || !isfinite(config->std) || config->std < 0) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "embedding %s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0",
+                              name, config->mean, config->std);
+    }
+    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
+    if (config->from && !tg_shape_equal(tg_shape_of(config->from), shape)) {
+        char found[TG_SHAPE_TEXT], wanted[TG_SHAPE_TEXT];
+        return tg_params_fail(params, TG_ERROR_SHAPE, "embedding %s: the existing table has shape %s, not %s", name,
+                              tg_shape_format(tg_shape_of(config->from), found), tg_shape_format(shape, wanted));
+    }
+    return true;
+}
+
+tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
+                               const tg_embedding_config *given)
+{
+    tg_embedding_config config = given ? *given : tg_embedding_config_default();
+    tg_embedding made = {.params = params, .padding_index = config.padding_index};
+    char full[TG_NAME_SIZE];
+    if (!tg_module_name(params, name, "weight", full) || !check(params, name, rows, width, &config)) {
+        return made;
+    }
+    if (made.padding_index != TG_NO_PADDING && made.padding_index < 0) {
+        made.padding_index += rows;
+    }
+    if (config.from) {
+        made.weight = tg_params_add_existing(params, full, config.from);
+    } else {
+        tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
+        made.weight = tg_params_add_normal(params, full, shape, config.mean, config.std);
+        if (made.weight && made.padding_index != TG_NO_PADDING) {
+            size_t row = (size_t)width * tg_dtype_size(tg_dtype_of(made.weight));
+            memset((char *)tg_data_mut(made.weight) + (size_t)made.padding_index * row, 0, row);
+        }
+    }
+    if (made.weight && config.frozen) {
+        tg_params_set_frozen(params, full, true);
+    }
+    return made;
+}
+
+tg_tensor *tg_embedding_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)
+{
+    if (!tg_module_ready(t, "embedding", embedding->params, embedding->weight)) {
+        return NULL;
+    }
+    return embedding->padding_index == TG_NO_PADDING
+               ? tg_embedding_lookup(t, embedding->weight, ids)
+               : tg_embedding_lookup_padded(t, embedding->weight, ids, embedding->padding_index);
+}

@@ -1,0 +1,32 @@
+/* linear: y = x W^T + b. The weight is stored (out,in) as in PyTorch; the product reads it transposed, without a copy. */
+#include "nn/module.h"
+
+#include <math.h>
+
+tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in, int64_t out, tg_bias bias)
+{
+    tg_linear made = {.params = params, .has_bias = bias == TG_BIAS};
+    char full[TG_NAME_SIZE];
+    if (!tg_module_name(params, name, "weight", full)) {
+        return made;
+    }
+    if (in < 1 || out < 1) {
+        tg_params_fail(params, TG_ERROR_SHAPE, "linear %s: %lld inputs and %lld outputs; both must be at least 1", name, (long long)in,
+                       (long long)out);
+        return made;
+    }
+    made.weight = tg_params_add_linear_weight(params, full, in, out);
+    if (made.weight && made.has_bias && tg_module_name(params, name, "bias", full)) {
+        made.bias = tg_params_add_linear_bias(params, full, in, out);
+    }
+    return made;
+}
+
+tg_tensor *tg_linear_forward(tg_tape *t, const tg_linear *linear, tg_tensor *x)
+{
+    if (!tg_module_ready(t, "linear", linear->params, linear->has_bias && !linear->bias ? NULL : linear->weight)) {
+        return NULL;
+    }
+    tg_tensor *y = tg_matmul(t, x, tg_transpose(t, linear->weight, 0, 1));
+    return linear->has_bias ? tg_add(t, y, linear->bias) : y;
+}
