@@ -7,12 +7,12 @@
  * equal quotients the smaller category comes first: that is a choice of ours, for PyTorch leaves their order to C++'s
  * std::sort. Among floats they are met when tens of thousands are drawn at once, among doubles hardly ever.
  *
- * With replacement: each draw is a uniform u, and the category is the first whose cumulative sum of weights / sum(w) is
- * not below u, the last cumulative sum being 1 by force.
+ * With replacement: each draw is a uniform u, and the category is the first whose cumulative sum of weights, divided by
+ * sum(w), is not below u. Both sums are made by the same additions, so the last quotient is exactly 1.
  *
- * Every operation is done in the dtype of the weights. One body serves both: the sum or quotient of two floats, taken in
- * double and then rounded to float, is what float arithmetic gives, because 53 bits are more than twice 24 and two
- * (S. Figueroa, "When is double rounding innocuous?", SIGNUM 30(3), 1995).
+ * Every operation is done in the dtype of the weights. One body serves both: the sum or quotient of two floats, taken
+ * in double and then rounded to float, is what float arithmetic gives, because 53 bits are more than twice 24 and two
+ * (S. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995).
  */
 #include "base/random.h"
 
@@ -94,7 +94,6 @@ static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const wei
         so_far = rounded(row, so_far + weight_at(row, i));
         cumulative[i] = rounded(row, so_far / sum);
     }
-    cumulative[row->count - 1] = 1;
     for (int64_t i = 0; i < draws; i++) {
         double u;
         tg_rng_uniform_f64(rng, &u, 1, 0.0, 1.0);
@@ -118,7 +117,7 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
     double sum = 0;
     for (int64_t i = 0; i < row->count; i++) {
         double weight = weight_at(row, i);
-        if (!(weight >= 0) || !isfinite(weight)) {
+        if (weight < 0 || !isfinite(weight)) {
             return tg_error_set(error, TG_ERROR_VALUE, "multinomial: weight %g at [%lld] is not a finite number >= 0",
                                 weight, (long long)i);
         }

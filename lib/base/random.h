@@ -47,8 +47,8 @@ static inline double tg_rng_unit_f64(uint32_t first, uint32_t second)
     return (double)(int64_t)(tg_rng_joined(first, second) & 0x1fffffffffffff) * 0x1p-53;
 }
 
-/* fma() rounds once everywhere, but without the instruction it is a slow function of libm, and x86-64's baseline does not
- * have it. A loop full of it is one always-inlined body, compiled a second time as a TG_FMA_VERSION and chosen by
+/* fma() rounds once everywhere, but without the instruction (x86-64's baseline lacks it) it is a slow function of libm.
+ * A loop full of it is one always-inlined body, compiled a second time as a TG_FMA_VERSION and chosen by
  * tg_has_fma(). As fma() is written out and contraction is off, both versions give the same bits. */
 #if defined __GNUC__
 #define TG_FMA_BODY static inline __attribute__((always_inline))
