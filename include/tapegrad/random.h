@@ -5,8 +5,8 @@
  * each function names the PyTorch call whose stream it follows. The results never depend on the number of threads.
  *
  * Profiles. PyTorch computes the normals of large float tensors with AVX2 polynomials where the processor has them and
- * with libm where not; the two differ in the last bits. TG_RNG_AVX2 (the default) gives the former on every machine,
- * TG_RNG_GENERIC the latter.
+ * with libm where not, and fuses multiply and add in some other streams; the two differ in the last bits. TG_RNG_AVX2
+ * (the default) gives the former on every machine, TG_RNG_GENERIC the latter.
  */
 #ifndef TAPEGRAD_RANDOM_H
 #define TAPEGRAD_RANDOM_H
@@ -36,7 +36,7 @@ TG_API void tg_rng_copy(tg_rng *to, const tg_rng *from);
 TG_API void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile);
 TG_API tg_rng_profile tg_rng_profile_of(const tg_rng *rng);
 
-/* How many 32-bit outputs were drawn since the last seeding: the position in the stream. */
+/* How many 32-bit outputs were drawn since the last seeding or loaded state: the position in the stream. */
 TG_API uint64_t tg_rng_position(const tg_rng *rng);
 
 /* The raw outputs. The 64-bit one takes two of the 32-bit ones, the high half first. */
@@ -56,7 +56,7 @@ TG_API void tg_rng_uniform_f32(tg_rng *rng, float *out, int64_t count, double lo
 TG_API void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, double high);
 
 /* x.normal_(mean, std). Fewer than 16 values: pairs of Box and Muller in double, the second of a pair cached for the
- * next call; 16 or more: blocks of 16 (see lib/base/random.c). */
+ * next call; 16 or more: blocks of 16 (see lib/base/normal.c). */
 TG_API void tg_rng_normal_f32(tg_rng *rng, float *out, int64_t count, double mean, double std);
 TG_API void tg_rng_normal_f64(tg_rng *rng, double *out, int64_t count, double mean, double std);
 
@@ -74,9 +74,10 @@ TG_API void tg_rng_exponential_f32(tg_rng *rng, float *out, int64_t count, doubl
 TG_API void tg_rng_exponential_f64(tg_rng *rng, double *out, int64_t count, double lambda);
 
 /* torch.multinomial(weights, draws, replacement) of one row: `categories` weights >= 0 that need not sum to 1; the
- * chosen categories go to out[0..draws). Without replacement the draws come in torch's order, and at most as many as
- * there are positive weights can be asked for. Returns false, sets `error` and draws nothing when a weight is negative,
- * NaN or infinite, when all are 0, or when `draws` is not possible. */
+ * chosen categories go to out[0..draws). Without replacement the draws come in torch's order (equal quotients: the
+ * smaller category first), and at most as many as there are positive weights can be asked for. Returns false, sets
+ * `error` and draws nothing when a weight is negative, NaN or infinite, when all are 0 or their sum overflows, when
+ * `draws` is not possible, or when out of memory. */
 TG_API bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const float *weights, int64_t categories,
                                    bool replacement, tg_error *error);
 TG_API bool tg_rng_multinomial_f64(tg_rng *rng, int64_t *out, int64_t draws, const double *weights, int64_t categories,

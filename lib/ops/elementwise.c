@@ -285,11 +285,10 @@ bool tg_any_layout(const tg_tensor *input, int i)
     return true;
 }
 
-bool tg_elementwise_shape(tg_op_call *call)
+bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    tg_dtype dtype = TG_U8;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         if (!tg_same_shape(x, call->inputs[0])) {
@@ -304,11 +303,19 @@ bool tg_elementwise_shape(tg_op_call *call)
         if (op->f32->gradient[i] && !tg_dtype_is_float((tg_dtype)x->dtype)) {
             return tg_op_expect_float(call, i);
         }
-        if (tg_dtype_is_float((tg_dtype)x->dtype)) {
-            dtype = (tg_dtype)x->dtype;
-        }
     }
     return tg_op_output(call, 0, dtype, shape);
+}
+
+/* The first input that must be a float says which. */
+bool tg_elementwise_shape(tg_op_call *call)
+{
+    const tg_elementwise *op = (const tg_elementwise *)call->op;
+    int i = 0;
+    while (i < call->input_count - 1 && !op->f32->gradient[i]) {
+        i++;
+    }
+    return tg_elementwise_output(call, (tg_dtype)call->inputs[i]->dtype);
 }
 
 #endif

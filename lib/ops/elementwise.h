@@ -63,15 +63,21 @@ typedef struct tg_elementwise {
 TG_DECLARE_KERNEL(tg_elementwise_forward);
 TG_DECLARE_KERNEL(tg_elementwise_backward);
 
-/* Shape rule: all inputs broadcast together; the output has the float inputs' dtype. */
+/* Shape rules: all inputs broadcast together; the output has the float inputs' dtype, or the given one. An input that
+ * has a gradient function must be a float. */
 bool tg_elementwise_shape(tg_op_call *call);
+bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype);
 
 bool tg_any_layout(const tg_tensor *input, int i);
 
 /* A whole op: its name, its tables, and what backward reads, a bit an input or output (tg_op.backward_reads_inputs). */
 #define TG_ELEMENTWISE(op_name, functions, reads_inputs, reads_outputs)                                                \
+    TG_ELEMENTWISE_RULE(op_name, tg_elementwise_shape, functions, reads_inputs, reads_outputs)
+
+/* The same with a shape rule of its own, which ends in tg_elementwise_shape or tg_elementwise_output. */
+#define TG_ELEMENTWISE_RULE(op_name, rule, functions, reads_inputs, reads_outputs)                                     \
     .op = {.name = op_name,                                                                                            \
-           .shape = tg_elementwise_shape,                                                                              \
+           .shape = rule,                                                                                              \
            .f32 = {tg_elementwise_forward_f32, tg_elementwise_backward_f32},                                           \
            .f64 = {tg_elementwise_forward_f64, tg_elementwise_backward_f64},                                           \
            .accepts_layout = tg_any_layout,                                                                            \
