@@ -1,0 +1,175 @@
+/* layer_norm: each row gets mean 0 and variance 1, then a weight and a bias.
+ *
+ *   forward     y = n w + b,    n = (x - m) r,    r = 1 / sqrt(v + eps)       m, v: mean and biased variance of the row
+ *   gradient    db += dy        dw += dy n        summed over rows
+ *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
+ *
+ * (Ba, Kiros and Hinton 2016.) Forward keeps m and r of each row, in double; n is made again from x. Rows are what threads
+ * divide for y and dx, columns for dw and db, so each sum is made by one thread in the order of the rows.
+ * Follows torch.nn.functional.layer_norm over the last axis.
+ */
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+TG_DECLARE_KERNEL(tg_layer_norm_forward);
+TG_DECLARE_KERNEL(tg_layer_norm_backward);
+
+typedef struct row_statistics {
+    double mean, inverse; /* m and r */
+} row_statistics;
+
+typedef struct KERNEL(norm) {
+    const real *x, *weight, *bias, *dy;
+    real *y, *dx, *dweight, *dbias;
+    bool fresh;
+    row_statistics *rows;
+    int64_t count, width; /* of rows, of a row */
+    double eps;
+} KERNEL(norm);
+
+static KERNEL(norm) KERNEL(norm_of)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0];
+    int64_t width = x->shape[x->rank - 1];
+    KERNEL(norm) n = {.x = tg_values(x),
+                      .weight = tg_values(call->inputs[1]),
+                      .bias = tg_values(call->inputs[2]),
+                      .y = tg_values(call->outputs[0]),
+                      .rows = call->saved,
+                      .count = x->count / width,
+                      .width = width,
+                      .eps = *(const double *)call->attributes};
+    return n;
+}
+
+static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(norm) *n = context;
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = n->x + row * n->width;
+        real *y = n->y + row * n->width;
+        double sum = 0, squares = 0;
+        for (int64_t c = 0; c < n->width; c++) {
+            sum += (double)x[c];
+        }
+        double mean = sum / (double)n->width;
+        for (int64_t c = 0; c < n->width; c++) {
+            squares += ((double)x[c] - mean) * ((double)x[c] - mean);
+        }
+        double inverse = 1 / sqrt(squares / (double)n->width + n->eps);
+        for (int64_t c = 0; c < n->width; c++) {
+            y[c] = (real)(((double)x[c] - mean) * inverse) * n->weight[c] + n->bias[c];
+        }
+        n->rows[row] = (row_statistics){mean, inverse};
+    }
+}
+
+void KERNEL(tg_layer_norm_forward)(const tg_op_call *call)
+{
+    KERNEL(norm) n = KERNEL(norm_of)(call);
+    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(normalize_rows), &n);
+}
+
+/* In the forward pass this was: n = (x - m) r, y = n w + b. */
+static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(norm) *n = context;
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
+        real *dx = n->dx + row * n->width;
+        double mean = n->rows[row].mean, inverse = n->rows[row].inverse, mean_g = 0, mean_gn = 0;
+        for (int64_t c = 0; c < n->width; c++) {
+            double g = (double)dy[c] * (double)n->weight[c];
+            mean_g += g;
+            mean_gn += g * ((double)x[c] - mean) * inverse;
+        }
+        mean_g /= (double)n->width;
+        mean_gn /= (double)n->width;
+        for (int64_t c = 0; c < n->width; c++) {
+            double normal = ((double)x[c] - mean) * inverse;
+            real gradient = (real)(inverse * ((double)dy[c] * (double)n->weight[c] - mean_g - normal * mean_gn));
+            dx[c] = n->fresh ? gradient : dx[c] + gradient;
+        }
+    }
+}
+
+static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(norm) *n = context;
+    for (int64_t row = 0; row < n->count; row++) {
+        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
+        for (int64_t c = begin; c < end; c++) {
+            if (n->dweight) {
+                n->dweight[c] += dy[c] * (real)(((double)x[c] - n->rows[row].mean) * n->rows[row].inverse);
+            }
+            if (n->dbias) {
+                n->dbias[c] += dy[c];
+            }
+        }
+    }
+}
+
+void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
+{
+    KERNEL(norm) n = KERNEL(norm_of)(call);
+    n.dy = call->output_gradients[0];
+    n.dx = call->input_gradients[0];
+    n.dweight = call->input_gradients[1];
+    n.dbias = call->input_gradients[2];
+    n.fresh = call->fresh[0];
+    for (int i = 1; i < 3; i++) {
+        if (call->input_gradients[i] && call->fresh[i]) {
+            memset(call->input_gradients[i], 0, (size_t)n.width * sizeof(real));
+        }
+    }
+    if (n.dx) {
+        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(gradient_of_rows), &n);
+    }
+    if (n.dweight || n.dbias) {
+        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), KERNEL(gradient_of_columns), &n);
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool layer_norm_shape(tg_op_call *call)
+{
+    double eps = *(const double *)call->attributes;
+    const tg_tensor *x = call->inputs[0];
+    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
+    int64_t width = x->rank > 0 ? x->shape[x->rank - 1] : 0;
+    tg_shape row = tg_shape_make(1, &width);
+    for (int i = 0; i < 3; i++) {
+        if (!tg_op_expect_float(call, i)) {
+            return false;
+        }
+        if (width < 1 || (i > 0 && !tg_shape_equal(tg_shape_of(call->inputs[i]), row))) {
+            return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is %s and input %d %s; they must be (..,C), (C) and (C) with C >= 1",
+                              tg_shape_format(tg_shape_of(x), x_text), i,
+                              tg_shape_format(tg_shape_of(call->inputs[i]), text));
+        }
+    }
+    if (!(eps > 0)) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "eps is %g; it must be above 0", eps);
+    }
+    return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
+           tg_op_save(call, x->count / width, sizeof(row_statistics));
+}
+
+static const tg_op layer_norm_op = {
+    .name = "layer_norm",
+    .shape = layer_norm_shape,
+    .f32 = {tg_layer_norm_forward_f32, tg_layer_norm_backward_f32},
+    .f64 = {tg_layer_norm_forward_f64, tg_layer_norm_backward_f64},
+    .backward_reads_inputs = 3, /* x and the weight */
+    .overwrites_fresh = true,
+};
+
+tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps)
+{
+    tg_tensor *inputs[] = {x, weight, bias};
+    return tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps);
+}
+
+#endif
