@@ -8,5 +8,8 @@
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
+#include <tapegrad/params.h>
+#include <tapegrad/optim.h>
+#include <tapegrad/nn.h>
 
 #endif

@@ -15,9 +15,12 @@ tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in, int64_
                        (long long)out);
         return made;
     }
-    made.weight = tg_params_add_linear_weight(params, full, in, out);
+    /* torch.nn.Linear: kaiming_uniform_(a=sqrt(5)) for the weight, whose bound is 1/sqrt(in) but for its rounding */
+    double gain = sqrt(2.0 / (1 + sqrt(5.0) * sqrt(5.0))), bound = sqrt(3.0) * (gain / sqrt((double)in));
+    made.weight = tg_params_add_uniform(params, full, tg_shape_make(2, (int64_t[]){out, in}), -bound, bound);
     if (made.weight && made.has_bias && tg_module_name(params, name, "bias", full)) {
-        made.bias = tg_params_add_linear_bias(params, full, in, out);
+        bound = 1 / sqrt((double)in);
+        made.bias = tg_params_add_uniform(params, full, tg_shape_make(1, &out), -bound, bound);
     }
     return made;
 }

@@ -3,6 +3,9 @@
 #define TG_NN_MODULE_H
 
 #include <tapegrad/nn.h>
+#include <tapegrad/op.h>
+
+#include "params/params.h"
 
 #define TG_NAME_SIZE 256
 

@@ -1,6 +1,4 @@
 /* detach and contiguous: the same values, without a history or without gaps. */
-#ifdef TG_REAL_F32 /* nothing here depends on the dtype */
-
 #include <tapegrad/ops.h>
 
 #include "tape/tape.h"
@@ -30,4 +28,3 @@ tg_tensor *tg_detach(tg_tape *t, tg_tensor *x)
     return y;
 }
 
-#endif

@@ -1,44 +1,17 @@
-/* real: how one op file becomes kernels for float and for double.
- *
- * The build compiles every file of lib/ops (and lib/optim) twice, with TG_REAL_F32 and with TG_REAL_F64. Kernels are
- * written once over `real`, and named through KERNEL(name), which becomes name_f32 or name_f64, so that both can stand in
- * one program and even in one file. What exists once (shape rules, descriptors, public functions) stands below
- * `#ifdef TG_ONCE`, which only the first pass compiles.
- *
- *     static real KERNEL(square)(real x) { return x * x; }
- *
- * Functions that the TG_ONCE part needs from both passes are not static, and are declared with TG_DECLARE_KERNEL.
- */
+/* real: what op files share beyond lib/base/real.h. */
 #ifndef TG_OPS_REAL_H
 #define TG_OPS_REAL_H
 
-#include <math.h>
-#include <string.h>
-
 #include <tapegrad/op.h>
 
+#include "base/parallel.h"
+#include "base/real.h"
 #include "tensor/blas.h"
 #include "tensor/tensor.h"
-
-#if defined TG_REAL_F32
-typedef float real;
-#define KERNEL(name) name##_f32
-#define REAL(function) function##f /* the C library's: REAL(exp) is expf or exp */
-#define TG_ONCE
-#elif defined TG_REAL_F64
-typedef double real;
-#define KERNEL(name) name##_f64
-#define REAL(function) function
-#else
-#error "compile with TG_REAL_F32 or with TG_REAL_F64"
-#endif
 
 /* Declares a pair of kernels: TG_DECLARE_KERNEL(softmax_forward); */
 #define TG_DECLARE_KERNEL(name)                                                                                        \
     void name##_f32(const tg_op_call *call);                                                                           \
     void name##_f64(const tg_op_call *call)
-
-/* Pieces smaller than this many values are not worth waking a thread for. */
-#define TG_GRAIN 16384
 
 #endif
