@@ -1,16 +1,17 @@
-/* optim: optimizers, learning-rate schedules and clipping, over the parameters of a tg_params.
+/* optim: gradients become steps. SGD, Adam and AdamW as torch.optim has them, clipping, learning-rate schedules.
  *
- * An optimizer allocates all its state when it is made, so a step cannot run out of memory. It updates each parameter once
- * (aliases do not count), skips those without a gradient and those that are frozen, as PyTorch does with
- * zero_grad(set_to_none=True), and moves the version of what it writes.
+ *     tg_sgd_config config = tg_sgd_config_default();
+ *     tg_optim *optim = tg_sgd_new(params, &config);
+ *     each step:  tg_optim_zero_grad(optim); forward; tg_backward(tape, loss); tg_optim_step(optim);
  *
- * Row gradients (embeddings) are accepted by all of them, with the dense optimizer's result: a row without a gradient
- * counts as a gradient of zero. Plain SGD then touches only the rows that have one; where momentum, moments or weight decay
- * move every row, every row is swept, but no V x C gradient is ever made.
+ * Everything that a step needs is allocated when the optimizer is made, so a step allocates nothing and cannot fail for
+ * lack of memory. A parameter without a gradient is skipped as in PyTorch: neither its values nor its state move. Gradients
+ * by rows (tapegrad/tensor.h) give the same bits as the same gradients made dense; plain SGD then touches those rows alone.
+ * The bits do not depend on the number of threads.
  *
- *     tg_adamw_config config = tg_adamw_config_default();
- *     tg_optim *adamw = tg_adamw_new(params, &config);
- *     for (...) { tg_optim_zero_grad(adamw); ... tg_backward(tape, loss); tg_optim_step(adamw); }
+ * Errors. A _new that fails returns NULL and says why in the params' error, so that one check after building a model and
+ * its optimizer is enough. Later mistakes are a sticky error of the optimizer: until it is cleared, steps return false and
+ * change nothing. A NULL optimizer counts as one that could not be made: every call takes it.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -23,100 +24,141 @@ extern "C" {
 
 typedef struct tg_optim tg_optim;
 
-/* ---- making ---------------------------------------------------------------------------------------------------------------- */
-/* `config` may be NULL for the default. The params must outlive the optimizer. NULL with the params' error set (VALUE for an
- * option that means nothing, MEMORY) or when the params have an error. Yours to free. */
+/* ---- SGD: torch.optim.SGD ------------------------------------------------------------------------------------- */
 
-/* torch.optim.SGD: g += decay theta; b = momentum b + (1 - dampening) g, the first time b = g; theta -= lr b, or, nesterov,
- * theta -= lr (g + momentum b). */
+/* g += weight_decay * x;  b = momentum * b + (1 - dampening) * g, at the first step b = g;
+ * x -= lr * b, or with nesterov lr * (g + momentum * b), or without momentum lr * g. */
 typedef struct tg_sgd_config {
-    double lr;           /* 1e-3 */
-    double momentum;     /* 0 */
+    double lr;           /* >= 0; 1e-3 */
+    double momentum;     /* >= 0; 0: none, and no buffer */
     double dampening;    /* 0 */
-    double weight_decay; /* 0 */
-    bool nesterov;       /* false; needs momentum > 0 and dampening 0 */
+    double weight_decay; /* >= 0; 0 */
+    bool nesterov;       /* needs momentum > 0 and dampening 0; false */
 } tg_sgd_config;
 
 TG_API tg_sgd_config tg_sgd_config_default(void);
+
+/* An optimizer of all parameters that `params` has now; `params` must outlive it. `config` may be NULL for the default.
+ * VALUE for an option that means nothing, MEMORY; or the error that `params` had already. Yours to free. */
 TG_API tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *config);
 
-/* torch.optim.Adam (Kingma and Ba 2015): m, v the running means of g and g^2, theta -= lr m' / (sqrt(v') + eps) with both
- * means corrected for their start. Weight decay adds decay theta to g; in AdamW (Loshchilov and Hutter 2019) it shrinks
- * theta by lr decay instead. amsgrad divides by the largest v so far (Reddi et al. 2018). */
+/* ---- Adam, AMSGrad, AdamW: torch.optim.Adam and AdamW ----------------------------------------------------------- */
+
+/* m += (1 - beta1) (g - m);  v = beta2 * v + (1 - beta2) g^2;
+ * x -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps), t the parameter's own count of steps.
+ * AMSGrad (Reddi et al. 2018) divides by the largest v so far. Weight decay is g += weight_decay * x in Adam (Kingma and
+ * Ba 2015), and x *= 1 - lr * weight_decay, before all else, in AdamW (Loshchilov and Hutter 2019). */
 typedef struct tg_adam_config {
-    double lr;           /* 1e-3 */
-    double beta1, beta2; /* 0.9, 0.999, each in [0,1) */
-    double eps;          /* 1e-8 */
-    double weight_decay; /* Adam 0, AdamW 0.01 */
+    double lr;           /* >= 0; 1e-3 */
+    double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
+    double eps;          /* >= 0; 1e-8 */
+    double weight_decay; /* >= 0; 0 in Adam, 1e-2 in AdamW */
     bool amsgrad;        /* false */
 } tg_adam_config;
 
 typedef tg_adam_config tg_adamw_config;
 
 TG_API tg_adam_config tg_adam_config_default(void);
-TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
 TG_API tg_adamw_config tg_adamw_config_default(void);
+
+/* As tg_sgd_new. */
+TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
+
+/* ---- steps -------------------------------------------------------------------------------------------------------- */
 
 TG_API void tg_optim_free(tg_optim *optim); /* NULL is fine */
 
-/* ---- using ------------------------------------------------------------------------------------------------------------------ */
-
-/* Every parameter's gradient back to none. */
+/* Drops the gradients of its parameters: back to none (zero_grad with set_to_none). */
 TG_API void tg_optim_zero_grad(tg_optim *optim);
 
-/* One update of every parameter that has a gradient. false, with nothing changed, for a NULL optimizer, after an earlier
- * error, and when parameters were added since the optimizer was made (STATE). */
+/* Updates every parameter that has a gradient. STATE when a parameter was added after the optimizer was made. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
-TG_API const char *tg_optim_error(const tg_optim *optim);
+TG_API const char *tg_optim_error(const tg_optim *optim); /* "" when there is none */
 TG_API tg_code tg_optim_error_code(const tg_optim *optim);
+TG_API void tg_optim_clear_error(tg_optim *optim);
 
-/* ---- groups: other options for some parameters -------------------------------------------------------------------------------- */
+/* ---- groups: parameters with a learning rate and a weight decay of their own ---------------------------------------- */
+/* All parameters begin in the group "default". The usual groups for a transformer:
+ *     tg_optim_add_to_group(optim, "no_decay", "*.bias");
+ *     tg_optim_set_weight_decay(optim, "no_decay", 0);
+ */
 
-/* Moves the parameters whose names match the pattern (as a shell matches file names: "*.bias") into a new group, and
- * returns its number; 0 is the group of all others. It starts with group 0's options. -1, with the error set, when nothing
- * matches (RANGE) or out of memory. */
-TG_API int tg_optim_add_group(tg_optim *optim, const char *pattern);
+/* Moves the parameters whose names match to the group, which is made, with the learning rate and the weight decay of
+ * "default", when it is new. In `pattern` a * stands for any characters, also none; everything else for itself. RANGE
+ * when nothing matches. */
+TG_API bool tg_optim_add_to_group(tg_optim *optim, const char *group, const char *pattern);
 
-/* RANGE for a group that is not there, VALUE for a negative or NaN value. */
-TG_API bool tg_optim_set_lr(tg_optim *optim, int group, double lr);
-TG_API bool tg_optim_set_weight_decay(tg_optim *optim, int group, double weight_decay);
-TG_API double tg_optim_lr(const tg_optim *optim, int group); /* NaN for a group that is not there */
+/* Finite and >= 0 (VALUE). The first is for all groups, the others for one (RANGE for an unknown one). */
+TG_API bool tg_optim_set_lr(tg_optim *optim, double lr);
+TG_API bool tg_optim_set_group_lr(tg_optim *optim, const char *group, double lr);
+TG_API bool tg_optim_set_weight_decay(tg_optim *optim, const char *group, double weight_decay);
 
-/* ---- schedules: the learning rate of a step, as a function ---------------------------------------------------------------------- */
+TG_API double tg_optim_lr(const tg_optim *optim);                          /* of "default" */
+TG_API double tg_optim_group_lr(const tg_optim *optim, const char *group); /* NaN for an unknown one */
 
-typedef enum tg_decay {
-    TG_DECAY_CONSTANT,
-    TG_DECAY_LINEAR, /* from lr to final_lr over the steps after the warm-up */
-    TG_DECAY_COSINE, /* the same along half a cosine (Loshchilov and Hutter 2017) */
-    TG_DECAY_STEP    /* times gamma after each `period` steps: torch's StepLR */
-} tg_decay;
+/* ---- state, for saving and going on ------------------------------------------------------------------------------------ */
 
-typedef struct tg_schedule {
-    tg_decay decay;
-    double lr;       /* at the end of the warm-up */
-    int64_t warmup;  /* steps that rise linearly to lr: step 0 has lr / warmup */
-    int64_t steps;   /* in all, warm-up included: for linear and cosine */
-    double final_lr; /* from step `steps` on: for linear and cosine */
-    int64_t period;  /* for step */
-    double gamma;
-} tg_schedule;
+/* One buffer of one parameter, with the parameter's shape and dtype. */
+typedef struct tg_optim_state {
+    const char *kind; /* as in torch's state_dict: "momentum_buffer"; "exp_avg", "exp_avg_sq", "max_exp_avg_sq" */
+    const char *name; /* of the parameter: "tok_emb.weight" */
+    tg_tensor *tensor;
+} tg_optim_state;
 
-TG_API tg_schedule tg_schedule_default(double lr); /* constant, no warm-up */
+TG_API int64_t tg_optim_state_count(const tg_optim *optim);
+TG_API tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index); /* nulls outside of [0,count) */
 
-/* The learning rate of step `step`, counted from 0. */
-TG_API double tg_schedule_lr(const tg_schedule *schedule, int64_t step);
+/* How often a parameter was updated: 0 means that its buffers were not used yet. -1 for an unknown name. Setting it is for
+ * going on from a file: RANGE for an unknown name, VALUE below 0. */
+TG_API int64_t tg_optim_steps(const tg_optim *optim, const char *name);
+TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps);
 
-/* ---- clipping -------------------------------------------------------------------------------------------------------------------- */
+/* "sgd", "adam", "adamw". */
+TG_API const char *tg_optim_method_name(const tg_optim *optim);
 
-/* torch.nn.utils.clip_grad_norm_: all gradients together, rows included, times min(1, max_norm / (norm + 1e-6)). Returns the
- * norm before. A norm that is not finite poisons the gradients with it; look at the result. Not for max_norm < 0 or NaN:
- * then nothing is done and NaN returned. */
+/* ---- gradients between backward and step -------------------------------------------------------------------------------- */
+/* For every parameter, tied ones once; parameters without gradient do not count. Errors are the params' (VALUE). */
+
+/* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of all
+ * gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an error. As in
+ * PyTorch a norm that is not finite makes gradients NaN. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
-/* torch.nn.utils.clip_grad_value_: each value into [-limit,limit]. false for a limit < 0 or NaN. */
+/* torch.nn.utils.clip_grad_value_: every entry into [-limit, limit], limit >= 0. */
 TG_API bool tg_clip_grad_value(tg_params *params, double limit);
+
+/* Every gradient times a finite factor: 1/n after n backward passes gives their mean. */
+TG_API bool tg_scale_grad(tg_params *params, double factor);
+
+/* ---- schedules: a learning rate for each step, from 0 ------------------------------------------------------------------- */
+/*     tg_optim_set_lr(optim, tg_schedule_lr(&schedule, step));                                                              */
+
+typedef enum tg_schedule_kind {
+    TG_SCHEDULE_CONSTANT, /* lr */
+    TG_SCHEDULE_COSINE, /* from lr to minimum_lr along half a cosine (Loshchilov and Hutter 2017; CosineAnnealingLR) */
+    TG_SCHEDULE_LINEAR, /* from lr to minimum_lr along a line (LinearLR) */
+    TG_SCHEDULE_STEP    /* lr times gamma for every step_size steps (StepLR) */
+} tg_schedule_kind;
+
+/* A linear warm-up, if any, goes first: step s < warmup_steps gives initial_lr + s (lr - initial_lr) / warmup_steps. */
+typedef struct tg_schedule {
+    tg_schedule_kind kind; /* TG_SCHEDULE_CONSTANT */
+    double lr;             /* the largest; 1e-3 */
+    double initial_lr;     /* the warm-up's first; 0 */
+    double minimum_lr;     /* of cosine and linear, reached at total_steps and kept; 0 */
+    int64_t warmup_steps;  /* 0 */
+    int64_t total_steps;   /* of cosine and linear, the warm-up included; 0 */
+    int64_t step_size;     /* of step; 1 */
+    double gamma;          /* of step; 0.1 */
+} tg_schedule;
+
+TG_API tg_schedule tg_schedule_default(void);
+
+/* NaN, which tg_optim_set_lr refuses, for a NULL, a negative step or fields that mean nothing: a warm-up below 0 steps or
+ * not below total_steps, a step size below 1, a kind that is none. */
+TG_API double tg_schedule_lr(const tg_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus
 }

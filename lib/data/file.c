@@ -1,0 +1,143 @@
+#include "data/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+static bool refuse(const char *what, const char *path, tg_error *error)
+{
+    return tg_error_set(error, TG_ERROR_FILE, "%s '%s': %s", what, path, strerror(errno));
+}
+
+void tg_text_free(char *text)
+{
+    tg_free(text);
+}
+
+/* A file may grow or shrink while it is read: what comes counts, not what was announced. */
+static char *read_all(int file, const char *path, size_t *length, tg_error *error)
+{
+    void *text = NULL;
+    size_t capacity = 0, used = 0;
+    for (;;) {
+        if (!tg_grow(&text, &capacity, used, used + 65536, 1)) {
+            tg_error_set(error, TG_ERROR_MEMORY, "read '%s': out of memory after %zu bytes", path, used);
+            break;
+        }
+        ssize_t got = read(file, (char *)text + used, capacity - used - 1);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            refuse("read", path, error);
+            break;
+        }
+        if (got == 0) {
+            ((char *)text)[used] = '\0';
+            *length = used;
+            return text;
+        }
+        used += (size_t)got;
+    }
+    tg_free(text);
+    return NULL;
+}
+
+char *tg_text_read(const char *path, size_t *length, tg_error *error)
+{
+    *length = 0;
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) {
+        path ? refuse("open", path, error) : tg_error_set(error, TG_ERROR_STATE, "text_read: the path is NULL");
+        return NULL;
+    }
+    char *text = read_all(file, path, length, error);
+    close(file);
+    return text;
+}
+
+static bool write_all(int file, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(file, bytes, length);
+        if (written < 0 && errno != EINTR) {
+            return false;
+        }
+        if (written > 0) {
+            bytes += written;
+            length -= (size_t)written;
+        }
+    }
+    return fsync(file) == 0;
+}
+
+static void sync_folder(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) {
+        slash[slash == path ? 1 : 0] = '\0';
+    }
+    int folder = open(slash ? path : ".", O_RDONLY | O_CLOEXEC);
+    if (folder >= 0) {
+        fsync(folder); /* some file systems refuse; the rename has happened either way */
+        close(folder);
+    }
+}
+
+bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_error *error)
+{
+    if (!path || !*path) {
+        return tg_error_set(error, TG_ERROR_STATE, "write: the path is %s", path ? "empty" : "NULL");
+    }
+    size_t size = strlen(path) + sizeof ".XXXXXX";
+    char *beside = tg_alloc(size, 1);
+    if (!beside) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "write '%s': out of memory", path);
+    }
+    snprintf(beside, size, "%s.XXXXXX", path);
+    int file = mkstemp(beside);
+    mode_t mask = umask(0);
+    umask(mask);
+    bool done = file >= 0 && write_all(file, bytes, length) && fchmod(file, 0666 & ~mask) == 0;
+    done = (file < 0 || close(file) == 0) && done && rename(beside, path) == 0;
+    if (!done) {
+        refuse("write", path, error);
+        if (file >= 0) {
+            unlink(beside);
+        }
+    } else {
+        sync_folder(beside);
+    }
+    tg_free(beside);
+    return done;
+}
+
+size_t tg_utf8_check(const char *text, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t i = 0; i < length;) {
+        unsigned char first = s[i];
+        size_t more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : 3;
+        if (first >= 0x80 && (first < 0xc2 || first > 0xf4)) {
+            return i;
+        }
+        if (more > length - i - 1) {
+            return i;
+        }
+        unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+        unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+        for (size_t k = 1; k <= more; k++, low = 0x80, high = 0xbf) {
+            if (s[i + k] < low || s[i + k] > high) {
+                return i;
+            }
+        }
+        i += more + 1;
+    }
+    return length;
+}
