@@ -1,0 +1,238 @@
+/* train_embeddings: token and position embeddings, from a text to trained tables.
+ *
+ * Two models are trained from the same seed on the same batches: one with position embeddings, and one without. What the
+ * second cannot learn is what order is worth.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "model.h"
+#include "options.h"
+#include "report.h"
+
+/* What both runs share, and what a run leaves behind. */
+typedef struct job {
+    const options *o;
+    tg_tokenizer *bpe;
+    tg_tokens tokens;
+} job;
+
+typedef struct result {
+    float *losses;       /* one a step */
+    double final;        /* mean loss of the last tenth */
+    int64_t *touched;    /* how often each row was looked up */
+    tg_tensor *before, *after, *positions;
+} result;
+
+static bool complain(const char *what, const char *why)
+{
+    fprintf(stderr, "train_embeddings: %s%s%s\n", what, *what ? ": " : "", why);
+    return false;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- the text ---- */
+
+static bool load(job *j)
+{
+    tg_error error = TG_NO_ERROR;
+    size_t length;
+    char *text = tg_text_read(j->o->text, &length, &error);
+    if (text) {
+        j->bpe = j->o->vocab ? tg_tokenizer_open(j->o->vocab, &error)
+                             : tg_tokenizer_train(text, length, (int32_t)j->o->vocab_size, &error);
+    }
+    bool loaded = j->bpe && tg_tokenizer_encode(j->bpe, text, length, false, &j->tokens, &error);
+    tg_text_free(text);
+    if (!loaded) {
+        return complain("", error.text);
+    }
+    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", j->o->text, length, (long long)j->tokens.count,
+           tg_tokenizer_size(j->bpe), j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
+    return true;
+}
+
+/* ---- training ---- */
+
+static tg_optim *make_optimizer(const options *o, tg_params *params)
+{
+    if (strcmp(o->optimizer, "sgd") == 0) {
+        tg_sgd_config config = tg_sgd_config_default();
+        config.lr = o->lr;
+        return tg_sgd_new(params, &config);
+    }
+    bool decoupled = strcmp(o->optimizer, "adamw") == 0;
+    tg_adam_config config = decoupled ? tg_adamw_config_default() : tg_adam_config_default();
+    config.lr = o->lr;
+    return decoupled ? tg_adamw_new(params, &config) : tg_adam_new(params, &config);
+}
+
+/* On a terminal one line that is written again and again; in a file a line for each tenth. */
+static void show_progress(const options *o, int64_t step, double loss, double start)
+{
+    bool terminal = isatty(STDOUT_FILENO), last = step == o->steps;
+    int64_t every = terminal ? 20 : (o->steps + 9) / 10;
+    if (step % every != 0 && !last && step != 1) {
+        return;
+    }
+    double spent = seconds() - start, left = spent / (double)step * (double)(o->steps - step);
+    printf("%s  step %6lld of %lld   loss %.4f   %8.0f tokens/s   %.0f s left %s", terminal ? "\r" : "", (long long)step,
+           (long long)o->steps, loss, (double)(step * o->batch * o->context) / spent, left, terminal && !last ? "" : "\n");
+    fflush(stdout);
+}
+
+/* One step on one batch. */
+static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, float *loss)
+{
+    tg_tape_reset(t);
+    tg_optim_zero_grad(optim);
+    tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets);
+    if (!tg_backward(t, mean)) {
+        return complain("", tg_tape_error(t));
+    }
+    *loss = (float)tg_item(t, mean);
+    return tg_optim_step(optim) || complain("", tg_optim_error(optim));
+}
+
+static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_loader *loader, result *r)
+{
+    double start = seconds();
+    for (int64_t done = 0; done < j->o->steps;) {
+        tg_batch batch;
+        if (!tg_loader_next(loader, &batch)) {
+            if (tg_loader_error_code(loader) != TG_OK) {
+                return complain("", tg_loader_error(loader));
+            }
+            continue; /* the pass is over, the next one begins */
+        }
+        if (!step(t, m, optim, batch, &r->losses[done])) {
+            return false;
+        }
+        const int32_t *ids = tg_data(batch.inputs);
+        for (int64_t i = 0; i < tg_count(batch.inputs); i++) {
+            r->touched[ids[i]]++;
+        }
+        done++;
+        show_progress(j->o, done, (double)r->losses[done - 1], start);
+    }
+    int64_t tenth = (j->o->steps + 9) / 10;
+    for (int64_t i = j->o->steps - tenth; i < j->o->steps; i++) {
+        r->final += (double)r->losses[i] / (double)tenth;
+    }
+    return true;
+}
+
+static bool train(const job *j, bool with_positions, result *r)
+{
+    const options *o = j->o;
+    tg_error error = TG_NO_ERROR;
+    tg_rng *rng = tg_rng_new(o->seed);
+    tg_tape *t = tg_tape_new(rng);
+    model m = model_make(rng, tg_tokenizer_size(j->bpe), o->dim, o->context, with_positions);
+    tg_loader_config windows = tg_loader_config_default();
+    windows.max_length = o->context;
+    windows.stride = 1;
+    windows.batch_size = o->batch;
+    tg_loader *loader = tg_loader_new(j->tokens.ids, j->tokens.count, &windows, rng, &error);
+    tg_optim *optim = make_optimizer(o, m.params);
+    r->losses = calloc((size_t)o->steps, sizeof *r->losses);
+    r->touched = calloc((size_t)tg_tokenizer_size(j->bpe), sizeof *r->touched);
+    bool good = true;
+    if (tg_params_error_code(m.params) != TG_OK) {
+        good = complain("", tg_params_error(m.params));
+    } else if (!loader) {
+        good = complain("", error.text);
+    } else if (!rng || !t || !optim || !r->losses || !r->touched || !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
+        good = complain("", "out of memory");
+    }
+    if (good) {
+        printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without", (long long)tg_params_values(m.params));
+        good = steps(j, t, &m, optim, loader, r);
+    }
+    if (good) {
+        r->after = tg_retain(m.token.weight);
+        r->positions = tg_retain(m.position.weight);
+    }
+    tg_optim_free(optim);
+    tg_loader_free(loader);
+    tg_tape_free(t);
+    model_free(&m);
+    tg_rng_free(rng);
+    return good;
+}
+
+static void result_free(result *r)
+{
+    free(r->losses);
+    free(r->touched);
+    tg_release(r->before);
+    tg_release(r->after);
+    tg_release(r->positions);
+}
+
+/* ---- what came of it ---- */
+
+static const char *in_folder(const job *j, const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", j->o->out, name);
+    return path;
+}
+
+static bool report(const job *j, const result *with, const result *without)
+{
+    const curve curves[] = {{"with positions", with->losses, j->o->steps}, {"without", without->losses, j->o->steps}};
+    report_curves_terminal(curves, 2);
+    printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final, without->final,
+           without->final - with->final);
+    report_neighbours(j->bpe, with->before, with->after, with->touched);
+    report_touched(j->bpe, with->touched, tg_size(with->after, 0));
+    if (mkdir(j->o->out, 0777) != 0 && errno != EEXIST) {
+        return complain(j->o->out, strerror(errno));
+    }
+    bool written = report_curves_svg(in_folder(j, "loss.svg"), curves, 2) &&
+                   report_vectors(in_folder(j, "tokens.tsv"), with->after) &&
+                   report_token_labels(in_folder(j, "tokens_labels.tsv"), j->bpe, with->touched) &&
+                   report_vectors(in_folder(j, "positions.tsv"), with->positions) &&
+                   report_position_labels(in_folder(j, "positions_labels.tsv"), j->o->context);
+    if (written && !j->o->vocab) {
+        tg_error error = TG_NO_ERROR;
+        written = tg_tokenizer_save(j->bpe, in_folder(j, "vocab.bpe"), &error) || complain("", error.text);
+    }
+    if (written) {
+        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for projector.tensorflow.org)%s\n", j->o->out,
+               j->o->vocab ? "" : ", vocab.bpe");
+    }
+    return written;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    int status = options_read(&o, argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    if (o.threads > 0) {
+        tg_set_threads(o.threads);
+    }
+    job j = {.o = &o};
+    result with = {0}, without = {0};
+    bool good = load(&j) && train(&j, true, &with) && train(&j, false, &without) && report(&j, &with, &without);
+    result_free(&with);
+    result_free(&without);
+    tg_tokens_free(&j.tokens);
+    tg_tokenizer_free(j.bpe);
+    return good ? 0 : 1;
+}

@@ -1,0 +1,33 @@
+/* report: what a reader wants to see after training. Functions that write files return false after printing why not. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <tapegrad.h>
+
+/* One curve of losses, a value a step. */
+typedef struct curve {
+    const char *name;
+    const float *losses;
+    int64_t steps;
+} curve;
+
+/* The curves, smoothed, as characters on the terminal, and as an SVG with axes and legend. */
+void report_curves_terminal(const curve *curves, int count);
+bool report_curves_svg(const char *path, const curve *curves, int count);
+
+/* A token as text on one line: spaces and control characters made visible. Returns `text`. */
+#define TOKEN_TEXT 80
+const char *report_token(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
+
+/* The nearest neighbours, by cosine, of some frequent words: in the table `before` and in `after`. */
+void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched);
+
+/* Which rows training touched how often. */
+void report_touched(const tg_tokenizer *bpe, const int64_t *touched, int64_t rows);
+
+/* For the Embedding Projector (projector.tensorflow.org): a table as tab-separated vectors, and its labels. */
+bool report_vectors(const char *path, const tg_tensor *table);
+bool report_token_labels(const char *path, const tg_tokenizer *bpe, const int64_t *touched);
+bool report_position_labels(const char *path, int64_t context);
+
+#endif
