@@ -7,6 +7,7 @@
 #include <tapegrad/tensor.h>
 #include <tapegrad/data.h>
 #include <tapegrad/tape.h>
+#include <tapegrad/gradcheck.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/params.h>

@@ -34,7 +34,7 @@ typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inp
 
 typedef enum tg_gradcheck_mode {
     TG_GRADCHECK_SLOW, /* every entry of every Jacobian: two evaluations an input value, three backwards an output value */
-    TG_GRADCHECK_FAST  /* one random direction an input, one random projection of the output: two evaluations an input and
+    TG_GRADCHECK_FAST /* one random direction an input, one random projection of the output: two evaluations an input and
                           three backwards in all; after a failure the slow mode is run to name the entry */
 } tg_gradcheck_mode;
 
@@ -46,17 +46,17 @@ typedef struct tg_gradcheck_row {
 } tg_gradcheck_row;
 
 typedef struct tg_gradcheck_config {
-    const char *name;          /* what messages begin with: "gradcheck" */
-    tg_gradcheck_mode mode;    /* slow */
-    tg_dtype dtype;            /* of the inputs that require a gradient; another one is refused: f64 */
-    double eps;                /* the step: 1e-6 */
-    bool relative_eps;         /* the step is eps * max(1, |x|): false */
-    double atol, rtol;         /* passes when |analytic - numeric| <= atol + rtol * |numeric|: 1e-5, 1e-3 */
-    bool numeric_in_f64;       /* take the differences of f32 inputs in f64 copies; the function must work in both: false */
-    bool allow_empty;          /* nothing to compare (a result or inputs of size 0) passes: false */
-    bool training;             /* the tape's switch: true */
-    const tg_rng *rng;         /* the state that the tape's generator has before each call; NULL: seed 0 */
-    uint64_t projection_seed;  /* of the fast mode's vectors: 67280421310721, a fresh torch.Generator's */
+    const char *name;       /* what messages begin with: "gradcheck" */
+    tg_gradcheck_mode mode; /* slow */
+    tg_dtype dtype;         /* of the inputs that require a gradient; another one is refused: f64 */
+    double eps;             /* the step: 1e-6 */
+    bool relative_eps;      /* the step is eps * max(1, |x|): false */
+    double atol, rtol;      /* passes when |analytic - numeric| <= atol + rtol * |numeric|: 1e-5, 1e-3 */
+    bool numeric_in_f64; /* take the differences of f32 inputs in f64 copies; the function must work in both: false */
+    bool allow_empty;    /* nothing to compare (a result or inputs of size 0) passes: false */
+    bool training;       /* the tape's switch: true */
+    const tg_rng *rng;   /* the state that the tape's generator has before each call; NULL: seed 0 */
+    uint64_t projection_seed; /* of the fast mode's vectors: 67280421310721, a fresh torch.Generator's */
     const tg_gradcheck_row *rows_without_gradient;
     int row_count;
 } tg_gradcheck_config;

@@ -37,7 +37,8 @@ TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape sh
 TG_API tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std);
 TG_API tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high);
 
-/* A tensor that exists, which the params retain: of their dtype, contiguous, a leaf. It becomes trained. */
+/* A tensor that exists, which the params retain: of their dtype, contiguous, a leaf, and not there yet under another
+ * name (that would be an alias). It becomes trained. */
 TG_API tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor *x);
 
 /* Zeros, not trained. */
@@ -46,7 +47,7 @@ TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_s
 /* A second name for an entry that exists. Returns its tensor. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
-/* Stops, or starts again, training an entry. RANGE for an unknown name. */
+/* Stops, or starts again, training a parameter. RANGE for an unknown name, STATE for a buffer. */
 TG_API bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen);
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */
@@ -59,10 +60,10 @@ typedef struct tg_entry {
     tg_entry_kind kind;
 } tg_entry;
 
-TG_API int64_t tg_params_count(const tg_params *params);                /* entries */
-TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);   /* nulls outside of [0,count) */
+TG_API int64_t tg_params_count(const tg_params *params);                     /* entries */
+TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);        /* nulls outside of [0,count) */
 TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name); /* NULL when there is none */
-TG_API int64_t tg_params_values(const tg_params *params);               /* numbers in all parameters, aliases once */
+TG_API int64_t tg_params_values(const tg_params *params); /* numbers in all parameters, aliases once */
 TG_API tg_dtype tg_params_dtype(const tg_params *params);
 TG_API tg_rng *tg_params_rng(const tg_params *params);
 
@@ -82,8 +83,8 @@ typedef enum tg_fan { TG_FAN_IN, TG_FAN_OUT } tg_fan;
 TG_API bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 TG_API bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 
-/* Normal values, redrawn by inversion into [low,high]: torch.nn.init.trunc_normal_. Any rank. Goes through erfinv, whose
- * last bits differ between libraries. */
+/* Normal values cut at low < high, which are finite: torch.nn.init.trunc_normal_ of PyTorch 2.13. Any rank, contiguous.
+ * Values are drawn until they are accepted: a cut far out in a tail, or a wide one beside the mean, takes long. */
 TG_API bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high,
                                  tg_error *error);
 

@@ -1,45 +1,88 @@
-/* adam: steps scaled by the running size of the gradient. Adam, AdamW and AMSGrad.
+/* adam: Adam, AMSGrad and AdamW, which differ in a maximum and in where weight decay enters.
  *
- *   Adam: g = dtheta + decay theta;   AdamW: theta = theta (1 - lr decay), g = dtheta
- *   m = m + (1 - beta1) (g - m)       v = beta2 v + (1 - beta2) g^2
- *   theta = theta - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+ *   x = x (1 - lr weight_decay)                 AdamW
+ *   g = g + weight_decay x                      Adam, if there is any
+ *   m = m + (1 - beta1) (g - m)
+ *   v = beta2 v + (1 - beta2) g g
+ *   r = v, or AMSGrad's largest v so far, which is kept without the correction by 1 - beta2^t
+ *   x = x - (lr / (1 - beta1^t)) m / (sqrt(r) / sqrt(1 - beta2^t) + eps)
  *
- * AMSGrad puts the largest v so far in v's place. The corrections are computed in double, the rest in the parameter's
- * dtype, in the order of torch/optim/adam.py's single-tensor loop.
+ * Follows torch/optim/adam.py (single tensor, PyTorch 2.13), operation by operation; PyTorch's vector code fuses some
+ * multiplications with additions, this one rounds both. Every step reads four arrays and writes three: large models are
+ * bound by memory.
  */
-#include "optim/optim.h"
-
 #include "base/real.h"
+#include "optim/optim.h"
+#include "params/params.h"
 
-TG_DECLARE_UPDATE(tg_adam_update);
+tg_optim_kernel tg_adam_update_f32, tg_adam_update_f64;
 
-void KERNEL(tg_adam_update)(const tg_update *u)
+enum { SHRINK, DECAY, TO_MEAN, KEEP_SQUARE, TO_SQUARE, ROOT_CORRECTION, EPS, STEP_SIZE };
+
+void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
-    real *theta = u->theta, *m = u->state[0], *v = u->state[1], *largest = u->state[2];
-    const real *gradient = u->gradient;
-    const tg_options *o = u->options;
-    double correction1 = 1 - pow(o->beta1, (double)u->step), correction2 = 1 - pow(o->beta2, (double)u->step);
-    real towards = (real)(1 - o->beta1), beta2 = (real)o->beta2, fresh = (real)(1 - o->beta2), eps = (real)o->eps;
-    real step_size = (real)(o->lr / correction1), root = (real)sqrt(correction2);
-    real shrink = o->decoupled ? (real)(1 - o->lr * o->weight_decay) : 1;
-    real decay = o->decoupled ? 0 : (real)o->weight_decay;
-    for (int64_t i = 0; i < u->count; i++) {
-        real start = theta[i] * shrink, g = gradient[i] + decay * start;
-        m[i] += towards * (g - m[i]);
-        v[i] = v[i] * beta2 + fresh * g * g;
-        real size = v[i];
+    real *restrict x = theta;
+    const real *restrict g = gradient;
+    real *restrict m = state[0], *restrict v = state[1], *restrict largest = state[2];
+    const real shrink = (real)factors[SHRINK], decay = (real)factors[DECAY], to_mean = (real)factors[TO_MEAN];
+    const real keep_square = (real)factors[KEEP_SQUARE], to_square = (real)factors[TO_SQUARE];
+    const real correction = (real)factors[ROOT_CORRECTION], eps = (real)factors[EPS], step = (real)factors[STEP_SIZE];
+    for (int64_t i = 0; i < count; i++) {
+        real before = x[i] * shrink;
+        real slope = decay != 0 ? g[i] + decay * before : g[i];
+        real mean = m[i] + to_mean * (slope - m[i]);
+        real square = keep_square * v[i] + to_square * slope * slope;
+        m[i] = mean;
+        v[i] = square;
         if (largest) {
-            largest[i] = largest[i] > size ? largest[i] : size;
-            size = largest[i];
+            square = largest[i] = square < largest[i] ? largest[i] : square;
         }
-        theta[i] = start - step_size * m[i] / (REAL(sqrt)(size) / root + eps);
+        x[i] = before - step * mean / (REAL(sqrt)(square) / correction + eps);
     }
 }
 
 #ifdef TG_ONCE
 
-static const tg_method adam = {"adam", tg_adam_update_f32, tg_adam_update_f64};
-static const tg_method adamw = {"adamw", tg_adam_update_f32, tg_adam_update_f64};
+static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, double *factors)
+{
+    double t = (double)step;
+    factors[TO_MEAN] = 1 - adam->beta1;
+    factors[KEEP_SQUARE] = adam->beta2;
+    factors[TO_SQUARE] = 1 - adam->beta2;
+    factors[ROOT_CORRECTION] = sqrt(1 - pow(adam->beta2, t));
+    factors[EPS] = adam->eps;
+    factors[STEP_SIZE] = lr / (1 - pow(adam->beta1, t));
+}
+
+static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+{
+    prepare_moments(&config->adam, lr, step, factors);
+    factors[SHRINK] = 1;
+    factors[DECAY] = weight_decay;
+}
+
+static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+{
+    prepare_moments(&config->adam, lr, step, factors);
+    factors[SHRINK] = 1 - lr * weight_decay;
+    factors[DECAY] = 0;
+}
+
+static const tg_optim_method adam_method = {
+    .name = "adam",
+    .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+    .prepare = prepare_adam,
+    .update_f32 = tg_adam_update_f32,
+    .update_f64 = tg_adam_update_f64,
+};
+
+static const tg_optim_method adamw_method = {
+    .name = "adamw",
+    .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+    .prepare = prepare_adamw,
+    .update_f32 = tg_adam_update_f32,
+    .update_f64 = tg_adam_update_f64,
+};
 
 tg_adam_config tg_adam_config_default(void)
 {
@@ -49,35 +92,38 @@ tg_adam_config tg_adam_config_default(void)
 tg_adamw_config tg_adamw_config_default(void)
 {
     tg_adamw_config config = tg_adam_config_default();
-    config.weight_decay = 0.01;
+    config.weight_decay = 1e-2;
     return config;
 }
 
-static tg_optim *make(tg_params *params, const tg_method *method, const tg_adam_config *c, bool decoupled)
+static bool check_beta(tg_params *params, const char *method, int number, double beta)
 {
-    const char *least = "at least 0", *share = "in [0,1)";
-    if (!tg_optim_check(params, method->name, "lr", c->lr, c->lr >= 0, least) ||
-        !tg_optim_check(params, method->name, "beta1", c->beta1, c->beta1 >= 0 && c->beta1 < 1, share) ||
-        !tg_optim_check(params, method->name, "beta2", c->beta2, c->beta2 >= 0 && c->beta2 < 1, share) ||
-        !tg_optim_check(params, method->name, "eps", c->eps, c->eps >= 0, least) ||
-        !tg_optim_check(params, method->name, "weight_decay", c->weight_decay, c->weight_decay >= 0, least)) {
+    return (beta >= 0 && beta < 1) ||
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: beta%d %g is outside [0,1)", method, number, beta);
+}
+
+static tg_optim *make(tg_params *params, const tg_optim_method *method, const tg_adam_config *config)
+{
+    if (!tg_optim_check_option(params, method->name, "learning rate", config->lr) ||
+        !check_beta(params, method->name, 1, config->beta1) || !check_beta(params, method->name, 2, config->beta2) ||
+        !tg_optim_check_option(params, method->name, "eps", config->eps) ||
+        !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
         return NULL;
     }
-    tg_options options = {.lr = c->lr, .weight_decay = c->weight_decay, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
-                          .amsgrad = c->amsgrad, .decoupled = decoupled};
-    return tg_optim_make(params, method, &options, c->amsgrad ? 3 : 2, false);
+    tg_optim_config common = {.adam = *config};
+    return tg_optim_new(params, method, &common, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
 }
 
-tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *given)
+tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config)
 {
-    tg_adam_config config = given ? *given : tg_adam_config_default();
-    return make(params, &adam, &config, false);
+    tg_adam_config standard = tg_adam_config_default();
+    return make(params, &adam_method, config ? config : &standard);
 }
 
-tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *given)
+tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config)
 {
-    tg_adamw_config config = given ? *given : tg_adamw_config_default();
-    return make(params, &adamw, &config, true);
+    tg_adamw_config standard = tg_adamw_config_default();
+    return make(params, &adamw_method, config ? config : &standard);
 }
 
 #endif

@@ -1,84 +1,138 @@
-/* clip: gradients that are too large. Rows are clipped as they are; those that do not exist are zero and stay so.
+/* clip: scaling and bounding gradients before a step.
  *
- *   by norm    g = g min(1, max_norm / (norm + 1e-6)),  norm = sqrt(sum over all gradients of g^2)
- *   by value   g = min(max(g, -limit), limit)
+ *   norm = sqrt(sum of g^2 over all parameters),  g = g min(1, max_norm / (norm + 1e-6))
  *
- * The sum is kept in double, parameter by parameter in order. Follows torch/nn/utils/clip_grad.py.
+ * Follows torch/nn/utils/clip_grad.py. Squares are summed in double whatever the dtype, so the norm of float gradients is
+ * a little better than PyTorch's; each gradient is cut into a fixed number of chunks whose sums are added in order, so that
+ * the bits do not depend on the number of threads. Rows count as what they are: the rows that are missing are zero.
  */
 #include <tapegrad/optim.h>
 
+#include "base/parallel.h"
 #include "base/real.h"
+#include "params/params.h"
 #include "tensor/tensor.h"
 
-/* Where a parameter's gradient values are, dense or rows. */
-typedef struct gradient_values {
+#define CHUNKS 64
+#define LANES 8 /* independent sums, so that the loop can run in vector registers */
+
+typedef struct span {
     void *values;
     int64_t count;
-} gradient_values;
+    double factor; /* or the limit */
+    double sums[CHUNKS];
+} span;
 
-double tg_sum_of_squares_f32(const void *values, int64_t count);
-double tg_sum_of_squares_f64(const void *values, int64_t count);
-void tg_scale_values_f32(void *values, int64_t count, double factor);
-void tg_scale_values_f64(void *values, int64_t count, double factor);
-void tg_clamp_values_f32(void *values, int64_t count, double limit);
-void tg_clamp_values_f64(void *values, int64_t count, double limit);
+typedef void span_body(void *context, int64_t begin, int64_t end);
+span_body tg_square_sums_f32, tg_square_sums_f64, tg_scale_values_f32, tg_scale_values_f64, tg_clamp_values_f32,
+    tg_clamp_values_f64;
 
-double KERNEL(tg_sum_of_squares)(const void *values, int64_t count)
+static int64_t KERNEL(chunk_begin)(const span *s, int64_t chunk)
 {
-    const real *g = values;
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += (double)g[i] * (double)g[i];
-    }
-    return sum;
+    return s->count / CHUNKS * chunk + s->count % CHUNKS * chunk / CHUNKS;
 }
 
-void KERNEL(tg_scale_values)(void *values, int64_t count, double factor)
+void KERNEL(tg_square_sums)(void *context, int64_t begin, int64_t end)
 {
-    real *g = values;
-    for (int64_t i = 0; i < count; i++) {
-        g[i] *= (real)factor;
+    span *s = context;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        const real *values = s->values;
+        const int64_t stop = KERNEL(chunk_begin)(s, chunk + 1);
+        int64_t i = KERNEL(chunk_begin)(s, chunk);
+        double lanes[LANES] = {0}, sum = 0;
+        for (; i + LANES <= stop; i += LANES) {
+            for (int lane = 0; lane < LANES; lane++) {
+                lanes[lane] += (double)values[i + lane] * (double)values[i + lane];
+            }
+        }
+        for (; i < stop; i++) {
+            sum += (double)values[i] * (double)values[i];
+        }
+        for (int lane = 0; lane < LANES; lane++) {
+            sum += lanes[lane];
+        }
+        s->sums[chunk] = sum;
     }
 }
 
-void KERNEL(tg_clamp_values)(void *values, int64_t count, double limit)
+void KERNEL(tg_scale_values)(void *context, int64_t begin, int64_t end)
 {
-    real *g = values, most = (real)limit;
-    for (int64_t i = 0; i < count; i++) {
-        g[i] = g[i] > most ? most : g[i] < -most ? -most : g[i];
+    const span *s = context;
+    real *values = s->values;
+    const real factor = (real)s->factor;
+    for (int64_t i = begin; i < end; i++) {
+        values[i] *= factor;
+    }
+}
+
+/* NaN stays NaN. */
+void KERNEL(tg_clamp_values)(void *context, int64_t begin, int64_t end)
+{
+    const span *s = context;
+    real *values = s->values;
+    const real limit = (real)s->factor;
+    for (int64_t i = begin; i < end; i++) {
+        real value = values[i] < -limit ? -limit : values[i];
+        values[i] = value > limit ? limit : value;
     }
 }
 
 #ifdef TG_ONCE
 
-/* The gradient of entry i; count 0 when it has none, or is an alias. */
-static gradient_values values_of(const tg_params *params, int64_t i)
+/* The values of parameter `index`'s gradient, dense or rows; none when there is no gradient or the entry is not a
+ * parameter (an alias would count its tensor twice). */
+static span gradient_at(const tg_params *params, int64_t index)
 {
-    tg_entry entry = tg_params_at(params, i);
-    if (entry.kind != TG_ENTRY_PARAMETER || tg_gradient_kind_of(entry.tensor) == TG_GRADIENT_NONE) {
-        return (gradient_values){NULL, 0};
+    tg_entry entry = tg_params_at(params, index);
+    span s = {.values = NULL, .count = 0};
+    if (entry.kind != TG_ENTRY_PARAMETER) {
+        return s;
     }
-    const tg_gradient *gradient = entry.tensor->gradient;
-    return gradient->kind == TG_GRADIENT_DENSE
-               ? (gradient_values){tg_values(gradient->dense), entry.tensor->count}
-               : (gradient_values){gradient->values, gradient->count * entry.tensor->shape[1]};
+    switch (tg_gradient_kind_of(entry.tensor)) {
+    case TG_GRADIENT_DENSE:
+        s.values = tg_values(tg_grad(entry.tensor));
+        s.count = entry.tensor->count;
+        break;
+    case TG_GRADIENT_ROWS:
+        s.values = tg_grad_rows(entry.tensor).values;
+        s.count = tg_grad_rows(entry.tensor).count * tg_grad_rows(entry.tensor).width;
+        break;
+    default: break;
+    }
+    return s;
+}
+
+static void change_all(tg_params *params, span_body *f32, span_body *f64, double factor)
+{
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        span s = gradient_at(params, i);
+        s.factor = factor;
+        tg_parallel_for(s.count, TG_GRAIN, tg_params_dtype(params) == TG_F32 ? f32 : f64, &s);
+    }
 }
 
 double tg_clip_grad_norm(tg_params *params, double max_norm)
 {
     if (!params || !(max_norm >= 0)) {
-        return (double)NAN;
+        tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_norm: a largest norm of %g; allowed are numbers >= 0",
+                       max_norm);
+        return NAN;
     }
-    bool f32 = tg_params_dtype(params) == TG_F32;
-    double squares = 0;
+    double total = 0;
     for (int64_t i = 0; i < tg_params_count(params); i++) {
-        gradient_values g = values_of(params, i);
-        squares += (f32 ? tg_sum_of_squares_f32 : tg_sum_of_squares_f64)(g.values, g.count);
+        span s = gradient_at(params, i);
+        if (s.count > 0) {
+            int64_t grain = 1 + TG_GRAIN * CHUNKS / s.count;
+            tg_parallel_for(CHUNKS, grain, tg_params_dtype(params) == TG_F32 ? tg_square_sums_f32 : tg_square_sums_f64,
+                            &s);
+            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                total += s.sums[chunk];
+            }
+        }
     }
-    double norm = sqrt(squares), factor = max_norm / (norm + 1e-6);
-    for (int64_t i = 0; !(factor >= 1) && i < tg_params_count(params); i++) {
-        gradient_values g = values_of(params, i);
-        (f32 ? tg_scale_values_f32 : tg_scale_values_f64)(g.values, g.count, factor);
+    double norm = sqrt(total), factor = max_norm / (norm + 1e-6);
+    if (!(factor >= 1)) {
+        change_all(params, tg_scale_values_f32, tg_scale_values_f64, factor);
     }
     return norm;
 }
@@ -86,12 +140,19 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
 bool tg_clip_grad_value(tg_params *params, double limit)
 {
     if (!params || !(limit >= 0)) {
-        return false;
+        return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: a limit of %g; allowed are numbers >= 0",
+                              limit);
     }
-    for (int64_t i = 0; i < tg_params_count(params); i++) {
-        gradient_values g = values_of(params, i);
-        (tg_params_dtype(params) == TG_F32 ? tg_clamp_values_f32 : tg_clamp_values_f64)(g.values, g.count, limit);
+    change_all(params, tg_clamp_values_f32, tg_clamp_values_f64, limit);
+    return true;
+}
+
+bool tg_scale_grad(tg_params *params, double factor)
+{
+    if (!params || !isfinite(factor)) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: a factor of %g; allowed are finite numbers", factor);
     }
+    change_all(params, tg_scale_values_f32, tg_scale_values_f64, factor);
     return true;
 }
 

@@ -1,53 +1,35 @@
-/* optim (private): what a method is.
- *
- * A method is a constant of a name, how many states it keeps for each value, and a function that updates a run of values.
- * optim.c owns everything else: parameters, groups, step counts, rows, threads. A new optimizer is a file with a kernel and
- * a constant.
- */
+/* optim (private): what a method gives, and what all methods share. */
 #ifndef TG_OPTIM_OPTIM_H
 #define TG_OPTIM_OPTIM_H
 
 #include <tapegrad/optim.h>
 
-#include "tensor/tensor.h"
+#define TG_OPTIM_STATES 3
+#define TG_OPTIM_FACTORS 8
 
-#define TG_MAX_STATES 3
+/* Updates `count` values: theta from gradient, and the state buffers, one array each. All are of the kernel's dtype and do
+ * not overlap. `factors` are what the method's prepare left. Every value for itself: any cut gives the same bits. */
+typedef void tg_optim_kernel(const double *factors, void *theta, const void *gradient, void *const *state,
+                             int64_t count);
 
-/* The options of all methods: each reads its own. */
-typedef struct tg_options {
-    double lr, weight_decay;
-    double momentum, dampening;
-    bool nesterov;
-    double beta1, beta2, eps;
-    bool amsgrad, decoupled;
-} tg_options;
+typedef union tg_optim_config {
+    tg_sgd_config sgd;
+    tg_adam_config adam;
+} tg_optim_config;
 
-/* One run of values of one parameter. The arrays hold the parameter's dtype. */
-typedef struct tg_update {
-    const tg_options *options;
-    int64_t step; /* of this parameter, from 1 */
-    int64_t count;
-    void *theta;
-    const void *gradient; /* never NULL: zeros where there is none */
-    void *state[TG_MAX_STATES];
-} tg_update;
-
-typedef struct tg_method {
+typedef struct tg_optim_method {
     const char *name;
-    void (*f32)(const tg_update *update);
-    void (*f64)(const tg_update *update);
-} tg_method;
+    const char *states[TG_OPTIM_STATES]; /* torch's names of the buffers */
+    /* The numbers that are the same for all values of a parameter, at its step number `step` (the first is 1). */
+    void (*prepare)(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors);
+    tg_optim_kernel *update_f32, *update_f64;
+} tg_optim_method;
 
-/* `states` arrays of zeros for each parameter. `sparse`: a gradient of zero changes nothing, so that rows without one can be
- * left out. */
-tg_optim *tg_optim_make(tg_params *params, const tg_method *method, const tg_options *options, int states, bool sparse);
+/* `states`: how many buffers a parameter gets, the first of the method's. The config was checked. */
+tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
+                       double lr, double weight_decay);
 
-/* False, with the params' error, unless `ok`: "<method>: <option> <value>; allowed is <allowed>". */
-bool tg_optim_check(tg_params *params, const char *method, const char *option, double value, bool ok,
-                    const char *allowed);
-
-#define TG_DECLARE_UPDATE(name)                                                                                        \
-    void name##_f32(const tg_update *update);                                                                          \
-    void name##_f64(const tg_update *update)
+/* For _new functions: an option that must be finite and >= 0. */
+bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);
 
 #endif

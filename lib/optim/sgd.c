@@ -1,40 +1,60 @@
-/* sgd: steps against the gradient.
+/* sgd: stochastic gradient descent with momentum.
  *
- *   g     = dtheta + decay theta
- *   b     = g the first time, then momentum b + (1 - dampening) g          with momentum
- *   theta = theta - lr b;   nesterov: theta - lr (g + momentum b)
+ *   g = g + weight_decay x                                  if there is any
+ *   b = momentum b + (1 - dampening) g                      at a parameter's first step b = g, not scaled
+ *   x = x - lr g,  x - lr b,  or nesterov's  x - lr (g + momentum b)
  *
- * "The first time" is each parameter's own: when its first gradient comes. Without momentum nothing is kept, and a gradient
- * of zero changes nothing, so a table costs the rows that were touched. Follows torch/optim/sgd.py.
+ * Follows torch/optim/sgd.py (single tensor), operation by operation. The buffer starts as zeros, so that the first step is
+ * the general one with the factors 0 and 1.
  */
-#include "optim/optim.h"
-
 #include "base/real.h"
+#include "optim/optim.h"
+#include "params/params.h"
 
-TG_DECLARE_UPDATE(tg_sgd_update);
+tg_optim_kernel tg_sgd_update_f32, tg_sgd_update_f64;
 
-void KERNEL(tg_sgd_update)(const tg_update *u)
+enum { LR, DECAY, MOMENTUM, GRADIENT, LOOK_AHEAD };
+
+void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
-    real *theta = u->theta, *buffer = u->state[0];
-    const real *gradient = u->gradient;
-    const tg_options *o = u->options;
-    real lr = (real)o->lr, decay = (real)o->weight_decay, momentum = (real)o->momentum, fresh = (real)(1 - o->dampening);
-    if (!buffer) {
-        for (int64_t i = 0; i < u->count; i++) {
-            theta[i] -= lr * (gradient[i] + decay * theta[i]);
+    real *restrict x = theta;
+    const real *restrict g = gradient;
+    const real lr = (real)factors[LR], decay = (real)factors[DECAY];
+    if (!state[0]) {
+        for (int64_t i = 0; i < count; i++) {
+            real direction = decay != 0 ? g[i] + decay * x[i] : g[i];
+            x[i] -= lr * direction;
         }
         return;
     }
-    for (int64_t i = 0; i < u->count; i++) {
-        real g = gradient[i] + decay * theta[i];
-        buffer[i] = u->step == 1 ? g : momentum * buffer[i] + fresh * g;
-        theta[i] -= lr * (o->nesterov ? g + momentum * buffer[i] : buffer[i]);
+    real *restrict b = state[0];
+    const real momentum = (real)factors[MOMENTUM], share = (real)factors[GRADIENT], ahead = (real)factors[LOOK_AHEAD];
+    for (int64_t i = 0; i < count; i++) {
+        real direction = decay != 0 ? g[i] + decay * x[i] : g[i];
+        b[i] = momentum * b[i] + share * direction;
+        x[i] -= lr * (ahead != 0 ? direction + ahead * b[i] : b[i]);
     }
 }
 
 #ifdef TG_ONCE
 
-static const tg_method sgd = {"sgd", tg_sgd_update_f32, tg_sgd_update_f64};
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+{
+    const tg_sgd_config *sgd = &config->sgd;
+    factors[LR] = lr;
+    factors[DECAY] = weight_decay;
+    factors[MOMENTUM] = step == 1 ? 0 : sgd->momentum;
+    factors[GRADIENT] = step == 1 ? 1 : 1 - sgd->dampening;
+    factors[LOOK_AHEAD] = sgd->nesterov ? sgd->momentum : 0;
+}
+
+static const tg_optim_method sgd_method = {
+    .name = "sgd",
+    .states = {"momentum_buffer"},
+    .prepare = prepare,
+    .update_f32 = tg_sgd_update_f32,
+    .update_f64 = tg_sgd_update_f64,
+};
 
 tg_sgd_config tg_sgd_config_default(void)
 {
@@ -43,19 +63,24 @@ tg_sgd_config tg_sgd_config_default(void)
 
 tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
 {
-    tg_sgd_config c = given ? *given : tg_sgd_config_default();
-    const char *least = "at least 0";
-    if (!tg_optim_check(params, "sgd", "lr", c.lr, c.lr >= 0, least) ||
-        !tg_optim_check(params, "sgd", "momentum", c.momentum, c.momentum >= 0, least) ||
-        !tg_optim_check(params, "sgd", "dampening", c.dampening, isfinite(c.dampening), "a finite number") ||
-        !tg_optim_check(params, "sgd", "weight_decay", c.weight_decay, c.weight_decay >= 0, least) ||
-        !tg_optim_check(params, "sgd", "nesterov", c.nesterov, !c.nesterov || (c.momentum > 0 && c.dampening == 0),
-                        "true only with momentum above 0 and dampening 0")) {
+    tg_sgd_config config = given ? *given : tg_sgd_config_default();
+    if (!tg_optim_check_option(params, "sgd", "learning rate", config.lr) ||
+        !tg_optim_check_option(params, "sgd", "momentum", config.momentum) ||
+        !tg_optim_check_option(params, "sgd", "weight decay", config.weight_decay)) {
         return NULL;
     }
-    tg_options options = {.lr = c.lr, .weight_decay = c.weight_decay, .momentum = c.momentum, .dampening = c.dampening,
-                          .nesterov = c.nesterov};
-    return tg_optim_make(params, &sgd, &options, c.momentum > 0 ? 1 : 0, c.momentum == 0);
+    if (!isfinite(config.dampening)) {
+        tg_params_fail(params, TG_ERROR_VALUE, "sgd: dampening %g; allowed are finite numbers", config.dampening);
+        return NULL;
+    }
+    if (config.nesterov && (config.momentum == 0 || config.dampening != 0)) {
+        tg_params_fail(params, TG_ERROR_VALUE,
+                       "sgd: nesterov with momentum %g and dampening %g; it needs one above 0 and 0", config.momentum,
+                       config.dampening);
+        return NULL;
+    }
+    tg_optim_config common = {.sgd = config};
+    return tg_optim_new(params, &sgd_method, &common, config.momentum != 0, config.lr, config.weight_decay);
 }
 
 #endif

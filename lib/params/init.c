@@ -3,29 +3,33 @@
  *   xavier    std = gain sqrt(2 / (fan_in + fan_out))                      (Glorot and Bengio 2010)
  *   kaiming   std = gain / sqrt(fan),  gain = sqrt(2 / (1 + a^2))          (He et al. 2015)
  *   uniform   in +- sqrt(3) std
- *   trunc     mean + std sqrt(2) erfinv(u),  u uniform in (2 Phi(low) - 1, 2 Phi(high) - 1), then clamped
+ *   trunc     normal values, drawn again where they fall outside; when less than 0.3 of the distribution is inside, uniform
+ *             values instead, accepted with probability density / peak density (PyTorch 2.13; older ones inverted erf)
  */
 #include <math.h>
+#include <string.h>
 
 #include <tapegrad/params.h>
 
+#include "base/alloc.h"
 #include "tensor/tensor.h"
 
+/* Without values there are no draws, and fans of 0 do no harm: they count as 1. */
 static bool fans_of(const char *name, const tg_tensor *x, double *fan_in, double *fan_out, tg_error *error)
 {
     if (!x) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is NULL", name);
     }
     if (x->rank < 2) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "%s: a tensor of rank %d has no fans; it must have rank 2 or more", name,
-                            x->rank);
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: a tensor of rank %d has no fans; it must have rank 2 or more",
+                            name, x->rank);
     }
     double field = 1;
     for (int axis = 2; axis < x->rank; axis++) {
         field *= (double)x->shape[axis];
     }
-    *fan_in = (double)x->shape[1] * field;
-    *fan_out = (double)x->shape[0] * field;
+    *fan_in = x->count > 0 ? (double)x->shape[1] * field : 1;
+    *fan_out = x->count > 0 ? (double)x->shape[0] * field : 1;
     return true;
 }
 
@@ -34,6 +38,9 @@ static bool xavier_std(const char *name, const tg_tensor *x, double gain, double
     double fan_in = 0, fan_out = 0;
     if (!fans_of(name, x, &fan_in, &fan_out, error)) {
         return false;
+    }
+    if (!(gain >= 0) || !isfinite(gain)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: gain %g; allowed are finite numbers >= 0", name, gain);
     }
     *std = gain * sqrt(2.0 / (fan_in + fan_out));
     return true;
@@ -44,6 +51,9 @@ static bool kaiming_std(const char *name, const tg_tensor *x, double a, tg_fan f
     double fan_in = 0, fan_out = 0;
     if (!fans_of(name, x, &fan_in, &fan_out, error)) {
         return false;
+    }
+    if (!isfinite(a)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: a negative slope of %g; it must be finite", name, a);
     }
     *std = sqrt(2.0 / (1 + a * a)) / sqrt(fan == TG_FAN_IN ? fan_in : fan_out);
     return true;
@@ -75,46 +85,119 @@ bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_
     return kaiming_std("init_kaiming_normal", x, a, fan, &std, error) && tg_fill_normal(x, rng, 0, std, error);
 }
 
-/* The inverse of erf: a rational start (Winitzki 2008), then Newton's steps with Halley's correction until it stands. */
-static double erfinv(double y)
+/* What PyTorch's trunc_normal_ works with, in the tensor's dtype: each operation is rounded to it. */
+typedef struct truncated {
+    bool f32;
+    double mean, std, low, high;
+    double log_peak; /* the largest log density in [low,high], but for a constant */
+} truncated;
+
+static double rounded(const truncated *cut, double x)
 {
-    if (y <= -1 || y >= 1) {
-        return y <= -1 ? -INFINITY : INFINITY;
+    return cut->f32 ? (double)(float)x : x;
+}
+
+static double get(const tg_tensor *x, int64_t i)
+{
+    return x->dtype == TG_F32 ? (double)((const float *)tg_values(x))[i] : ((const double *)tg_values(x))[i];
+}
+
+static void put(tg_tensor *x, int64_t i, double value)
+{
+    if (x->dtype == TG_F32) {
+        ((float *)tg_values(x))[i] = (float)value;
+    } else {
+        ((double *)tg_values(x))[i] = value;
     }
-    double l = log1p(-y * y), b = 2 / (3.14159265358979323846 * 0.147) + l / 2;
-    double x = copysign(sqrt(sqrt(b * b - l / 0.147) - b), y);
-    for (int i = 0; i < 4; i++) {
-        double error = y < 0 ? erfc(-x) - (1 + y) : (1 - y) - erfc(x); /* erf(x) - y without cancellation near 1 */
-        double step = error / (1.12837916709551257390 * exp(-x * x));
-        x -= step / (1 + x * step);
+}
+
+/* Normals, and those outside drawn again until none is. Every round draws as many as there are values. */
+static void redraw_outside(tg_tensor *x, tg_tensor *drawn, tg_rng *rng, const truncated *cut)
+{
+    double low = rounded(cut, cut->low), high = rounded(cut, cut->high);
+    int64_t outside;
+    tg_fill_normal(x, rng, cut->mean, cut->std, NULL);
+    do {
+        outside = 0;
+        for (int64_t i = 0; i < x->count; i++) {
+            outside += get(x, i) < low || get(x, i) > high;
+        }
+        if (outside > 0) {
+            tg_fill_normal(drawn, rng, cut->mean, cut->std, NULL);
+        }
+        for (int64_t i = 0; i < x->count && outside > 0; i++) {
+            if (get(x, i) < low || get(x, i) > high) {
+                put(x, i, get(drawn, i));
+            }
+        }
+    } while (outside > 0);
+}
+
+/* Log density over the peak's. */
+static double log_density(const truncated *cut, double x)
+{
+    double z = rounded(cut, rounded(cut, x - rounded(cut, cut->mean)) / rounded(cut, cut->std));
+    return rounded(cut, rounded(cut, z * z) * -0.5 - rounded(cut, cut->log_peak));
+}
+
+/* Uniform candidates, each accepted with the probability density / peak density. waiting[i]: value i has none yet. */
+static void accept_by_density(tg_tensor *x, tg_tensor *drawn, uint8_t *waiting, tg_rng *rng, const truncated *cut)
+{
+    memset(waiting, 1, (size_t)x->count);
+    for (int64_t left = x->count; left > 0;) {
+        tg_fill_uniform(drawn, rng, cut->low, cut->high, NULL);
+        for (int64_t i = 0; i < x->count; i++) {
+            if (waiting[i]) {
+                put(x, i, get(drawn, i));
+            }
+        }
+        tg_fill_uniform(drawn, rng, 0, 1, NULL);
+        for (int64_t i = 0; i < x->count; i++) {
+            if (waiting[i] && !(rounded(cut, log(get(drawn, i))) > log_density(cut, get(x, i)))) {
+                waiting[i] = 0;
+                left--;
+            }
+        }
     }
-    return x;
+}
+
+static double normal_cdf(double x)
+{
+    return (1 + erf(x / sqrt(2.0))) / 2;
 }
 
 bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high, tg_error *error)
 {
-    if (!(std > 0) || !(low < high) || !isfinite(mean) || !isfinite(std)) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "init_trunc_normal: mean %g, standard deviation %g, cut at %g and %g; allowed are a deviation "
-                            "above 0 and low < high",
-                            mean, std, low, high);
+    const char *name = "init_trunc_normal";
+    if (!x || !rng) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, x ? "generator" : "tensor");
     }
-    double from = (1 + erf((low - mean) / std / sqrt(2.0))) / 2, to = (1 + erf((high - mean) / std / sqrt(2.0))) / 2;
-    if (x && !x->contiguous) {
-        return tg_error_set(error, TG_ERROR_STATE, "init_trunc_normal: the tensor must be contiguous");
+    if (!tg_dtype_is_float((tg_dtype)x->dtype) || !x->contiguous) {
+        return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; allowed are contiguous f32 and f64", name,
+                            tg_dtype_name((tg_dtype)x->dtype), x->contiguous ? "" : " with gaps");
     }
-    if (!tg_fill_uniform(x, rng, 2 * from - 1, 2 * to - 1, error)) {
-        return false;
+    if (!(std > 0) || !(low < high) || !isfinite(mean) || !isfinite(std) || !isfinite(low) || !isfinite(high)) {
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "%s: mean %g, standard deviation %g, cut at %g and %g; allowed are finite numbers, a deviation "
+            "above 0 and low < high",
+            name, mean, std, low, high);
     }
-    for (int64_t i = 0; i < x->count; i++) {
-        if (x->dtype == TG_F32) {
-            float *value = (float *)tg_values(x) + i;
-            *value = (float)erfinv((double)*value) * (float)(std * sqrt(2.0)) + (float)mean;
-            *value = fminf(fmaxf(*value, (float)low), (float)high);
-        } else {
-            double *value = (double *)tg_values(x) + i;
-            *value = fmin(fmax(erfinv(*value) * (std * sqrt(2.0)) + mean, low), high);
-        }
+    double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
+    truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};
+    tg_tensor *drawn = tg_tensor_new((tg_dtype)x->dtype, tg_shape_of(x), error);
+    uint8_t *waiting = drawn ? tg_alloc((size_t)x->count + 1, 1) : NULL;
+    if (!waiting) {
+        tg_release(drawn);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", name, (long long)x->count);
     }
+    if (normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3) {
+        redraw_outside(x, drawn, rng, &cut);
+    } else {
+        accept_by_density(x, drawn, waiting, rng, &cut);
+    }
+    tg_touch(x);
+    tg_free(waiting);
+    tg_release(drawn);
     return true;
 }

@@ -84,6 +84,16 @@ static tg_entry *find(const tg_params *params, const char *name)
     return NULL;
 }
 
+/* The first entry of a tensor, under the name that it was made with. */
+static const tg_entry *find_tensor(const tg_params *params, const tg_tensor *x)
+{
+    size_t i = 0;
+    while (i < params->count && params->entries[i].tensor != x) {
+        i++;
+    }
+    return i < params->count ? &params->entries[i] : NULL;
+}
+
 static bool check_name(tg_params *params, const char *name)
 {
     if (!params || params->error.code != TG_OK) {
@@ -126,18 +136,14 @@ tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape)
 }
 
 /* Makes room for everything before it draws: a failed call leaves the generator where it was. */
-static bool ready_to_draw(tg_params *params, const char *name)
-{
-    return params->rng || tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give tg_params_new one", name);
-}
-
 static tg_tensor *add_drawn(tg_params *params, const char *name, tg_tensor *x, double a, double b,
                             bool (*fill)(tg_tensor *, tg_rng *, double, double, tg_error *))
 {
     if (!x) {
         return NULL;
     }
-    if (!ready_to_draw(params, name)) {
+    if (!params->rng) {
+        tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give tg_params_new one", name);
         tg_release(x);
         return NULL;
     }
@@ -166,12 +172,20 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
         return NULL;
     }
     if (!x || x->dtype != params->dtype || !x->contiguous || x->node >= 0) {
-        tg_params_fail(params, TG_ERROR_STATE, "params: the tensor for '%s' is %s; it must be a contiguous %s leaf", name,
-                       !x                 ? "NULL"
-                       : x->node >= 0     ? "the result of a recorded op"
-                       : !x->contiguous   ? "not contiguous"
-                                          : tg_dtype_name((tg_dtype)x->dtype),
+        tg_params_fail(params, TG_ERROR_STATE, "params: the tensor for '%s' is %s; it must be a contiguous %s leaf",
+                       name,
+                       !x               ? "NULL"
+                       : x->node >= 0   ? "the result of a recorded op"
+                       : !x->contiguous ? "not contiguous"
+                                        : tg_dtype_name((tg_dtype)x->dtype),
                        tg_dtype_name(params->dtype));
+        return NULL;
+    }
+    const tg_entry *other = find_tensor(params, x);
+    if (other) {
+        tg_params_fail(params, TG_ERROR_STATE,
+                       "params: the tensor for '%s' is there as '%s'; tg_params_add_alias adds names", name,
+                       other->name);
         return NULL;
     }
     return add(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
@@ -190,7 +204,8 @@ tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *
     }
     const tg_entry *entry = find(params, existing);
     if (!entry) {
-        tg_params_fail(params, TG_ERROR_RANGE, "params: there is no '%s' to call '%s' as well", existing ? existing : "(null)", name);
+        tg_params_fail(params, TG_ERROR_RANGE, "params: there is no '%s' to call '%s' as well",
+                       existing ? existing : "(null)", name);
         return NULL;
     }
     return add(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
@@ -205,6 +220,9 @@ bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen)
     if (!entry) {
         return tg_params_fail(params, TG_ERROR_RANGE, "params: there is no '%s' to freeze", name ? name : "(null)");
     }
+    if (find_tensor(params, entry->tensor)->kind == TG_ENTRY_BUFFER) {
+        return tg_params_fail(params, TG_ERROR_STATE, "params: '%s' is a buffer, which is never trained", name);
+    }
     return tg_set_requires_grad(entry->tensor, !frozen, &params->error);
 }
 
@@ -217,7 +235,8 @@ int64_t tg_params_count(const tg_params *params)
 
 tg_entry tg_params_at(const tg_params *params, int64_t index)
 {
-    return index >= 0 && index < tg_params_count(params) ? params->entries[index] : (tg_entry){NULL, NULL, TG_ENTRY_BUFFER};
+    return index >= 0 && index < tg_params_count(params) ? params->entries[index]
+                                                         : (tg_entry){NULL, NULL, TG_ENTRY_BUFFER};
 }
 
 tg_tensor *tg_params_find(const tg_params *params, const char *name)

@@ -1,0 +1,66 @@
+/* argmax: where the first maximum along an axis is. NaN counts as the largest. No gradient. Follows torch.argmax. */
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+typedef struct argmax_attributes {
+    int axis;
+    bool keep;
+} argmax_attributes;
+
+TG_DECLARE_KERNEL(tg_argmax_forward);
+
+void KERNEL(tg_argmax_forward)(const tg_op_call *call)
+{
+    const argmax_attributes *a = call->attributes;
+    const tg_tensor *x = call->inputs[0];
+    int64_t size = 1, inner = 1;
+    for (int i = a->axis; i < x->rank; i++) {
+        *(i == a->axis ? &size : &inner) *= x->shape[i];
+    }
+    int32_t *index = tg_values(call->outputs[0]);
+    for (int64_t line = 0; line < call->outputs[0]->count; line++) {
+        const real *values = (const real *)tg_values(x) + line / inner * size * inner + line % inner;
+        int64_t best = 0;
+        for (int64_t i = 1; i < size && values[best * inner] == values[best * inner]; i++) { /* a NaN ends the search */
+            real value = values[i * inner];
+            best = value > values[best * inner] || value != value ? i : best;
+        }
+        index[line] = (int32_t)best;
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool argmax_shape(tg_op_call *call)
+{
+    const argmax_attributes *a = call->attributes;
+    tg_shape x = tg_shape_of(call->inputs[0]), shape = {0};
+    char text[TG_SHAPE_TEXT];
+    if (!tg_op_expect_float(call, 0)) {
+        return false;
+    }
+    if (x.rank > 0 && (x.size[a->axis] < 1 || x.size[a->axis] > INT32_MAX)) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; it must have 1 to %d values", a->axis, tg_shape_format(x, text), INT32_MAX);
+    }
+    for (int i = 0; i < x.rank; i++) {
+        if (i != a->axis || a->keep) {
+            shape.size[shape.rank++] = i == a->axis ? 1 : x.size[i];
+        }
+    }
+    return tg_op_output(call, 0, TG_I32, shape);
+}
+
+static const tg_op argmax_op = {
+    .name = "argmax", .shape = argmax_shape, .f32 = {tg_argmax_forward_f32, NULL}, .f64 = {tg_argmax_forward_f64, NULL}};
+
+tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
+{
+    if (!tg_tape_axis(t, "argmax", x, &axis)) {
+        return NULL;
+    }
+    argmax_attributes attributes = {axis, keep == TG_KEEP_AXES};
+    return tg_apply(t, &argmax_op, &x, 1, &attributes, sizeof attributes);
+}
+
+#endif

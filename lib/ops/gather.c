@@ -1,0 +1,157 @@
+/* gather and index_select: values picked along an axis by ids.
+ *
+ *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       (axis 1 of three)
+ *   index_select   y[i,j,k] = x[i, ids[j], k]            dx[i, ids[j], k] += dy[i,j,k]
+ *
+ * Ids that repeat add up, in order. With the axes before the picked one as `outer` and those behind it as `inner`,
+ * index_select copies runs. Follows torch.gather and torch.index_select.
+ */
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+TG_DECLARE_KERNEL(tg_gather_forward);
+TG_DECLARE_KERNEL(tg_gather_backward);
+TG_DECLARE_KERNEL(tg_index_select_forward);
+TG_DECLARE_KERNEL(tg_index_select_backward);
+
+/* Where in a contiguous x the value of y at `at` comes from. */
+static int64_t KERNEL(source)(const tg_tensor *x, const tg_tensor *y, const int32_t *ids, int axis, int64_t at)
+{
+    int64_t place = 0, stride = 1, left = at;
+    for (int i = y->rank - 1; i >= 0; i--) {
+        int64_t index = left % y->shape[i];
+        place += (i == axis ? ids[at] : index) * stride;
+        left /= y->shape[i];
+        stride *= x->shape[i];
+    }
+    return place;
+}
+
+void KERNEL(tg_gather_forward)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const int32_t *ids = tg_values(call->inputs[1]);
+    for (int64_t i = 0; i < y->count; i++) {
+        ((real *)tg_values(y))[i] = ((const real *)tg_values(x))[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)];
+    }
+}
+
+/* In the forward pass this was: y[i] = x[source of i]. */
+void KERNEL(tg_gather_backward)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const int32_t *ids = tg_values(call->inputs[1]);
+    const real *dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0];
+    for (int64_t i = 0; i < y->count; i++) {
+        dx[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)] += dy[i];
+    }
+}
+
+typedef struct KERNEL(runs) {
+    int64_t outer, size, inner, picked; /* x is (outer, size, inner), y (outer, picked, inner) */
+    const int32_t *ids;
+} KERNEL(runs);
+
+static KERNEL(runs) KERNEL(runs_of)(const tg_op_call *call)
+{
+    int axis = *(const int *)call->attributes;
+    const tg_tensor *x = call->inputs[0];
+    KERNEL(runs) r = {1, 1, 1, call->inputs[1]->count, tg_values(call->inputs[1])};
+    for (int i = 0; i < x->rank; i++) {
+        *(i < axis ? &r.outer : i == axis ? &r.size : &r.inner) *= x->shape[i];
+    }
+    return r;
+}
+
+void KERNEL(tg_index_select_forward)(const tg_op_call *call)
+{
+    KERNEL(runs) r = KERNEL(runs_of)(call);
+    const real *x = tg_values(call->inputs[0]);
+    real *y = tg_values(call->outputs[0]);
+    for (int64_t run = 0; run < r.outer * r.picked; run++) {
+        memcpy(y + run * r.inner, x + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner, (size_t)r.inner * sizeof *y);
+    }
+}
+
+/* In the forward pass this was: the run of y is the run of x that the id names. */
+void KERNEL(tg_index_select_backward)(const tg_op_call *call)
+{
+    KERNEL(runs) r = KERNEL(runs_of)(call);
+    const real *dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0];
+    for (int64_t run = 0; run < r.outer * r.picked; run++) {
+        real *to = dx + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner;
+        for (int64_t i = 0; i < r.inner; i++) {
+            to[i] += dy[run * r.inner + i];
+        }
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool gather_shape(tg_op_call *call)
+{
+    int axis = *(const int *)call->attributes;
+    const tg_tensor *x = call->inputs[0], *ids = call->inputs[1];
+    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+    bool fits = x->rank == ids->rank && x->rank > 0;
+    for (int i = 0; fits && i < x->rank; i++) {
+        fits = i == axis || ids->shape[i] <= x->shape[i];
+    }
+    if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32)) {
+        return false;
+    }
+    if (!fits) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "ids %s for an input %s; the ranks must be equal, and no size larger but that of axis %d",
+                          tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
+    }
+    return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(ids));
+}
+
+static bool index_select_shape(tg_op_call *call)
+{
+    int axis = *(const int *)call->attributes;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32) || !tg_op_expect_rank(call, 1, 1)) {
+        return false;
+    }
+    if (shape.rank == 0) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis to pick from");
+    }
+    if (!tg_op_expect_ids_below(call, 1, shape.size[axis])) {
+        return false;
+    }
+    shape.size[axis] = call->inputs[1]->count;
+    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
+}
+
+static const tg_op gather_op = {.name = "gather",
+                                .shape = gather_shape,
+                                .f32 = {tg_gather_forward_f32, tg_gather_backward_f32},
+                                .f64 = {tg_gather_forward_f64, tg_gather_backward_f64},
+                                .backward_reads_inputs = 2};
+static const tg_op index_select_op = {.name = "index_select",
+                                      .shape = index_select_shape,
+                                      .f32 = {tg_index_select_forward_f32, tg_index_select_backward_f32},
+                                      .f64 = {tg_index_select_forward_f64, tg_index_select_backward_f64},
+                                      .backward_reads_inputs = 2};
+
+static tg_tensor *pick(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    tg_tensor *inputs[] = {x, ids};
+    return tg_tape_axis(t, op->name, x, &axis) ? tg_apply(t, op, inputs, 2, &axis, sizeof axis) : NULL;
+}
+
+tg_tensor *tg_gather(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    return pick(t, &gather_op, x, axis, ids);
+}
+
+tg_tensor *tg_index_select(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    return pick(t, &index_select_op, x, axis, ids);
+}
+
+#endif

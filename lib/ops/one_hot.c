@@ -1,0 +1,52 @@
+/* one_hot: y[s,k] = 1 where k is the id, else 0. Ids have no gradient. Follows torch.nn.functional.one_hot. */
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+typedef struct one_hot_attributes {
+    int64_t classes;
+    tg_dtype dtype;
+} one_hot_attributes;
+
+TG_DECLARE_KERNEL(tg_one_hot_forward);
+
+void KERNEL(tg_one_hot_forward)(const tg_op_call *call)
+{
+    const tg_tensor *ids = call->inputs[0], *y = call->outputs[0];
+    int64_t classes = ((const one_hot_attributes *)call->attributes)->classes;
+    double one = 1;
+    size_t size = tg_size_of(y->dtype);
+    memset(tg_values(y), 0, tg_bytes_of(y));
+    for (int64_t s = 0; s < ids->count; s++) {
+        int64_t at = s * classes + ((const int32_t *)tg_values(ids))[s];
+        tg_convert((char *)tg_values(y) + (size_t)at * size, (tg_dtype)y->dtype, &one, TG_F64, 1);
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool one_hot_shape(tg_op_call *call)
+{
+    const one_hot_attributes *a = call->attributes;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    if (a->classes < 1 || shape.rank == TG_MAX_RANK || tg_dtype_size(a->dtype) == 0) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "%lld classes of %s for ids of rank %d; allowed are 1 and more, and rank %d at most",
+                          (long long)a->classes, tg_dtype_name(a->dtype), shape.rank, TG_MAX_RANK - 1);
+    }
+    if (!tg_op_expect_ids_below(call, 0, a->classes)) {
+        return false;
+    }
+    shape.size[shape.rank++] = a->classes;
+    return tg_op_output(call, 0, a->dtype, shape);
+}
+
+static const tg_op one_hot_op = {
+    .name = "one_hot", .shape = one_hot_shape, .f32 = {tg_one_hot_forward_f32, NULL}, .f64 = {tg_one_hot_forward_f64, NULL}};
+
+tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
+{
+    one_hot_attributes attributes = {classes, dtype};
+    return tg_apply(t, &one_hot_op, &ids, 1, &attributes, sizeof attributes);
+}
+
+#endif

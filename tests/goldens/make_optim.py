@@ -1,0 +1,149 @@
+"""Makes tests/goldens/optim/*.txt with torch 2.13.0+cpu: python3 make_optim.py
+
+gradients.txt      50 steps of an embedding's gradients, which do not depend on the values: a table (12,5), looked up at 8
+                   ids of which some repeat and some of the 12 never occur, and a bias (5) that has no gradient at first and
+                   at every seventh step. All are multiples of 1/1024, so exact in float. A line a step:
+                       rows id.. : value.. (5 a row, in the order of first touch) bias 0|1 value..
+trajectories.txt   what each optimizer of CASES makes of them: the values of table and bias after steps 1, 10 and 50,
+                   with a line for each of f64 and f32:  name dtype step value.. (65)
+clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
+schedules.txt      torch.optim.lr_scheduler's learning rates of steps 0..39: name value..
+inits.txt          torch.nn.init after manual_seed(7): name dtype count bits of the values..
+"""
+import pathlib
+import warnings
+
+import torch
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(1)
+assert torch.__version__.startswith("2.13.0")
+out = pathlib.Path(__file__).parent / "optim"
+out.mkdir(exist_ok=True)
+ROWS, WIDTH, STEPS = 12, 5, 50
+
+CASES = {
+    "sgd_plain": (torch.optim.SGD, dict(lr=0.1)),
+    "sgd_decay": (torch.optim.SGD, dict(lr=0.1, weight_decay=0.05)),
+    "sgd_momentum": (torch.optim.SGD, dict(lr=0.05, momentum=0.9)),
+    "sgd_dampening": (torch.optim.SGD, dict(lr=0.05, momentum=0.8, dampening=0.3, weight_decay=0.01)),
+    "sgd_nesterov": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.02)),
+    "adam_plain": (torch.optim.Adam, dict(lr=0.02)),
+    "adam_decay": (torch.optim.Adam, dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
+    "adam_amsgrad": (torch.optim.Adam, dict(lr=0.02, betas=(0.9, 0.9), amsgrad=True)),
+    "adam_amsgrad_decay": (torch.optim.Adam, dict(lr=0.02, betas=(0.9, 0.9), weight_decay=0.1, amsgrad=True)),
+    "adamw_default": (torch.optim.AdamW, dict()),
+    "adamw_decay": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.95), weight_decay=0.5)),
+    "adamw_amsgrad": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.9), weight_decay=0.1, amsgrad=True)),
+}
+
+
+def start(dtype):
+    table = torch.arange(ROWS * WIDTH, dtype=torch.float64).reshape(ROWS, WIDTH) * 0.25
+    table = ((table * 7) % 3 - 1.5).to(dtype)
+    bias = torch.tensor([0.5, -0.25, 1.0, 0.0, -1.0], dtype=dtype)
+    return table.requires_grad_(), bias.requires_grad_()
+
+
+def text(values):
+    return " ".join(repr(v) if v == v else "nan" for v in values)
+
+
+generator = torch.Generator().manual_seed(11)
+draw = torch.tensor([0, 1, 2, 4, 5, 7, 8, 9, 11])  # rows 3, 6 and 10 are never touched
+gradients = []
+with open(out / "gradients.txt", "w") as file:
+    for step in range(STEPS):
+        ids = draw[torch.randint(0, len(draw), (8,), generator=generator)]
+        dy = torch.round(torch.randn(8, WIDTH, generator=generator) * 1024).double() / 1024
+        embedding = torch.nn.Embedding(ROWS, WIDTH, dtype=torch.float64)
+        (embedding(ids) * dy).sum().backward()
+        has_bias = step >= 3 and step % 7 != 0
+        bias = dy.sum(0) if has_bias else None
+        gradients.append((embedding.weight.grad, bias))
+        order = list(dict.fromkeys(ids.tolist()))
+        file.write(f"{len(order)} {' '.join(map(str, order))} : {text(embedding.weight.grad[order].flatten().tolist())}")
+        file.write(f" bias {int(has_bias)} {text(bias.tolist() if has_bias else [])}\n")
+
+with open(out / "trajectories.txt", "w") as file:
+    for name, (kind, options) in CASES.items():
+        for dtype in (torch.float64, torch.float32):
+            table, bias = start(dtype)
+            optimizer = kind([table, bias], **options)
+            for step, (dtable, dbias) in enumerate(gradients, 1):
+                table.grad = dtable.to(dtype)
+                bias.grad = None if dbias is None else dbias.to(dtype)
+                optimizer.step()
+                if step in (1, 10, STEPS):
+                    values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
+                    file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
+
+with open(out / "clip.txt", "w") as file:
+    for name, clip in {
+        "norm_half": lambda p: torch.nn.utils.clip_grad_norm_(p, 0.5),
+        "norm_zero": lambda p: torch.nn.utils.clip_grad_norm_(p, 0.0),
+        "norm_huge": lambda p: torch.nn.utils.clip_grad_norm_(p, 1000.0),
+        "value": lambda p: torch.nn.utils.clip_grad_value_(p, 0.75),
+    }.items():
+        for dtype in (torch.float64, torch.float32):
+            table, bias = start(dtype)
+            table.grad, bias.grad = gradients[4][0].to(dtype), gradients[4][1].to(dtype)
+            norm = clip([table, bias])
+            values = torch.cat([table.grad.flatten(), bias.grad]).tolist()
+            norm = 0.0 if norm is None else norm.item()
+            file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {norm!r} {text(values)}\n")
+
+lr_scheduler = torch.optim.lr_scheduler
+
+
+def linear_then_cosine(optimizer):
+    return lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            lr_scheduler.LinearLR(optimizer, start_factor=0.1, end_factor=1.0, total_iters=10),
+            lr_scheduler.CosineAnnealingLR(optimizer, T_max=20, eta_min=1e-4),
+        ],
+        milestones=[10],
+    )
+
+
+with open(out / "schedules.txt", "w") as file:
+    for name, make, count in (
+        ("cosine", lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=30, eta_min=1e-3), 31),
+        ("warm_cosine", linear_then_cosine, 31),
+        ("linear", lambda o: lr_scheduler.LinearLR(o, start_factor=1.0, end_factor=0.2, total_iters=25), 40),
+        ("step", lambda o: lr_scheduler.StepLR(o, step_size=7, gamma=0.5), 40),
+        ("constant", lambda o: lr_scheduler.ConstantLR(o, factor=1.0), 40),
+    ):
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.01)
+        schedule = make(optimizer)
+        rates = []
+        for _ in range(count):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step()
+        file.write(f"{name} {count} {text(rates)}\n")
+
+init = torch.nn.init
+with open(out / "inits.txt", "w") as file:
+    for name, shape, fill in (
+        ("xavier_uniform", (6, 4), lambda x: init.xavier_uniform_(x, gain=1.5)),
+        ("xavier_normal", (6, 4, 3), lambda x: init.xavier_normal_(x)),
+        ("kaiming_uniform_in", (5, 7), lambda x: init.kaiming_uniform_(x, a=5**0.5)),
+        ("kaiming_uniform_out", (5, 7), lambda x: init.kaiming_uniform_(x, a=0.2, mode="fan_out")),
+        ("kaiming_normal_in", (3, 5), lambda x: init.kaiming_normal_(x)),
+        ("kaiming_normal_out", (3, 5, 2), lambda x: init.kaiming_normal_(x, mode="fan_out")),
+        ("trunc_default", (9, 11), lambda x: init.trunc_normal_(x)),
+        ("trunc_cut", (9, 11), lambda x: init.trunc_normal_(x, mean=0.5, std=0.25, a=0.2, b=0.6)),
+        ("trunc_tail", (9, 11), lambda x: init.trunc_normal_(x, mean=0.0, std=1.0, a=1.0, b=3.0)),
+        ("trunc_few", (2, 3), lambda x: init.trunc_normal_(x, mean=0.0, std=1.0, a=-0.5, b=0.7)),
+    ):
+        for dtype in (torch.float64, torch.float32):
+            torch.manual_seed(7)
+            x = torch.empty(shape, dtype=dtype)
+            fill(x)
+            after = torch.empty((), dtype=torch.int64).random_().item()  # where the stream is
+            bits = x.view(torch.int64 if dtype == torch.float64 else torch.int32).flatten().tolist()
+            mask = 2**64 - 1 if dtype == torch.float64 else 2**32 - 1
+            file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {after} {len(bits)} ")
+            file.write(" ".join(f"{b & mask:x}" for b in bits) + "\n")

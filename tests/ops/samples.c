@@ -1,0 +1,338 @@
+#include "ops/samples.h"
+
+#include <stddef.h>
+
+#define UNARY(name)                                                \
+    static tg_tensor *call_##name(tg_tape *t, tg_tensor *const *x) \
+    {                                                              \
+        return tg_##name(t, x[0]);                                 \
+    }
+#define BINARY(name)                                               \
+    static tg_tensor *call_##name(tg_tape *t, tg_tensor *const *x) \
+    {                                                              \
+        return tg_##name(t, x[0], x[1]);                           \
+    }
+
+/* Calls with arguments that are not tensors. */
+#define CALL(name, expression)                                     \
+    static tg_tensor *call_##name(tg_tape *t, tg_tensor *const *x) \
+    {                                                              \
+        return expression;                                         \
+    }
+
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(pow)
+BINARY(maximum)
+BINARY(minimum)
+CALL(add_scalar, tg_add_scalar(t, x[0], 1.5))
+CALL(mul_scalar, tg_mul_scalar(t, x[0], -1.5))
+CALL(div_scalar, tg_div_scalar(t, x[0], 1.5))
+CALL(pow_scalar, tg_pow_scalar(t, x[0], 2.5))
+CALL(pow_scalar_square, tg_pow_scalar(t, x[0], 2))
+UNARY(neg)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(relu)
+UNARY(gelu)
+UNARY(gelu_tanh)
+UNARY(silu)
+UNARY(abs)
+CALL(clamp, tg_clamp(t, x[0], -0.4, 0.4))
+CALL(where, tg_where(t, x[0], x[1], x[2]))
+CALL(masked_fill, tg_masked_fill(t, x[0], x[1], 3))
+CALL(sum_all, tg_sum(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(sum_last, tg_sum(t, x[0], TG_AXES(-1), TG_DROP_AXES))
+CALL(sum_outer, tg_sum(t, x[0], TG_AXES(0, 2), TG_KEEP_AXES))
+CALL(mean_all, tg_mean(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(mean_first, tg_mean(t, x[0], TG_AXES(0), TG_KEEP_AXES))
+CALL(max_all, tg_max(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(max_last, tg_max(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
+CALL(max_first, tg_max(t, x[0], TG_AXES(0), TG_DROP_AXES))
+CALL(var_all, tg_var(t, x[0], TG_ALL_AXES, 1, TG_DROP_AXES))
+CALL(var_last, tg_var(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
+CALL(var_first, tg_var(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
+CALL(topk_last, tg_topk(t, x[0], 2, -1, NULL))
+CALL(topk_first, tg_topk(t, x[0], 2, 0, NULL))
+CALL(reshape, tg_reshape(t, x[0], TG_SHAPE(3, -1)))
+CALL(reshape_flat, tg_reshape(t, x[0], TG_SHAPE(0)))
+CALL(transpose, tg_transpose(t, x[0], 0, -1))
+CALL(permute, tg_permute(t, x[0], TG_AXES(2, 0, 1)))
+CALL(slice, tg_slice(t, x[0], -1, 1, 4, 2))
+CALL(slice_first, tg_slice(t, x[0], 0, -2, 9, 1))
+CALL(select, tg_select(t, x[0], 0, -1))
+CALL(select_last, tg_select(t, x[0], -1, 0))
+CALL(expand, tg_expand(t, x[0], TG_SHAPE(2, 2, 3)))
+CALL(expand_empty, tg_expand(t, x[0], TG_SHAPE(0, 3)))
+CALL(unsqueeze, tg_unsqueeze(t, x[0], 1))
+CALL(squeeze, tg_squeeze(t, x[0], 1))
+CALL(contiguous, tg_contiguous(t, tg_transpose(t, x[0], 0, 1)))
+BINARY(matmul)
+BINARY(embedding_lookup)
+CALL(embedding_result, tg_embedding_lookup(t, tg_mul_scalar(t, x[0], 2), x[1]))
+CALL(embedding_dense, tg_add(t, tg_embedding_lookup(t, x[0], x[1]), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
+CALL(embedding_padded, tg_embedding_lookup_padded(t, x[0], x[1], 1))
+CALL(softmax_last, tg_softmax(t, x[0], -1))
+CALL(softmax_first, tg_softmax(t, x[0], 0))
+CALL(log_softmax_last, tg_log_softmax(t, x[0], -1))
+CALL(log_softmax_first, tg_log_softmax(t, x[0], 0))
+CALL(layer_norm, tg_layer_norm(t, x[0], x[1], x[2], 1e-5))
+CALL(dropout, tg_dropout(t, x[0], 0.3))
+CALL(dropout_nothing, tg_dropout(t, x[0], 0))
+BINARY(cross_entropy)
+CALL(mse_mean, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_MEAN))
+CALL(mse_sum, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_SUM))
+CALL(mse_none, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_NONE))
+CALL(nll_mean, tg_nll_loss(t, x[0], x[1], -100, TG_REDUCTION_MEAN))
+CALL(nll_none, tg_nll_loss(t, x[0], x[1], -100, TG_REDUCTION_NONE))
+CALL(nll_sum, tg_nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
+
+static tg_tensor *cross_entropy(tg_tape *t, tg_tensor *const *x, double smoothing, tg_reduction reduction)
+{
+    tg_cross_entropy_config config = tg_cross_entropy_config_default();
+    config.label_smoothing = smoothing;
+    config.reduction = reduction;
+    return tg_cross_entropy_with(t, x[0], x[1], &config);
+}
+
+CALL(cross_entropy_smooth, cross_entropy(t, x, 0.1, TG_REDUCTION_MEAN))
+CALL(cross_entropy_none, cross_entropy(t, x, 0.3, TG_REDUCTION_NONE))
+CALL(cross_entropy_sum, cross_entropy(t, x, 0, TG_REDUCTION_SUM))
+
+/* Both parts, each with a weight of its own. */
+static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *parts[4];
+    int64_t count = tg_split(t, x[0], 2, 0, parts, 4);
+    if (count < 2) {
+        return count == 1 ? parts[0] : NULL;
+    }
+    return tg_mul(t, tg_sum(t, parts[0], TG_AXES(0), TG_DROP_AXES), tg_sum(t, parts[1], TG_AXES(0), TG_DROP_AXES));
+}
+
+/* One tensor as both operands: two gradients meet in one buffer. */
+CALL(mul_same, tg_mul(t, x[0], x[0]))
+CALL(matmul_same, tg_matmul(t, x[0], x[0]))
+CALL(sub_chain, tg_sub(t, tg_mul(t, x[0], x[1]), tg_mul(t, x[1], x[1])))
+
+CALL(tril, tg_tril(t, x[0], 0))
+CALL(triu, tg_triu(t, x[0], -1))
+CALL(cast, tg_mul(t, tg_cast(t, x[0], TG_F64), tg_cast(t, x[0], TG_F64)))
+CALL(cast_narrow, tg_cast(t, tg_mul_scalar(t, x[0], 2), TG_F32))
+CALL(cat_first, tg_cat(t, x, 3, 0))
+CALL(cat_last, tg_cat(t, x, 3, -1))
+CALL(stack_first, tg_stack(t, x, 3, 0))
+CALL(stack_last, tg_stack(t, x, 3, -1))
+CALL(gather_first, tg_gather(t, x[0], 0, x[1]))
+CALL(gather_last, tg_gather(t, x[0], -1, x[1]))
+CALL(index_select_first, tg_index_select(t, x[0], 0, x[1]))
+CALL(index_select_last, tg_index_select(t, x[0], -1, x[1]))
+
+#define ELEMENTWISE                                            \
+    {                                                          \
+        "2,3 2,3", "2,3 3", "2,1,3 4,1", "1 1", "- 2", "0,3 3" \
+    }
+#define ANY_SHAPE                            \
+    {                                        \
+        "2,3", "7", "2,1,3", "1", "-", "0,3" \
+    }
+#define PAIR_OF_EQUALS                            \
+    {                                             \
+        "2,3 2,3", "5 5", "1 1", "- -", "0,3 0,3" \
+    }
+#define LOGITS                                        \
+    {                                                 \
+        "4,3 4", "2,2,5 2,2", "1,3 1", "3 -", "0,3 0" \
+    }
+
+const sample samples[] = {
+    {"tg_add", "", call_add, {REAL, REAL}, .shapes = ELEMENTWISE},
+    {"tg_sub", "", call_sub, {REAL, REAL}, .shapes = ELEMENTWISE},
+    {"tg_sub", "a b - b b", call_sub_chain, {REAL, REAL}, .shapes = ELEMENTWISE},
+    {"tg_mul", "", call_mul, {REAL, REAL}, .shapes = ELEMENTWISE},
+    {"tg_mul", "x x", call_mul_same, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_div", "", call_div, {REAL, NONZERO}, .shapes = ELEMENTWISE},
+    {"tg_pow", "", call_pow, {POSITIVE, REAL}, .shapes = ELEMENTWISE},
+    {"tg_maximum", "", call_maximum, {DISTINCT, DISTINCT}, .shapes = ELEMENTWISE},
+    {"tg_minimum", "", call_minimum, {DISTINCT, DISTINCT}, .shapes = ELEMENTWISE},
+    {"tg_add_scalar", "", call_add_scalar, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_mul_scalar", "", call_mul_scalar, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_div_scalar", "", call_div_scalar, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_pow_scalar", "2.5", call_pow_scalar, {POSITIVE}, .shapes = ANY_SHAPE},
+    {"tg_pow_scalar", "2", call_pow_scalar_square, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_neg", "", call_neg, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_exp", "", call_exp, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_log", "", call_log, {POSITIVE}, .shapes = ANY_SHAPE},
+    {"tg_sqrt", "", call_sqrt, {POSITIVE}, .shapes = ANY_SHAPE},
+    {"tg_tanh", "", call_tanh, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_sigmoid", "", call_sigmoid, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_relu", "", call_relu, {DISTINCT}, .shapes = {"2,3", "7", "2,1,3", "2", "0,3"}},
+    {"tg_gelu", "", call_gelu, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_gelu_tanh", "", call_gelu_tanh, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_silu", "", call_silu, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_abs", "", call_abs, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_clamp", "", call_clamp, {DISTINCT}, .shapes = {"2,3", "7", "2,1,3", "1", "-", "0,3"}},
+    {"tg_where",
+     "",
+     call_where,
+     {MASK, REAL, REAL},
+     .shapes = {"2,3 2,3 2,3", "3 2,3 2,1", "2,1 3 -", "2 1 1", "0,3 3 0,3"}},
+    {"tg_masked_fill",
+     "",
+     call_masked_fill,
+     {REAL, MASK},
+     .shapes = {"2,3 2,3", "2,3 3", "2,4,3 2,1,3", "2 2", "0,3 0,3"}},
+    {"tg_sum", "all", call_sum_all, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_sum", "last", call_sum_last, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_sum", "0 and 2", call_sum_outer, {REAL}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,2,2"}},
+    {"tg_mean", "all", call_mean_all, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_mean", "first", call_mean_first, {REAL}, .shapes = {"2,3", "7", "1", "4,0"}},
+    {"tg_max", "all", call_max_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
+    {"tg_max", "last", call_max_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
+    {"tg_max", "first", call_max_first, {DISTINCT}, .shapes = {"2,3", "7", "3,2,2", "1", "3,0"}},
+    {"tg_var", "all", call_var_all, {REAL}, .shapes = {"2,3", "7", "2,1,3"}},
+    {"tg_var", "last, biased", call_var_last, {REAL}, .shapes = {"2,3", "7", "0,3"}},
+    {"tg_var", "first", call_var_first, {REAL}, .shapes = {"3,2", "7", "3,0"}},
+    {"tg_topk", "last", call_topk_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
+    {"tg_topk", "first", call_topk_first, {DISTINCT}, .shapes = {"4,3", "7", "3,2,2", "2,1", "2,0"}},
+    {"tg_reshape", "", call_reshape, {REAL}, .shapes = {"2,3", "6", "3,2,2", "3", "3,0"}},
+    {"tg_reshape", "empty", call_reshape_flat, {REAL}, .shapes = {"0,3"}},
+    {"tg_transpose", "", call_transpose, {REAL}, .shapes = {"2,3", "4", "2,3,2", "1,1", "0,3"}},
+    {"tg_permute", "", call_permute, {REAL}, .shapes = {"2,3,4", "1,2,1", "1,1,1", "0,2,3"}},
+    {"tg_slice", "last, step 2", call_slice, {REAL}, .shapes = {"2,5", "4", "3,2", "2,2,4", "0,5"}},
+    {"tg_slice", "first, from the end", call_slice_first, {REAL}, .shapes = {"4,3", "3", "1", "0,2"}},
+    {"tg_select", "first, from the end", call_select, {REAL}, .shapes = {"4,3", "3", "1", "2,0"}},
+    {"tg_select", "last", call_select_last, {REAL}, .shapes = {"4,3", "3", "1", "0,2"}},
+    {"tg_expand", "", call_expand, {REAL}, .shapes = {"2,3", "2,1", "3", "1", "-", "2,1,3"}},
+    {"tg_expand", "to nothing", call_expand_empty, {REAL}, .shapes = {"1,3", "0,3", "3"}, .empty = true},
+    {"tg_unsqueeze", "", call_unsqueeze, {REAL}, .shapes = {"2,3", "4", "1", "0,3"}},
+    {"tg_squeeze", "", call_squeeze, {REAL}, .shapes = {"2,1,3", "4,1", "1,1", "0,1"}},
+    {"tg_contiguous", "of a transpose", call_contiguous, {REAL}, .shapes = {"2,3", "2,3,2", "1,1", "0,3"}},
+    {"tg_split", "", call_split, {REAL}, .shapes = {"4,3", "3,2", "1", "0,3"}},
+    {"tg_matmul",
+     "",
+     call_matmul,
+     {REAL, REAL},
+     .shapes = {"2,3 3,4", "2,2,3 2,3,2", "2,1,2,3 3,3,2", "3 3,2", "2,3 3", "3 3", "1,1 1,1"}},
+    {"tg_matmul",
+     "edges",
+     call_matmul,
+     {REAL, REAL},
+     .shapes = {"0,3 3,2", "2,0 0,3", "2,3 3,0", "2,2,3 3", "2,2,3 3,2", "3 2,3,2"}},
+    {"tg_matmul", "x x", call_matmul_same, {REAL}, .shapes = {"3,3", "2,2,2", "4"}},
+    {"tg_embedding_lookup",
+     "",
+     call_embedding_lookup,
+     {REAL, IDS},
+     .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 -", "4,3 0", "4,0 2"},
+     .bound = 4},
+    {"tg_embedding_lookup",
+     "of a result",
+     call_embedding_result,
+     {REAL, IDS},
+     .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 0"},
+     .bound = 4},
+    {"tg_embedding_lookup",
+     "tied",
+     call_embedding_dense,
+     {REAL, IDS},
+     .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 0"},
+     .bound = 4},
+    {"tg_embedding_lookup_padded",
+     "",
+     call_embedding_padded,
+     {REAL, IDS},
+     .shapes = {"4,3 5", "4,2 2,4", "4,3 0"},
+     4,
+     .padded = true},
+    {"tg_softmax", "last", call_softmax_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1,2", "0,3"}},
+    {"tg_softmax", "first", call_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
+    {"tg_log_softmax", "last", call_log_softmax_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1,2", "0,3"}},
+    {"tg_log_softmax", "first", call_log_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
+    {"tg_layer_norm",
+     "",
+     call_layer_norm,
+     {REAL, REAL, REAL},
+     .shapes = {"2,5 5 5", "5 5 5", "2,2,3 3 3", "1,1 1 1", "0,3 3 3"}},
+    {"tg_dropout", "", call_dropout, {REAL}, .shapes = {"4,5", "20", "2,3,4", "4,1", "0,3"}},
+    {"tg_dropout", "p = 0", call_dropout_nothing, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_cross_entropy", "", call_cross_entropy, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy_with", "smoothed", call_cross_entropy_smooth, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy_with", "smoothed, each", call_cross_entropy_none, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy_with", "sum", call_cross_entropy_sum, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_nll_loss", "mean", call_nll_mean, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_nll_loss", "each", call_nll_none, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_nll_loss", "sum, 2 ignored", call_nll_sum, {REAL, IDS}, .shapes = {"6,3 6", "2,5,3 2,5", "0,3 0"}, .bound = 3},
+    {"tg_mse_loss", "mean", call_mse_mean, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_mse_loss", "sum", call_mse_sum, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_mse_loss", "each", call_mse_none, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_tril", "", call_tril, {REAL}, .shapes = {"3,3", "2,3,2", "1,1", "2,4", "0,3"}},
+    {"tg_triu", "-1", call_triu, {REAL}, .shapes = {"4,4", "2,4,2", "1,1", "4,2", "0,3"}},
+    {"tg_cast", "to f64", call_cast, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_cast", "to f32", call_cast_narrow, {REAL}, .shapes = ANY_SHAPE, .eps = 0.25},
+    {"tg_cat",
+     "first",
+     call_cat_first,
+     {REAL, REAL, REAL},
+     .shapes = {"2,3 1,3 3,3", "2 1 4", "1 1 1", "0,3 2,3 0,3", "0 0 0"}},
+    {"tg_cat",
+     "last",
+     call_cat_last,
+     {REAL, REAL, REAL},
+     .shapes = {"2,3 2,1 2,2", "2 1 4", "2,2,1 2,2,2 2,2,3", "2,0 2,1 2,0"}},
+    {"tg_stack",
+     "first",
+     call_stack_first,
+     {REAL, REAL, REAL},
+     .shapes = {"2,3 2,3 2,3", "2 2 2", "1 1 1", "- - -", "0,3 0,3 0,3"}},
+    {"tg_stack",
+     "last",
+     call_stack_last,
+     {REAL, REAL, REAL},
+     .shapes = {"2,3 2,3 2,3", "2 2 2", "1 1 1", "0,3 0,3 0,3"}},
+    {"tg_gather",
+     "first",
+     call_gather_first,
+     {REAL, IDS},
+     .shapes = {"3,2 4,2", "3,4 2,3", "3 5", "3,1 1,1", "3,2 0,2"},
+     .bound = 3},
+    {"tg_gather",
+     "last",
+     call_gather_last,
+     {REAL, IDS},
+     .shapes = {"2,3 2,4", "4,3 2,2", "3 5", "2,2,3 2,1,4", "2,3 2,0"},
+     .bound = 3},
+    {"tg_index_select",
+     "first",
+     call_index_select_first,
+     {REAL, IDS},
+     .shapes = {"3,2 4", "3 5", "3,2,2 2", "3,1 1", "3,2 0"},
+     .bound = 3},
+    {"tg_index_select",
+     "last",
+     call_index_select_last,
+     {REAL, IDS},
+     .shapes = {"2,3 4", "3 5", "2,2,3 2", "1,3 1", "2,3 0"},
+     .bound = 3},
+};
+const int sample_count = (int)(sizeof samples / sizeof *samples);
+
+const without_gradient without_gradients[] = {
+    {"tg_scalar_like", "makes a constant"},
+    {"tg_eq", "u8"},
+    {"tg_ne", "u8"},
+    {"tg_lt", "u8"},
+    {"tg_le", "u8"},
+    {"tg_gt", "u8"},
+    {"tg_ge", "u8"},
+    {"tg_one_hot", "of ids"},
+    {"tg_argmax", "positions"},
+    {"tg_detach", "that is its purpose"},
+    {"tg_copy_into", "in place and not recorded"},
+};
+const int without_gradient_count = (int)(sizeof without_gradients / sizeof *without_gradients);

@@ -1,0 +1,330 @@
+/* Every op's gradient against differences, over the table in samples.c: slow and fast mode; contiguous, transposed and
+ * sliced inputs; broadcasting, sizes of 1 and of 0; each input alone and all together. Then the f32 kernels against the
+ * f64 ones. And every op that the header declares must be in the table. */
+#include "support.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tapegrad/gradcheck.h>
+
+#include "ops/samples.h"
+
+#define MOST_VALUES 64
+
+typedef enum layout { CONTIGUOUS, TRANSPOSED, SLICED, LAYOUTS } layout;
+
+static const char *const layout_names[] = {"contiguous", "transposed", "sliced"};
+
+static tg_tape *tape; /* makes views */
+static tg_rng *rng;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rng = tg_rng_new(0);
+    tape = tg_tape_new(rng);
+    tg_tape_set_recording(tape, false);
+    return tape ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tg_tape_free(tape);
+    tg_rng_free(rng);
+    return 0;
+}
+
+/* ---- drawing inputs ---- */
+
+/* "2,3 3": reads one shape and moves on. */
+static tg_shape next_shape(const char **text)
+{
+    tg_shape shape = TG_SCALAR;
+    while (**text == ' ') {
+        ++*text;
+    }
+    if (**text == '-') {
+        ++*text;
+        return shape;
+    }
+    while (isdigit((unsigned char)**text)) {
+        char *end;
+        shape.size[shape.rank++] = strtoll(*text, &end, 10);
+        *text = *end == ',' ? end + 1 : end;
+    }
+    return shape;
+}
+
+static double uniform(double low, double high)
+{
+    float value;
+    tg_rng_uniform_f32(rng, &value, 1, low, high);
+    return (double)value;
+}
+
+/* Values are floats, so that both dtypes begin with the same numbers. */
+static void draw(double *values, int64_t count, sample_draw how, int64_t bound, int input)
+{
+    int64_t order[MOST_VALUES];
+    assert_true(count <= MOST_VALUES);
+    tg_rng_randperm(rng, order, count);
+    for (int64_t i = 0; i < count; i++) {
+        switch (how) {
+        case ABSENT: fail(); break;
+        case REAL: values[i] = uniform(-2, 2); break;
+        case POSITIVE: values[i] = uniform(0.5, 2); break;
+        case NONZERO: values[i] = uniform(0.5, 2) * (uniform(0, 1) < 0.5 ? -1 : 1); break;
+        case DISTINCT: values[i] = (double)(float)(0.25 * (double)(order[i] - count / 2) + 0.06 * (1 + input)); break;
+        case IDS: values[i] = i == 1 ? values[0] : (double)(tg_rng_u32(rng) % (uint32_t)bound); break;
+        case TARGETS: values[i] = i % 3 == 1 ? -100 : (double)(tg_rng_u32(rng) % (uint32_t)bound); break;
+        case MASK: values[i] = (double)((i + input) % 2); break;
+        }
+    }
+}
+
+/* The values in storage of the given layout; yours. */
+static tg_tensor *lay_out(const tg_tensor *values, layout how)
+{
+    tg_shape shape = tg_shape_of(values), stored = shape;
+    int rank = shape.rank, reversed[TG_MAX_RANK];
+    if (rank == 0 || how == CONTIGUOUS) {
+        return tg_tensor_new_copy(values, NULL);
+    }
+    for (int axis = 0; axis < rank; axis++) {
+        reversed[axis] = rank - 1 - axis;
+        stored.size[axis] = how == TRANSPOSED ? shape.size[rank - 1 - axis] : shape.size[axis];
+    }
+    int64_t last = shape.size[rank - 1];
+    stored.size[rank - 1] = how == SLICED ? 2 * last + 1 : stored.size[rank - 1];
+    tg_tensor *base = tg_tensor_new(tg_dtype_of(values), stored, NULL);
+    tg_tensor *view = how == TRANSPOSED ? tg_permute(tape, base, tg_axes_make(rank, reversed))
+                                        : tg_slice(tape, base, -1, 1, 2 * last + 1, 2);
+    if (!view) {
+        fail_msg("%s", tg_tape_error(tape));
+    }
+    tg_retain(view);
+    tg_tape_reset(tape);
+    tg_release(base);
+    assert_true(tg_fill_copy(view, values, NULL));
+    return view;
+}
+
+/* Draws the inputs of one case; returns how many. Integers keep their dtype. */
+static int make_inputs(const sample *s, const char *shapes, layout how, tg_dtype dtype, tg_tensor **inputs)
+{
+    int count = 0;
+    tg_rng_seed(rng, 5);
+    for (; count < SAMPLE_INPUTS && s->draw[count] != ABSENT; count++) {
+        double values[MOST_VALUES];
+        tg_shape shape = next_shape(&shapes);
+        sample_draw drawn = s->draw[count];
+        tg_dtype kept = drawn == MASK ? TG_U8 : drawn == IDS || drawn == TARGETS ? TG_I32 : dtype;
+        draw(values, tg_shape_count(shape), drawn, s->bound, count);
+        tg_tensor *drawn_values = tensor_f64(shape, values);
+        tg_tensor *converted = tg_tensor_new_cast(drawn_values, kept, NULL);
+        inputs[count] = lay_out(converted, how);
+        tg_release(converted);
+        tg_release(drawn_values);
+    }
+    if (*shapes) {
+        fail_msg("%s %s: more shapes than inputs: \"%s\" is left", s->op, s->variant, shapes);
+    }
+    return count;
+}
+
+static bool is_float(const tg_tensor *x)
+{
+    return tg_dtype_of(x) == TG_F32 || tg_dtype_of(x) == TG_F64;
+}
+
+static void release_inputs(tg_tensor **inputs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        tg_release(inputs[i]);
+    }
+}
+
+/* ---- against differences ---- */
+
+static tg_tensor *call_sample(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    return ((const sample *)context)->call(t, inputs);
+}
+
+/* `alone`: the only input that requires a gradient, or -1 for all. Returns the largest relative error. */
+static double check_case(const sample *s, const char *shapes, layout how, tg_gradcheck_mode mode, int alone)
+{
+    tg_tensor *inputs[SAMPLE_INPUTS];
+    int count = make_inputs(s, shapes, how, TG_F64, inputs);
+    bool any = false, empty = s->empty;
+    for (int i = 0; i < count; i++) {
+        empty |= tg_count(inputs[i]) == 0;
+        if (is_float(inputs[i]) && (alone < 0 || alone == i)) {
+            leaf(inputs[i]);
+            any = true;
+        }
+    }
+    tg_gradcheck_row row = {0, 1};
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    char name[120];
+    snprintf(name, sizeof name, "%s %s (%s, %s, %s)", s->op, s->variant, shapes, layout_names[how],
+             mode == TG_GRADCHECK_SLOW ? "slow" : "fast");
+    config.name = name;
+    config.mode = mode;
+    config.eps = s->eps > 0 ? s->eps : config.eps;
+    config.allow_empty = empty;
+    config.rows_without_gradient = &row;
+    config.row_count = s->padded;
+    tg_gradcheck_report report = {.max_relative_error = 0};
+    if (any && !tg_gradcheck(call_sample, (void *)(uintptr_t)s, inputs, count, &config, &report)) {
+        fail_msg("%s", report.text);
+    }
+    release_inputs(inputs, count);
+    return report.max_relative_error;
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    int precise = 0;
+    printf("%-28s %-20s %10s\n", "op", "variant", "error");
+    for (int k = 0; k < sample_count; k++) {
+        const sample *s = &samples[k];
+        double worst = 0;
+        for (int i = 0; i < SAMPLE_SHAPES && s->shapes[i]; i++) {
+            for (int how = CONTIGUOUS; how < LAYOUTS; how++) {
+                worst = fmax(worst, check_case(s, s->shapes[i], (layout)how, TG_GRADCHECK_SLOW, -1));
+                check_case(s, s->shapes[i], (layout)how, TG_GRADCHECK_FAST, -1);
+            }
+            for (int alone = 0; i < 2 && alone < SAMPLE_INPUTS && s->draw[1] != ABSENT && s->draw[alone] != ABSENT;
+                 alone++) {
+                check_case(s, s->shapes[i], CONTIGUOUS, TG_GRADCHECK_SLOW, alone);
+            }
+        }
+        printf("%-28s %-20s %10.1e\n", s->op, s->variant, worst);
+        precise += worst < 1e-7;
+    }
+    printf("%d of %d samples are below 1e-7\n", precise, sample_count);
+    assert_true(100 * precise >= 95 * sample_count);
+}
+
+/* ---- floats against doubles ---- */
+
+typedef struct outcome {
+    int input_count;
+    tg_tensor *values[1 + SAMPLE_INPUTS]; /* the result, then the gradients (NULL for ids) */
+} outcome;
+
+static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype dtype)
+{
+    tg_tensor *inputs[SAMPLE_INPUTS];
+    outcome out = {.input_count = make_inputs(s, shapes, how, dtype, inputs)};
+    for (int i = 0; i < out.input_count; i++) {
+        if (is_float(inputs[i])) {
+            leaf(inputs[i]);
+        }
+    }
+    tg_rng *drops = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(drops);
+    tg_tensor *y = tg_mul_scalar(t, s->call(t, inputs), 1); /* recorded, even when the op returned its input */
+    if (!y) {
+        fail_msg("%s %s (%s): %s", s->op, s->variant, shapes, tg_tape_error(t));
+    }
+    tg_tensor *normal = tg_tensor_new(TG_F32, tg_shape_of(y), NULL);
+    assert_true(tg_fill_normal(normal, drops, 0, 1, NULL));
+    tg_tensor *seed = tg_tensor_new_cast(normal, tg_dtype_of(y), NULL);
+    assert_true(tg_backward_seed(t, y, seed));
+    out.values[0] = tg_tensor_new_copy(y, NULL);
+    for (int i = 0; i < out.input_count; i++) {
+        out.values[i + 1] = is_float(inputs[i]) ? tg_grad_new_dense(inputs[i], NULL) : NULL;
+    }
+    tg_release(seed);
+    tg_release(normal);
+    tg_tape_free(t);
+    tg_rng_free(drops);
+    release_inputs(inputs, out.input_count);
+    return out;
+}
+
+static void test_floats_agree_with_doubles(void **state)
+{
+    (void)state;
+    for (int k = 0; k < sample_count; k++) {
+        const sample *s = &samples[k];
+        for (int i = 0; i < SAMPLE_SHAPES * LAYOUTS && s->shapes[i / LAYOUTS]; i++) {
+            outcome f = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F32);
+            outcome d = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F64);
+            for (int v = 0; v <= f.input_count; v++) {
+                double largest = 0, error = 0;
+                int64_t count = f.values[v] ? tg_count(f.values[v]) : 0;
+                for (int64_t j = 0; j < count; j++) {
+                    double a = tg_value_at(f.values[v], j), b = tg_value_at(d.values[v], j);
+                    largest = fmax(largest, fabs(b));
+                    error = isnan(a) && isnan(b) ? error : !(fabs(a - b) <= error) ? fabs(a - b) : error;
+                }
+                if (!(error <= 1e-4 * largest)) {
+                    fail_msg("%s %s (%s, %s): %s %d differs by %g between f32 and f64, of %g", s->op, s->variant,
+                             s->shapes[i / LAYOUTS], layout_names[i % LAYOUTS], v ? "the gradient of input" : "result",
+                             v ? v - 1 : 0, error, largest);
+                }
+                tg_release(f.values[v]);
+                tg_release(d.values[v]);
+            }
+        }
+    }
+}
+
+/* ---- the registry ---- */
+
+static bool is_listed(const char *op)
+{
+    for (int k = 0; k < sample_count; k++) {
+        if (strcmp(samples[k].op, op) == 0) {
+            return true;
+        }
+    }
+    for (int k = 0; k < without_gradient_count; k++) {
+        if (strcmp(without_gradients[k].op, op) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_every_op_has_a_sample(void **state)
+{
+    (void)state;
+    FILE *file = fopen(TG_TEST_GOLDENS "/../../include/tapegrad/ops.h", "r");
+    assert_non_null(file);
+    static const char start[] = "TG_API tg_tensor *";
+    char line[400];
+    int found = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, start, sizeof start - 1) == 0) {
+            char *op = line + sizeof start - 1;
+            op[strcspn(op, "(")] = '\0';
+            found++;
+            if (!is_listed(op)) {
+                fail_msg("%s has no sample in tests/ops/samples.c, and no reason to have no gradient", op);
+            }
+        }
+    }
+    fclose(file);
+    assert_true(found > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_op_has_a_sample),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_floats_agree_with_doubles),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,152 @@
+/* Row gradients: the dense optimizer's bits, at the cost of the rows where that is possible. */
+#include "problem.h"
+
+typedef struct table {
+    tg_params *params;
+    tg_tensor *weight;
+    tg_optim *optim;
+} table;
+
+/* A table large enough to be cut among threads, with its values a function of the place. */
+static table table_make(tg_dtype dtype, int64_t rows, int64_t width, make_optim *make, const void *config)
+{
+    table t = {.params = tg_params_new(dtype, NULL)};
+    t.weight = tg_params_add(t.params, "w", TG_SHAPE(rows, width));
+    assert_non_null(t.weight);
+    for (int64_t i = 0; i < rows * width; i++) {
+        set_value(t.weight, i, (double)((i * 31) % 17) / 8 - 1);
+    }
+    t.optim = make(t.params, config);
+    assert_non_null(t.optim);
+    return t;
+}
+
+static void table_free(table *t)
+{
+    tg_optim_free(t->optim);
+    tg_params_free(t->params);
+}
+
+/* Rows 0, `stride`, 2 stride ... and the last one, in an order that is not theirs. */
+static void give(table *t, int64_t stride, int salt)
+{
+    int64_t rows = tg_size(t->weight, 0), width = tg_size(t->weight, 1);
+    assert_true(tg_gradient_reserve_rows(t->weight, rows));
+    for (int64_t id = rows - 1; id >= 0; id -= id == rows - 1 ? 1 + (rows - 2) % stride : stride) {
+        int64_t place = tg_gradient_row(t->weight, (int32_t)id);
+        for (int64_t c = 0; c < width; c++) {
+            double value = (double)((id * 13 + c * 5 + salt) % 11) / 4 - 1;
+            void *values = t->weight->gradient->values;
+            if (tg_dtype_of(t->weight) == TG_F32) {
+                ((float *)values)[place * width + c] = (float)value;
+            } else {
+                ((double *)values)[place * width + c] = value;
+            }
+        }
+    }
+    tg_gradient_end_promises(t->weight);
+}
+
+static void make_dense(table *t)
+{
+    bool fresh = false;
+    assert_true(tg_gradient_reserve_dense(t->weight));
+    tg_gradient_make_dense(t->weight, &fresh);
+}
+
+static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
+{
+    assert_memory_equal(tg_data(a), tg_data(b), (size_t)tg_count(a) * tg_dtype_size(tg_dtype_of(a)));
+}
+
+static void check_same_as_dense(make_optim *make, const void *config, int64_t rows, int64_t width)
+{
+    for (int dtype = TG_F32; dtype <= TG_F64; dtype++) {
+        table by_rows = table_make((tg_dtype)dtype, rows, width, make, config);
+        table dense = table_make((tg_dtype)dtype, rows, width, make, config);
+        for (int step = 0; step < 5; step++) {
+            tg_optim_zero_grad(by_rows.optim);
+            tg_optim_zero_grad(dense.optim);
+            give(&by_rows, 3 + step, step);
+            give(&dense, 3 + step, step);
+            make_dense(&dense);
+            assert_true(tg_set_threads(1 + step % 3));
+            assert_true(tg_optim_step(by_rows.optim));
+            assert_true(tg_set_threads(1));
+            assert_true(tg_optim_step(dense.optim));
+            assert_int_equal(tg_gradient_kind_of(by_rows.weight), TG_GRADIENT_ROWS);
+            assert_null(by_rows.weight->gradient->dense); /* no V x C gradient was made */
+        }
+        assert_same_bits(by_rows.weight, dense.weight);
+        for (int64_t i = 0; i < tg_optim_state_count(dense.optim); i++) {
+            assert_same_bits(tg_optim_state_at(by_rows.optim, i).tensor, tg_optim_state_at(dense.optim, i).tensor);
+        }
+        table_free(&by_rows);
+        table_free(&dense);
+    }
+}
+
+static void test_same_bits_as_dense(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    const int64_t shapes[][2] = {{1000, 70}, {40, 1500}, {5000, 1}, {1, 9}};
+    for (int i = 0; i < 4; i++) {
+        int64_t rows = shapes[i][0], width = shapes[i][1];
+        check_same_as_dense(make_sgd, NULL, rows, width);
+        check_same_as_dense(make_sgd, &(tg_sgd_config){.lr = 0.1, .weight_decay = 0.1}, rows, width);
+        check_same_as_dense(make_sgd, &(tg_sgd_config){.lr = 0.1, .momentum = 0.9, .dampening = 0.1}, rows, width);
+        check_same_as_dense(make_adam, NULL, rows, width);
+        check_same_as_dense(make_adamw, &(tg_adam_config){0.1, 0.9, 0.9, 1e-8, 0.1, true}, rows, width);
+    }
+    assert_true(tg_set_threads(before));
+}
+
+/* Plain SGD must not read or write other rows: NaN in them does not matter, and they keep their bits. Momentum moves them. */
+static void test_plain_sgd_touches_rows_only(void **state)
+{
+    (void)state;
+    problem p = problem_make(TG_F64);
+    tg_optim *optim = tg_sgd_new(p.params, &(tg_sgd_config){.lr = 1});
+    double before[ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        before[i] = tg_value_at(p.table, i);
+    }
+    give_gradients(&p, 0, true);
+    uint64_t version = tg_version_of(p.table), bias_version = tg_version_of(p.bias);
+    assert_true(tg_optim_step(optim));
+    const step_gradient *s = &gradients()[0];
+    for (int k = 0; k < s->count * WIDTH; k++) {
+        before[s->ids[k / WIDTH] * WIDTH + k % WIDTH] -= s->rows[k];
+    }
+    assert_values(p.table, before, ROWS * WIDTH, 0, 0);
+    assert_true(tg_version_of(p.table) > version);      /* a saved tensor would notice */
+    assert_true(tg_version_of(p.bias) == bias_version); /* no gradient: not even the version moves */
+    tg_optim_free(optim);
+    tg_params_free(p.params);
+}
+
+/* A table without columns, and rows that were all zeroed again, are no special case. */
+static void test_empty(void **state)
+{
+    (void)state;
+    table t = table_make(TG_F32, 4, 0, make_adam, NULL);
+    assert_true(tg_gradient_reserve_rows(t.weight, 4));
+    tg_gradient_row(t.weight, 2);
+    assert_true(tg_optim_step(t.optim));
+    assert_int_equal(tg_optim_steps(t.optim, "w"), 1);
+    tg_optim_zero_grad(t.optim);
+    assert_true(tg_optim_step(t.optim));
+    assert_int_equal(tg_optim_steps(t.optim, "w"), 1);
+    table_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits_as_dense),
+        cmocka_unit_test(test_plain_sgd_touches_rows_only),
+        cmocka_unit_test(test_empty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
