@@ -1,0 +1,54 @@
+/* 05: tokens and positions. The same token in another place gets another vector, because each place adds its own.
+ *
+ *   token embedding     [0.5, -0.2,  0.1]
+ *   position embedding  [0.1,  0.3, -0.1]
+ *   what the model sees [0.6,  0.1,  0.0]
+ */
+#include "chapter.h"
+
+static void print_sum(tg_tape *t)
+{
+    tg_tensor *token = tg_tensor_new_from(TG_F32, TG_SHAPE(3), (float[]){0.5f, -0.2f, 0.1f}, NULL);
+    tg_tensor *position = tg_tensor_new_from(TG_F32, TG_SHAPE(3), (float[]){0.1f, 0.3f, -0.1f}, NULL);
+    const float *sum = tg_data(tg_add(t, token, position));
+    printf("[0.5, -0.2, 0.1] + [0.1, 0.3, -0.1] = [%.1f, %.1f, %.1f]\n", (double)sum[0], (double)sum[1], (double)sum[2]);
+    tg_release(token);
+    tg_release(position);
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = book_folder(argc, argv);
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_embedding token = tg_embedding_make(params, "token_embedding_layer", 50257, 256, NULL);
+    tg_positional position = tg_positional_make(params, "pos_embedding_layer", TG_POSITION_LEARNED, 4, 256);
+    tg_loader *loader = book_loader(folder, 8, 4, 4, rng);
+    tg_tape *t = tg_tape_new(rng);
+    check(tg_params_error(params));
+    print_sum(t);
+
+    tg_batch batch = first_batch(loader);
+    cell(129);
+    printf("Token IDs:\n ");
+    tg_print(stdout, batch.inputs);
+    printf("\nInputs shape:\n ");
+    print_shape(batch.inputs);
+
+    tg_tensor *tokens = tg_embedding_forward(t, &token, batch.inputs); /* (8,4) -> (8,4,256) */
+    check(tg_tape_error(t));
+    cell(130);
+    print_shape(tokens);
+    cell(133);
+    print_shape(position.weight);
+    tg_tensor *inputs = tg_positional_forward(t, &position, tokens); /* (8,4,256) + (4,256) */
+    check(tg_tape_error(t));
+    cell(135);
+    print_shape(inputs);
+
+    tg_tape_free(t);
+    tg_loader_free(loader);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}

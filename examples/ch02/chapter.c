@@ -1,0 +1,101 @@
+#include "chapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char needs[] =
+    "This program needs two files of the course \"Build a Large Language Model From Scratch\", in a folder named by --book DIR:\n"
+    "  the-verdict.txt  a short story of 1908, github.com/rasbt/LLMs-from-scratch, ch02/01_main-chapter-code\n"
+    "    SHA-256 b41e41a68f0398a3154ae69e2e4c0e2694e17fe0d66730536837f1b01935b31f\n"
+    "  vocab.bpe        GPT-2's merges, openaipublic.blob.core.windows.net/gpt-2/models/124M/vocab.bpe\n"
+    "    SHA-256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5\n";
+
+const char *book_folder(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--book") == 0) {
+        return argv[2];
+    }
+    fputs(needs, stderr);
+    exit(2);
+}
+
+void check(const char *error)
+{
+    if (*error) {
+        fprintf(stderr, "%s\n", error);
+        exit(1);
+    }
+}
+
+static void path_of(const char *folder, const char *name, char path[4096])
+{
+    snprintf(path, 4096, "%s/%s", folder, name);
+}
+
+char *book_text(const char *folder, size_t *length)
+{
+    char path[4096];
+    tg_error error = TG_NO_ERROR;
+    path_of(folder, "the-verdict.txt", path);
+    char *text = tg_text_read(path, length, &error);
+    check(error.text);
+    return text;
+}
+
+tg_tokenizer *book_tokenizer(const char *folder)
+{
+    char path[4096];
+    tg_error error = TG_NO_ERROR;
+    path_of(folder, "vocab.bpe", path);
+    tg_tokenizer *bpe = tg_tokenizer_open(path, &error);
+    check(error.text);
+    return bpe;
+}
+
+void cell(int number)
+{
+    printf("\n[cell %d]\n", number);
+}
+
+void print_ids(const int32_t *ids, int64_t count)
+{
+    printf("[");
+    for (int64_t i = 0; i < count; i++) {
+        printf(i ? ", %d" : "%d", ids[i]);
+    }
+    printf("]");
+}
+
+void print_shape(const tg_tensor *x)
+{
+    printf("torch.Size([");
+    for (int axis = 0; axis < tg_rank(x); axis++) {
+        printf(axis ? ", %lld" : "%lld", (long long)tg_size(x, axis));
+    }
+    printf("])\n");
+}
+
+tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t max_length, int64_t stride, tg_rng *rng)
+{
+    tg_error error = TG_NO_ERROR;
+    size_t length;
+    char *text = book_text(folder, &length);
+    tg_tokenizer *bpe = book_tokenizer(folder);
+    tg_tokens tokens;
+    tg_tokenizer_encode(bpe, text, length, false, &tokens, &error);
+    tg_loader_config config = {.max_length = max_length, .stride = stride, .batch_size = batch_size, .drop_last = true};
+    tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, &config, rng, &error);
+    check(error.text);
+    tg_tokens_free(&tokens);
+    tg_tokenizer_free(bpe);
+    tg_text_free(text);
+    return loader;
+}
+
+tg_batch first_batch(tg_loader *loader)
+{
+    tg_batch batch;
+    tg_loader_next(loader, &batch);
+    check(tg_loader_error(loader));
+    return batch;
+}
