@@ -1,10 +1,10 @@
 /* gradcheck: is the gradient that backward computes the one of the function that forward computes?
  *
- * The gradient is compared with central differences, entry by entry, sign included. Follows torch.autograd.gradcheck: its
- * steps, tolerances and modes, and its rule that a check with nothing to compare is a failure. Three things are stricter:
- * a check in which every number is zero fails, because it could not have failed otherwise; a backward that is run on top
- * of an earlier one must add to it; and the gaps in the memory of a strided input are filled with NaN, so that a kernel
- * that ignores the strides is seen.
+ * The gradient is compared with central differences, entry by entry, sign included. Follows torch.autograd.gradcheck:
+ * its steps, tolerances and modes, and its rule that a check with nothing to compare is a failure. Three things are
+ * stricter: a check in which every number is zero fails, because it could not have failed otherwise; a backward that is
+ * run on top of an earlier one must add to it; and the gaps in the memory of a strided input are filled with NaN, so
+ * that a kernel that ignores the strides is seen.
  *
  *     static tg_tensor *f(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
  *     {
@@ -33,9 +33,9 @@ extern "C" {
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
 typedef enum tg_gradcheck_mode {
-    TG_GRADCHECK_SLOW, /* every entry of every Jacobian: two evaluations an input value, three backwards an output value */
-    TG_GRADCHECK_FAST /* one random direction an input, one random projection of the output: two evaluations an input and
-                          three backwards in all; after a failure the slow mode is run to name the entry */
+    TG_GRADCHECK_SLOW, /* every entry of every Jacobian: 2 evaluations an input value, 3 backwards an output value */
+    TG_GRADCHECK_FAST /* one random direction an input, one random projection of the output: 2 evaluations an input and 3
+                          backwards in all; after a failure the slow mode is run to name the entry */
 } tg_gradcheck_mode;
 
 /* A row (an index on axis 0) of an input that gets no gradient by design: the padding row of a lookup. Its analytic
@@ -64,9 +64,9 @@ typedef struct tg_gradcheck_config {
 /* PyTorch's settings, for f64. */
 TG_API tg_gradcheck_config tg_gradcheck_config_default(void);
 
-/* For f32 inputs: eps 1e-2 relative to |x|, atol 1e-3, rtol 1e-2. A difference of floats is worth four digits at best, so
- * this finds a wrong formula and not a sloppy one. With numeric_in_f64 the differences are as good as in f64 and what is
- * left is the rounding of the f32 kernels: then eps 1e-6, atol 1e-5 and rtol 1e-3 hold for most functions. */
+/* For f32 inputs: eps 1e-2 relative to |x|, atol 1e-3, rtol 1e-2. A difference of floats is worth four digits at best,
+ * so this finds a wrong formula and not a sloppy one. With numeric_in_f64 the differences are as good as in f64 and
+ * what is left is the rounding of the f32 kernels: then eps 1e-6, atol 1e-5 and rtol 1e-3 hold for most functions. */
 TG_API tg_gradcheck_config tg_gradcheck_config_default_f32(void);
 
 typedef struct tg_gradcheck_report {
@@ -85,14 +85,14 @@ typedef struct tg_gradcheck_report {
     char text[TG_ERROR_TEXT];  /* one line, for passed checks as well */
 } tg_gradcheck_report;
 
-/* True when the gradients of `function` with respect to all inputs that require one are right. The inputs themselves are
- * only read, and keep the gradients that they have: the function sees copies with the same strides, each a variable of
- * its own. `config` NULL: the default; `report` may be NULL.
+/* True when the gradients of `function` with respect to all inputs that require one are right. The inputs themselves
+ * are only read, and keep the gradients that they have: the function sees copies with the same strides, each a variable
+ * of its own. `config` NULL: the default; `report` may be NULL.
  *
- * False, with the reason in the report, also when there is nothing that could have failed: STATE when no input requires a
- * gradient, when an input that does overlaps itself (tg_expand), when the function writes to its inputs; SHAPE when there
- * is nothing to compare (see allow_empty), or when the result's shape changes between calls; VALUE when every number is
- * zero; DTYPE; MEMORY; and the tape's code when the function fails. */
+ * False, with the reason in the report, also when there is nothing that could have failed: STATE when no input requires
+ * a gradient, when an input that does overlaps itself (tg_expand), when the function writes to its inputs; SHAPE when
+ * there is nothing to compare (see allow_empty), or when the result's shape changes between calls; VALUE when every
+ * number is zero; DTYPE; MEMORY; and the tape's code when the function fails. */
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                          const tg_gradcheck_config *config, tg_gradcheck_report *report);
 

@@ -5,13 +5,13 @@
  *     each step:  tg_optim_zero_grad(optim); forward; tg_backward(tape, loss); tg_optim_step(optim);
  *
  * Everything that a step needs is allocated when the optimizer is made, so a step allocates nothing and cannot fail for
- * lack of memory. A parameter without a gradient is skipped as in PyTorch: neither its values nor its state move. Gradients
- * by rows (tapegrad/tensor.h) give the same bits as the same gradients made dense; plain SGD then touches those rows alone.
- * The bits do not depend on the number of threads.
+ * lack of memory. A parameter without a gradient is skipped as in PyTorch: neither its values nor its state move.
+ * Gradients by rows (tapegrad/tensor.h) give the same bits as the same gradients made dense; plain SGD then touches
+ * those rows alone. The bits do not depend on the number of threads.
  *
- * Errors. A _new that fails returns NULL and says why in the params' error, so that one check after building a model and
- * its optimizer is enough. Later mistakes are a sticky error of the optimizer: until it is cleared, steps return false and
- * change nothing. A NULL optimizer counts as one that could not be made: every call takes it.
+ * Errors. A _new that fails returns NULL and says why in the params' error, so that one check after building a model
+ * and its optimizer is enough. Later mistakes are a sticky error of the optimizer: until it is cleared, steps return
+ * false and change nothing. A NULL optimizer counts as one that could not be made: every call takes it.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -46,8 +46,8 @@ TG_API tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *config);
 
 /* m += (1 - beta1) (g - m);  v = beta2 * v + (1 - beta2) g^2;
  * x -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps), t the parameter's own count of steps.
- * AMSGrad (Reddi et al. 2018) divides by the largest v so far. Weight decay is g += weight_decay * x in Adam (Kingma and
- * Ba 2015), and x *= 1 - lr * weight_decay, before all else, in AdamW (Loshchilov and Hutter 2019). */
+ * AMSGrad (Reddi et al. 2018) divides by the largest v so far. Weight decay is g += weight_decay * x in Adam (Kingma
+ * and Ba 2015), and x *= 1 - lr * weight_decay, before all else, in AdamW (Loshchilov and Hutter 2019). */
 typedef struct tg_adam_config {
     double lr;           /* >= 0; 1e-3 */
     double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
@@ -65,7 +65,7 @@ TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
-/* ---- steps -------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 TG_API void tg_optim_free(tg_optim *optim); /* NULL is fine */
 
@@ -79,7 +79,7 @@ TG_API const char *tg_optim_error(const tg_optim *optim); /* "" when there is no
 TG_API tg_code tg_optim_error_code(const tg_optim *optim);
 TG_API void tg_optim_clear_error(tg_optim *optim);
 
-/* ---- groups: parameters with a learning rate and a weight decay of their own ---------------------------------------- */
+/* ---- groups: parameters with a learning rate and a weight decay of their own ------------------------------------- */
 /* All parameters begin in the group "default". The usual groups for a transformer:
  *     tg_optim_add_to_group(optim, "no_decay", "*.bias");
  *     tg_optim_set_weight_decay(optim, "no_decay", 0);
@@ -98,7 +98,7 @@ TG_API bool tg_optim_set_weight_decay(tg_optim *optim, const char *group, double
 TG_API double tg_optim_lr(const tg_optim *optim);                          /* of "default" */
 TG_API double tg_optim_group_lr(const tg_optim *optim, const char *group); /* NaN for an unknown one */
 
-/* ---- state, for saving and going on ------------------------------------------------------------------------------------ */
+/* ---- state, for saving and going on ------------------------------------------------------------------------------ */
 
 /* One buffer of one parameter, with the parameter's shape and dtype. */
 typedef struct tg_optim_state {
@@ -110,20 +110,20 @@ typedef struct tg_optim_state {
 TG_API int64_t tg_optim_state_count(const tg_optim *optim);
 TG_API tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index); /* nulls outside of [0,count) */
 
-/* How often a parameter was updated: 0 means that its buffers were not used yet. -1 for an unknown name. Setting it is for
- * going on from a file: RANGE for an unknown name, VALUE below 0. */
+/* How often a parameter was updated: 0 means that its buffers were not used yet. -1 for an unknown name. Setting it is
+ * for going on from a file: RANGE for an unknown name, VALUE below 0. */
 TG_API int64_t tg_optim_steps(const tg_optim *optim, const char *name);
 TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps);
 
 /* "sgd", "adam", "adamw". */
 TG_API const char *tg_optim_method_name(const tg_optim *optim);
 
-/* ---- gradients between backward and step -------------------------------------------------------------------------------- */
+/* ---- gradients between backward and step ------------------------------------------------------------------------- */
 /* For every parameter, tied ones once; parameters without gradient do not count. Errors are the params' (VALUE). */
 
-/* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of all
- * gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an error. As in
- * PyTorch a norm that is not finite makes gradients NaN. */
+/* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of
+ * all gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an
+ * error. As in PyTorch a norm that is not finite makes gradients NaN. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
 /* torch.nn.utils.clip_grad_value_: every entry into [-limit, limit], limit >= 0. */
@@ -132,8 +132,8 @@ TG_API bool tg_clip_grad_value(tg_params *params, double limit);
 /* Every gradient times a finite factor: 1/n after n backward passes gives their mean. */
 TG_API bool tg_scale_grad(tg_params *params, double factor);
 
-/* ---- schedules: a learning rate for each step, from 0 ------------------------------------------------------------------- */
-/*     tg_optim_set_lr(optim, tg_schedule_lr(&schedule, step));                                                              */
+/* ---- schedules: a learning rate for each step, from 0 ------------------------------------------------------------ */
+/*     tg_optim_set_lr(optim, tg_schedule_lr(&schedule, step)); */
 
 typedef enum tg_schedule_kind {
     TG_SCHEDULE_CONSTANT, /* lr */
@@ -156,8 +156,8 @@ typedef struct tg_schedule {
 
 TG_API tg_schedule tg_schedule_default(void);
 
-/* NaN, which tg_optim_set_lr refuses, for a NULL, a negative step or fields that mean nothing: a warm-up below 0 steps or
- * not below total_steps, a step size below 1, a kind that is none. */
+/* NaN, which tg_optim_set_lr refuses, for a NULL, a negative step or fields that mean nothing: a warm-up below 0 steps
+ * or not below total_steps, a step size below 1, a kind that is none. */
 TG_API double tg_schedule_lr(const tg_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus

@@ -2,9 +2,10 @@
  *
  *   norm = sqrt(sum of g^2 over all parameters),  g = g min(1, max_norm / (norm + 1e-6))
  *
- * Follows torch/nn/utils/clip_grad.py. Squares are summed in double whatever the dtype, so the norm of float gradients is
- * a little better than PyTorch's; each gradient is cut into a fixed number of chunks whose sums are added in order, so that
- * the bits do not depend on the number of threads. Rows count as what they are: the rows that are missing are zero.
+ * Follows torch/nn/utils/clip_grad.py. Squares are summed in double whatever the dtype, so the norm of float gradients
+ * is a little better than PyTorch's; each gradient is cut into a fixed number of chunks whose sums are added in order,
+ * so that the bits do not depend on the number of threads. Rows count as what they are: the rows that are missing are
+ * zero.
  */
 #include <tapegrad/optim.h>
 

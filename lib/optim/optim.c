@@ -1,11 +1,12 @@
 /* optim: what all methods share: parameters with their buffers, groups, and the loops of a step.
  *
- * A method (sgd.c, adam.c) is a constant structure: the names of its buffers, a function that computes the factors of one
- * parameter's step, and a kernel over a run of values. Everything is allocated by tg_optim_new.
+ * A method (sgd.c, adam.c) is a constant structure: the names of its buffers, a function that computes the factors of
+ * one parameter's step, and a kernel over a run of values. Everything is allocated by tg_optim_new.
  *
- * Gradients by rows give the dense result without a dense gradient. A method without buffers and without weight decay does
- * not move where the gradient is zero, so only the listed rows are visited. Otherwise every row is swept, since moments and
- * decay go on without a gradient: runs of rows that have none read zeros from one small array, which stays in the cache.
+ * Gradients by rows give the dense result without a dense gradient. A method without buffers and without weight decay
+ * does not move where the gradient is zero, so only the listed rows are visited. Otherwise every row is swept, since
+ * moments and decay go on without a gradient: runs of rows that have none read zeros from one small array, which stays
+ * in the cache.
  *
  * Parameters are counted when the optimizer is made and looked at again only when the params have grown since.
  */

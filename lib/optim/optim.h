@@ -7,8 +7,8 @@
 #define TG_OPTIM_STATES 3
 #define TG_OPTIM_FACTORS 8
 
-/* Updates `count` values: theta from gradient, and the state buffers, one array each. All are of the kernel's dtype and do
- * not overlap. `factors` are what the method's prepare left. Every value for itself: any cut gives the same bits. */
+/* Updates `count` values: theta from gradient, and the state buffers, one array each. All are of the kernel's dtype and
+ * do not overlap. `factors` are what the method's prepare left. Every value for itself: any cut gives the same bits. */
 typedef void tg_optim_kernel(const double *factors, void *theta, const void *gradient, void *const *state,
                              int64_t count);
 
@@ -31,5 +31,9 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
 
 /* For _new functions: an option that must be finite and >= 0. */
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);
+
+/* The two versions of Adam's loop, which only a test calls by name. */
+tg_optim_kernel tg_adam_update_portable_f32, tg_adam_update_portable_f64, tg_adam_update_wide_f32,
+    tg_adam_update_wide_f64;
 
 #endif

@@ -4,8 +4,8 @@
  *   b = momentum b + (1 - dampening) g                      at a parameter's first step b = g, not scaled
  *   x = x - lr g,  x - lr b,  or nesterov's  x - lr (g + momentum b)
  *
- * Follows torch/optim/sgd.py (single tensor), operation by operation. The buffer starts as zeros, so that the first step is
- * the general one with the factors 0 and 1.
+ * Follows torch/optim/sgd.py (single tensor), operation by operation. The buffer starts as zeros, so that the first
+ * step is the general one with the factor 1 in front of g.
  */
 #include "base/real.h"
 #include "optim/optim.h"
@@ -43,7 +43,7 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
     const tg_sgd_config *sgd = &config->sgd;
     factors[LR] = lr;
     factors[DECAY] = weight_decay;
-    factors[MOMENTUM] = step == 1 ? 0 : sgd->momentum;
+    factors[MOMENTUM] = sgd->momentum;
     factors[GRADIENT] = step == 1 ? 1 : 1 - sgd->dampening;
     factors[LOOK_AHEAD] = sgd->nesterov ? sgd->momentum : 0;
 }

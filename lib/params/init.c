@@ -3,7 +3,8 @@
  *   xavier    std = gain sqrt(2 / (fan_in + fan_out))                      (Glorot and Bengio 2010)
  *   kaiming   std = gain / sqrt(fan),  gain = sqrt(2 / (1 + a^2))          (He et al. 2015)
  *   uniform   in +- sqrt(3) std
- *   trunc     normal values, drawn again where they fall outside; when less than 0.3 of the distribution is inside, uniform
+ *   trunc     normal values, drawn again where they fall outside; when less than 0.3 of the distribution is inside,
+ * uniform
  *             values instead, accepted with probability density / peak density (PyTorch 2.13; older ones inverted erf)
  */
 #include <math.h>
@@ -61,27 +62,27 @@ static bool kaiming_std(const char *name, const tg_tensor *x, double a, tg_fan f
 
 bool tg_init_xavier_uniform(tg_tensor *x, tg_rng *rng, double gain, tg_error *error)
 {
-    double std;
+    double std = 0;
     return xavier_std("init_xavier_uniform", x, gain, &std, error) &&
            tg_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
 }
 
 bool tg_init_xavier_normal(tg_tensor *x, tg_rng *rng, double gain, tg_error *error)
 {
-    double std;
+    double std = 0;
     return xavier_std("init_xavier_normal", x, gain, &std, error) && tg_fill_normal(x, rng, 0, std, error);
 }
 
 bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error)
 {
-    double std;
+    double std = 0;
     return kaiming_std("init_kaiming_uniform", x, a, fan, &std, error) &&
            tg_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
 }
 
 bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error)
 {
-    double std;
+    double std = 0;
     return kaiming_std("init_kaiming_normal", x, a, fan, &std, error) && tg_fill_normal(x, rng, 0, std, error);
 }
 

@@ -1,4 +1,5 @@
-/* params: a list of named tensors. Models have tens or hundreds of entries, so names are found by looking through them. */
+/* params: a list of named tensors. Models have tens or hundreds of entries, so names are found by looking through
+ * them. */
 #include "params/params.h"
 
 #include <stdarg.h>

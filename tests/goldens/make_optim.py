@@ -1,8 +1,8 @@
 """Makes tests/goldens/optim/*.txt with torch 2.13.0+cpu: python3 make_optim.py
 
-gradients.txt      50 steps of an embedding's gradients, which do not depend on the values: a table (12,5), looked up at 8
-                   ids of which some repeat and some of the 12 never occur, and a bias (5) that has no gradient at first and
-                   at every seventh step. All are multiples of 1/1024, so exact in float. A line a step:
+gradients.txt      50 steps of an embedding's gradients, which do not depend on the values: a table (12,5), looked up at
+                   8 ids of which some repeat and some of the 12 never occur, and a bias (5) that has no gradient at
+                   first and at every seventh step. All are multiples of 1/1024, so exact in float. A line a step:
                        rows id.. : value.. (5 a row, in the order of first touch) bias 0|1 value..
 trajectories.txt   what each optimizer of CASES makes of them: the values of table and bias after steps 1, 10 and 50,
                    with a line for each of f64 and f32:  name dtype step value.. (65)
@@ -62,7 +62,8 @@ with open(out / "gradients.txt", "w") as file:
         bias = dy.sum(0) if has_bias else None
         gradients.append((embedding.weight.grad, bias))
         order = list(dict.fromkeys(ids.tolist()))
-        file.write(f"{len(order)} {' '.join(map(str, order))} : {text(embedding.weight.grad[order].flatten().tolist())}")
+        rows = embedding.weight.grad[order].flatten().tolist()
+        file.write(f"{len(order)} {' '.join(map(str, order))} : {text(rows)}")
         file.write(f" bias {int(has_bias)} {text(bias.tolist() if has_bias else [])}\n")
 
 with open(out / "trajectories.txt", "w") as file:
@@ -87,7 +88,7 @@ with open(out / "clip.txt", "w") as file:
     }.items():
         for dtype in (torch.float64, torch.float32):
             table, bias = start(dtype)
-            table.grad, bias.grad = gradients[4][0].to(dtype), gradients[4][1].to(dtype)
+            table.grad, bias.grad = (g.to(dtype, copy=True) for g in gradients[4])  # clipped in place
             norm = clip([table, bias])
             values = torch.cat([table.grad.flatten(), bias.grad]).tolist()
             norm = 0.0 if norm is None else norm.item()

@@ -43,7 +43,7 @@ UNARY(gelu)
 UNARY(gelu_tanh)
 UNARY(silu)
 UNARY(abs)
-CALL(clamp, tg_clamp(t, x[0], -0.4, 0.4))
+CALL(clamp, tg_clamp(t, x[0], -0.5, 0.25))
 CALL(where, tg_where(t, x[0], x[1], x[2]))
 CALL(masked_fill, tg_masked_fill(t, x[0], x[1], 3))
 CALL(sum_all, tg_sum(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
@@ -52,6 +52,7 @@ CALL(sum_outer, tg_sum(t, x[0], TG_AXES(0, 2), TG_KEEP_AXES))
 CALL(mean_all, tg_mean(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(mean_first, tg_mean(t, x[0], TG_AXES(0), TG_KEEP_AXES))
 CALL(max_all, tg_max(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(max_outer, tg_max(t, x[0], TG_AXES(0, 2), TG_DROP_AXES))
 CALL(max_last, tg_max(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
 CALL(max_first, tg_max(t, x[0], TG_AXES(0), TG_DROP_AXES))
 CALL(var_all, tg_var(t, x[0], TG_ALL_AXES, 1, TG_DROP_AXES))
@@ -115,6 +116,24 @@ static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
     return tg_mul(t, tg_sum(t, parts[0], TG_AXES(0), TG_DROP_AXES), tg_sum(t, parts[1], TG_AXES(0), TG_DROP_AXES));
 }
 
+/* 0 to a power above 0, beside negative powers of other values. */
+static tg_tensor *call_pow_of_zero(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *a = tg_relu(t, x[0]);
+    tg_tensor *b = tg_where(t, tg_eq(t, a, tg_scalar_like(t, a, 0)), tg_add_scalar(t, tg_abs(t, x[1]), 1), x[1]);
+    return tg_pow(t, a, b);
+}
+
+/* Ties: the parts of the gradient must sum to 1. */
+static tg_tensor *call_max_tie(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *both[] = {x[0], x[0]};
+    return tg_max(t, tg_stack(t, both, 2, 0), TG_AXES(0), TG_DROP_AXES);
+}
+
+CALL(maximum_tie, tg_maximum(t, x[0], x[0]))
+CALL(minimum_tie, tg_minimum(t, x[0], x[0]))
+
 /* One tensor as both operands: two gradients meet in one buffer. */
 CALL(mul_same, tg_mul(t, x[0], x[0]))
 CALL(matmul_same, tg_matmul(t, x[0], x[0]))
@@ -160,6 +179,11 @@ const sample samples[] = {
     {"tg_pow", "", call_pow, {POSITIVE, REAL}, .shapes = ELEMENTWISE},
     {"tg_maximum", "", call_maximum, {DISTINCT, DISTINCT}, .shapes = ELEMENTWISE},
     {"tg_minimum", "", call_minimum, {DISTINCT, DISTINCT}, .shapes = ELEMENTWISE},
+    {"tg_maximum", "x x", call_maximum_tie, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_minimum", "x x", call_minimum_tie, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_mul", "many", call_mul, {REAL, REAL}, .shapes = {"513 1"}},
+    {"tg_pow", "many", call_pow, {POSITIVE, REAL}, .shapes = {"513 1"}},
+    {"tg_pow", "of 0", call_pow_of_zero, {DISTINCT, REAL}, .shapes = {"7 7", "2,3 2,3"}},
     {"tg_add_scalar", "", call_add_scalar, {REAL}, .shapes = ANY_SHAPE},
     {"tg_mul_scalar", "", call_mul_scalar, {REAL}, .shapes = ANY_SHAPE},
     {"tg_div_scalar", "", call_div_scalar, {REAL}, .shapes = ANY_SHAPE},
@@ -193,9 +217,11 @@ const sample samples[] = {
     {"tg_mean", "all", call_mean_all, {REAL}, .shapes = ANY_SHAPE},
     {"tg_mean", "first", call_mean_first, {REAL}, .shapes = {"2,3", "7", "1", "4,0"}},
     {"tg_max", "all", call_max_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
+    {"tg_max", "0 and 2", call_max_outer, {DISTINCT}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,1"}},
+    {"tg_max", "x x", call_max_tie, {REAL}, .shapes = ANY_SHAPE},
     {"tg_max", "last", call_max_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
     {"tg_max", "first", call_max_first, {DISTINCT}, .shapes = {"2,3", "7", "3,2,2", "1", "3,0"}},
-    {"tg_var", "all", call_var_all, {REAL}, .shapes = {"2,3", "7", "2,1,3"}},
+    {"tg_var", "all", call_var_all, {REAL}, .shapes = {"2,3", "3,1", "7", "2,1,3"}},
     {"tg_var", "last, biased", call_var_last, {REAL}, .shapes = {"2,3", "7", "0,3"}},
     {"tg_var", "first", call_var_first, {REAL}, .shapes = {"3,2", "7", "3,0"}},
     {"tg_topk", "last", call_topk_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
@@ -224,6 +250,12 @@ const sample samples[] = {
      call_matmul,
      {REAL, REAL},
      .shapes = {"0,3 3,2", "2,0 0,3", "2,3 3,0", "2,2,3 3", "2,2,3 3,2", "3 2,3,2"}},
+    {"tg_matmul",
+     "no batches",
+     call_matmul,
+     {REAL, REAL},
+     .shapes = {"0,2,3 3,2", "2,3 0,3,2", "0,2,3 3"},
+     .empty = true},
     {"tg_matmul", "x x", call_matmul_same, {REAL}, .shapes = {"3,3", "2,2,2", "4"}},
     {"tg_embedding_lookup",
      "",

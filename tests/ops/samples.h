@@ -1,5 +1,6 @@
-/* samples: for every op with a gradient, how to call it, with what shapes, and how to draw values that keep it away from
- * its kinks. The gradient checks and the mutation test run over this table; a test refuses an op that has no line here. */
+/* samples: for every op with a gradient, how to call it, with what shapes, and how to draw values that keep it away
+ * from its kinks. The gradient checks and the mutation test run over this table; a test refuses an op that has no line
+ * here. */
 #ifndef TG_TESTS_OPS_SAMPLES_H
 #define TG_TESTS_OPS_SAMPLES_H
 

@@ -1,5 +1,5 @@
-/* problem: what the tests of optimizers share: the table and the bias of make_optim.py, its 50 steps of gradients, dense or
- * by rows, and the comparison with torch's trajectories. */
+/* problem: what the tests of optimizers share: the table and the bias of make_optim.py, its 50 steps of gradients,
+ * dense or by rows, and the comparison with torch's trajectories. */
 #ifndef TG_TESTS_PROBLEM_H
 #define TG_TESTS_PROBLEM_H
 

@@ -1,4 +1,6 @@
 /* Adam, AdamW and AMSGrad against torch's trajectories, and the options that they refuse. */
+#include "base/random.h"
+#include "optim/optim.h"
 #include "problem.h"
 
 static tg_adam_config with(double lr, double beta1, double beta2, double eps, double weight_decay, bool amsgrad)
@@ -142,11 +144,40 @@ static void test_going_on(void **state)
     tg_params_free(two.params);
 }
 
+/* The loop for processors with long vectors gives the bits of the portable one. */
+static void test_versions_agree(void **state)
+{
+    (void)state;
+    if (!tg_has_fma()) {
+        skip();
+    }
+    enum { COUNT = 1003 };
+    const double factors[TG_OPTIM_FACTORS] = {0.999, 0.01, 0.1, 0.99, 0.01, 0.3, 1e-8, 0.02};
+    static float f32[2][5][COUNT];
+    static double f64[2][5][COUNT];
+    for (int i = 0; i < 5 * COUNT; i++) {
+        double value = (i / COUNT < 2 ? -0.5 : 0) + (double)((i * 7919) % 1013) / 1013; /* squares are not negative */
+        for (int k = 0; k < 2; k++) {
+            f64[k][i / COUNT][i % COUNT] = value;
+            f32[k][i / COUNT][i % COUNT] = (float)value;
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        void *state32[] = {f32[k][2], f32[k][3], f32[k][4]}, *state64[] = {f64[k][2], f64[k][3], f64[k][4]};
+        (k ? tg_adam_update_wide_f32 : tg_adam_update_portable_f32)(factors, f32[k][0], f32[k][1], state32, COUNT);
+        (k ? tg_adam_update_wide_f64 : tg_adam_update_portable_f64)(factors, f64[k][0], f64[k][1], state64, COUNT);
+    }
+    assert_memory_equal(f32[0], f32[1], sizeof f32[0]);
+    assert_memory_equal(f64[0], f64[1], sizeof f64[0]);
+    assert_true((double)f32[0][0][7] != (double)((7 * 7919) % 1013) / 1013 - 0.5); /* something was computed */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adam),        cmocka_unit_test(test_adamw), cmocka_unit_test(test_defaults_are_torchs),
-        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_state), cmocka_unit_test(test_going_on),
+        cmocka_unit_test(test_adam),           cmocka_unit_test(test_adamw), cmocka_unit_test(test_defaults_are_torchs),
+        cmocka_unit_test(test_bad_options),    cmocka_unit_test(test_state), cmocka_unit_test(test_going_on),
+        cmocka_unit_test(test_versions_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
-/* The gradient checker: right gradients pass, wrong ones are caught in both modes, and a check that could not fail fails.
+/* The gradient checker: right gradients pass, wrong ones are caught in both modes, and a check that could not fail
+ * fails.
  *
- * The op under test is y_i = x_i s with s = sum_j x_j, so dx_i = dy_i s + sum_j dy_j x_j: enough for every usual mistake.
+ * The op under test is y_i = x_i s with s = sum_j x_j, so dx_i = dy_i s + sum_j dy_j x_j: enough for every usual
+ * mistake.
  */
 #include "support.h"
 

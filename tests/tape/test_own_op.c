@@ -3,8 +3,8 @@
  *   squareplus   y = (x + sqrt(x^2 + b)) / 2        a smooth relu, b >= 0 a constant
  *   gradient     dx += dy (1 + x / sqrt(x^2 + b)) / 2
  *
- * Barron, "Squareplus: A Softplus-Like Algebraic Rectifier" (2021). An op is: kernels, a shape rule, a descriptor, and a
- * function that applies it.
+ * Barron, "Squareplus: A Softplus-Like Algebraic Rectifier" (2021). An op is: kernels, a shape rule, a descriptor, and
+ * a function that applies it.
  */
 #include "support.h"
 
@@ -19,8 +19,8 @@ typedef struct squareplus_attributes {
     double b;
 } squareplus_attributes;
 
-/* 1. The kernels, one pair for each dtype. Inputs are contiguous, because the descriptor says nothing else; the outputs are
- * there, and not initialised. Forward keeps the root for backward, in the bytes that the shape rule asked for. */
+/* 1. The kernels, one pair for each dtype. Inputs are contiguous, because the descriptor says nothing else; the outputs
+ * are there, and not initialised. Forward keeps the root for backward, in the bytes that the shape rule asked for. */
 static void squareplus_forward_f32(const tg_op_call *call)
 {
     const squareplus_attributes *a = call->attributes;
@@ -43,8 +43,8 @@ static void squareplus_forward_f64(const tg_op_call *call)
     }
 }
 
-/* In the forward pass this was: y = (x + root) / 2. Backward adds: x may have been used elsewhere too. It is called only
- * when its one input needs a gradient; with several inputs input_gradients[i] can be NULL. */
+/* In the forward pass this was: y = (x + root) / 2. Backward adds: x may have been used elsewhere too. It is called
+ * only when its one input needs a gradient; with several inputs input_gradients[i] can be NULL. */
 static void squareplus_backward_f32(const tg_op_call *call)
 {
     const float *x = tg_data(call->inputs[0]), *dy = call->output_gradients[0], *root = call->saved;
@@ -76,8 +76,8 @@ static bool squareplus_shape(tg_op_call *call)
            tg_op_save(call, tg_count(x), tg_dtype_size(tg_dtype_of(x)));
 }
 
-/* 3. The descriptor. backward_reads_inputs: bit 0, because backward reads x. So a backward after x was overwritten is an
- * error, and never a wrong gradient. */
+/* 3. The descriptor. backward_reads_inputs: bit 0, because backward reads x. So a backward after x was overwritten is
+ * an error, and never a wrong gradient. */
 static const tg_op squareplus_op = {
     .name = "squareplus",
     .shape = squareplus_shape,
@@ -128,7 +128,8 @@ static void test_gradient_in_floats(void **state)
     tg_release(x);
 }
 
-/* (0.75 + sqrt(0.5625 + 1)) / 2 = (0.75 + 1.25) / 2 = 1, exactly; and the slope there is (1 + 0.75 / 1.25) / 2 = 0.8. */
+/* (0.75 + sqrt(0.5625 + 1)) / 2 = (0.75 + 1.25) / 2 = 1, exactly; and the slope there is (1 + 0.75 / 1.25) / 2 = 0.8.
+ * */
 static void test_value(void **state)
 {
     (void)state;

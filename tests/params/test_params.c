@@ -1,0 +1,272 @@
+/* Params: names, kinds, draws, errors and memory. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support.h"
+
+static void assert_params_error(tg_params *params, tg_code code, const char *part)
+{
+    assert_int_equal(tg_params_error_code(params), code);
+    if (!strstr(tg_params_error(params), part)) {
+        fail_msg("the error is \"%s\", without \"%s\"", tg_params_error(params), part);
+    }
+    tg_params_clear_error(params);
+    assert_int_equal(tg_params_error_code(params), TG_OK);
+    assert_string_equal(tg_params_error(params), "");
+}
+
+static void test_entries(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *weight = tg_params_add(params, "tok_emb.weight", TG_SHAPE(4, 3));
+    tg_tensor *mask = tg_params_add_buffer(params, "mask", TG_SHAPE(5));
+    tg_tensor *tied = tg_params_add_alias(params, "head.weight", "tok_emb.weight");
+    tg_tensor *bias = tg_params_add(params, "head.bias", TG_SHAPE(2));
+    assert_ptr_equal(tied, weight);
+    assert_true(tg_requires_grad(weight) && tg_requires_grad(bias));
+    assert_false(tg_requires_grad(mask));
+    assert_int_equal(tg_dtype_of(weight), TG_F64);
+    for (int64_t i = 0; i < tg_count(weight); i++) {
+        assert_true(tg_value_at(weight, i) == 0);
+    }
+    const tg_entry want[] = {{"tok_emb.weight", weight, TG_ENTRY_PARAMETER},
+                             {"mask", mask, TG_ENTRY_BUFFER},
+                             {"head.weight", weight, TG_ENTRY_ALIAS},
+                             {"head.bias", bias, TG_ENTRY_PARAMETER}};
+    assert_int_equal(tg_params_count(params), 4);
+    for (int i = 0; i < 4; i++) { /* in the order of their making */
+        tg_entry entry = tg_params_at(params, i);
+        assert_string_equal(entry.name, want[i].name);
+        assert_ptr_equal(entry.tensor, want[i].tensor);
+        assert_int_equal(entry.kind, want[i].kind);
+        assert_ptr_equal(tg_params_find(params, want[i].name), want[i].tensor);
+    }
+    assert_null(tg_params_at(params, 4).tensor);
+    assert_null(tg_params_at(params, -1).name);
+    assert_null(tg_params_find(params, "tok_emb"));
+    assert_null(tg_params_find(params, NULL));
+    assert_int_equal(tg_params_values(params), 14); /* the tied table once, the buffer not */
+    assert_int_equal(tg_params_dtype(params), TG_F64);
+    tg_params_free(params);
+}
+
+/* The names are copies: the caller's text may go. */
+static void test_names_are_copied(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    char name[300] = "first.weight";
+    assert_non_null(tg_params_add(params, name, TG_SHAPE(1)));
+    memset(name, 'n', 255);
+    assert_non_null(tg_params_add(params, name, TG_SHAPE(1)));
+    assert_string_equal(tg_params_at(params, 0).name, "first.weight");
+    name[255] = 'n';
+    assert_null(tg_params_add(params, name, TG_SHAPE(1)));
+    assert_params_error(params, TG_ERROR_VALUE, "a name of 256 characters; allowed are 1 to 255");
+    tg_params_free(params);
+}
+
+/* The same draws as the fills of tapegrad/tensor.h, in the order of adding. */
+static void test_draws(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(123), *same = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    assert_ptr_equal(tg_params_rng(params), rng);
+    tg_tensor *a = tg_params_add_normal(params, "a", TG_SHAPE(6, 3), 0, 1);
+    tg_tensor *b = tg_params_add_uniform(params, "b", TG_SHAPE(3), -0.5, 0.25);
+    /* torch.manual_seed(123); torch.nn.Embedding(6, 3).weight[0] */
+    const float first_row[] = {0.3374F, -0.1778F, -0.1690F};
+    for (int i = 0; i < 3; i++) {
+        assert_true(tg_value_at(a, i) - (double)first_row[i] < 5.1e-5 &&
+                    tg_value_at(a, i) - (double)first_row[i] > -5.1e-5);
+    }
+    tg_tensor *c = tg_tensor_new(TG_F32, TG_SHAPE(6, 3), NULL), *d = tg_tensor_new(TG_F32, TG_SHAPE(3), NULL);
+    assert_true(tg_fill_normal(c, same, 0, 1, NULL) && tg_fill_uniform(d, same, -0.5, 0.25, NULL));
+    assert_memory_equal(tg_data(a), tg_data(c), 18 * sizeof(float));
+    assert_memory_equal(tg_data(b), tg_data(d), 3 * sizeof(float));
+    uint64_t position = tg_rng_position(rng);
+    assert_null(tg_params_add_normal(params, "a", TG_SHAPE(20), 0, 1));
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name 'a' is taken");
+    assert_null(tg_params_add_normal(params, "e", TG_SHAPE(20), 0, -1));
+    assert_params_error(params, TG_ERROR_VALUE, "standard deviation -1");
+    assert_null(tg_params_find(params, "e"));
+    assert_int_equal(tg_params_count(params), 2);
+    assert_int_equal(tg_rng_position(rng), position); /* failures draw nothing */
+    tg_params_free(params);
+    params = tg_params_new(TG_F32, NULL);
+    assert_null(tg_params_add_uniform(params, "b", TG_SHAPE(3), 0, 1));
+    assert_params_error(params, TG_ERROR_STATE, "params: 'b' needs a generator");
+    tg_params_free(params);
+    tg_release(c);
+    tg_release(d);
+    tg_rng_free(rng);
+    tg_rng_free(same);
+}
+
+static void test_existing(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 2), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(2), NULL);
+    assert_ptr_equal(tg_params_add_existing(params, "x", x), x);
+    assert_true(tg_requires_grad(x));
+    assert_null(tg_params_add_existing(params, "ids", ids));
+    assert_params_error(params, TG_ERROR_STATE, "params: the tensor for 'ids' is i32");
+    assert_null(tg_params_add_existing(params, "none", NULL));
+    assert_params_error(params, TG_ERROR_STATE, "params: the tensor for 'none' is NULL");
+    assert_null(tg_params_add_existing(params, "y", x));
+    assert_params_error(params, TG_ERROR_STATE, "params: the tensor for 'y' is there as 'x'");
+    tg_params_free(params);
+    assert_true(tg_value_at(x, 3) == 0); /* still the caller's */
+    tg_release(x);
+    tg_release(ids);
+}
+
+static void test_frozen(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *w = tg_params_add(params, "w", TG_SHAPE(2));
+    assert_non_null(tg_params_add_buffer(params, "mask", TG_SHAPE(2)));
+    assert_non_null(tg_params_add_alias(params, "tied", "w"));
+    assert_non_null(tg_params_add_alias(params, "same_mask", "mask"));
+    assert_true(tg_params_set_frozen(params, "w", true));
+    assert_false(tg_requires_grad(w));
+    assert_true(tg_params_set_frozen(params, "tied", false));
+    assert_true(tg_requires_grad(w));
+    assert_false(tg_params_set_frozen(params, "mask", false));
+    assert_params_error(params, TG_ERROR_STATE, "params: 'mask' is a buffer");
+    assert_false(tg_params_set_frozen(params, "same_mask", false));
+    assert_params_error(params, TG_ERROR_STATE, "params: 'same_mask' is a buffer");
+    assert_false(tg_requires_grad(tg_params_find(params, "mask")));
+    assert_false(tg_params_set_frozen(params, "nobody", true));
+    assert_params_error(params, TG_ERROR_RANGE, "params: there is no 'nobody'");
+    tg_params_free(params);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    assert_null(tg_params_new(TG_I32, NULL));
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    assert_non_null(tg_params_add(params, "w", TG_SHAPE(2)));
+    assert_null(tg_params_add(params, "", TG_SHAPE(2)));
+    assert_null(tg_params_add(params, "w", TG_SHAPE(3))); /* the first error stays, and later calls do nothing */
+    assert_null(tg_params_add(params, "v", TG_SHAPE(3)));
+    assert_int_equal(tg_params_count(params), 1);
+    assert_params_error(params, TG_ERROR_VALUE, "params: a name of 0 characters");
+    assert_null(tg_params_add(params, NULL, TG_SHAPE(2)));
+    assert_params_error(params, TG_ERROR_VALUE, "params: a name of 0 characters");
+    assert_null(tg_params_add(params, "w", TG_SHAPE(2)));
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name 'w' is taken");
+    assert_null(tg_params_add_buffer(params, "b", TG_SHAPE(2, -1)));
+    assert_params_error(params, TG_ERROR_SHAPE, "-1");
+    assert_null(tg_params_add_alias(params, "w2", "nobody"));
+    assert_params_error(params, TG_ERROR_RANGE, "params: there is no 'nobody' to call 'w2' as well");
+    assert_null(tg_params_add_alias(params, "w2", NULL));
+    assert_params_error(params, TG_ERROR_RANGE, "'(null)'");
+    assert_null(tg_params_add_alias(params, "w", "w"));
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name 'w' is taken");
+    assert_int_equal(tg_params_count(params), 1);
+    tg_params_free(params);
+}
+
+static void test_null(void **state)
+{
+    (void)state;
+    tg_params_free(NULL);
+    tg_params_clear_error(NULL);
+    tg_params_zero_grad(NULL);
+    assert_int_equal(tg_params_error_code(NULL), TG_ERROR_MEMORY);
+    assert_non_null(strstr(tg_params_error(NULL), "NULL"));
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(1), NULL);
+    assert_null(tg_params_add(NULL, "w", TG_SHAPE(1)));
+    assert_null(tg_params_add_normal(NULL, "w", TG_SHAPE(1), 0, 1));
+    assert_null(tg_params_add_uniform(NULL, "w", TG_SHAPE(1), 0, 1));
+    assert_null(tg_params_add_existing(NULL, "w", x));
+    assert_null(tg_params_add_buffer(NULL, "w", TG_SHAPE(1)));
+    assert_null(tg_params_add_alias(NULL, "w", "v"));
+    assert_false(tg_params_set_frozen(NULL, "w", true));
+    assert_int_equal(tg_params_count(NULL), 0);
+    assert_null(tg_params_at(NULL, 0).tensor);
+    assert_null(tg_params_find(NULL, "w"));
+    assert_int_equal(tg_params_values(NULL), 0);
+    assert_null(tg_params_rng(NULL));
+    tg_release(x);
+}
+
+static void test_zero_grad(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *w = tg_params_add(params, "w", TG_SHAPE(2));
+    tg_tape *tape = tg_tape_new(NULL);
+    assert_true(tg_backward(tape, tg_sum(tape, tg_mul(tape, w, w), TG_ALL_AXES, TG_DROP_AXES)));
+    assert_int_equal(tg_gradient_kind_of(w), TG_GRADIENT_DENSE);
+    tg_params_zero_grad(params);
+    assert_int_equal(tg_gradient_kind_of(w), TG_GRADIENT_NONE);
+    tg_tape_free(tape);
+    tg_params_free(params);
+}
+
+/* Every kind of addition, allocation k failing: an error, nothing drawn, nothing lost; and then it works. */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    allocator_arm(&counting, 1, false);
+    assert_null(tg_params_new(TG_F32, NULL));
+    for (int kind = 0; kind < 5; kind++) {
+        allocator_arm(&counting, 0, false);
+        tg_rng *rng = tg_rng_new(1);
+        tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(3), NULL);
+        bool added = false;
+        size_t k = 1;
+        for (; !added; k++) {
+            allocator_arm(&counting, 0, false);
+            tg_params *params = tg_params_new(TG_F32, rng);
+            size_t live = counting.live;
+            if (kind == 4) { /* a second name needs a first */
+                assert_non_null(tg_params_add_existing(params, "x", x));
+                live = counting.live;
+            }
+            allocator_arm(&counting, k, false);
+            tg_tensor *made = kind == 0   ? tg_params_add(params, "w", TG_SHAPE(3))
+                              : kind == 1 ? tg_params_add_normal(params, "w", TG_SHAPE(3), 0, 1)
+                              : kind == 2 ? tg_params_add_buffer(params, "w", TG_SHAPE(3))
+                              : kind == 3 ? tg_params_add_existing(params, "w", x)
+                                          : tg_params_add_alias(params, "w", "x");
+            added = made != NULL;
+            if (!added) {
+                assert_int_equal(tg_params_error_code(params), TG_ERROR_MEMORY);
+                assert_int_equal(tg_rng_position(rng), 0);
+                assert_null(tg_params_find(params, "w"));
+                tg_params_clear_error(params);
+                allocator_arm(&counting, 0, false);
+                size_t spare = counting.live - live; /* the list may have grown */
+                assert_true(spare <= 1);
+                assert_non_null(kind == 4 ? tg_params_add_alias(params, "w", "x")
+                                          : tg_params_add(params, "w", TG_SHAPE(3)));
+            }
+            tg_params_free(params);
+        }
+        assert_true(k > 2); /* something did fail */
+        tg_release(x);
+        tg_rng_free(rng);
+        assert_int_equal(counting.live, 0);
+    }
+    allocator_restore();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_entries),  cmocka_unit_test(test_names_are_copied), cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_existing), cmocka_unit_test(test_frozen),           cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_null),     cmocka_unit_test(test_zero_grad),        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
