@@ -8,7 +8,8 @@ static void *counted_allocate(void *context, size_t bytes, size_t alignment)
 {
     counting_allocator *counting = context;
     counting->calls++;
-    if (counting->fail_at && (counting->fail_on ? counting->calls >= counting->fail_at : counting->calls == counting->fail_at)) {
+    if (counting->fail_at &&
+        (counting->fail_on ? counting->calls >= counting->fail_at : counting->calls == counting->fail_at)) {
         return NULL;
     }
     void *block = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -79,7 +80,8 @@ tg_tensor *leaf(tg_tensor *x)
 static void check_text(tg_code code, const char *text, tg_code expected, const char *part)
 {
     if (code != expected || !strstr(text, part)) {
-        fail_msg("expected a %s error with \"%s\", found %s: \"%s\"", tg_code_name(expected), part, tg_code_name(code), text);
+        fail_msg("expected a %s error with \"%s\", found %s: \"%s\"", tg_code_name(expected), part, tg_code_name(code),
+                 text);
     }
 }
 

@@ -86,7 +86,8 @@ static int encode(const words *vocabulary, const char *text, int32_t *ids)
     for (int i = 0; i < w.count; i++) {
         ids[i] = -1;
         for (int k = 0; k < vocabulary->count; k++) {
-            if (strcmp(vocabulary->word[k], w.word[i]) == 0 || (ids[i] < 0 && strcmp(vocabulary->word[k], "<|unk|>") == 0)) {
+            if (strcmp(vocabulary->word[k], w.word[i]) == 0 ||
+                (ids[i] < 0 && strcmp(vocabulary->word[k], "<|unk|>") == 0)) {
                 ids[i] = k;
             }
         }
@@ -140,7 +141,9 @@ int main(int argc, char **argv)
     print_entries(&vocabulary, 0, 51);
 
     int32_t ids[100];
-    int count = encode(&vocabulary, "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride.", ids);
+    int count =
+        encode(&vocabulary,
+               "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride.", ids);
     cell(47);
     print_ids(ids, count);
     cell(49);

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const char needs[] =
-    "This program needs two files of the course \"Build a Large Language Model From Scratch\", in a folder named by --book DIR:\n"
+    "This program needs two files of the course \"Build a Large Language Model From Scratch\", in a folder named by "
+    "--book DIR:\n"
     "  the-verdict.txt  a short story of 1908, github.com/rasbt/LLMs-from-scratch, ch02/01_main-chapter-code\n"
     "    SHA-256 b41e41a68f0398a3154ae69e2e4c0e2694e17fe0d66730536837f1b01935b31f\n"
     "  vocab.bpe        GPT-2's merges, openaipublic.blob.core.windows.net/gpt-2/models/124M/vocab.bpe\n"

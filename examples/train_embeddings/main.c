@@ -23,9 +23,9 @@ typedef struct job {
 } job;
 
 typedef struct result {
-    float *losses;       /* one a step */
-    double final;        /* mean loss of the last tenth */
-    int64_t *touched;    /* how often each row was looked up */
+    float *losses;    /* one a step */
+    double final;     /* mean loss of the last tenth */
+    int64_t *touched; /* how often each row was looked up */
     tg_tensor *before, *after, *positions;
 } result;
 
@@ -87,8 +87,9 @@ static void show_progress(const options *o, int64_t step, double loss, double st
         return;
     }
     double spent = seconds() - start, left = spent / (double)step * (double)(o->steps - step);
-    printf("%s  step %6lld of %lld   loss %.4f   %8.0f tokens/s   %.0f s left %s", terminal ? "\r" : "", (long long)step,
-           (long long)o->steps, loss, (double)(step * o->batch * o->context) / spent, left, terminal && !last ? "" : "\n");
+    printf("%s  step %6lld of %lld   loss %.4f   %8.0f tokens/s   %.0f s left %s", terminal ? "\r" : "",
+           (long long)step, (long long)o->steps, loss, (double)(step * o->batch * o->context) / spent, left,
+           terminal && !last ? "" : "\n");
     fflush(stdout);
 }
 
@@ -153,11 +154,13 @@ static bool train(const job *j, bool with_positions, result *r)
         good = complain("", tg_params_error(m.params));
     } else if (!loader) {
         good = complain("", error.text);
-    } else if (!rng || !t || !optim || !r->losses || !r->touched || !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
+    } else if (!rng || !t || !optim || !r->losses || !r->touched ||
+               !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
         good = complain("", "out of memory");
     }
     if (good) {
-        printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without", (long long)tg_params_values(m.params));
+        printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
+               (long long)tg_params_values(m.params));
         good = steps(j, t, &m, optim, loader, r);
     }
     if (good) {
@@ -194,8 +197,8 @@ static bool report(const job *j, const result *with, const result *without)
 {
     const curve curves[] = {{"with positions", with->losses, j->o->steps}, {"without", without->losses, j->o->steps}};
     report_curves_terminal(curves, 2);
-    printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final, without->final,
-           without->final - with->final);
+    printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final,
+           without->final, without->final - with->final);
     report_neighbours(j->bpe, with->before, with->after, with->touched);
     report_touched(j->bpe, with->touched, tg_size(with->after, 0));
     if (mkdir(j->o->out, 0777) != 0 && errno != EEXIST) {
@@ -211,8 +214,9 @@ static bool report(const job *j, const result *with, const result *without)
         written = tg_tokenizer_save(j->bpe, in_folder(j, "vocab.bpe"), &error) || complain("", error.text);
     }
     if (written) {
-        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for projector.tensorflow.org)%s\n", j->o->out,
-               j->o->vocab ? "" : ", vocab.bpe");
+        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "
+               "projector.tensorflow.org)%s\n",
+               j->o->out, j->o->vocab ? "" : ", vocab.bpe");
     }
     return written;
 }

@@ -32,7 +32,7 @@ tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *ids)
     if (m->with_positions) {
         x = tg_positional_forward(t, &m->position, x);
     }
-    tg_tensor *h = tg_gelu_tanh(t, tg_linear_forward(t, &m->say, x));                   /* (B,T,2C) */
-    tg_tensor *mean = tg_matmul(t, m->averages, h);                                     /* (T,T) x (B,T,2C) */
+    tg_tensor *h = tg_gelu_tanh(t, tg_linear_forward(t, &m->say, x)); /* (B,T,2C) */
+    tg_tensor *mean = tg_matmul(t, m->averages, h);                   /* (T,T) x (B,T,2C) */
     return tg_linear_forward(t, &m->head, tg_gelu_tanh(t, tg_linear_forward(t, &m->mix, mean)));
 }

@@ -29,8 +29,8 @@ static bool read_integer(const char *name, const char *text, int64_t least, int6
     errno = 0;
     long long read = strtoll(text, &end, 10);
     if (errno || end == text || *end || read < least || read > most) {
-        fprintf(stderr, "train_embeddings: --%s %s: a whole number from %lld to %lld is wanted\n", name, text, (long long)least,
-                (long long)most);
+        fprintf(stderr, "train_embeddings: --%s %s: a whole number from %lld to %lld is wanted\n", name, text,
+                (long long)least, (long long)most);
         return false;
     }
     *value = read;
@@ -51,16 +51,31 @@ static bool read_rate(const char *text, double *value)
 int options_read(options *o, int argc, char **argv)
 {
     static const struct option known[] = {
-        {"text", required_argument, NULL, 't'},    {"vocab", required_argument, NULL, 'v'},
-        {"vocab-size", required_argument, NULL, 'V'}, {"dim", required_argument, NULL, 'd'},
-        {"context", required_argument, NULL, 'c'}, {"batch", required_argument, NULL, 'b'},
-        {"steps", required_argument, NULL, 's'},   {"lr", required_argument, NULL, 'l'},
-        {"optimizer", required_argument, NULL, 'o'}, {"seed", required_argument, NULL, 'S'},
-        {"threads", required_argument, NULL, 'T'}, {"out", required_argument, NULL, 'O'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"text", required_argument, NULL, 't'},
+        {"vocab", required_argument, NULL, 'v'},
+        {"vocab-size", required_argument, NULL, 'V'},
+        {"dim", required_argument, NULL, 'd'},
+        {"context", required_argument, NULL, 'c'},
+        {"batch", required_argument, NULL, 'b'},
+        {"steps", required_argument, NULL, 's'},
+        {"lr", required_argument, NULL, 'l'},
+        {"optimizer", required_argument, NULL, 'o'},
+        {"seed", required_argument, NULL, 'S'},
+        {"threads", required_argument, NULL, 'T'},
+        {"out", required_argument, NULL, 'O'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    *o = (options){.text = "examples/lighthouse.txt", .out = "out", .vocab_size = 600, .dim = 48, .context = 8, .batch = 64,
-                   .steps = 2500, .lr = 0.004, .optimizer = "adamw", .seed = 123};
+    *o = (options){.text = "examples/lighthouse.txt",
+                   .out = "out",
+                   .vocab_size = 600,
+                   .dim = 48,
+                   .context = 8,
+                   .batch = 64,
+                   .steps = 2500,
+                   .lr = 0.004,
+                   .optimizer = "adamw",
+                   .seed = 123};
     int64_t number = 0;
     bool good = true;
     for (int c; good && (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {

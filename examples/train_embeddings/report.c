@@ -119,10 +119,10 @@ void report_touched(const tg_tokenizer *bpe, const int64_t *touched, int64_t row
         most = touched[id] > touched[most] ? id : most;
     }
     char text[TOKEN_TEXT];
-    printf("\nRows of the token table: %lld were touched, %lld never: these are bit for bit what they were drawn as.\n", (long long)(rows - never),
-           (long long)never);
-    printf("The row of %s was looked up most: %lld times, %.1f %% of all.\n", report_token(bpe, most, text), (long long)touched[most],
-           100.0 * (double)touched[most] / (double)(total ? total : 1));
+    printf("\nRows of the token table: %lld were touched, %lld never: these are bit for bit what they were drawn as.\n",
+           (long long)(rows - never), (long long)never);
+    printf("The row of %s was looked up most: %lld times, %.1f %% of all.\n", report_token(bpe, most, text),
+           (long long)touched[most], 100.0 * (double)touched[most] / (double)(total ? total : 1));
 }
 
 /* ---- curves ---- */
@@ -175,8 +175,8 @@ void report_curves_terminal(const curve *curves, int count)
     for (int line = 0; line < LINES; line++) {
         printf("%7.3f |%s\n", high - (high - low) * line / (LINES - 1), picture[line]);
     }
-    printf("   loss +%.*s step %lld\n        ", COLUMNS, "----------------------------------------------------------------",
-           (long long)curves[0].steps);
+    printf("   loss +%.*s step %lld\n        ", COLUMNS,
+           "----------------------------------------------------------------", (long long)curves[0].steps);
     for (int k = 0; k < count; k++) {
         printf(" %c %s  ", marks[k % 4], curves[k].name);
     }
@@ -212,24 +212,29 @@ bool report_curves_svg(const char *path, const curve *curves, int count)
         return false;
     }
     find_range(curves, count, parts, &low, &high);
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"380\" font-family=\"sans-serif\" font-size=\"12\">\n"
+    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"380\" font-family=\"sans-serif\" "
+                  "font-size=\"12\">\n"
                   "<rect width=\"640\" height=\"380\" fill=\"white\"/>\n");
     for (int i = 0; i <= 5; i++) {
         double y = top + height * i / 5.0, x = left + width * i / 5.0;
-        fprintf(file, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, left + width, y, y);
-        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", left - 6, y + 4, high - (high - low) * i / 5);
+        fprintf(file, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, left + width, y,
+                y);
+        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", left - 6, y + 4,
+                high - (high - low) * i / 5);
         fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%lld</text>\n", x, top + height + 18,
                 (long long)(curves[0].steps * i / 5));
     }
     for (int k = 0; k < count; k++) {
         fprintf(file, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colours[k % 4]);
         for (int i = 0; i < parts; i++) {
-            fprintf(file, "%.1f,%.1f ", left + width * (i + 0.5) / parts, top + height * (high - part_mean(&curves[k], i, parts)) / (high - low));
+            fprintf(file, "%.1f,%.1f ", left + width * (i + 0.5) / parts,
+                    top + height * (high - part_mean(&curves[k], i, parts)) / (high - low));
         }
-        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width - 180, top + 20 + 18 * k, colours[k % 4],
-                curves[k].name);
+        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width - 180, top + 20 + 18 * k,
+                colours[k % 4], curves[k].name);
     }
-    fprintf(file, "<text x=\"340\" y=\"370\" text-anchor=\"middle\">step</text>\n<text x=\"16\" y=\"170\" transform=\"rotate(-90 16 170)\" "
+    fprintf(file, "<text x=\"340\" y=\"370\" text-anchor=\"middle\">step</text>\n<text x=\"16\" y=\"170\" "
+                  "transform=\"rotate(-90 16 170)\" "
                   "text-anchor=\"middle\">loss</text>\n</svg>\n");
     return finish(file, path);
 }

@@ -20,7 +20,8 @@ bool report_curves_svg(const char *path, const curve *curves, int count);
 const char *report_token(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
 
 /* The nearest neighbours, by cosine, of some frequent words: in the table `before` and in `after`. */
-void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched);
+void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after,
+                       const int64_t *touched);
 
 /* Which rows training touched how often. */
 void report_touched(const tg_tokenizer *bpe, const int64_t *touched, int64_t rows);

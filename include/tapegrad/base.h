@@ -61,7 +61,13 @@ typedef struct tg_error {
     char text[TG_ERROR_TEXT];
 } tg_error;
 
-#define TG_NO_ERROR {TG_OK, {0}}
+#define TG_NO_ERROR \
+    {               \
+        TG_OK,      \
+        {           \
+            0       \
+        }           \
+    }
 
 /* Records an error unless one is there already; `error` may be NULL. Returns false, so that a check can end with
  * `return tg_error_set(...)`. A text that is too long is cut. */

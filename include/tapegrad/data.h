@@ -41,7 +41,7 @@ TG_API tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t
 TG_API bool tg_tokenizer_save(const tg_tokenizer *tokenizer, const char *path, tg_error *error); /* as vocab.bpe */
 TG_API void tg_tokenizer_free(tg_tokenizer *tokenizer);                                          /* NULL is fine */
 
-TG_API int32_t tg_tokenizer_size(const tg_tokenizer *tokenizer);        /* ids, <|endoftext|> included: 50257 for GPT-2's */
+TG_API int32_t tg_tokenizer_size(const tg_tokenizer *tokenizer); /* ids, <|endoftext|> included: 50257 for GPT-2's */
 TG_API int32_t tg_tokenizer_end_of_text(const tg_tokenizer *tokenizer); /* its id: the last */
 
 typedef struct tg_tokens {
@@ -52,8 +52,8 @@ typedef struct tg_tokens {
 /* Text to ids, which are yours: tg_tokens_free. With `special` the characters <|endoftext|> become that one id; without, as
  * user text should be treated, they are text. FORMAT, with the place, for bytes that are not UTF-8. On failure *tokens is
  * empty. */
-TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_t length, bool special, tg_tokens *tokens,
-                                tg_error *error);
+TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_t length, bool special,
+                                tg_tokens *tokens, tg_error *error);
 TG_API void tg_tokens_free(tg_tokens *tokens);
 
 /* The bytes of one id: they need not be whole characters. NULL for an id that is not there. */

@@ -24,12 +24,13 @@ extern "C" {
 #define TG_NO_PADDING INT64_MIN
 
 typedef struct tg_embedding_config {
-    int64_t padding_index; /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default
+    int64_t
+        padding_index; /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default
                               TG_NO_PADDING */
-    double mean, std;      /* the table starts as N(mean, std): 0 and 1 */
-    tg_tensor *from;       /* an existing table (rows,width) of the params' dtype instead; shared, not copied, and nothing is
+    double mean, std;  /* the table starts as N(mean, std): 0 and 1 */
+    tg_tensor *from; /* an existing table (rows,width) of the params' dtype instead; shared, not copied, and nothing is
                               drawn: Embedding.from_pretrained. Default NULL */
-    bool frozen;           /* not trained; default false */
+    bool frozen;     /* not trained; default false */
 } tg_embedding_config;
 
 typedef struct tg_embedding {

@@ -124,8 +124,7 @@ TG_API bool tg_broadcast(tg_shape a, tg_shape b, tg_shape *result);
 
 /* Where the rows of input's gradient are, in a leaf's row gradient or a dense one: returns the values of row 0 and writes
  * places[i], so that row ids[i] begins at values + places[i] * width. Rows that are new are zero. */
-TG_API void *tg_op_gradient_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count,
-                                 int32_t *places);
+TG_API void *tg_op_gradient_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *places);
 
 /* Runs body(context, begin, end) over pieces of [0, count), on several threads when there are at least two pieces of
  * `grain`. Pieces do not overlap and cover the range; where they are cut depends on the number of threads, so a body

@@ -116,18 +116,20 @@ TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_t
 
 /* Same count; one size may be -1 and is computed. A view when x is contiguous, else of a contiguous copy. */
 TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
-TG_API tg_tensor *tg_transpose(tg_tape *tape, tg_tensor *x, int axis, int other);               /* view */
-TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);                         /* view; every axis once */
+TG_API tg_tensor *tg_transpose(tg_tape *tape, tg_tensor *x, int axis, int other); /* view */
+TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);          /* view; every axis once */
 TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step); /* view; as
         Python's x[begin:end:step]: negative bounds count from the end, bounds are cut to the axis; step >= 1 */
-TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index);               /* view; drops the axis */
-TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x, tg_shape shape); /* view; axes of size 1, and new ones in front,
+TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index); /* view; drops the axis */
+TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x,
+                            tg_shape shape);                           /* view; axes of size 1, and new ones in front,
                                                                              repeat without a copy; -1 keeps a size */
-TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis);                           /* view; a new axis of 1 */
-TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);                             /* view; drops an axis of 1 */
-TG_API tg_tensor *tg_contiguous(tg_tape *tape, tg_tensor *x); /* x itself when it is contiguous, else a copy */
-TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x);     /* view; without history: no gradient flows through it */
-TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x, tg_dtype dtype); /* x itself when it has the dtype; gradients pass
+TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis); /* view; a new axis of 1 */
+TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);   /* view; drops an axis of 1 */
+TG_API tg_tensor *tg_contiguous(tg_tape *tape, tg_tensor *x);          /* x itself when it is contiguous, else a copy */
+TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x); /* view; without history: no gradient flows through it */
+TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x,
+                          tg_dtype dtype); /* x itself when it has the dtype; gradients pass
                                                                            between f32 and f64 */
 
 /* Joins `count` tensors along an axis that exists (cat) or along a new one (stack). Other sizes must agree. */

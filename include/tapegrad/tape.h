@@ -24,7 +24,8 @@ extern "C" {
 typedef struct tg_tape tg_tape;
 
 typedef struct tg_tape_config {
-    bool recycle; /* true: memory that a reset frees is used again by the next step, which then allocates nothing; false:
+    bool
+        recycle; /* true: memory that a reset frees is used again by the next step, which then allocates nothing; false:
                      it goes back to the allocator at once, so that sanitizers see every stale read */
 } tg_tape_config;
 
@@ -89,9 +90,9 @@ TG_API bool tg_keep_grad(tg_tape *tape, tg_tensor *x);
 /* ---- what a tape holds --------------------------------------------------------------------------------------- */
 
 typedef struct tg_tape_stats {
-    int64_t records;    /* ops recorded since the reset */
-    int64_t results;    /* tensors owned */
-    size_t idle_bytes;  /* memory waiting to be used again */
+    int64_t records;   /* ops recorded since the reset */
+    int64_t results;   /* tensors owned */
+    size_t idle_bytes; /* memory waiting to be used again */
 } tg_tape_stats;
 
 TG_API tg_tape_stats tg_tape_stats_of(const tg_tape *tape);

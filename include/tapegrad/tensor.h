@@ -47,8 +47,7 @@ typedef struct tg_shape {
 TG_API tg_shape tg_shape_make(int rank, const int64_t *sizes);
 
 /* TG_SHAPE(2, 3): the shape (2,3). C only; in C++ call tg_shape_make. */
-#define TG_SHAPE(...)                                                                                                  \
-    tg_shape_make((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+#define TG_SHAPE(...) tg_shape_make((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 #define TG_SCALAR tg_shape_make(0, NULL)
 
@@ -120,13 +119,13 @@ TG_API uint64_t tg_version_of(const tg_tensor *x);
  * contiguous is filled in row-major order of its own shape. */
 
 TG_API bool tg_fill(tg_tensor *x, double value, tg_error *error);
-TG_API bool tg_fill_from(tg_tensor *x, const void *values, tg_error *error); /* tg_count(x) values of the dtype */
+TG_API bool tg_fill_from(tg_tensor *x, const void *values, tg_error *error);     /* tg_count(x) values of the dtype */
 TG_API bool tg_fill_copy(tg_tensor *to, const tg_tensor *from, tg_error *error); /* same dtype, same shape; may overlap
                                                                                     only if they are the same view */
 TG_API bool tg_fill_uniform(tg_tensor *x, tg_rng *rng, double low, double high, tg_error *error); /* x.uniform_ */
 TG_API bool tg_fill_normal(tg_tensor *x, tg_rng *rng, double mean, double std, tg_error *error);  /* x.normal_ */
-TG_API bool tg_fill_bernoulli(tg_tensor *x, tg_rng *rng, double p, tg_error *error);   /* x.bernoulli_; u8 as well */
-TG_API bool tg_fill_exponential(tg_tensor *x, tg_rng *rng, double lambda, tg_error *error); /* x.exponential_ */
+TG_API bool tg_fill_bernoulli(tg_tensor *x, tg_rng *rng, double p, tg_error *error); /* x.bernoulli_; u8 as well */
+TG_API bool tg_fill_exponential(tg_tensor *x, tg_rng *rng, double lambda, tg_error *error);         /* x.exponential_ */
 TG_API bool tg_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64_t high, tg_error *error); /* torch.randint;
                                                                                          any dtype, [low, high) */
 TG_API bool tg_fill_randperm(tg_tensor *x, tg_rng *rng, tg_error *error); /* torch.randperm; i32 of rank 1 */

@@ -74,7 +74,8 @@ static void run_piece(int piece)
 static void *work(void *argument)
 {
     int number = (int)((uintptr_t)argument % MAX_THREADS);
-    unsigned seen = (unsigned)((uintptr_t)argument / MAX_THREADS); /* rounds before this worker was there are not its own */
+    unsigned seen =
+        (unsigned)((uintptr_t)argument / MAX_THREADS); /* rounds before this worker was there are not its own */
     for (;;) {
         for (int spin = 0; spin < SPINS && atomic_load_explicit(&crew.round, memory_order_acquire) == seen; spin++) {
             sched_yield();

@@ -34,18 +34,20 @@ tg_loader_config tg_loader_config_default(void)
 static bool check(const tg_loader_config *c, int64_t count, const tg_rng *rng, tg_error *error)
 {
     if (c->max_length < 1 || c->stride < 1 || c->batch_size < 1) {
-        return tg_error_set(error, TG_ERROR_VALUE, "loader: max_length %lld, stride %lld, batch_size %lld; each must be at least 1",
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "loader: max_length %lld, stride %lld, batch_size %lld; each must be at least 1",
                             (long long)c->max_length, (long long)c->stride, (long long)c->batch_size);
     }
     if (count <= c->max_length) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "loader: the text has %lld ids; one window of %lld and its target need %lld", (long long)count,
-                            (long long)c->max_length, (long long)c->max_length + 1);
+        return tg_error_set(error, TG_ERROR_SHAPE,
+                            "loader: the text has %lld ids; one window of %lld and its target need %lld",
+                            (long long)count, (long long)c->max_length, (long long)c->max_length + 1);
     }
     return rng || tg_error_set(error, TG_ERROR_STATE, "loader: the generator is NULL");
 }
 
-static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t count, const tg_loader_config *given, tg_rng *rng,
-                       tg_error *error)
+static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t count, const tg_loader_config *given,
+                       tg_rng *rng, tg_error *error)
 {
     tg_loader_config config = given ? *given : tg_loader_config_default();
     if (!check(&config, count, rng, error)) {
@@ -54,7 +56,8 @@ static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t co
     int64_t windows = (count - config.max_length - 1) / config.stride + 1;
     int64_t batches = windows / config.batch_size + (!config.drop_last && windows % config.batch_size != 0);
     if (batches == 0) {
-        tg_error_set(error, TG_ERROR_SHAPE, "loader: %lld windows do not fill a batch of %lld, and drop_last leaves out what is not full",
+        tg_error_set(error, TG_ERROR_SHAPE,
+                     "loader: %lld windows do not fill a batch of %lld, and drop_last leaves out what is not full",
                      (long long)windows, (long long)config.batch_size);
         return NULL;
     }
@@ -72,7 +75,8 @@ static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t co
     }
     if (!l || (!file && !l->ids) || (config.shuffle && (!l->order || !l->sampler)) || !l->window) {
         tg_loader_free(l);
-        tg_error_set(error, TG_ERROR_MEMORY, "loader: out of memory for %lld ids and %lld windows", (long long)count, (long long)windows);
+        tg_error_set(error, TG_ERROR_MEMORY, "loader: out of memory for %lld ids and %lld windows", (long long)count,
+                     (long long)windows);
         return NULL;
     }
     if (l->ids && ids) {
@@ -81,7 +85,8 @@ static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t co
     return l;
 }
 
-tg_loader *tg_loader_new(const int32_t *ids, int64_t count, const tg_loader_config *config, tg_rng *rng, tg_error *error)
+tg_loader *tg_loader_new(const int32_t *ids, int64_t count, const tg_loader_config *config, tg_rng *rng,
+                         tg_error *error)
 {
     if (!ids) {
         tg_error_set(error, TG_ERROR_STATE, "loader: the ids are NULL");
@@ -90,7 +95,8 @@ tg_loader *tg_loader_new(const int32_t *ids, int64_t count, const tg_loader_conf
     return make(ids, NULL, count, config, rng, error);
 }
 
-tg_loader *tg_loader_new_from_file(const tg_token_file *file, const tg_loader_config *config, tg_rng *rng, tg_error *error)
+tg_loader *tg_loader_new_from_file(const tg_token_file *file, const tg_loader_config *config, tg_rng *rng,
+                                   tg_error *error)
 {
     if (!file) {
         tg_error_set(error, TG_ERROR_STATE, "loader: the token file is NULL");
@@ -130,14 +136,16 @@ static tg_batch *free_batch(tg_loader *l, int64_t rows)
 {
     for (size_t i = 0; i < l->ring_count; i++) {
         const tg_batch *b = &l->ring[i];
-        if (tg_tensor_references(b->inputs) == 1 && tg_tensor_references(b->targets) == 1 && tg_size(b->inputs, 0) == rows) {
+        if (tg_tensor_references(b->inputs) == 1 && tg_tensor_references(b->targets) == 1 &&
+            tg_size(b->inputs, 0) == rows) {
             return &l->ring[i];
         }
     }
     tg_shape shape = tg_shape_make(2, (int64_t[]){rows, l->config.max_length});
     tg_batch made = {NULL, NULL};
     bool room = tg_grow((void **)&l->ring, &l->ring_capacity, l->ring_count, l->ring_count + 1, sizeof *l->ring) &&
-                (made.inputs = tg_tensor_new(TG_I32, shape, &l->error)) && (made.targets = tg_tensor_new(TG_I32, shape, &l->error));
+                (made.inputs = tg_tensor_new(TG_I32, shape, &l->error)) &&
+                (made.targets = tg_tensor_new(TG_I32, shape, &l->error));
     if (!room) {
         tg_release(made.inputs);
         tg_error_set(&l->error, TG_ERROR_MEMORY, "loader: out of memory for a batch");

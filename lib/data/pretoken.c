@@ -49,7 +49,8 @@ tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
     }
     pcre2_compile_context *compiling = p && p->memory ? pcre2_compile_context_create(p->memory) : NULL;
     if (compiling) {
-        p->pattern = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &place, compiling);
+        p->pattern =
+            pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &place, compiling);
         pcre2_compile_context_free(compiling);
     }
     if (p && p->pattern) {
@@ -76,9 +77,11 @@ void tg_pretokenizer_free(tg_pretokenizer *p)
 
 size_t tg_pretokenizer_next(tg_pretokenizer *p, const char *text, size_t length, size_t begin, tg_error *error)
 {
-    int found = pcre2_match(p->pattern, (PCRE2_SPTR)text, length, begin, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, p->match, NULL);
+    int found =
+        pcre2_match(p->pattern, (PCRE2_SPTR)text, length, begin, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, p->match, NULL);
     if (found < 0) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: matching words at byte %zu failed with PCRE2's code %d", begin, found);
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: matching words at byte %zu failed with PCRE2's code %d", begin,
+                     found);
         return SIZE_MAX;
     }
     return pcre2_get_ovector_pointer(p->match)[1];

@@ -18,7 +18,8 @@ struct tg_token_file {
 
 static bool check_width(const char *name, int width, tg_error *error)
 {
-    return width == 2 || width == 4 || tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes an id; allowed are 2 and 4", name, width);
+    return width == 2 || width == 4 ||
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes an id; allowed are 2 and 4", name, width);
 }
 
 static bool map(tg_token_file *file, int descriptor, const char *path, tg_error *error)
@@ -28,8 +29,8 @@ static bool map(tg_token_file *file, int descriptor, const char *path, tg_error 
         return tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
     }
     if (status.st_size % file->width != 0) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "token file '%s': %lld bytes are not a multiple of %d", path, (long long)status.st_size,
-                            file->width);
+        return tg_error_set(error, TG_ERROR_FORMAT, "token file '%s': %lld bytes are not a multiple of %d", path,
+                            (long long)status.st_size, file->width);
     }
     file->length = (size_t)status.st_size;
     if (file->length > 0) {
@@ -49,7 +50,8 @@ tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
     }
     int descriptor = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (descriptor < 0) {
-        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path ? path : "(null)", path ? strerror(errno) : "the path is NULL");
+        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path ? path : "(null)",
+                     path ? strerror(errno) : "the path is NULL");
         return NULL;
     }
     tg_token_file *file = tg_alloc_zeroed(1, sizeof *file);
@@ -92,13 +94,13 @@ bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count,
 {
     int64_t all = tg_token_file_count(file);
     if (begin < 0 || count < 0 || begin > all || count > all - begin) {
-        return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from %lld on; the file has %lld", (long long)count, (long long)begin,
-                            (long long)all);
+        return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from %lld on; the file has %lld",
+                            (long long)count, (long long)begin, (long long)all);
     }
     for (int64_t i = 0; i < count; i++) { /* all of them before anything is written */
         if (id_at(file, begin + i) > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %u at %lld is above %d", id_at(file, begin + i),
-                                (long long)(begin + i), INT32_MAX);
+            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %u at %lld is above %d",
+                                id_at(file, begin + i), (long long)(begin + i), INT32_MAX);
         }
     }
     for (int64_t i = 0; i < count; i++) {
@@ -113,7 +115,8 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         return false;
     }
     if (count < 0 || (!ids && count > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "token_file_write: %lld ids at %s", (long long)count, ids ? "an address" : "NULL");
+        return tg_error_set(error, TG_ERROR_STATE, "token_file_write: %lld ids at %s", (long long)count,
+                            ids ? "an address" : "NULL");
     }
     unsigned char *bytes = tg_alloc((size_t)count + 1, (size_t)width);
     if (!bytes) {
@@ -126,8 +129,9 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
             bytes[i * width + k] = (unsigned char)((uint32_t)ids[i] >> (8 * k));
         }
         if (!fits) {
-            tg_error_set(error, TG_ERROR_RANGE, "token_file_write: id %d at %lld does not fit into %d bytes without a sign", ids[i], (long long)i,
-                         width);
+            tg_error_set(error, TG_ERROR_RANGE,
+                         "token_file_write: id %d at %lld does not fit into %d bytes without a sign", ids[i],
+                         (long long)i, width);
         }
     }
     fits = fits && tg_file_replace(path, bytes, (size_t)count * (size_t)width, error);

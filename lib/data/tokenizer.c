@@ -61,7 +61,8 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error)
                 char one = (char)byte;
                 z->id_of_byte[byte] = (uint8_t)z->token_count;
                 z->byte_of_id[z->token_count] = (uint8_t)byte;
-                made = add_token(z, &one, 1, NULL, 0) || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
+                made =
+                    add_token(z, &one, 1, NULL, 0) || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
             }
         }
     }
@@ -251,7 +252,8 @@ static size_t find_special(const char *text, size_t begin, size_t length)
     return length;
 }
 
-bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens, tg_error *error)
+bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens,
+                         tg_error *error)
 {
     *tokens = (tg_tokens){NULL, 0};
     if (!z || (!text && length > 0)) {
@@ -259,7 +261,8 @@ bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool 
     }
     size_t bad = tg_utf8_check(text, length);
     if (bad < length) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "encode: byte 0x%02x at %zu is not UTF-8", (unsigned)(unsigned char)text[bad], bad);
+        return tg_error_set(error, TG_ERROR_FORMAT, "encode: byte 0x%02x at %zu is not UTF-8",
+                            (unsigned)(unsigned char)text[bad], bad);
     }
     encoder e = {.z = z};
     bool encoded = true;
@@ -304,7 +307,8 @@ char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t cou
     *length = 0;
     for (int64_t i = 0; i < count; i++) {
         if (!tg_tokenizer_bytes(z, ids[i], &part)) {
-            tg_error_set(error, TG_ERROR_RANGE, "decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i, tg_tokenizer_size(z));
+            tg_error_set(error, TG_ERROR_RANGE, "decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i,
+                         tg_tokenizer_size(z));
             return NULL;
         }
         if (!tg_checked_add(total, part, &total)) {

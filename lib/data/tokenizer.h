@@ -18,7 +18,7 @@ typedef struct tg_pair_map {
     struct tg_pair_entry {
         int32_t left, right; /* left -1: empty */
         int64_t value;
-    } *entries;
+    } * entries;
     size_t size, count; /* size is a power of two, or 0 */
 } tg_pair_map;
 

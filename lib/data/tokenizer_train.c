@@ -174,13 +174,15 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
         return NULL;
     }
     if (size <= TG_BYTE_TOKENS) {
-        tg_error_set(error, TG_ERROR_VALUE, "tokenizer_train: a vocabulary of %d; it must be at least %d, the bytes and <|endoftext|>", size,
+        tg_error_set(error, TG_ERROR_VALUE,
+                     "tokenizer_train: a vocabulary of %d; it must be at least %d, the bytes and <|endoftext|>", size,
                      TG_BYTE_TOKENS + 1);
         return NULL;
     }
     size_t bad = tg_utf8_check(text, length);
     if (bad < length) {
-        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_train: byte 0x%02x at %zu is not UTF-8", (unsigned)(unsigned char)text[bad], bad);
+        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_train: byte 0x%02x at %zu is not UTF-8",
+                     (unsigned)(unsigned char)text[bad], bad);
         return NULL;
     }
     trainer t = {.z = tg_tokenizer_make(error), .text = text};

@@ -99,19 +99,22 @@ static int32_t symbol_of(const tg_tokenizer *z, const name_index *index, const c
     return count == 0 ? -1 : index->slots[slot_of(index, z, bytes, count)];
 }
 
-static bool parse_line(tg_tokenizer *z, const name_index *index, const char *line, size_t length, size_t number, tg_error *error)
+static bool parse_line(tg_tokenizer *z, const name_index *index, const char *line, size_t length, size_t number,
+                       tg_error *error)
 {
     const char *space = memchr(line, ' ', length);
     int shown = length > 60 ? 60 : (int)length;
     if (!space || memchr(space + 1, ' ', length - (size_t)(space - line) - 1)) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line %zu: \"%.*s\" is not two symbols and one space", number, shown, line);
+        return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line %zu: \"%.*s\" is not two symbols and one space",
+                            number, shown, line);
     }
     size_t left_length = (size_t)(space - line), right_length = length - left_length - 1;
     int32_t left = symbol_of(z, index, line, left_length), right = symbol_of(z, index, space + 1, right_length);
     if (left < 0 || right < 0) {
         const char *unknown = left < 0 ? line : space + 1;
         size_t unknown_length = left < 0 ? left_length : right_length;
-        return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line %zu: the symbol \"%.*s\" is neither a byte nor an earlier merge", number,
+        return tg_error_set(error, TG_ERROR_FORMAT,
+                            "vocabulary, line %zu: the symbol \"%.*s\" is neither a byte nor an earlier merge", number,
                             (int)(unknown_length > 60 ? 60 : unknown_length), unknown);
     }
     tg_error cause = TG_NO_ERROR;
@@ -130,15 +133,16 @@ static bool parse(tg_tokenizer *z, const name_index *index, const char *text, si
         size_t end = newline ? (size_t)(newline - text) : length;
         if (number == 1) {
             if (end != sizeof first_line - 1 || memcmp(text, first_line, end) != 0) {
-                return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line 1: \"%.*s\"; it must be \"%s\"", end > 60 ? 60 : (int)end, text,
-                                    first_line);
+                return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line 1: \"%.*s\"; it must be \"%s\"",
+                                    end > 60 ? 60 : (int)end, text, first_line);
             }
         } else if (!parse_line(z, index, text + begin, end - begin, number, error)) {
             return false;
         }
         begin = end + 1;
     }
-    return number > 1 || tg_error_set(error, TG_ERROR_FORMAT, "vocabulary: the file is empty; its first line must be \"%s\"", first_line);
+    return number > 1 || tg_error_set(error, TG_ERROR_FORMAT,
+                                      "vocabulary: the file is empty; its first line must be \"%s\"", first_line);
 }
 
 tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *error)
@@ -213,8 +217,8 @@ bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
     writer w = {NULL, 0, 0};
     bool room = append(&w, first_line, sizeof first_line - 1) && append(&w, "\n", 1);
     for (int32_t r = 0; room && r < z->token_count - TG_BYTE_TOKENS; r++) {
-        room = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) && append_symbol(&w, z, z->merges[r].right) &&
-               append(&w, "\n", 1);
+        room = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
+               append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
     }
     bool saved = room ? tg_file_replace(path, w.text, w.used, error)
                       : tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory for '%s'", path);

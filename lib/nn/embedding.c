@@ -16,16 +16,20 @@ tg_embedding_config tg_embedding_config_default(void)
 static bool check(tg_params *params, const char *name, int64_t rows, int64_t width, const tg_embedding_config *config)
 {
     if (rows < 1 || width < 1 || rows > INT32_MAX) {
-        return tg_params_fail(params, TG_ERROR_SHAPE, "embedding %s: a table of %lld x %lld; allowed are 1 to %d rows and a width of at least 1",
-                              name, (long long)rows, (long long)width, INT32_MAX);
+        return tg_params_fail(
+            params, TG_ERROR_SHAPE,
+            "embedding %s: a table of %lld x %lld; allowed are 1 to %d rows and a width of at least 1", name,
+            (long long)rows, (long long)width, INT32_MAX);
     }
     if (config->padding_index != TG_NO_PADDING && (config->padding_index < -rows || config->padding_index >= rows)) {
         return tg_params_fail(params, TG_ERROR_RANGE, "embedding %s: padding index %lld is outside [%lld,%lld)", name,
                               (long long)config->padding_index, (long long)-rows, (long long)rows);
     }
     if (!isfinite(config->mean) || !isfinite(config->std) || config->std < 0) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "embedding %s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0",
-                              name, config->mean, config->std);
+        return tg_params_fail(
+            params, TG_ERROR_VALUE,
+            "embedding %s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", name,
+            config->mean, config->std);
     }
     tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
     if (config->from && !tg_shape_equal(tg_shape_of(config->from), shape)) {

@@ -9,7 +9,8 @@ tg_layernorm tg_layernorm_make(tg_params *params, const char *name, int64_t widt
         return made;
     }
     if (width < 1 || !(eps > 0)) {
-        tg_params_fail(params, TG_ERROR_VALUE, "layernorm %s: a width of %lld and an eps of %g; allowed are at least 1 and above 0", name,
+        tg_params_fail(params, TG_ERROR_VALUE,
+                       "layernorm %s: a width of %lld and an eps of %g; allowed are at least 1 and above 0", name,
                        (long long)width, eps);
         return made;
     }

@@ -11,8 +11,8 @@ tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in, int64_
         return made;
     }
     if (in < 1 || out < 1) {
-        tg_params_fail(params, TG_ERROR_SHAPE, "linear %s: %lld inputs and %lld outputs; both must be at least 1", name, (long long)in,
-                       (long long)out);
+        tg_params_fail(params, TG_ERROR_SHAPE, "linear %s: %lld inputs and %lld outputs; both must be at least 1", name,
+                       (long long)in, (long long)out);
         return made;
     }
     /* torch.nn.Linear: kaiming_uniform_(a=sqrt(5)) for the weight, whose bound is 1/sqrt(in) but for its rounding */

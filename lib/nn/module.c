@@ -9,8 +9,8 @@ bool tg_module_name(tg_params *params, const char *name, const char *part, char 
     }
     int length = snprintf(text, TG_NAME_SIZE, "%s.%s", name, part);
     if (length < 0 || length >= TG_NAME_SIZE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "the name \"%.40s...\" has %d characters; at most %d", name, length,
-                              TG_NAME_SIZE - 1);
+        return tg_params_fail(params, TG_ERROR_VALUE, "the name \"%.40s...\" has %d characters; at most %d", name,
+                              length, TG_NAME_SIZE - 1);
     }
     return true;
 }

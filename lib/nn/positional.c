@@ -34,7 +34,8 @@ tg_positional tg_positional_make(tg_params *params, const char *name, tg_positio
         return made;
     }
     if (context < 1 || width < 1) {
-        tg_params_fail(params, TG_ERROR_SHAPE, "positional %s: a context of %lld and a width of %lld; both must be at least 1", name,
+        tg_params_fail(params, TG_ERROR_SHAPE,
+                       "positional %s: a context of %lld and a width of %lld; both must be at least 1", name,
                        (long long)context, (long long)width);
         return made;
     }
@@ -73,7 +74,8 @@ tg_tensor *tg_positional_forward_at(tg_tape *t, const tg_positional *positional,
     }
     int64_t positions = tg_size(x, -2);
     if (start < 0 || start > context || positions > context - start) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "positional", "%lld positions from %lld on; the table has %lld (the context length)",
+        return tg_tape_fail(t, TG_ERROR_RANGE, "positional",
+                            "%lld positions from %lld on; the table has %lld (the context length)",
                             (long long)positions, (long long)start, (long long)context);
     }
     return tg_add(t, x, tg_slice(t, positional->weight, 0, start, start + positions, 1));

@@ -41,7 +41,8 @@ static bool argmax_shape(tg_op_call *call)
         return false;
     }
     if (x.rank > 0 && (x.size[a->axis] < 1 || x.size[a->axis] > INT32_MAX)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; it must have 1 to %d values", a->axis, tg_shape_format(x, text), INT32_MAX);
+        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; it must have 1 to %d values", a->axis,
+                          tg_shape_format(x, text), INT32_MAX);
     }
     for (int i = 0; i < x.rank; i++) {
         if (i != a->axis || a->keep) {
@@ -51,8 +52,10 @@ static bool argmax_shape(tg_op_call *call)
     return tg_op_output(call, 0, TG_I32, shape);
 }
 
-static const tg_op argmax_op = {
-    .name = "argmax", .shape = argmax_shape, .f32 = {tg_argmax_forward_f32, NULL}, .f64 = {tg_argmax_forward_f64, NULL}};
+static const tg_op argmax_op = {.name = "argmax",
+                                .shape = argmax_shape,
+                                .f32 = {tg_argmax_forward_f32, NULL},
+                                .f64 = {tg_argmax_forward_f64, NULL}};
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {

@@ -15,82 +15,82 @@
 
 #include <tapegrad/ops.h>
 
-static void KERNEL(add)(const KERNEL(chunk) *k)
+static void KERNEL(add)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] + k->in[1][i];
     }
 }
 
-static void KERNEL(pass_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(pass_gradient)(const KERNEL(chunk) * k)
 {
     memcpy(k->out, k->dy, (size_t)k->n * sizeof(real));
 }
 
-static void KERNEL(sub)(const KERNEL(chunk) *k)
+static void KERNEL(sub)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] - k->in[1][i];
     }
 }
 
-static void KERNEL(negative_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(negative_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = -k->dy[i];
     }
 }
 
-static void KERNEL(mul)(const KERNEL(chunk) *k)
+static void KERNEL(mul)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] * k->in[1][i];
     }
 }
 
-static void KERNEL(mul_gradient_a)(const KERNEL(chunk) *k)
+static void KERNEL(mul_gradient_a)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] * k->in[1][i];
     }
 }
 
-static void KERNEL(mul_gradient_b)(const KERNEL(chunk) *k)
+static void KERNEL(mul_gradient_b)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] * k->in[0][i];
     }
 }
 
-static void KERNEL(div)(const KERNEL(chunk) *k)
+static void KERNEL(div)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] / k->in[1][i];
     }
 }
 
-static void KERNEL(div_gradient_a)(const KERNEL(chunk) *k)
+static void KERNEL(div_gradient_a)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] / k->in[1][i];
     }
 }
 
-static void KERNEL(div_gradient_b)(const KERNEL(chunk) *k)
+static void KERNEL(div_gradient_b)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = -k->dy[i] * k->y[i] / k->in[1][i];
     }
 }
 
-static void KERNEL(pow)(const KERNEL(chunk) *k)
+static void KERNEL(pow)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(pow)(k->in[0][i], k->in[1][i]);
     }
 }
 
-static void KERNEL(pow_gradient_a)(const KERNEL(chunk) *k)
+static void KERNEL(pow_gradient_a)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real a = k->in[0][i], b = k->in[1][i];
@@ -98,7 +98,7 @@ static void KERNEL(pow_gradient_a)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(pow_gradient_b)(const KERNEL(chunk) *k)
+static void KERNEL(pow_gradient_b)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real a = k->in[0][i], b = k->in[1][i];
@@ -106,7 +106,7 @@ static void KERNEL(pow_gradient_b)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(maximum)(const KERNEL(chunk) *k)
+static void KERNEL(maximum)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real a = k->in[0][i], b = k->in[1][i];
@@ -114,7 +114,7 @@ static void KERNEL(maximum)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(minimum)(const KERNEL(chunk) *k)
+static void KERNEL(minimum)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real a = k->in[0][i], b = k->in[1][i];
@@ -128,14 +128,14 @@ static real KERNEL(share)(real dy, real chosen, real other)
     return chosen == other ? dy / 2 : chosen > other ? dy : 0;
 }
 
-static void KERNEL(maximum_gradient_a)(const KERNEL(chunk) *k)
+static void KERNEL(maximum_gradient_a)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = KERNEL(share)(k->dy[i], k->in[0][i], k->in[1][i]);
     }
 }
 
-static void KERNEL(maximum_gradient_b)(const KERNEL(chunk) *k)
+static void KERNEL(maximum_gradient_b)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = KERNEL(share)(k->dy[i], k->in[1][i], k->in[0][i]);

@@ -11,70 +11,70 @@
 
 #include <tapegrad/ops.h>
 
-static void KERNEL(eq)(const KERNEL(chunk) *k)
+static void KERNEL(eq)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] == k->in[1][i];
     }
 }
 
-static void KERNEL(ne)(const KERNEL(chunk) *k)
+static void KERNEL(ne)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] != k->in[1][i];
     }
 }
 
-static void KERNEL(lt)(const KERNEL(chunk) *k)
+static void KERNEL(lt)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] < k->in[1][i];
     }
 }
 
-static void KERNEL(le)(const KERNEL(chunk) *k)
+static void KERNEL(le)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] <= k->in[1][i];
     }
 }
 
-static void KERNEL(gt)(const KERNEL(chunk) *k)
+static void KERNEL(gt)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] > k->in[1][i];
     }
 }
 
-static void KERNEL(ge)(const KERNEL(chunk) *k)
+static void KERNEL(ge)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] >= k->in[1][i];
     }
 }
 
-static void KERNEL(where)(const KERNEL(chunk) *k)
+static void KERNEL(where)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] != 0 ? k->in[1][i] : k->in[2][i];
     }
 }
 
-static void KERNEL(where_gradient_a)(const KERNEL(chunk) *k)
+static void KERNEL(where_gradient_a)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] != 0 ? k->dy[i] : 0;
     }
 }
 
-static void KERNEL(where_gradient_b)(const KERNEL(chunk) *k)
+static void KERNEL(where_gradient_b)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] != 0 ? 0 : k->dy[i];
     }
 }
 
-static void KERNEL(masked_fill)(const KERNEL(chunk) *k)
+static void KERNEL(masked_fill)(const KERNEL(chunk) * k)
 {
     real value = (real) * (const double *)k->attributes;
     for (int64_t i = 0; i < k->n; i++) {
@@ -82,15 +82,15 @@ static void KERNEL(masked_fill)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(masked_fill_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(masked_fill_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[1][i] != 0 ? 0 : k->dy[i];
     }
 }
 
-#define FUNCTIONS(name, ...)                                                                                           \
-    TG_DECLARE_FUNCTIONS(tg_##name##_functions);                                                                       \
+#define FUNCTIONS(name, ...)                     \
+    TG_DECLARE_FUNCTIONS(tg_##name##_functions); \
     const KERNEL(tg_elementwise_functions) KERNEL(tg_##name##_functions) = {KERNEL(name), {__VA_ARGS__}}
 
 FUNCTIONS(eq, NULL);
@@ -109,12 +109,13 @@ static bool comparison_shape(tg_op_call *call)
     return tg_elementwise_output(call, TG_U8);
 }
 
-#define COMPARISON(name)                                                                                               \
-    static const tg_elementwise name##_op = {TG_ELEMENTWISE_RULE(#name, comparison_shape, tg_##name##_functions, 0, 0)}; \
-    tg_tensor *tg_##name(tg_tape *t, tg_tensor *a, tg_tensor *b)                                                       \
-    {                                                                                                                  \
-        tg_tensor *inputs[] = {a, b};                                                                                  \
-        return tg_apply(t, &name##_op.op, inputs, 2, NULL, 0);                                                         \
+#define COMPARISON(name)                                                            \
+    static const tg_elementwise name##_op = {                                       \
+        TG_ELEMENTWISE_RULE(#name, comparison_shape, tg_##name##_functions, 0, 0)}; \
+    tg_tensor *tg_##name(tg_tape *t, tg_tensor *a, tg_tensor *b)                    \
+    {                                                                               \
+        tg_tensor *inputs[] = {a, b};                                               \
+        return tg_apply(t, &name##_op.op, inputs, 2, NULL, 0);                      \
     }
 
 COMPARISON(eq)

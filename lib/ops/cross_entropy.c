@@ -42,11 +42,12 @@ typedef struct KERNEL(rows) {
 static KERNEL(rows) KERNEL(rows_of)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
-    KERNEL(rows) r = {.x = tg_values(x),
-                      .targets = tg_values(call->inputs[1]),
-                      .saved = call->saved,
-                      .classes = x->shape[x->rank - 1],
-                      .a = *(const loss_attributes *)call->attributes};
+    KERNEL(rows)
+    r = {.x = tg_values(x),
+         .targets = tg_values(call->inputs[1]),
+         .saved = call->saved,
+         .classes = x->shape[x->rank - 1],
+         .a = *(const loss_attributes *)call->attributes};
     return r;
 }
 
@@ -154,8 +155,8 @@ static bool check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
         if ((target[s] < 0 || target[s] >= classes) && target[s] != ignored) {
             tg_shape shape = tg_shape_of(targets);
             char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_RANGE, "target %d at %s is outside [0,%lld), and %d is what is ignored", target[s],
-                              tg_index_format(&shape, s, text), (long long)classes, ignored);
+            return tg_op_fail(call, TG_ERROR_RANGE, "target %d at %s is outside [0,%lld), and %d is what is ignored",
+                              target[s], tg_index_format(&shape, s, text), (long long)classes, ignored);
         }
     }
     return true;
@@ -210,7 +211,8 @@ tg_cross_entropy_config tg_cross_entropy_config_default(void)
     return (tg_cross_entropy_config){.ignore_index = -100, .label_smoothing = 0, .reduction = TG_REDUCTION_MEAN};
 }
 
-tg_tensor *tg_cross_entropy_with(tg_tape *t, tg_tensor *logits, tg_tensor *targets, const tg_cross_entropy_config *config)
+tg_tensor *tg_cross_entropy_with(tg_tape *t, tg_tensor *logits, tg_tensor *targets,
+                                 const tg_cross_entropy_config *config)
 {
     tg_tensor *inputs[] = {logits, targets};
     loss_attributes attributes = {.config = config ? *config : tg_cross_entropy_config_default()};
@@ -222,7 +224,8 @@ tg_tensor *tg_cross_entropy(tg_tape *t, tg_tensor *logits, tg_tensor *targets)
     return tg_cross_entropy_with(t, logits, targets, NULL);
 }
 
-tg_tensor *tg_nll_loss(tg_tape *t, tg_tensor *log_probs, tg_tensor *targets, int32_t ignore_index, tg_reduction reduction)
+tg_tensor *tg_nll_loss(tg_tape *t, tg_tensor *log_probs, tg_tensor *targets, int32_t ignore_index,
+                       tg_reduction reduction)
 {
     tg_tensor *inputs[] = {log_probs, targets};
     loss_attributes attributes = {.config = {.ignore_index = ignore_index, .reduction = reduction},

@@ -27,4 +27,3 @@ tg_tensor *tg_detach(tg_tape *t, tg_tensor *x)
     tg_tape_adopt(t, y);
     return y;
 }
-

@@ -118,7 +118,7 @@ typedef struct KERNEL(loop) {
     const tg_walk *repeated; /* out is smaller than y: sum through this */
 } KERNEL(loop);
 
-static void KERNEL(set_inputs)(KERNEL(loop) *loop)
+static void KERNEL(set_inputs)(KERNEL(loop) * loop)
 {
     const tg_tensor *y = loop->call->outputs[0];
     loop->plain_inputs = true;
@@ -135,12 +135,12 @@ static void KERNEL(set_inputs)(KERNEL(loop) *loop)
     }
 }
 
-static bool KERNEL(writes_directly)(const KERNEL(loop) *loop)
+static bool KERNEL(writes_directly)(const KERNEL(loop) * loop)
 {
     return !loop->add && !loop->mask_out && !loop->repeated;
 }
 
-static void KERNEL(run_chunk)(const KERNEL(loop) *loop, int64_t begin, int64_t n)
+static void KERNEL(run_chunk)(const KERNEL(loop) * loop, int64_t begin, int64_t n)
 {
     real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], result[CHUNK];
     bool direct = KERNEL(writes_directly)(loop);
@@ -184,7 +184,7 @@ static void KERNEL(run_range)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(run_threads)(KERNEL(loop) *loop, int64_t count)
+static void KERNEL(run_threads)(KERNEL(loop) * loop, int64_t count)
 {
     if (count < TG_GRAIN) {
         KERNEL(run_range)(loop, 0, count);

@@ -56,8 +56,8 @@ typedef struct tg_elementwise {
     const tg_elementwise_functions_f64 *f64;
 } tg_elementwise;
 
-#define TG_DECLARE_FUNCTIONS(name)                                                                                     \
-    extern const tg_elementwise_functions_f32 name##_f32;                                                              \
+#define TG_DECLARE_FUNCTIONS(name)                        \
+    extern const tg_elementwise_functions_f32 name##_f32; \
     extern const tg_elementwise_functions_f64 name##_f64
 
 TG_DECLARE_KERNEL(tg_elementwise_forward);
@@ -71,19 +71,19 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype);
 bool tg_any_layout(const tg_tensor *input, int i);
 
 /* A whole op: its name, its tables, and what backward reads, a bit an input or output (tg_op.backward_reads_inputs). */
-#define TG_ELEMENTWISE(op_name, functions, reads_inputs, reads_outputs)                                                \
+#define TG_ELEMENTWISE(op_name, functions, reads_inputs, reads_outputs) \
     TG_ELEMENTWISE_RULE(op_name, tg_elementwise_shape, functions, reads_inputs, reads_outputs)
 
 /* The same with a shape rule of its own, which ends in tg_elementwise_shape or tg_elementwise_output. */
-#define TG_ELEMENTWISE_RULE(op_name, rule, functions, reads_inputs, reads_outputs)                                     \
-    .op = {.name = op_name,                                                                                            \
-           .shape = rule,                                                                                              \
-           .f32 = {tg_elementwise_forward_f32, tg_elementwise_backward_f32},                                           \
-           .f64 = {tg_elementwise_forward_f64, tg_elementwise_backward_f64},                                           \
-           .accepts_layout = tg_any_layout,                                                                            \
-           .backward_reads_inputs = reads_inputs,                                                                      \
-           .backward_reads_outputs = reads_outputs,                                                                    \
-           .overwrites_fresh = true},                                                                                  \
+#define TG_ELEMENTWISE_RULE(op_name, rule, functions, reads_inputs, reads_outputs) \
+    .op = {.name = op_name,                                                        \
+           .shape = rule,                                                          \
+           .f32 = {tg_elementwise_forward_f32, tg_elementwise_backward_f32},       \
+           .f64 = {tg_elementwise_forward_f64, tg_elementwise_backward_f64},       \
+           .accepts_layout = tg_any_layout,                                        \
+           .backward_reads_inputs = reads_inputs,                                  \
+           .backward_reads_outputs = reads_outputs,                                \
+           .overwrites_fresh = true},                                              \
     .f32 = &functions##_f32, .f64 = &functions##_f64
 
 /* ---- walks: a layout seen through a larger shape ---- */

@@ -29,70 +29,70 @@ typedef struct clamp_bounds {
     double low, high;
 } clamp_bounds;
 
-static void KERNEL(neg)(const KERNEL(chunk) *k)
+static void KERNEL(neg)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = -k->in[0][i];
     }
 }
 
-static void KERNEL(neg_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(neg_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = -k->dy[i];
     }
 }
 
-static void KERNEL(exp)(const KERNEL(chunk) *k)
+static void KERNEL(exp)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(exp)(k->in[0][i]);
     }
 }
 
-static void KERNEL(exp_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(exp_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] * k->y[i];
     }
 }
 
-static void KERNEL(log)(const KERNEL(chunk) *k)
+static void KERNEL(log)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(log)(k->in[0][i]);
     }
 }
 
-static void KERNEL(log_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(log_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] / k->in[0][i];
     }
 }
 
-static void KERNEL(sqrt)(const KERNEL(chunk) *k)
+static void KERNEL(sqrt)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(sqrt)(k->in[0][i]);
     }
 }
 
-static void KERNEL(sqrt_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(sqrt_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] / (2 * k->y[i]);
     }
 }
 
-static void KERNEL(tanh)(const KERNEL(chunk) *k)
+static void KERNEL(tanh)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(tanh)(k->in[0][i]);
     }
 }
 
-static void KERNEL(tanh_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(tanh_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] * (1 - k->y[i] * k->y[i]);
@@ -104,21 +104,21 @@ static real KERNEL(sigmoid_of)(real x)
     return 1 / (1 + REAL(exp)(-x));
 }
 
-static void KERNEL(sigmoid)(const KERNEL(chunk) *k)
+static void KERNEL(sigmoid)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = KERNEL(sigmoid_of)(k->in[0][i]);
     }
 }
 
-static void KERNEL(sigmoid_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(sigmoid_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->dy[i] * k->y[i] * (1 - k->y[i]);
     }
 }
 
-static void KERNEL(relu)(const KERNEL(chunk) *k)
+static void KERNEL(relu)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
@@ -126,14 +126,14 @@ static void KERNEL(relu)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(relu_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(relu_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->y[i] > 0 ? k->dy[i] : 0;
     }
 }
 
-static void KERNEL(gelu)(const KERNEL(chunk) *k)
+static void KERNEL(gelu)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
@@ -141,7 +141,7 @@ static void KERNEL(gelu)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(gelu_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(gelu_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
@@ -156,7 +156,7 @@ static real KERNEL(gelu_inner)(real x)
     return SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x);
 }
 
-static void KERNEL(gelu_tanh)(const KERNEL(chunk) *k)
+static void KERNEL(gelu_tanh)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
@@ -164,7 +164,7 @@ static void KERNEL(gelu_tanh)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(gelu_tanh_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(gelu_tanh_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i], tanh_u = REAL(tanh)(KERNEL(gelu_inner)(x));
@@ -173,14 +173,14 @@ static void KERNEL(gelu_tanh_gradient)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(silu)(const KERNEL(chunk) *k)
+static void KERNEL(silu)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = k->in[0][i] * KERNEL(sigmoid_of)(k->in[0][i]);
     }
 }
 
-static void KERNEL(silu_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(silu_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i], s = KERNEL(sigmoid_of)(x);
@@ -188,14 +188,14 @@ static void KERNEL(silu_gradient)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(abs)(const KERNEL(chunk) *k)
+static void KERNEL(abs)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         k->out[i] = REAL(fabs)(k->in[0][i]);
     }
 }
 
-static void KERNEL(abs_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(abs_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
@@ -203,7 +203,7 @@ static void KERNEL(abs_gradient)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(clamp)(const KERNEL(chunk) *k)
+static void KERNEL(clamp)(const KERNEL(chunk) * k)
 {
     const clamp_bounds *bounds = k->attributes;
     real low = (real)bounds->low, high = (real)bounds->high;
@@ -213,7 +213,7 @@ static void KERNEL(clamp)(const KERNEL(chunk) *k)
     }
 }
 
-static void KERNEL(clamp_gradient)(const KERNEL(chunk) *k)
+static void KERNEL(clamp_gradient)(const KERNEL(chunk) * k)
 {
     const clamp_bounds *bounds = k->attributes;
     real low = (real)bounds->low, high = (real)bounds->high;
@@ -223,8 +223,8 @@ static void KERNEL(clamp_gradient)(const KERNEL(chunk) *k)
     }
 }
 
-#define FUNCTION(name)                                                                                                 \
-    TG_DECLARE_FUNCTIONS(tg_##name##_functions);                                                                       \
+#define FUNCTION(name)                           \
+    TG_DECLARE_FUNCTIONS(tg_##name##_functions); \
     const KERNEL(tg_elementwise_functions) KERNEL(tg_##name##_functions) = {KERNEL(name), {KERNEL(name##_gradient)}}
 
 FUNCTION(neg);
@@ -244,8 +244,7 @@ FUNCTION(clamp);
 
 /* The public function of each: its op, with what backward reads (1 or 0: the input, the output). */
 #define PUBLIC_FUNCTION(name, reads_input, reads_output)                                                               \
-    static const tg_elementwise name##_op = {                                                                          \
-        TG_ELEMENTWISE(#name, tg_##name##_functions, reads_input, reads_output)};                                      \
+    static const tg_elementwise name##_op = {TG_ELEMENTWISE(#name, tg_##name##_functions, reads_input, reads_output)}; \
     tg_tensor *tg_##name(tg_tape *t, tg_tensor *x)                                                                     \
     {                                                                                                                  \
         return tg_apply(t, &name##_op.op, &x, 1, NULL, 0);                                                             \

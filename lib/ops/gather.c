@@ -33,7 +33,8 @@ void KERNEL(tg_gather_forward)(const tg_op_call *call)
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
     const int32_t *ids = tg_values(call->inputs[1]);
     for (int64_t i = 0; i < y->count; i++) {
-        ((real *)tg_values(y))[i] = ((const real *)tg_values(x))[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)];
+        ((real *)tg_values(y))[i] =
+            ((const real *)tg_values(x))[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)];
     }
 }
 
@@ -71,7 +72,8 @@ void KERNEL(tg_index_select_forward)(const tg_op_call *call)
     const real *x = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
     for (int64_t run = 0; run < r.outer * r.picked; run++) {
-        memcpy(y + run * r.inner, x + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner, (size_t)r.inner * sizeof *y);
+        memcpy(y + run * r.inner, x + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner,
+               (size_t)r.inner * sizeof *y);
     }
 }
 
@@ -104,7 +106,8 @@ static bool gather_shape(tg_op_call *call)
         return false;
     }
     if (!fits) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "ids %s for an input %s; the ranks must be equal, and no size larger but that of axis %d",
+        return tg_op_fail(call, TG_ERROR_SHAPE,
+                          "ids %s for an input %s; the ranks must be equal, and no size larger but that of axis %d",
                           tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
     }
     return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(ids));

@@ -16,9 +16,9 @@ tg_tensor *tg_copy_into(tg_tape *t, tg_tensor *dst, tg_tensor *src)
         return NULL;
     }
     if (dst->node >= 0 || (dst->requires_grad && t->recording)) {
-        return tg_tape_fail(t, TG_ERROR_STATE, "copy_into", dst->node >= 0
-                            ? "the target is the result of a recorded op"
-                            : "the target requires a gradient; switch recording off, or detach it");
+        return tg_tape_fail(t, TG_ERROR_STATE, "copy_into",
+                            dst->node >= 0 ? "the target is the result of a recorded op"
+                                           : "the target requires a gradient; switch recording off, or detach it");
     }
     tg_error error = TG_NO_ERROR;
     tg_tensor *same = tg_same_shape(dst, src) ? src : tg_expand(t, src, tg_shape_of(dst));

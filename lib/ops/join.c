@@ -81,7 +81,8 @@ static bool cat_shape(tg_op_call *call)
             same.size[axis] = shape.size[axis];
         }
         if (!tg_shape_equal(same, shape) || !tg_op_expect_dtype(call, k, tg_dtype_of(call->inputs[0]))) {
-            return tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s beside %s; all sizes but that of axis %d must be equal", k,
+            return tg_op_fail(call, TG_ERROR_SHAPE,
+                              "input %d has shape %s beside %s; all sizes but that of axis %d must be equal", k,
                               tg_shape_format(own, a), tg_shape_format(shape, b), axis);
         }
         if (__builtin_add_overflow(shape.size[axis], own.size[axis], &shape.size[axis])) {
@@ -125,7 +126,8 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
     }
     int rank = tensors[0]->rank + 1, asked = axis;
     if (!tg_axis_normalize(rank, &axis) || rank > TG_MAX_RANK) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "stack", "axis %d is outside [%d,%d), with at most %d axes", asked, -rank, rank, TG_MAX_RANK);
+        return tg_tape_fail(t, TG_ERROR_RANGE, "stack", "axis %d is outside [%d,%d), with at most %d axes", asked,
+                            -rank, rank, TG_MAX_RANK);
     }
     tg_tensor **rows = tg_pool_take(t->pool, (size_t)count * sizeof *rows);
     if (!rows) {

@@ -32,14 +32,15 @@ static KERNEL(norm) KERNEL(norm_of)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
     int64_t width = x->shape[x->rank - 1];
-    KERNEL(norm) n = {.x = tg_values(x),
-                      .weight = tg_values(call->inputs[1]),
-                      .bias = tg_values(call->inputs[2]),
-                      .y = tg_values(call->outputs[0]),
-                      .rows = call->saved,
-                      .count = x->count / width,
-                      .width = width,
-                      .eps = *(const double *)call->attributes};
+    KERNEL(norm)
+    n = {.x = tg_values(x),
+         .weight = tg_values(call->inputs[1]),
+         .bias = tg_values(call->inputs[2]),
+         .y = tg_values(call->outputs[0]),
+         .rows = call->saved,
+         .count = x->count / width,
+         .width = width,
+         .eps = *(const double *)call->attributes};
     return n;
 }
 
@@ -145,9 +146,9 @@ static bool layer_norm_shape(tg_op_call *call)
             return false;
         }
         if (width < 1 || (i > 0 && !tg_shape_equal(tg_shape_of(call->inputs[i]), row))) {
-            return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is %s and input %d %s; they must be (..,C), (C) and (C) with C >= 1",
-                              tg_shape_format(tg_shape_of(x), x_text), i,
-                              tg_shape_format(tg_shape_of(call->inputs[i]), text));
+            return tg_op_fail(
+                call, TG_ERROR_SHAPE, "input 0 is %s and input %d %s; they must be (..,C), (C) and (C) with C >= 1",
+                tg_shape_format(tg_shape_of(x), x_text), i, tg_shape_format(tg_shape_of(call->inputs[i]), text));
         }
     }
     if (!(eps > 0)) {

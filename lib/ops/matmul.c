@@ -23,8 +23,8 @@ TG_DECLARE_KERNEL(tg_matmul_backward);
 typedef struct operand {
     int64_t rows, columns;
     bool transposed;
-    int64_t distance;               /* between rows, or, transposed, between columns */
-    int64_t stride[TG_MAX_RANK];    /* between matrices along each batch axis; 0 where broadcast */
+    int64_t distance;            /* between rows, or, transposed, between columns */
+    int64_t stride[TG_MAX_RANK]; /* between matrices along each batch axis; 0 where broadcast */
 } operand;
 
 typedef struct product {
@@ -121,8 +121,8 @@ void KERNEL(tg_matmul_forward)(const tg_op_call *call)
     product p = KERNEL(product_of)(call);
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]);
     real *c = tg_values(call->outputs[0]);
-    tg_gemm g = {p.a.rows, p.b.columns, p.a.columns, p.a.transposed, p.b.transposed, p.a.distance, p.b.distance,
-                 p.c.distance};
+    tg_gemm g = {p.a.rows,       p.b.columns,  p.a.columns,  p.a.transposed,
+                 p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
     for (int64_t i = 0; i < p.batches; i++) {
         GEMM(&g, a + KERNEL(start)(&p, &p.a, i), b + KERNEL(start)(&p, &p.b, i), 0, c + KERNEL(start)(&p, &p.c, i));
     }
@@ -154,9 +154,10 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
         return;
     }
     /* in the forward pass this was: C = A B; so dA = dC B^T and dB = A^T dC */
-    tg_gemm for_a = {p.a.rows, p.a.columns, p.c.columns, false, !p.b.transposed, p.c.distance, p.b.distance,
-                     to_a.distance};
-    tg_gemm for_b = {p.b.rows, p.b.columns, p.c.rows, !p.a.transposed, false, p.a.distance, p.c.distance, to_b.distance};
+    tg_gemm for_a = {p.a.rows,        p.a.columns,  p.c.columns,  false,
+                     !p.b.transposed, p.c.distance, p.b.distance, to_a.distance};
+    tg_gemm for_b = {p.b.rows, p.b.columns,  p.c.rows,     !p.a.transposed,
+                     false,    p.a.distance, p.c.distance, to_b.distance};
     for (int64_t i = 0; i < p.batches; i++) {
         const real *dc_i = dc + KERNEL(start)(&p, &p.c, i);
         if (da) {
@@ -196,8 +197,9 @@ static bool matmul_shape(tg_op_call *call)
     }
     int64_t m = a_shape.size[a->rank - 2], k = a_shape.size[a->rank - 1], n = b_shape.size[b->rank - 1];
     if (k != b_shape.size[b->rank - 2]) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: inner sizes %lld and %lld differ", tg_shape_format(a_shape, a_text),
-                          tg_shape_format(b_shape, b_text), (long long)k, (long long)b_shape.size[b->rank - 2]);
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: inner sizes %lld and %lld differ",
+                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text), (long long)k,
+                          (long long)b_shape.size[b->rank - 2]);
     }
     if (m > TG_GEMM_LIMIT || k > TG_GEMM_LIMIT || n > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: sizes above %d are more than BLAS takes",
@@ -207,8 +209,8 @@ static bool matmul_shape(tg_op_call *call)
     a_batch.rank -= 2;
     b_batch.rank -= 2;
     if (!tg_shape_broadcast(&a_batch, &b_batch, &shape)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast", tg_shape_format(a_shape, a_text),
-                          tg_shape_format(b_shape, b_text));
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast",
+                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text));
     }
     shape.size[shape.rank++] = m;
     shape.size[shape.rank++] = n;

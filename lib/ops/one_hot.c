@@ -30,7 +30,8 @@ static bool one_hot_shape(tg_op_call *call)
     const one_hot_attributes *a = call->attributes;
     tg_shape shape = tg_shape_of(call->inputs[0]);
     if (a->classes < 1 || shape.rank == TG_MAX_RANK || tg_dtype_size(a->dtype) == 0) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "%lld classes of %s for ids of rank %d; allowed are 1 and more, and rank %d at most",
+        return tg_op_fail(call, TG_ERROR_VALUE,
+                          "%lld classes of %s for ids of rank %d; allowed are 1 and more, and rank %d at most",
                           (long long)a->classes, tg_dtype_name(a->dtype), shape.rank, TG_MAX_RANK - 1);
     }
     if (!tg_op_expect_ids_below(call, 0, a->classes)) {
@@ -40,8 +41,10 @@ static bool one_hot_shape(tg_op_call *call)
     return tg_op_output(call, 0, a->dtype, shape);
 }
 
-static const tg_op one_hot_op = {
-    .name = "one_hot", .shape = one_hot_shape, .f32 = {tg_one_hot_forward_f32, NULL}, .f64 = {tg_one_hot_forward_f64, NULL}};
+static const tg_op one_hot_op = {.name = "one_hot",
+                                 .shape = one_hot_shape,
+                                 .f32 = {tg_one_hot_forward_f32, NULL},
+                                 .f64 = {tg_one_hot_forward_f64, NULL}};
 
 tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
 {

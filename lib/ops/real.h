@@ -10,8 +10,8 @@
 #include "tensor/tensor.h"
 
 /* Declares a pair of kernels: TG_DECLARE_KERNEL(softmax_forward); */
-#define TG_DECLARE_KERNEL(name)                                                                                        \
-    void name##_f32(const tg_op_call *call);                                                                           \
+#define TG_DECLARE_KERNEL(name)              \
+    void name##_f32(const tg_op_call *call); \
     void name##_f64(const tg_op_call *call)
 
 #endif

@@ -67,11 +67,12 @@ static KERNEL(reduction) KERNEL(reduction_of)(const tg_op_call *call)
 {
     const reduce_attributes *attributes = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    KERNEL(reduction) r = {.kept = KERNEL(walk_of)(x, ~attributes->reduced),
-                           .reduced = KERNEL(walk_of)(x, attributes->reduced),
-                           .x = tg_values(x),
-                           .y = tg_values(call->outputs[0]),
-                           .correction = attributes->correction};
+    KERNEL(reduction)
+    r = {.kept = KERNEL(walk_of)(x, ~attributes->reduced),
+         .reduced = KERNEL(walk_of)(x, attributes->reduced),
+         .x = tg_values(x),
+         .y = tg_values(call->outputs[0]),
+         .correction = attributes->correction};
     return r;
 }
 
@@ -114,7 +115,7 @@ static int64_t KERNEL(line_stride)(const axes_walk *walk, const int64_t *strides
 #define TILE 64
 
 /* Sums of `width` neighbouring outputs, x's kept axis between them having the given stride. */
-static void KERNEL(sum_tile)(const KERNEL(reduction) *r, const real *x, int64_t stride, int64_t width, double *sums)
+static void KERNEL(sum_tile)(const KERNEL(reduction) * r, const real *x, int64_t stride, int64_t width, double *sums)
 {
     const axes_walk *walk = &r->reduced;
     int64_t index[TG_MAX_RANK] = {0}, place = 0, unused = 0;
@@ -159,7 +160,7 @@ static void KERNEL(sum_outputs)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(over_outputs)(KERNEL(reduction) *r, void (*body)(void *context, int64_t begin, int64_t end))
+static void KERNEL(over_outputs)(KERNEL(reduction) * r, void (*body)(void *context, int64_t begin, int64_t end))
 {
     int64_t grain = TG_GRAIN / (r->reduced.count + 1);
     tg_parallel_for(r->kept.count, grain < 1 ? 1 : grain, body, r);
@@ -257,8 +258,7 @@ static void KERNEL(spread)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(backward)(const tg_op_call *call, bool mean,
-                             void (*body)(void *context, int64_t begin, int64_t end))
+static void KERNEL(backward)(const tg_op_call *call, bool mean, void (*body)(void *context, int64_t begin, int64_t end))
 {
     KERNEL(reduction) r = KERNEL(reduction_of)(call);
     r.dy = call->output_gradients[0];
@@ -409,8 +409,7 @@ static const tg_op var_op = {.name = "var",
                              .accepts_layout = any_layout,
                              .backward_reads_inputs = 1};
 
-static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, int correction,
-                         tg_keep_axes keep)
+static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
 {
     int first = 0;
     if (!tg_tape_axis(t, op->name, x, &first)) {
@@ -419,7 +418,8 @@ static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes
     if (axes.count > TG_MAX_RANK) {
         return tg_tape_fail(t, TG_ERROR_RANGE, op->name, "%d axes; there are at most %d", axes.count, TG_MAX_RANK);
     }
-    reduce_attributes attributes = {.reduced = axes.count < 0 ? ~0u : 0, .correction = correction, .keep = keep == TG_KEEP_AXES};
+    reduce_attributes attributes = {
+        .reduced = axes.count < 0 ? ~0u : 0, .correction = correction, .keep = keep == TG_KEEP_AXES};
     for (int i = 0; i < axes.count; i++) {
         int axis = axes.axis[i];
         if (!tg_tape_axis(t, op->name, x, &axis)) {

@@ -27,7 +27,7 @@ typedef struct KERNEL(lines) {
     bool fresh;
 } KERNEL(lines);
 
-static int64_t KERNEL(line_start)(const KERNEL(lines) *a, int64_t line)
+static int64_t KERNEL(line_start)(const KERNEL(lines) * a, int64_t line)
 {
     return line / a->inner * a->size * a->inner + line % a->inner;
 }

@@ -54,7 +54,8 @@ static bool triangle_shape(tg_op_call *call)
         return false;
     }
     if (shape.rank < 2) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the input has shape %s; it must have rank 2 or more", tg_shape_format(shape, text));
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the input has shape %s; it must have rank 2 or more",
+                          tg_shape_format(shape, text));
     }
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
 }

@@ -57,8 +57,8 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
  * for a contiguous x alike. */
 typedef struct plan {
     tg_shape shape;
-    int axis[TG_MAX_RANK];     /* x's axis that this one walks, or -1: a new axis, which stands still */
-    int64_t step[TG_MAX_RANK]; /* how many values of that axis at a time; 0 repeats */
+    int axis[TG_MAX_RANK];      /* x's axis that this one walks, or -1: a new axis, which stands still */
+    int64_t step[TG_MAX_RANK];  /* how many values of that axis at a time; 0 repeats */
     int64_t start[TG_MAX_RANK]; /* where x's axes begin, for x's rank */
 } plan;
 
@@ -75,10 +75,10 @@ static bool view_shape(tg_op_call *call)
     return tg_op_output_view(call, 0, 0, a->shape, a->strides, a->offset);
 }
 
-#define VIEW_OP(op_name)                                                                                               \
-    {                                                                                                                  \
-        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32},                                     \
-        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = any_layout                                              \
+#define VIEW_OP(op_name)                                                           \
+    {                                                                              \
+        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32}, \
+        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = any_layout          \
     }
 
 static bool any_layout(const tg_tensor *input, int i)
@@ -185,8 +185,8 @@ tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
         return NULL;
     }
     if (axes.count != x->rank) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be named once", axes.count,
-                            x->rank);
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be named once",
+                            axes.count, x->rank);
     }
     plan p = plan_of(x);
     unsigned seen = 0;
@@ -266,7 +266,8 @@ tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
         }
     }
     if (!fits) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "expand", "shape %s to %s; sizes must be equal, or 1 before, new axes in front",
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "expand",
+                            "shape %s to %s; sizes must be equal, or 1 before, new axes in front",
                             tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to));
     }
     return apply_plan(t, &expand_op, x, &p);
@@ -279,8 +280,9 @@ tg_tensor *tg_unsqueeze(tg_tape *t, tg_tensor *x, int axis)
     }
     int asked = axis;
     if (!tg_axis_normalize(x->rank + 1, &axis) || x->rank == TG_MAX_RANK) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "unsqueeze", "axis %d for rank %d; allowed are [%d,%d], and %d axes in all", asked,
-                            x->rank, -x->rank - 1, x->rank, TG_MAX_RANK);
+        return tg_tape_fail(t, TG_ERROR_RANGE, "unsqueeze",
+                            "axis %d for rank %d; allowed are [%d,%d], and %d axes in all", asked, x->rank,
+                            -x->rank - 1, x->rank, TG_MAX_RANK);
     }
     plan p = plan_of(x);
     insert_axis(&p, axis);
@@ -328,7 +330,8 @@ tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
     view_attributes a = {.shape = shape};
     if (shape.rank < 0 || shape.rank > TG_MAX_RANK || !complete_shape(&a.shape, x->count)) {
         char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "reshape", "shape %s to %s; both must have %lld values, and one size may be -1",
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "reshape",
+                            "shape %s to %s; both must have %lld values, and one size may be -1",
                             tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to), (long long)x->count);
     }
     tg_tensor *base = tg_contiguous(t, x);
@@ -348,7 +351,8 @@ int64_t tg_split(tg_tape *t, tg_tensor *x, int64_t size, int axis, tg_tensor **p
     }
     int64_t total = x->shape[axis], count = total == 0 ? 1 : (total - 1) / size + 1;
     if (count > capacity) {
-        tg_tape_fail(t, TG_ERROR_RANGE, "split", "%lld parts; there is room for %lld", (long long)count, (long long)capacity);
+        tg_tape_fail(t, TG_ERROR_RANGE, "split", "%lld parts; there is room for %lld", (long long)count,
+                     (long long)capacity);
         return -1;
     }
     for (int64_t i = 0; i < count; i++) {

@@ -42,17 +42,18 @@ bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
     tg_dtype found = tg_dtype_of(call->inputs[input]);
-    return tg_dtype_is_float(found) || tg_op_fail(call, TG_ERROR_DTYPE,
-                                                  "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
-                                                  tg_dtype_name(found));
+    return tg_dtype_is_float(found) ||
+           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
+                      tg_dtype_name(found));
 }
 
 bool tg_op_expect_same_shape(tg_op_call *call, int input, int other)
 {
     tg_shape a = tg_shape_of(call->inputs[input]), b = tg_shape_of(call->inputs[other]);
     char a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
-    return tg_shape_equal(a, b) || tg_op_fail(call, TG_ERROR_SHAPE, "inputs %d and %d have shapes %s and %s; they must be equal",
-                                              input, other, tg_shape_format(a, a_text), tg_shape_format(b, b_text));
+    return tg_shape_equal(a, b) ||
+           tg_op_fail(call, TG_ERROR_SHAPE, "inputs %d and %d have shapes %s and %s; they must be equal", input, other,
+                      tg_shape_format(a, a_text), tg_shape_format(b, b_text));
 }
 
 bool tg_tape_axis(tg_tape *t, const char *name, const tg_tensor *x, int *axis)
@@ -99,8 +100,8 @@ static bool declare(pending_call *pending, int output, tg_dtype dtype, const tg_
 {
     size_t bytes;
     if (output != pending->call.output_count || output >= TG_OP_MAX_OUTPUTS) {
-        return tg_op_fail(&pending->call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d", output,
-                          TG_OP_MAX_OUTPUTS);
+        return tg_op_fail(&pending->call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d",
+                          output, TG_OP_MAX_OUTPUTS);
     }
     if (tg_shape_count(*shape) < 0) {
         return tg_shape_bytes(pending->call.op->name, dtype, shape, &bytes, &pending->call.tape->error);
@@ -182,12 +183,14 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
             return false;
         }
         if (x->tape != t && x->node >= 0) {
-            tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d was recorded on another tape; tg_tensor_new_detached cuts it off", i);
+            tg_tape_fail(t, TG_ERROR_STATE, op->name,
+                         "input %d was recorded on another tape; tg_tensor_new_detached cuts it off", i);
             return false;
         }
         if (tg_dtype_is_float((tg_dtype)x->dtype)) {
             if (*found && x->dtype != *dtype) {
-                tg_tape_fail(t, TG_ERROR_DTYPE, op->name, "inputs are %s and %s; nothing is promoted: convert one with tg_cast",
+                tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
+                             "inputs are %s and %s; nothing is promoted: convert one with tg_cast",
                              tg_dtype_name(*dtype), tg_dtype_name((tg_dtype)x->dtype));
                 return false;
             }
@@ -212,7 +215,8 @@ static bool needs_record(const tg_tape *t, tg_tensor *const *inputs, int count)
 static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
 {
     size_t needed = t->tensor_count + tensors;
-    return tg_grow((void **)&t->records, &t->record_capacity, t->record_count, t->record_count + 1, sizeof *t->records) &&
+    return tg_grow((void **)&t->records, &t->record_capacity, t->record_count, t->record_count + 1,
+                   sizeof *t->records) &&
            tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
            tg_grow((void **)&t->versions, &t->version_capacity, t->tensor_count, needed, sizeof *t->versions) &&
            tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,

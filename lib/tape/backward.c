@@ -80,8 +80,7 @@ static bool check_record(tg_tape *t, const tg_record *record)
 static bool wants_rows(const tg_tape *t, const tg_record *record, int i)
 {
     const tg_tensor *x = tg_record_inputs(t, record)[i];
-    return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 &&
-           tg_gradient_kind_of(x) != TG_GRADIENT_DENSE;
+    return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 && tg_gradient_kind_of(x) != TG_GRADIENT_DENSE;
 }
 
 static bool plan_inputs(tg_tape *t, const tg_record *record)
@@ -104,7 +103,8 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
             if (!x->adjoint) {
                 return false;
             }
-        } else if (wants_rows(t, record, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
+        } else if (wants_rows(t, record, i) ? !tg_gradient_reserve_rows(x, record->rows)
+                                            : !tg_gradient_reserve_dense(x)) {
             return false;
         }
     }
@@ -163,7 +163,8 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
         bool checked = check_record(t, record);
         if (!checked || !plan_inputs(t, record)) {
             if (checked) {
-                tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
+                tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'",
+                             record->op->name);
             }
             abandon(t, last, k);
             tg_pool_give(t->pool, *scratch);

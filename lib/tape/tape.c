@@ -209,9 +209,8 @@ void tg_scope_end(tg_tape *t, tg_tensor *keep)
 
 tg_tape_stats tg_tape_stats_of(const tg_tape *t)
 {
-    return (tg_tape_stats){.records = (int64_t)t->record_count,
-                           .results = (int64_t)t->result_count,
-                           .idle_bytes = tg_pool_idle(t->pool)};
+    return (tg_tape_stats){
+        .records = (int64_t)t->record_count, .results = (int64_t)t->result_count, .idle_bytes = tg_pool_idle(t->pool)};
 }
 
 void tg_tape_trim(tg_tape *t)

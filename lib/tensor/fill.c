@@ -126,8 +126,8 @@ bool tg_fill_uniform(tg_tensor *x, tg_rng *rng, double low, double high, tg_erro
         return false;
     }
     if (!isfinite(low) || !isfinite(high) || low > high) {
-        return tg_error_set(error, TG_ERROR_VALUE, "fill_uniform: from %g to %g; allowed are finite bounds, low <= high",
-                            low, high);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "fill_uniform: from %g to %g; allowed are finite bounds, low <= high", low, high);
     }
     bool direct = x->contiguous;
     void *buffer = borrow("fill_uniform", x, tg_dtype_size((tg_dtype)x->dtype), direct, error);
@@ -149,9 +149,9 @@ bool tg_fill_normal(tg_tensor *x, tg_rng *rng, double mean, double std, tg_error
         return false;
     }
     if (!isfinite(mean) || !isfinite(std) || std < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "fill_normal: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0",
-                            mean, std);
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "fill_normal: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", mean, std);
     }
     bool direct = x->contiguous;
     void *buffer = borrow("fill_normal", x, tg_dtype_size((tg_dtype)x->dtype), direct, error);
@@ -176,7 +176,8 @@ bool tg_fill_exponential(tg_tensor *x, tg_rng *rng, double lambda, tg_error *err
         return false;
     }
     if (!(lambda > 0) || !isfinite(lambda)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "fill_exponential: rate %g; allowed are finite numbers above 0", lambda);
+        return tg_error_set(error, TG_ERROR_VALUE, "fill_exponential: rate %g; allowed are finite numbers above 0",
+                            lambda);
     }
     bool direct = x->contiguous;
     void *buffer = borrow("fill_exponential", x, tg_dtype_size((tg_dtype)x->dtype), direct, error);
@@ -233,12 +234,14 @@ bool tg_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64_t high, tg_er
     if (!check("fill_randint", x, rng, error)) {
         return false;
     }
-    int64_t least = x->dtype == TG_I32 ? INT32_MIN : x->dtype == TG_U8 ? 0 : -((int64_t)1 << (x->dtype == TG_F32 ? 24 : 53));
+    int64_t least = x->dtype == TG_I32  ? INT32_MIN
+                    : x->dtype == TG_U8 ? 0
+                                        : -((int64_t)1 << (x->dtype == TG_F32 ? 24 : 53));
     int64_t most = x->dtype == TG_I32 ? INT32_MAX : x->dtype == TG_U8 ? UINT8_MAX : -least;
     if (low >= high || low < least || high - 1 > most) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "fill_randint: [%lld,%lld); a %s tensor allows low < high within [%lld,%lld]", (long long)low,
-                            (long long)high, tg_dtype_name((tg_dtype)x->dtype), (long long)least, (long long)most);
+        return tg_error_set(
+            error, TG_ERROR_VALUE, "fill_randint: [%lld,%lld); a %s tensor allows low < high within [%lld,%lld]",
+            (long long)low, (long long)high, tg_dtype_name((tg_dtype)x->dtype), (long long)least, (long long)most);
     }
     size_t size = tg_dtype_size((tg_dtype)x->dtype);
     bool direct = x->contiguous;

@@ -156,11 +156,13 @@ bool tg_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
         return tg_error_set(error, TG_ERROR_STATE, "set_requires_grad: the tensor is NULL");
     }
     if (x->node >= 0) {
-        return tg_error_set(error, TG_ERROR_STATE,
-                            "set_requires_grad: the tensor is the result of a recorded op; only leaves can be switched");
+        return tg_error_set(
+            error, TG_ERROR_STATE,
+            "set_requires_grad: the tensor is the result of a recorded op; only leaves can be switched");
     }
     if (requires_grad && !tg_dtype_is_float((tg_dtype)x->dtype)) {
-        return tg_error_set(error, TG_ERROR_DTYPE, "set_requires_grad: %s tensors have no gradient; allowed are f32 and f64",
+        return tg_error_set(error, TG_ERROR_DTYPE,
+                            "set_requires_grad: %s tensors have no gradient; allowed are f32 and f64",
                             tg_dtype_name((tg_dtype)x->dtype));
     }
     x->requires_grad = requires_grad;

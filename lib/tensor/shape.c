@@ -52,8 +52,8 @@ const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
     int rank = shape.rank < 0 ? 0 : shape.rank > TG_MAX_RANK ? TG_MAX_RANK : shape.rank;
     size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "(");
     for (int axis = 0; axis < rank; axis++) {
-        used += (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld",
-                                 (long long)shape.size[axis]);
+        used +=
+            (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld", (long long)shape.size[axis]);
     }
     snprintf(text + used, TG_SHAPE_TEXT - used, rank == 1 ? ",)" : ")");
     return text;

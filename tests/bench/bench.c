@@ -63,7 +63,8 @@ static double measure(const figure *f)
     if (json) {
         printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f->name, time * f->scale, f->unit);
         if (f->bound) {
-            printf(", \"bound\": \"%s\", \"bound_value\": %.6g, \"ratio\": %.4g", f->bound_name, bound * f->scale, bound / time);
+            printf(", \"bound\": \"%s\", \"bound_value\": %.6g, \"ratio\": %.4g", f->bound_name, bound * f->scale,
+                   bound / time);
         }
         printf(", \"threads\": %d}\n", tg_threads());
     } else if (f->bound) {
@@ -110,8 +111,12 @@ static void bench_chain(void)
     chain c = {must(tg_tape_new(NULL)), must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL)),
                must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL))};
     tg_set_requires_grad(c.x, true, NULL);
-    measure(&(figure){.name = "tape: add of 4 floats, forward and backward", .unit = "ns", .run = run_chain,
-                      .context = &c, .scale = 1e9 / 1000, .rounds = 401});
+    measure(&(figure){.name = "tape: add of 4 floats, forward and backward",
+                      .unit = "ns",
+                      .run = run_chain,
+                      .context = &c,
+                      .scale = 1e9 / 1000,
+                      .rounds = 401});
     tg_tape_free(c.tape);
     tg_release(c.x);
     tg_release(c.seed);
@@ -158,8 +163,14 @@ static void bench_lookup(void)
     tg_rng *rng = must(tg_rng_new(1));
     tg_fill_randint(l.ids, rng, 0, 50257, NULL);
     tg_tape_set_recording(l.tape, false);
-    measure(&(figure){.name = "embedding: forward of 8192 x 768", .unit = "ms", .bound_name = "memcpy", .run = run_lookup,
-                      .bound = run_memcpy, .context = &l, .scale = 1e3, .rounds = 41});
+    measure(&(figure){.name = "embedding: forward of 8192 x 768",
+                      .unit = "ms",
+                      .bound_name = "memcpy",
+                      .run = run_lookup,
+                      .bound = run_memcpy,
+                      .context = &l,
+                      .scale = 1e3,
+                      .rounds = 41});
     tg_tape_free(l.tape);
     tg_rng_free(rng);
     tg_release(l.table);
@@ -208,7 +219,8 @@ static double bench_step(const char *name, int64_t rows)
     c.sgd = must(tg_sgd_new(c.params, &config));
     c.ids = must(tg_tensor_new(TG_I32, TG_SHAPE(8, 4), NULL));
     c.target = must(tg_tensor_new(TG_F32, TG_SHAPE(8, 4, 256), NULL));
-    double time = measure(&(figure){.name = name, .unit = "us", .run = run_step, .context = &c, .scale = 1e6, .rounds = 1001});
+    double time =
+        measure(&(figure){.name = name, .unit = "us", .run = run_step, .context = &c, .scale = 1e6, .rounds = 1001});
     tg_optim_free(c.sgd);
     tg_params_free(c.params);
     tg_tape_free(c.tape);
@@ -267,8 +279,14 @@ static void bench_adam(void)
         *arrays[i] = must(aligned_alloc(64, bytes));
         memset(*arrays[i], 0, bytes);
     }
-    measure(&(figure){.name = "adam: dense step on 50257 x 256", .unit = "ms", .bound_name = "a plain loop over the same arrays",
-                      .run = run_adam, .bound = run_sweep, .context = &a, .scale = 1e3, .rounds = 41});
+    measure(&(figure){.name = "adam: dense step on 50257 x 256",
+                      .unit = "ms",
+                      .bound_name = "a plain loop over the same arrays",
+                      .run = run_adam,
+                      .bound = run_sweep,
+                      .context = &a,
+                      .scale = 1e3,
+                      .rounds = 41});
     for (int i = 0; i < 4; i++) {
         free(*arrays[i]);
     }

@@ -27,7 +27,8 @@ static void test_order_is_torchs(void **state)
     assert_non_null(goldens);
     int cases = 0;
     long long count, length, stride, batch, shuffle, drop, batches, rows, draw;
-    for (; fscanf(goldens, "%lld %lld %lld %lld %lld %lld %lld %lld", &count, &length, &stride, &batch, &shuffle, &drop, &batches, &rows) == 8;
+    for (; fscanf(goldens, "%lld %lld %lld %lld %lld %lld %lld %lld", &count, &length, &stride, &batch, &shuffle, &drop,
+                  &batches, &rows) == 8;
          cases++) {
         tg_rng *rng = tg_rng_new(123);
         tg_loader_config config = {length, stride, batch, shuffle != 0, drop != 0};
@@ -189,10 +190,8 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_is_torchs),
-        cmocka_unit_test(test_a_held_batch_is_never_overwritten),
-        cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_token_files),
+        cmocka_unit_test(test_order_is_torchs), cmocka_unit_test(test_a_held_batch_is_never_overwritten),
+        cmocka_unit_test(test_bad_options),     cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);

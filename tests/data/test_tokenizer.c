@@ -170,7 +170,7 @@ static void test_bad_text(void **state)
         size_t length;
         const char *message;
     } bad[] = {
-        {"ab\xff", 3, "byte 0xff at 2"},   {"\x80", 1, "byte 0x80 at 0"},     {"a\xc3", 2, "byte 0xc3 at 1"},
+        {"ab\xff", 3, "byte 0xff at 2"},   {"\x80", 1, "byte 0x80 at 0"},    {"a\xc3", 2, "byte 0xc3 at 1"},
         {"\xc0\x80", 2, "byte 0xc0 at 0"}, {"\xed\xa0\x80", 3, "0xed at 0"}, {"\xf5\x80\x80\x80", 4, "0xf5 at 0"},
         {"\xe0\x80\x80", 3, "0xe0 at 0"},
     };

@@ -51,7 +51,7 @@ static void test_reused_intermediate(void **state)
 {
     (void)state;
     tg_tensor *a = number(2);
-    tg_tensor *b = tg_mul(tape, a, a);                                     /* 4 */
+    tg_tensor *b = tg_mul(tape, a, a);                                   /* 4 */
     tg_tensor *f = tg_add(tape, tg_mul(tape, b, b), tg_mul(tape, b, a)); /* a^4 + a^3 */
     assert_true(tg_backward(tape, f));
     assert_true(gradient(a) == 4 * 8 + 3 * 4);
@@ -123,7 +123,8 @@ static void test_seed(void **state)
 {
     (void)state;
     tg_tensor *a = leaf(tensor_f64(TG_SHAPE(3), (double[]){1, 2, 3}));
-    tg_tensor *seed = tensor_f64(TG_SHAPE(3), (double[]){10, 100, 1000}), *wrong = tensor_f64(TG_SHAPE(2), (double[]){1, 2});
+    tg_tensor *seed = tensor_f64(TG_SHAPE(3), (double[]){10, 100, 1000}),
+              *wrong = tensor_f64(TG_SHAPE(2), (double[]){1, 2});
     tg_tensor *y = tg_mul(tape, a, a);
     assert_false(tg_backward(tape, y));
     assert_tape_error(tape, TG_ERROR_SHAPE, "shape (3,)");
@@ -170,7 +171,8 @@ static void test_recording_off_records_nothing(void **state)
 static void test_first_error_stays(void **state)
 {
     (void)state;
-    tg_tensor *a = number(3), *wide = tensor_f64(TG_SHAPE(2, 3), (double[6]){0}), *other = tensor_f64(TG_SHAPE(4), (double[4]){0});
+    tg_tensor *a = number(3), *wide = tensor_f64(TG_SHAPE(2, 3), (double[6]){0}),
+              *other = tensor_f64(TG_SHAPE(4), (double[4]){0});
     tg_tensor *single = tensor_f32(TG_SHAPE(1), (float[]){1});
     assert_null(tg_add(tape, wide, other));
     assert_null(tg_add(tape, a, single));
@@ -259,7 +261,8 @@ static void test_row_gradients(void **state)
 {
     (void)state;
     tg_tensor *table = leaf(tensor_f64(TG_SHAPE(5, 2), (double[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-    tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){4, 1, 4}), *seed = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
+    tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){4, 1, 4}),
+              *seed = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
     tg_tensor *y = tg_embedding_lookup(tape, table, ids);
     assert_values(y, (double[]){8, 9, 2, 3, 8, 9}, 6, 0, 0);
     assert_true(tg_backward_seed(tape, y, seed));
