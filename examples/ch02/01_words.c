@@ -10,14 +10,27 @@
 
 #define MAX_WORDS 20000
 
+/* A piece of a text, which stays where it is. */
+typedef struct word {
+    const char *text;
+    int length;
+} word;
+
 typedef struct words {
-    char *word[MAX_WORDS];
+    word word[MAX_WORDS];
     int count;
 } words;
 
-/* Python's re.split with a group: separators are pieces too. `marks` are the single characters that separate, besides white
- * space; with `dashes` so does "--". Empty pieces are kept where two separators meet, unless `tidy`, which also drops white
- * space. */
+static void add(words *w, const char *text, size_t length)
+{
+    if (w->count < MAX_WORDS) {
+        w->word[w->count++] = (word){text, (int)length};
+    }
+}
+
+/* Python's re.split with a group: separators are pieces too. `marks` are the single characters that separate, besides
+ * white space; with `dashes` so does "--". Empty pieces are kept where two separators meet, unless `tidy`, which also
+ * drops white space. */
 static void split(const char *text, const char *marks, bool dashes, bool tidy, words *w)
 {
     const char *begin = text;
@@ -28,69 +41,85 @@ static void split(const char *text, const char *marks, bool dashes, bool tidy, w
         if (*at && !separator) {
             continue;
         }
-        if ((at > begin || !tidy) && w->count < MAX_WORDS) {
-            w->word[w->count++] = strndup(begin, (size_t)(at - begin));
+        if (at > begin || !tidy) {
+            add(w, begin, (size_t)(at - begin));
         }
         if (!*at) {
             return;
         }
-        if (!(tidy && space) && w->count < MAX_WORDS) {
-            w->word[w->count++] = strndup(at, separator);
+        if (!(tidy && space)) {
+            add(w, at, separator);
         }
         begin = at + separator;
         at = begin - 1;
     }
 }
 
+/* As Python shows a string. */
+static void print_word(word w)
+{
+    char quote = memchr(w.text, '\'', (size_t)w.length) ? '"' : '\'';
+    printf("%c%.*s%c", quote, w.length, w.text, quote);
+}
+
 static void print_words(const words *w, int count)
 {
-    printf("[");
     for (int i = 0; i < count; i++) {
-        bool quote = strchr(w->word[i], '\'');
-        printf("%s%c%s%c", i ? ", " : "", quote ? '"' : '\'', w->word[i], quote ? '"' : '\'');
+        printf(i ? ", " : "[");
+        print_word(w->word[i]);
     }
     printf("]\n");
-}
-
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static words make_vocabulary(const words *text)
-{
-    words sorted = *text, vocabulary = {.count = 0};
-    qsort(sorted.word, (size_t)sorted.count, sizeof *sorted.word, compare);
-    for (int i = 0; i < sorted.count; i++) {
-        if (i == 0 || strcmp(sorted.word[i], sorted.word[i - 1])) {
-            vocabulary.word[vocabulary.count++] = sorted.word[i];
-        }
-    }
-    return vocabulary;
 }
 
 static void print_entries(const words *vocabulary, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
-        bool quote = strchr(vocabulary->word[i], '\'');
-        printf("(%c%s%c, %d)\n", quote ? '"' : '\'', vocabulary->word[i], quote ? '"' : '\'', i);
+        printf("(");
+        print_word(vocabulary->word[i]);
+        printf(", %d)\n", i);
     }
 }
 
+/* By bytes, as Python sorts; of two with the same beginning the shorter one first. */
+static int compare(const void *a, const void *b)
+{
+    const word *x = a, *y = b;
+    int order = memcmp(x->text, y->text, (size_t)(x->length < y->length ? x->length : y->length));
+    return order ? order : x->length - y->length;
+}
+
+static void make_vocabulary(words *text, words *vocabulary)
+{
+    *vocabulary = *text;
+    qsort(vocabulary->word, (size_t)vocabulary->count, sizeof(word), compare);
+    int distinct = 0;
+    for (int i = 0; i < vocabulary->count; i++) {
+        if (i == 0 || compare(&vocabulary->word[i], &vocabulary->word[distinct - 1])) {
+            vocabulary->word[distinct++] = vocabulary->word[i];
+        }
+    }
+    vocabulary->count = distinct;
+}
+
 static const char marks[] = ",.:;?_!\"()'";
+
+/* The id of a word, or of <|unk|>, which is the last one if it is there at all. */
+static int32_t id_of(const words *vocabulary, word w)
+{
+    for (int32_t id = 0; id < vocabulary->count; id++) {
+        if (compare(&vocabulary->word[id], &w) == 0) {
+            return id;
+        }
+    }
+    return vocabulary->count - 1;
+}
 
 static int encode(const words *vocabulary, const char *text, int32_t *ids)
 {
     static words w;
     split(text, marks, true, true, &w);
     for (int i = 0; i < w.count; i++) {
-        ids[i] = -1;
-        for (int k = 0; k < vocabulary->count; k++) {
-            if (strcmp(vocabulary->word[k], w.word[i]) == 0 ||
-                (ids[i] < 0 && strcmp(vocabulary->word[k], "<|unk|>") == 0)) {
-                ids[i] = k;
-            }
-        }
+        ids[i] = id_of(vocabulary, w.word[i]);
     }
     return w.count;
 }
@@ -99,16 +128,16 @@ static int encode(const words *vocabulary, const char *text, int32_t *ids)
 static void print_decoded(const words *vocabulary, const int32_t *ids, int count)
 {
     for (int i = 0; i < count; i++) {
-        const char *word = vocabulary->word[ids[i]];
-        bool punctuation = strlen(word) == 1 && strchr(",.?!\"()'", word[0]);
-        printf("%s%s", i && !punctuation ? " " : "", word);
+        word w = vocabulary->word[ids[i]];
+        bool punctuation = w.length == 1 && strchr(",.?!\"()'", w.text[0]);
+        printf("%s%.*s", i && !punctuation ? " " : "", w.length, w.text);
     }
     printf("\n");
 }
 
 int main(int argc, char **argv)
 {
-    static words w, text;
+    static words w, text, vocabulary;
     size_t length;
     char *raw = book_text(book_folder(argc, argv), &length);
 
@@ -134,7 +163,7 @@ int main(int argc, char **argv)
     cell(31);
     printf("%d\n", text.count);
 
-    words vocabulary = make_vocabulary(&text);
+    make_vocabulary(&text, &vocabulary);
     cell(36);
     printf("%d\n", vocabulary.count);
     cell(39);
@@ -151,8 +180,8 @@ int main(int argc, char **argv)
     cell(50);
     print_decoded(&vocabulary, ids, count);
 
-    vocabulary.word[vocabulary.count++] = strdup("<|endoftext|>");
-    vocabulary.word[vocabulary.count++] = strdup("<|unk|>");
+    add(&vocabulary, "<|endoftext|>", 13);
+    add(&vocabulary, "<|unk|>", 7);
     cell(61);
     printf("%d\n", vocabulary.count);
     cell(62);
@@ -166,5 +195,6 @@ int main(int argc, char **argv)
     print_ids(ids, count);
     cell(68);
     print_decoded(&vocabulary, ids, count);
+    tg_text_free(raw);
     return 0;
 }
