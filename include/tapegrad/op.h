@@ -103,6 +103,9 @@ TG_API bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound);
 /* Declares output number `output` (0, 1, ... in order). */
 TG_API bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape);
 
+/* The same with the shape of an input. */
+TG_API bool tg_op_output_like(tg_op_call *call, int output, tg_dtype dtype, int input);
+
 /* Declares an output that shares the storage of `input`: strides in values, offset from the input's first value. */
 TG_API bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides,
                               int64_t offset);

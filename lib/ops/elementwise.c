@@ -12,8 +12,10 @@
 /* The functions of an elementwise op in this pass's dtype. */
 #if defined TG_REAL_F32
 #define FUNCTIONS f32
+#define REAL_DTYPE TG_F32
 #else
 #define FUNCTIONS f64
+#define REAL_DTYPE TG_F64
 #endif
 
 /* ---- walks ---- */
@@ -124,7 +126,7 @@ static void KERNEL(set_inputs)(KERNEL(loop) * loop)
     loop->plain_inputs = true;
     for (int i = 0; i < loop->call->input_count; i++) {
         const tg_tensor *x = loop->call->inputs[i];
-        bool is_real = x->dtype == (sizeof(real) == sizeof(float) ? TG_F32 : TG_F64);
+        bool is_real = x->dtype == REAL_DTYPE;
         loop->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
         if (!loop->plain[i]) {
             tg_shape shape = tg_shape_of(y);
@@ -193,10 +195,53 @@ static void KERNEL(run_threads)(KERNEL(loop) * loop, int64_t count)
     }
 }
 
+/* Few values, and inputs that are laid out like y: one chunk, and nothing to gather. Most calls of small models are, and
+ * for four values the loop would cost more than the op. */
+static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
+{
+    const tg_tensor *y = call->outputs[0];
+    if (y->count > CHUNK || y->dtype != REAL_DTYPE) {
+        return false;
+    }
+    for (int i = 0; i < call->input_count; i++) {
+        const tg_tensor *x = call->inputs[i];
+        if (x->dtype != REAL_DTYPE || !x->contiguous || !tg_same_shape(x, y)) {
+            return false;
+        }
+        k->in[i] = tg_values(x);
+    }
+    k->n = y->count;
+    k->attributes = call->attributes;
+    return true;
+}
+
+static void KERNEL(backward_of_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
+{
+    const tg_elementwise *op = (const tg_elementwise *)call->op;
+    k->y = tg_values(call->outputs[0]);
+    k->dy = call->output_gradients[0];
+    for (int i = 0; i < call->input_count; i++) {
+        real result[CHUNK], *dx = call->input_gradients[i];
+        if (dx) {
+            k->out = call->fresh[i] ? dx : result;
+            op->FUNCTIONS->gradient[i](k);
+            for (int64_t at = 0; !call->fresh[i] && at < k->n; at++) {
+                dx[at] += result[at];
+            }
+        }
+    }
+}
+
 void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     tg_tensor *y = call->outputs[0];
+    KERNEL(chunk) one;
+    if (KERNEL(is_one_chunk)(call, &one)) {
+        one.out = tg_values(y);
+        op->FUNCTIONS->forward(&one);
+        return;
+    }
     KERNEL(loop) loop;
     loop.call = call;
     loop.function = op->FUNCTIONS->forward;
@@ -213,6 +258,11 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     const tg_tensor *y = call->outputs[0];
+    KERNEL(chunk) one;
+    if (KERNEL(is_one_chunk)(call, &one)) {
+        KERNEL(backward_of_one_chunk)(call, &one);
+        return;
+    }
     KERNEL(loop) loop;
     loop.call = call;
     loop.y = tg_values(y);
@@ -285,26 +335,36 @@ bool tg_any_layout(const tg_tensor *input, int i)
     return true;
 }
 
+/* The shape that all inputs broadcast to. */
+static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
+{
+    *shape = tg_shape_of(call->inputs[0]);
+    for (int i = 1; i < call->input_count; i++) {
+        tg_shape own = tg_shape_of(call->inputs[i]), joined;
+        if (!tg_shape_broadcast(shape, &own, &joined)) {
+            char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+            return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s and %s do not broadcast: sizes must be equal or 1",
+                              tg_shape_format(*shape, a), tg_shape_format(own, b));
+        }
+        *shape = joined;
+    }
+    return true;
+}
+
 bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    tg_shape shape = tg_shape_of(call->inputs[0]);
+    bool equal = true;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        if (!tg_same_shape(x, call->inputs[0])) {
-            tg_shape own = tg_shape_of(x), joined;
-            if (!tg_shape_broadcast(&shape, &own, &joined)) {
-                char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
-                return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s and %s do not broadcast: sizes must be equal or 1",
-                                  tg_shape_format(shape, a), tg_shape_format(own, b));
-            }
-            shape = joined;
-        }
+        equal = equal && tg_same_shape(x, call->inputs[0]);
         if (op->f32->gradient[i] && !tg_dtype_is_float((tg_dtype)x->dtype)) {
             return tg_op_expect_float(call, i);
         }
     }
-    return tg_op_output(call, 0, dtype, shape);
+    tg_shape shape;
+    return equal ? tg_op_output_like(call, 0, dtype, 0)
+                 : broadcast_inputs(call, &shape) && tg_op_output(call, 0, dtype, shape);
 }
 
 /* The first input that must be a float says which. */

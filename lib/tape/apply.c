@@ -122,6 +122,23 @@ bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape)
     return true;
 }
 
+bool tg_op_output_like(tg_op_call *call, int output, tg_dtype dtype, int input)
+{
+    pending_call *pending = (pending_call *)call;
+    const tg_tensor *x = call->inputs[input];
+    if (output != call->output_count || output >= TG_OP_MAX_OUTPUTS) {
+        return tg_op_output(call, output, dtype, tg_shape_of(x));
+    }
+    call->output_count++;
+    pending->outputs[output].viewed = NULL;
+    pending->outputs[output].dtype = dtype;
+    pending->outputs[output].shape.rank = x->rank;
+    for (int axis = 0; axis < x->rank; axis++) {
+        pending->outputs[output].shape.size[axis] = x->shape[axis];
+    }
+    return true;
+}
+
 bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides, int64_t offset)
 {
     pending_call *pending = (pending_call *)call;
@@ -263,12 +280,12 @@ static void record(tg_tape *t, const pending_call *pending, bool f64, size_t att
     }
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
-        t->versions[t->tensor_count] = tg_version_of(x);
+        t->versions[t->tensor_count] = tg_storage_version(x);
         t->tensors[t->tensor_count++] = tg_tape_recorded(t, x) ? x : tg_retain(x);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
-        t->versions[t->tensor_count] = tg_version_of(y);
+        t->versions[t->tensor_count] = tg_storage_version(y);
         t->tensors[t->tensor_count++] = y;
         y->node = (int32_t)t->record_count;
         y->requires_grad = tg_dtype_is_float((tg_dtype)y->dtype);

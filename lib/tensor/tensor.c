@@ -314,7 +314,7 @@ void *tg_data_mut(tg_tensor *x)
 
 uint64_t tg_version_of(const tg_tensor *x)
 {
-    return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
+    return tg_storage_version(x);
 }
 
 double tg_value_at(const tg_tensor *x, int64_t index)

@@ -130,6 +130,11 @@ static inline void *tg_values(const tg_tensor *x)
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
+static inline uint64_t tg_storage_version(const tg_tensor *x)
+{
+    return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
+}
+
 static inline bool tg_dtype_is_float(tg_dtype dtype)
 {
     return dtype == TG_F32 || dtype == TG_F64;
