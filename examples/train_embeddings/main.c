@@ -200,7 +200,7 @@ static bool report(const job *j, const result *with, const result *without)
     printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final,
            without->final, without->final - with->final);
     report_neighbours(j->bpe, with->before, with->after, with->touched);
-    report_touched(j->bpe, with->touched, tg_size(with->after, 0));
+    report_touched(j->bpe, with->before, with->after, with->touched);
     if (mkdir(j->o->out, 0777) != 0 && errno != EEXIST) {
         return complain(j->o->out, strerror(errno));
     }

@@ -109,18 +109,23 @@ void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const t
     }
 }
 
-void report_touched(const tg_tokenizer *bpe, const int64_t *touched, int64_t rows)
+void report_touched(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched)
 {
-    int64_t never = 0, total = 0;
+    int64_t never = 0, same = 0, total = 0, width = tg_size(after, 1), rows = tg_size(after, 0);
     int32_t most = 0;
+    const float *was = tg_data(before), *is = tg_data(after);
     for (int32_t id = 0; id < rows; id++) {
+        size_t bytes = (size_t)width * sizeof *was;
         never += touched[id] == 0;
+        same += touched[id] == 0 && memcmp(was + id * width, is + id * width, bytes) == 0;
         total += touched[id];
         most = touched[id] > touched[most] ? id : most;
     }
     char text[TOKEN_TEXT];
-    printf("\nRows of the token table: %lld were touched, %lld never: these are bit for bit what they were drawn as.\n",
-           (long long)(rows - never), (long long)never);
+    printf(
+        "\nRows of the token table: %lld were touched, %lld never. Of these %lld are bit for bit what they were%s.\n",
+        (long long)(rows - never), (long long)never, (long long)same,
+        same < never ? "; weight decay shrank the others" : "");
     printf("The row of %s was looked up most: %lld times, %.1f %% of all.\n", report_token(bpe, most, text),
            (long long)touched[most], 100.0 * (double)touched[most] / (double)(total ? total : 1));
 }

@@ -23,8 +23,8 @@ const char *report_token(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TE
 void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after,
                        const int64_t *touched);
 
-/* Which rows training touched how often. */
-void report_touched(const tg_tokenizer *bpe, const int64_t *touched, int64_t rows);
+/* Which rows training touched how often, and what became of those that it never did. */
+void report_touched(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched);
 
 /* For the Embedding Projector (projector.tensorflow.org): a table as tab-separated vectors, and its labels. */
 bool report_vectors(const char *path, const tg_tensor *table);

@@ -181,11 +181,11 @@ typedef struct tg_print_options {
 
 TG_API tg_print_options tg_print_options_default(void);
 
-/* Writes at most size - 1 characters and a NUL, as snprintf does, and returns the length of the whole text; -1 when out
- * of memory. `options` may be NULL for the default. */
+/* Writes at most size - 1 characters and a NUL, as snprintf does, and returns the length of the whole text; -1, and an
+ * empty text, when x is NULL. Allocates nothing. `options` may be NULL for the default; a negative option counts as 0. */
 TG_API int64_t tg_format(const tg_tensor *x, const tg_print_options *options, char *text, size_t size);
 
-/* Writes the text and a newline to your file. false when out of memory or when the file refuses. */
+/* Writes the text and a newline to your file, in one go. false when out of memory, when the file refuses, and for NULL. */
 TG_API bool tg_print(FILE *file, const tg_tensor *x);
 
 #ifdef __cplusplus
