@@ -13,5 +13,6 @@
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/nn.h>
+#include <tapegrad/gpt.h>
 
 #endif

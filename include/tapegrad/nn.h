@@ -24,13 +24,15 @@ extern "C" {
 #define TG_NO_PADDING INT64_MIN
 
 typedef struct tg_embedding_config {
-    int64_t
-        padding_index; /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default
-                              TG_NO_PADDING */
-    double mean, std;  /* the table starts as N(mean, std): 0 and 1 */
-    tg_tensor *from; /* an existing table (rows,width) of the params' dtype instead; shared, not copied, and nothing is
-                              drawn: Embedding.from_pretrained. Default NULL */
-    bool frozen;     /* not trained; default false */
+    /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default TG_NO_PADDING */
+    int64_t padding_index;
+    /* the table starts as N(mean, std): 0 and 1 */
+    double mean, std;
+    /* an existing table (rows,width) of the params' dtype instead; shared, not copied, and nothing is drawn:
+     * Embedding.from_pretrained. Default NULL */
+    tg_tensor *from;
+    /* not trained; default false */
+    bool frozen;
 } tg_embedding_config;
 
 typedef struct tg_embedding {
@@ -87,7 +89,7 @@ TG_API tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in,
 /* x (..,in) -> x weight^T + bias, (..,out). */
 TG_API tg_tensor *tg_linear_forward(tg_tape *tape, const tg_linear *linear, tg_tensor *x);
 
-/* ---- LayerNorm: torch.nn.LayerNorm over the last axis ---------------------------------------------------------------------- */
+/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm, torch.nn.RMSNorm over the last axis ------------------------------------------ */
 
 typedef struct tg_layernorm {
     const tg_params *params;
@@ -98,8 +100,108 @@ typedef struct tg_layernorm {
 /* "<name>.weight" ones and "<name>.bias" zeros; eps > 0, PyTorch's default is 1e-5. */
 TG_API tg_layernorm tg_layernorm_make(tg_params *params, const char *name, int64_t width, double eps);
 
+/* The same under the names that the course gives them: "<name>.scale" and "<name>.shift". */
+TG_API tg_layernorm tg_layernorm_make_scale_shift(tg_params *params, const char *name, int64_t width, double eps);
+
 /* x (..,width): tg_layer_norm. */
 TG_API tg_tensor *tg_layernorm_forward(tg_tape *tape, const tg_layernorm *norm, tg_tensor *x);
+
+typedef struct tg_rmsnorm {
+    const tg_params *params;
+    tg_tensor *weight; /* (width) */
+    double eps;
+} tg_rmsnorm;
+
+/* "<name>.weight" ones; eps > 0. */
+TG_API tg_rmsnorm tg_rmsnorm_make(tg_params *params, const char *name, int64_t width, double eps);
+
+/* x (..,width): tg_rms_norm. */
+TG_API tg_tensor *tg_rmsnorm_forward(tg_tape *tape, const tg_rmsnorm *norm, tg_tensor *x);
+
+/* ---- multi-head causal self-attention: Vaswani et al. 2017, section 3.2; the course's MultiHeadAttention ---------------------- */
+
+/* Two ways to the same numbers: TG_ATTENTION_FUSED is one op, tg_attention, which keeps no (T,T) matrix;
+ * TG_ATTENTION_ELEMENTARY is the chapter's chain of ops, which keeps several: for the classroom and for tests. */
+typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
+
+typedef struct tg_multi_head_attention_config {
+    double dropout;         /* of attention weights, in training: 0 */
+    tg_bias qkv_bias;       /* of the three projections: TG_NO_BIAS; the output projection always has one */
+    tg_attention_path path; /* TG_ATTENTION_FUSED */
+} tg_multi_head_attention_config;
+
+TG_API tg_multi_head_attention_config tg_multi_head_attention_config_default(void);
+
+typedef struct tg_multi_head_attention {
+    tg_linear query, key, value, out;
+    int64_t heads;
+    double dropout;
+    tg_attention_path path;
+} tg_multi_head_attention;
+
+/* "<name>.W_query", ".W_key", ".W_value" (out,in) and ".out_proj" (out,out), drawn in this order. `heads` divides `out`:
+ * VALUE otherwise. `config` may be NULL for the default. */
+TG_API tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, const char *name, int64_t in,
+                                                            int64_t out, int64_t heads,
+                                                            const tg_multi_head_attention_config *config);
+
+/* x (B,T,in) -> (B,T,out). Position t looks at positions 0 .. t. */
+TG_API tg_tensor *tg_multi_head_attention_forward(tg_tape *tape, const tg_multi_head_attention *attention,
+                                                  tg_tensor *x);
+
+/* Keys and values of positions that were computed before, so that the next one costs itself alone. */
+typedef struct tg_kv_cache tg_kv_cache;
+
+/* Room for `layers` layers of keys and values (B,heads,context,width/heads) of dtype. Yours to free. NULL, with `error`
+ * set (it may be NULL), when a size is below 1, heads do not divide width, or memory is out. */
+TG_API tg_kv_cache *tg_kv_cache_new(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
+                                    int64_t width, tg_error *error);
+TG_API void tg_kv_cache_free(tg_kv_cache *cache);            /* NULL is fine */
+TG_API void tg_kv_cache_clear(tg_kv_cache *cache);           /* forgets all positions */
+TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache); /* positions that are complete in every layer */
+
+/* x (B,T,in) are the T positions that follow those in the cache; they are added to its layer `layer`. RANGE when they do
+ * not fit. Only without recording: STATE otherwise. */
+TG_API tg_tensor *tg_multi_head_attention_forward_cached(tg_tape *tape, const tg_multi_head_attention *attention,
+                                                         tg_tensor *x, tg_kv_cache *cache, int64_t layer);
+
+/* ---- feed-forward ------------------------------------------------------------------------------------------------------------- */
+
+typedef enum tg_feed_forward_kind {
+    TG_FEED_FORWARD_GELU, /* down(gelu_tanh(up(x))), with biases: GPT-2. "<name>.layers.0" up, "<name>.layers.2" down */
+    TG_FEED_FORWARD_SWIGLU /* down(silu(gate(x)) * up(x)), without: Shazeer 2020. "<name>.fc1" gate, "fc2" up, "fc3" down */
+} tg_feed_forward_kind;
+
+typedef struct tg_feed_forward {
+    tg_feed_forward_kind kind;
+    tg_linear gate, up, down; /* gate: TG_FEED_FORWARD_SWIGLU alone */
+} tg_feed_forward;
+
+/* width -> hidden -> width. */
+TG_API tg_feed_forward tg_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
+                                            tg_feed_forward_kind kind);
+
+/* x (..,width) -> (..,width). */
+TG_API tg_tensor *tg_feed_forward_forward(tg_tape *tape, const tg_feed_forward *feed_forward, tg_tensor *x);
+
+/* ---- pre-norm transformer block ----------------------------------------------------------------------------------------------- */
+
+typedef struct tg_transformer_block {
+    tg_multi_head_attention attention;
+    tg_feed_forward feed_forward;
+    tg_layernorm norm1, norm2;
+    double dropout; /* of both shortcuts' branches */
+} tg_transformer_block;
+
+/* "<name>.att", ".ff" (hidden 4 width), ".norm1", ".norm2", made in this order, as in the course. */
+TG_API tg_transformer_block tg_transformer_block_make(tg_params *params, const char *name, int64_t width, int64_t heads,
+                                                      double dropout, const tg_multi_head_attention_config *attention);
+
+/* x + dropout(att(norm1(x))), and then x + dropout(ff(norm2(x))): (B,T,width) -> (B,T,width). The second form continues
+ * the cache's layer `layer`, as in tg_multi_head_attention_forward_cached. */
+TG_API tg_tensor *tg_transformer_block_forward(tg_tape *tape, const tg_transformer_block *block, tg_tensor *x);
+TG_API tg_tensor *tg_transformer_block_forward_cached(tg_tape *tape, const tg_transformer_block *block, tg_tensor *x,
+                                                      tg_kv_cache *cache, int64_t layer);
 
 #ifdef __cplusplus
 }

@@ -110,10 +110,10 @@ TG_API bool tg_op_output_like(tg_op_call *call, int output, tg_dtype dtype, int 
 TG_API bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides,
                               int64_t offset);
 
-/* Declares count * size bytes that forward leaves for backward. */
+/* Declares count * size bytes that forward leaves for backward; several calls add up. */
 TG_API bool tg_op_save(tg_op_call *call, int64_t count, size_t size);
 
-/* Declares scratch for the forward and for the backward kernel. */
+/* Declares scratch for the forward and for the backward kernel, likewise. */
 TG_API bool tg_op_scratch(tg_op_call *call, int64_t count, size_t size);
 TG_API bool tg_op_backward_scratch(tg_op_call *call, int64_t count, size_t size);
 

@@ -161,6 +161,10 @@ TG_API double tg_item(tg_tape *tape, const tg_tensor *x);
  * copy. OpenBLAS computes it: the same bits for the same number of threads. */
 TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
+/* torch.nn.functional.linear: x (..,in), weight (out,in), bias (out) -> x weight^T, or x weight^T + bias, (..,out). */
+TG_API tg_tensor *tg_linear_map(tg_tape *tape, tg_tensor *x, tg_tensor *weight);
+TG_API tg_tensor *tg_linear_map_bias(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias);
+
 /* ---- embedding ------------------------------------------------------------------------------------------------------ */
 
 /* Rows of a table, picked by ids of any shape: table (V,C), ids (S) i32 -> (S,C). The gradient of a table that is a leaf is
@@ -170,6 +174,22 @@ TG_API tg_tensor *tg_embedding_lookup(tg_tape *tape, tg_tensor *table, tg_tensor
 /* The same, but row padding_index gets no gradient from this lookup (torch's padding_idx, >= 0 or counted from the end). */
 TG_API tg_tensor *tg_embedding_lookup_padded(tg_tape *tape, tg_tensor *table, tg_tensor *ids, int64_t padding_index);
 
+/* ---- attention ---- */
+
+/* softmax(q k^T / sqrt(D), causal) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes and
+ * S >= T: query t is position S - T + t and looks at positions up to its own. In training each attention weight is dropped
+ * with probability p; the draws are those of torch.nn.functional.dropout over the whole (..,T,S) matrix, masked weights
+ * included, from the tape's generator.
+ *
+ * The fused op computes this in blocks of rows and keeps no matrix but a bit for each dropped weight: Dao et al. 2022
+ * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention with is_causal. SHAPE, VALUE unless
+ * 0 <= p < 1, STATE when it must draw and the tape has no generator. */
+TG_API tg_tensor *tg_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p);
+
+/* The same numbers from matmul, masked_fill, softmax, dropout and matmul, as the course's chapter 3 builds it. */
+TG_API tg_tensor *tg_attention_elementary(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
+                                          double p);
+
 /* ---- normalisation and losses ---------------------------------------------------------------------------------------- */
 
 TG_API tg_tensor *tg_softmax(tg_tape *tape, tg_tensor *x, int axis);
@@ -177,6 +197,9 @@ TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
 
 /* Over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, biased variance; weight and bias (C). eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
+
+/* Over the last axis: x / sqrt(mean(x^2) + eps) * weight; weight (C). eps > 0. Zhang and Sennrich 2019; torch's rms_norm. */
+TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
 /* In training each value becomes 0 with probability p and is divided by 1 - p otherwise; the draws are those of
  * torch.nn.functional.dropout, from the tape's generator. In evaluation, and for p = 0, x itself. VALUE unless

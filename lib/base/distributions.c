@@ -13,6 +13,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- uniform ------------------------------------------------------------------------------------------------- */
 
@@ -127,6 +128,22 @@ void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
         for (int64_t i = 0; i < portion; i++) {
             int64_t k = (int64_t)(tg_rng_joined(outputs[2 * i], outputs[2 * i + 1]) & 0x1fffffffffffff);
             out[i] = k < bound;
+        }
+    }
+}
+
+void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p)
+{
+    uint8_t drawn[TG_RNG_CHUNK / 2];
+    for (int64_t portion; count > 0; count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        memset(drawn + portion / 8 * 8, 0, portion % 8 ? 8 : 0);
+        tg_rng_bernoulli(rng, drawn, portion, p);
+        for (int64_t i = 0; i < portion; i += 8, bits++) {
+            *bits = 0;
+            for (int k = 0; k < 8; k++) {
+                *bits |= (uint8_t)(drawn[i + k] << k);
+            }
         }
     }
 }

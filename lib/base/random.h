@@ -22,6 +22,9 @@ struct tg_rng {
 /* The next `count` outputs. */
 void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count);
 
+/* tg_rng_bernoulli as bits, the first in the lowest bit of bits[0]; those beyond `count` in the last byte become 0. */
+void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p);
+
 /* Loops over arrays draw so many outputs at a time: they stay in the first cache. A multiple of 16. */
 #define TG_RNG_CHUNK 1024
 

@@ -1,4 +1,4 @@
-/* linear: y = x W^T + b. The weight is stored (out,in) as in PyTorch; the product reads it transposed, without a copy. */
+/* linear: y = x W^T + b. The weight is stored (out,in) as in PyTorch; the product is lib/ops/linear.c. */
 #include "nn/module.h"
 
 #include <math.h>
@@ -30,6 +30,6 @@ tg_tensor *tg_linear_forward(tg_tape *t, const tg_linear *linear, tg_tensor *x)
     if (!tg_module_ready(t, "linear", linear->params, linear->has_bias && !linear->bias ? NULL : linear->weight)) {
         return NULL;
     }
-    tg_tensor *y = tg_matmul(t, x, tg_transpose(t, linear->weight, 0, 1));
-    return linear->has_bias ? tg_add(t, y, linear->bias) : y;
+    return linear->has_bias ? tg_linear_map_bias(t, x, linear->weight, linear->bias)
+                            : tg_linear_map(t, x, linear->weight);
 }

@@ -74,6 +74,14 @@ CALL(unsqueeze, tg_unsqueeze(t, x[0], 1))
 CALL(squeeze, tg_squeeze(t, x[0], 1))
 CALL(contiguous, tg_contiguous(t, tg_transpose(t, x[0], 0, 1)))
 BINARY(matmul)
+BINARY(linear_map)
+CALL(linear_map_bias, tg_linear_map_bias(t, x[0], x[1], x[2]))
+CALL(linear_same, tg_linear_map_bias(t, x[0], x[0], tg_sum(t, x[0], TG_AXES(1), TG_DROP_AXES)))
+CALL(attention, tg_attention(t, x[0], x[1], x[2], 0))
+CALL(attention_dropped, tg_attention(t, x[0], x[1], x[2], 0.3))
+CALL(attention_same, tg_attention(t, x[0], x[0], x[0], 0))
+CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], 0))
+CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], 0.3))
 BINARY(embedding_lookup)
 CALL(embedding_result, tg_embedding_lookup(t, tg_mul_scalar(t, x[0], 2), x[1]))
 CALL(embedding_dense, tg_add(t, tg_embedding_lookup(t, x[0], x[1]), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
@@ -257,6 +265,46 @@ const sample samples[] = {
      .shapes = {"0,2,3 3,2", "2,3 0,3,2", "0,2,3 3"},
      .empty = true},
     {"tg_matmul", "x x", call_matmul_same, {REAL}, .shapes = {"3,3", "2,2,2", "4"}},
+    {"tg_linear_map", "", call_linear_map, {REAL, REAL}, .shapes = {"2,3 4,3", "2,2,3 2,3", "3 2,3", "1,1 1,1"}},
+    {"tg_linear_map_bias",
+     "",
+     call_linear_map_bias,
+     {REAL, REAL, REAL},
+     .shapes = {"2,3 4,3 4", "2,2,3 2,3 2", "3 2,3 2", "1,1 1,1 1"}},
+    {"tg_linear_map_bias", "x x", call_linear_same, {REAL}, .shapes = {"3,3", "2,2", "1,1"}},
+    {"tg_linear_map_bias",
+     "no rows",
+     call_linear_map_bias,
+     {REAL, REAL, REAL},
+     .shapes = {"0,3 2,3 2", "2,0,3 4,3 4"},
+     .empty = true},
+    {"tg_attention",
+     "",
+     call_attention,
+     {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
+    {"tg_attention",
+     "dropout",
+     call_attention_dropped,
+     {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,2", "2,2,5,3 2,2,5,3 2,2,5,3", "2,3 4,3 4,3"}},
+    {"tg_attention", "x x x", call_attention_same, {REAL}, .shapes = {"3,2", "2,4,3"}},
+    {"tg_attention",
+     "nothing",
+     call_attention,
+     {REAL, REAL, REAL},
+     .shapes = {"0,2,3 0,2,3 0,2,3", "2,0,3 2,0,3 2,0,3"},
+     .empty = true},
+    {"tg_attention_elementary",
+     "",
+     call_elementary,
+     {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
+    {"tg_attention_elementary",
+     "dropout",
+     call_elementary_dropped,
+     {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,2", "2,2,5,3 2,2,5,3 2,2,5,3"}},
     {"tg_embedding_lookup",
      "",
      call_embedding_lookup,

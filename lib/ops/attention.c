@@ -1,0 +1,328 @@
+/* attention: causal scaled dot-product attention as one op.
+ *
+ *   forward     S = scale q k^T, -inf above the diagonal      P = softmax(S)      y = (P m) v      scale = 1 / sqrt(D)
+ *   gradient    dv += (P m)^T dy        dP = (dy v^T) m       dS = P (dP - r)     r_i = sum_j dP_ij P_ij = dy_i . y_i
+ *               dq += scale dS k        dk += scale dS^T q
+ *
+ * m is dropout's mask, 1/(1-p) or 0 (all 1 without). For each matrix of the batch the rows are taken in blocks, and S, P and
+ * dP exist for one block at a time; only the columns up to the diagonal are computed. Between forward and backward nothing
+ * of size (T,S) is kept but m, as bits; P is made again from S and the row's log sum l_i: P_ij = exp(S_ij - l_i). That
+ * r_i is dy_i . y_i holds with dropout as well, because y has the mask in it (Dao et al. 2022, appendix B.2).
+ *
+ * The products are gemm's, one block after the other; threads divide the rows of a block. Draws are those of
+ * torch.nn.functional.dropout on the whole (..,T,S) matrix, masked weights included, which is what the course's chapter 3
+ * draws. Otherwise follows torch.nn.functional.scaled_dot_product_attention with is_causal; if S > T, query t stands at
+ * position S - T + t, as with keys from a cache.
+ */
+#include "base/random.h"
+#include "ops/real.h"
+
+#include <tapegrad/ops.h>
+
+TG_DECLARE_KERNEL(tg_attention_forward);
+TG_DECLARE_KERNEL(tg_attention_backward);
+
+#define BLOCK 128 /* rows at a time */
+
+#if defined TG_REAL_F32
+#define GEMM tg_gemm_f32
+#else
+#define GEMM tg_gemm_f64
+#endif
+
+/* What forward leaves for backward: a log sum for each row, then, with dropout, a bit for each weight. */
+static int64_t KERNEL(rows_of)(const tg_tensor *queries)
+{
+    return queries->count / queries->shape[queries->rank - 1];
+}
+
+/* Where matrix number `batch` of x begins, for any strides of the batch axes. */
+static int64_t KERNEL(matrix)(const tg_tensor *x, int64_t batch)
+{
+    int64_t start = 0;
+    for (int axis = x->rank - 3; axis >= 0; axis--) {
+        start += batch % x->shape[axis] * x->strides[axis];
+        batch /= x->shape[axis];
+    }
+    return start;
+}
+
+static int64_t KERNEL(distance)(const tg_tensor *x)
+{
+    int64_t rows = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
+    return rows == 1 ? width : x->strides[x->rank - 2];
+}
+
+/* One block of rows of one matrix: rows first .. first + rows - 1 of T, which see columns 0 .. seen - 1 of S. */
+typedef struct KERNEL(block) {
+    int64_t queries, keys, width; /* T, S, D */
+    int64_t first, rows, seen;
+    real scale, factor;
+    real *weights;       /* (rows,seen): S, then P or P m */
+    real *dweights;      /* (rows,seen): dP, then dS */
+    real *log_sums;      /* of the block's rows */
+    const uint8_t *bits; /* of the whole call, or NULL */
+    int64_t first_bit;   /* of the block's first row */
+    const real *y, *dy;  /* of the block's first row */
+} KERNEL(block);
+
+static void KERNEL(take_block)(KERNEL(block) * b, int64_t batch, int64_t first)
+{
+    b->first = first;
+    b->rows = b->queries - first < BLOCK ? b->queries - first : BLOCK;
+    b->seen = b->keys - b->queries + first + b->rows;
+    b->first_bit = (batch * b->queries + first) * b->keys;
+}
+
+/* Columns that row i of the block may look at. */
+static int64_t KERNEL(visible)(const KERNEL(block) * b, int64_t i)
+{
+    return b->keys - b->queries + b->first + i + 1;
+}
+
+static real KERNEL(mask)(const KERNEL(block) * b, int64_t i, int64_t j)
+{
+    int64_t bit = b->first_bit + i * b->keys + j;
+    return b->bits[bit / 8] >> (bit % 8) & 1 ? b->factor : 0;
+}
+
+/* Multiplies a row of n values by the mask. */
+static void KERNEL(drop)(const KERNEL(block) * b, int64_t i, int64_t n, real *row)
+{
+    for (int64_t j = 0; j < n; j++) {
+        row[j] *= KERNEL(mask)(b, i, j);
+    }
+}
+
+static void KERNEL(softmax_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(block) *b = context;
+    for (int64_t i = begin; i < end; i++) {
+        real *row = b->weights + i * b->seen, most = -(real)INFINITY;
+        int64_t n = KERNEL(visible)(b, i);
+        for (int64_t j = 0; j < n; j++) {
+            row[j] *= b->scale;
+            most = row[j] > most || row[j] != row[j] ? row[j] : most;
+        }
+        double sum = 0;
+        for (int64_t j = 0; j < n; j++) {
+            row[j] = REAL(exp)(row[j] - most);
+            sum += (double)row[j];
+        }
+        real inverse = (real)(1 / sum);
+        for (int64_t j = 0; j < n; j++) {
+            row[j] *= inverse;
+        }
+        b->log_sums[i] = most + (real)log(sum);
+        if (b->bits) {
+            KERNEL(drop)(b, i, n, row);
+        }
+        memset(row + n, 0, (size_t)(b->seen - n) * sizeof(real));
+    }
+}
+
+static KERNEL(block) KERNEL(block_of)(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0], *k = call->inputs[1];
+    double p = *(const double *)call->attributes;
+    KERNEL(block)
+    b = {.queries = q->shape[q->rank - 2], .keys = k->shape[k->rank - 2], .width = q->shape[q->rank - 1]};
+    b.scale = (real)(1 / sqrt((double)b.width));
+    b.factor = 1 / (real)(1 - p);
+    b.weights = call->scratch;
+    b.dweights = b.weights + BLOCK * b.keys;
+    b.bits = p > 0 ? (const uint8_t *)((real *)call->saved + KERNEL(rows_of)(q)) : NULL;
+    return b;
+}
+
+static int64_t KERNEL(grain)(const KERNEL(block) * b)
+{
+    return 1 + TG_GRAIN / 8 / (b->seen + 1);
+}
+
+void KERNEL(tg_attention_forward)(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
+    double p = *(const double *)call->attributes;
+    KERNEL(block) b = KERNEL(block_of)(call);
+    int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
+    real *y = tg_values(call->outputs[0]), *log_sums = call->saved;
+    if (b.bits) {
+        tg_rng_bernoulli_bits(call->rng, (uint8_t *)(log_sums + rows), rows * b.keys, 1 - p);
+    }
+    for (int64_t batch = 0; batch < batches; batch++) {
+        const real *q_0 = (const real *)tg_values(q) + KERNEL(matrix)(q, batch);
+        const real *k_0 = (const real *)tg_values(k) + KERNEL(matrix)(k, batch);
+        const real *v_0 = (const real *)tg_values(v) + KERNEL(matrix)(v, batch);
+        for (int64_t first = 0; first < b.queries; first += BLOCK) {
+            KERNEL(take_block)(&b, batch, first);
+            int64_t row = batch * b.queries + first;
+            b.log_sums = log_sums + row;
+            tg_gemm scores = {b.rows,
+                              b.seen,
+                              b.width,
+                              .transpose_b = true,
+                              .lda = KERNEL(distance)(q),
+                              .ldb = KERNEL(distance)(k),
+                              .ldc = b.seen};
+            GEMM(&scores, q_0 + first * scores.lda, k_0, 0, b.weights);
+            tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(softmax_rows), &b);
+            tg_gemm mix = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = KERNEL(distance)(v), .ldc = b.width};
+            GEMM(&mix, b.weights, v_0, 0, y + row * b.width);
+        }
+    }
+}
+
+/* From S and dP m^-1 of the block: weights becomes P m, and dweights scale dS. */
+static void KERNEL(gradient_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(block) *b = context;
+    for (int64_t i = begin; i < end; i++) {
+        real *row = b->weights + i * b->seen, *drow = b->dweights + i * b->seen;
+        const real *y = b->y + i * b->width, *dy = b->dy + i * b->width;
+        int64_t n = KERNEL(visible)(b, i);
+        double along = 0; /* r_i */
+        for (int64_t c = 0; c < b->width; c++) {
+            along += (double)dy[c] * (double)y[c];
+        }
+        if (b->bits) {
+            KERNEL(drop)(b, i, n, drow);
+        }
+        real r = (real)along, log_sum = b->log_sums[i];
+        for (int64_t j = 0; j < n; j++) {
+            row[j] = REAL(exp)(row[j] * b->scale - log_sum);
+            drow[j] = row[j] * (drow[j] - r) * b->scale;
+        }
+        if (b->bits) {
+            KERNEL(drop)(b, i, n, row);
+        }
+        memset(row + n, 0, (size_t)(b->seen - n) * sizeof(real));
+        memset(drow + n, 0, (size_t)(b->seen - n) * sizeof(real));
+    }
+}
+
+/* A contiguous gradient's matrix, or NULL where none is wanted. */
+static real *KERNEL(gradient_matrix)(const tg_op_call *call, int input, int64_t batch)
+{
+    const tg_tensor *x = call->inputs[input];
+    real *gradient = call->input_gradients[input];
+    return gradient ? gradient + batch * x->shape[x->rank - 2] * x->shape[x->rank - 1] : NULL;
+}
+
+/* In the forward pass this was: y = (softmax(scale q k^T) m) v. */
+void KERNEL(tg_attention_backward)(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
+    KERNEL(block) b = KERNEL(block_of)(call);
+    int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
+    const real *y = tg_values(call->outputs[0]), *dy = call->output_gradients[0];
+    for (int i = 0; i < 3; i++) { /* the last block reaches every key, but the first ones must find zeros to add to */
+        if (call->input_gradients[i] && call->fresh[i]) {
+            memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));
+        }
+    }
+    for (int64_t batch = 0; batch < batches; batch++) {
+        const real *q_0 = (const real *)tg_values(q) + KERNEL(matrix)(q, batch);
+        const real *k_0 = (const real *)tg_values(k) + KERNEL(matrix)(k, batch);
+        const real *v_0 = (const real *)tg_values(v) + KERNEL(matrix)(v, batch);
+        real *dq = KERNEL(gradient_matrix)(call, 0, batch), *dk = KERNEL(gradient_matrix)(call, 1, batch);
+        real *dv = KERNEL(gradient_matrix)(call, 2, batch);
+        for (int64_t first = 0; first < b.queries; first += BLOCK) {
+            KERNEL(take_block)(&b, batch, first);
+            int64_t row = batch * b.queries + first, lq = KERNEL(distance)(q), lk = KERNEL(distance)(k);
+            b.log_sums = (real *)call->saved + row;
+            b.y = y + row * b.width;
+            b.dy = dy + row * b.width;
+            tg_gemm scores = {b.rows, b.seen, b.width, .transpose_b = true, .lda = lq, .ldb = lk, .ldc = b.seen};
+            tg_gemm dweights = {
+                b.rows,       b.seen, b.width, .transpose_b = true, .lda = b.width, .ldb = KERNEL(distance)(v),
+                .ldc = b.seen};
+            GEMM(&scores, q_0 + first * lq, k_0, 0, b.weights);
+            GEMM(&dweights, b.dy, v_0, 0, b.dweights);
+            tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(gradient_rows), &b);
+            tg_gemm to_queries = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = lk, .ldc = b.width};
+            tg_gemm to_keys = {b.seen, b.width, b.rows, .transpose_a = true, .lda = b.seen, .ldb = lq, .ldc = b.width};
+            tg_gemm to_values = to_keys;
+            to_values.ldb = b.width;
+            if (dq) {
+                GEMM(&to_queries, b.dweights, k_0, 1, dq + first * b.width);
+            }
+            if (dk) {
+                GEMM(&to_keys, b.dweights, q_0 + first * lq, 1, dk);
+            }
+            if (dv) {
+                GEMM(&to_values, b.weights, b.dy, 1, dv);
+            }
+        }
+    }
+}
+
+#ifdef TG_ONCE
+
+/* Rows of D values without gaps, at any distance. */
+static bool rows_layout(const tg_tensor *x, int i)
+{
+    (void)i;
+    if (x->rank < 2) {
+        return false;
+    }
+    int64_t width = x->shape[x->rank - 1], rows = x->shape[x->rank - 2], distance = x->strides[x->rank - 2];
+    return (width == 1 || x->strides[x->rank - 1] == 1) &&
+           (rows == 1 || (distance >= width && distance <= TG_GEMM_LIMIT));
+}
+
+static bool attention_shape(tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
+    char q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT], v_text[TG_SHAPE_TEXT];
+    double p = *(const double *)call->attributes;
+    for (int i = 0; i < 3; i++) {
+        if (!tg_op_expect_float(call, i)) {
+            return false;
+        }
+    }
+    tg_shape expected = tg_shape_of(q);
+    bool fits = q->rank >= 2 && q->rank == k->rank && q->shape[q->rank - 1] >= 1;
+    if (fits) {
+        expected.size[expected.rank - 2] = k->shape[k->rank - 2];
+        fits = tg_shape_equal(tg_shape_of(k), expected) && tg_shape_equal(tg_shape_of(v), expected) &&
+               k->shape[k->rank - 2] >= q->shape[q->rank - 2];
+    }
+    if (!fits || expected.size[expected.rank - 2] > TG_GEMM_LIMIT || expected.size[expected.rank - 1] > TG_GEMM_LIMIT) {
+        return tg_op_fail(call, TG_ERROR_SHAPE,
+                          "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D) with S >= T",
+                          tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text),
+                          tg_shape_format(tg_shape_of(v), v_text));
+    }
+    if (p > 0 && !call->rng) {
+        return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; give tg_tape_new one");
+    }
+    int64_t rows = q->count / q->shape[q->rank - 1], keys = k->shape[k->rank - 2];
+    size_t value = tg_dtype_size(tg_dtype_of(q));
+    return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, value) &&
+           (p == 0 || rows == 0 || (rows <= INT64_MAX / 8 / (keys + 1) && tg_op_save(call, rows * keys / 8 + 1, 1))) &&
+           tg_op_scratch(call, BLOCK * keys, value) && tg_op_backward_scratch(call, 2 * BLOCK * keys, value);
+}
+
+static const tg_op attention_op = {
+    .name = "attention",
+    .shape = attention_shape,
+    .f32 = {tg_attention_forward_f32, tg_attention_backward_f32},
+    .f64 = {tg_attention_forward_f64, tg_attention_backward_f64},
+    .accepts_layout = rows_layout,
+    .backward_reads_inputs = 7,
+    .backward_reads_outputs = 1,
+    .overwrites_fresh = true,
+};
+
+tg_tensor *tg_attention(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p)
+{
+    if (!(p >= 0 && p < 1)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", p);
+    }
+    tg_tensor *inputs[] = {queries, keys, values};
+    double used = tg_tape_training(t) ? p : 0;
+    return tg_apply(t, &attention_op, inputs, 3, &used, sizeof used);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* attention, step by step: the chain of ops that lib/ops/attention.c is one op of, as the course's chapter 3 builds it.
+ *
+ *   scores  = q k^T                      (..,T,S)
+ *   scores[j beyond the query's position] = -inf
+ *   weights = softmax(scores / sqrt(D))
+ *   weights = dropout(weights)
+ *   y       = weights v
+ */
+#include <tapegrad/op.h>
+#include <tapegrad/ops.h>
+
+#include <math.h>
+
+/* u8 (T,S), 1 where key j lies after query i, which stands at S - T + i. Yours to release. */
+static tg_tensor *future_new(tg_tape *t, int64_t queries, int64_t keys)
+{
+    tg_error error = {0};
+    tg_tensor *future = tg_tensor_new(TG_U8, tg_shape_make(2, (int64_t[]){queries, keys}), &error);
+    if (!future) {
+        return tg_tape_fail(t, error.code, "attention", "%s", error.text);
+    }
+    uint8_t *values = tg_data_mut(future);
+    for (int64_t i = 0; i < queries; i++) {
+        for (int64_t j = 0; j < keys; j++) {
+            values[i * keys + j] = j > keys - queries + i;
+        }
+    }
+    return future;
+}
+
+tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p)
+{
+    if (!(p >= 0 && p < 1)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", p);
+    }
+    tg_tensor *scores = tg_matmul(t, queries, tg_transpose(t, keys, -2, -1));
+    if (!scores || tg_size(keys, -2) < tg_size(queries, -2)) {
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "attention", "there are fewer keys than queries");
+    }
+    tg_tensor *future = future_new(t, tg_size(queries, -2), tg_size(keys, -2));
+    if (!future) {
+        return NULL;
+    }
+    scores = tg_masked_fill(t, scores, future, -INFINITY);
+    tg_release(future);
+    tg_tensor *weights = tg_softmax(t, tg_div_scalar(t, scores, sqrt((double)tg_size(queries, -1))), -1);
+    return tg_matmul(t, tg_dropout(t, weights, p), values);
+}
