@@ -15,15 +15,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/exp.h"
+
 #if defined TG_REAL_F32
 typedef float real;
 #define KERNEL(name) name##_f32
 #define REAL(function) function##f /* the C library's: REAL(exp) is expf or exp */
+#define EXP(x) tg_exp_f32(x)       /* e^x in loops */
 #define TG_ONCE
 #elif defined TG_REAL_F64
 typedef double real;
 #define KERNEL(name) name##_f64
 #define REAL(function) function
+#define EXP(x) exp(x)
 #else
 #error "compile with TG_REAL_F32 or with TG_REAL_F64"
 #endif

@@ -15,7 +15,7 @@
  * position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
-#include "ops/real.h"
+#include "ops/rows.h"
 
 #include <tapegrad/ops.h>
 
@@ -98,17 +98,14 @@ static void KERNEL(softmax_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(block) *b = context;
     for (int64_t i = begin; i < end; i++) {
-        real *row = b->weights + i * b->seen, most = -(real)INFINITY;
+        real *row = b->weights + i * b->seen;
         int64_t n = KERNEL(visible)(b, i);
         for (int64_t j = 0; j < n; j++) {
             row[j] *= b->scale;
-            most = row[j] > most || row[j] != row[j] ? row[j] : most;
         }
-        double sum = 0;
-        for (int64_t j = 0; j < n; j++) {
-            row[j] = REAL(exp)(row[j] - most);
-            sum += (double)row[j];
-        }
+        real most = KERNEL(row_max)(row, n);
+        KERNEL(row_exp)(row, n, most, row);
+        double sum = KERNEL(row_sum)(row, n);
         real inverse = (real)(1 / sum);
         for (int64_t j = 0; j < n; j++) {
             row[j] *= inverse;
@@ -179,18 +176,13 @@ static void KERNEL(gradient_rows)(void *context, int64_t begin, int64_t end)
     const KERNEL(block) *b = context;
     for (int64_t i = begin; i < end; i++) {
         real *row = b->weights + i * b->seen, *drow = b->dweights + i * b->seen;
-        const real *y = b->y + i * b->width, *dy = b->dy + i * b->width;
         int64_t n = KERNEL(visible)(b, i);
-        double along = 0; /* r_i */
-        for (int64_t c = 0; c < b->width; c++) {
-            along += (double)dy[c] * (double)y[c];
-        }
         if (b->bits) {
             KERNEL(drop)(b, i, n, drow);
         }
-        real r = (real)along, log_sum = b->log_sums[i];
+        real r = (real)KERNEL(row_dot)(b->dy + i * b->width, b->y + i * b->width, b->width), log_sum = b->log_sums[i];
         for (int64_t j = 0; j < n; j++) {
-            row[j] = REAL(exp)(row[j] * b->scale - log_sum);
+            row[j] = EXP(row[j] * b->scale - log_sum);
             drow[j] = row[j] * (drow[j] - r) * b->scale;
         }
         if (b->bits) {

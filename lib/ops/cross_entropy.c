@@ -5,12 +5,13 @@
  *
  * with t the targets, e the label smoothing and V the classes, which are on the last axis. Targets equal to ignore_index
  * give no loss and no gradient. The mean is over the targets that count; over none of them it is NaN, as in PyTorch.
- * Forward keeps only L_s of each row, and backward makes the softmax again from it: a (S,V) matrix is never stored.
+ * Forward keeps two numbers of each row, its maximum m and the sum of exp(x - m), and backward makes the softmax again from
+ * them: a (S,V) matrix is never stored. (L itself, rounded to float, would be too coarse where logits are large.)
  * Rows are independent, and the losses are summed in order in double; so the bits do not depend on the threads.
  *
  * Follows torch.nn.functional.cross_entropy and nll_loss.
  */
-#include "ops/real.h"
+#include "ops/rows.h"
 
 #include <tapegrad/ops.h>
 
@@ -22,10 +23,14 @@ typedef struct loss_attributes {
 TG_DECLARE_KERNEL(tg_cross_entropy_forward);
 TG_DECLARE_KERNEL(tg_cross_entropy_backward);
 
-/* What forward leaves for backward: the rows' L_s, and how many targets count. */
+typedef struct row_sum {
+    double most, sum; /* m and sum_k exp(x_k - m) */
+} row_sum;
+
+/* What forward leaves for backward. */
 typedef struct loss_saved {
-    double counted;
-    double log_sums[];
+    double counted; /* targets that count */
+    row_sum rows[];
 } loss_saved;
 
 typedef struct KERNEL(rows) {
@@ -51,17 +56,16 @@ static KERNEL(rows) KERNEL(rows_of)(const tg_op_call *call)
     return r;
 }
 
-static double KERNEL(log_sum_exp)(const real *x, int64_t n)
+static row_sum KERNEL(sum_of_row)(const real *x, int64_t n)
 {
-    real most = x[0];
-    for (int64_t k = 1; k < n; k++) {
-        most = x[k] > most || x[k] != x[k] ? x[k] : most;
-    }
+    real most = KERNEL(row_max)(x, n), part[256];
     double sum = 0;
-    for (int64_t k = 0; k < n; k++) {
-        sum += (double)REAL(exp)(x[k] - most);
+    for (int64_t k = 0; k < n; k += 256) {
+        int64_t length = n - k < 256 ? n - k : 256;
+        KERNEL(row_exp)(x + k, length, most, part);
+        sum += KERNEL(row_sum)(part, length);
     }
-    return (double)most + log(sum);
+    return (row_sum){(double)most, sum};
 }
 
 static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
@@ -72,19 +76,17 @@ static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
         const real *x = r->x + s * r->classes;
         r->losses[s] = 0;
         if (r->targets[s] == r->a.config.ignore_index) {
-            r->saved->log_sums[s] = 0;
             continue;
         }
-        double log_sum = r->a.from_log_probabilities ? 0 : KERNEL(log_sum_exp)(x, r->classes);
+        double log_sum = 0;
+        if (!r->a.from_log_probabilities) {
+            r->saved->rows[s] = KERNEL(sum_of_row)(x, r->classes);
+            log_sum = r->saved->rows[s].most + log(r->saved->rows[s].sum);
+        }
         double loss = (1 - e) * (log_sum - (double)x[r->targets[s]]);
         if (e > 0) {
-            double sum = 0;
-            for (int64_t k = 0; k < r->classes; k++) {
-                sum += (double)x[k];
-            }
-            loss += e * (log_sum - sum / (double)r->classes);
+            loss += e * (log_sum - KERNEL(row_sum)(x, r->classes) / (double)r->classes);
         }
-        r->saved->log_sums[s] = log_sum;
         r->losses[s] = (real)loss;
     }
 }
@@ -115,10 +117,11 @@ static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
     for (int64_t s = begin; s < end; s++) {
         const real *x = r->x + s * r->classes;
         real *dx = r->dx + s * r->classes;
-        if (r->fresh) {
+        bool counts = r->targets[s] != r->a.config.ignore_index;
+        if (r->fresh && (!counts || r->a.from_log_probabilities)) {
             memset(dx, 0, (size_t)r->classes * sizeof *dx);
         }
-        if (r->targets[s] == r->a.config.ignore_index) {
+        if (!counts) {
             continue;
         }
         real dl = r->a.config.reduction == TG_REDUCTION_NONE ? r->dy[s] : r->dy[0];
@@ -126,9 +129,11 @@ static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
             dl = (real)((double)dl / r->saved->counted);
         }
         if (!r->a.from_log_probabilities) {
-            real log_sum = (real)r->saved->log_sums[s], smoothed = (real)(e / (double)r->classes);
+            real most = (real)r->saved->rows[s].most, inverse = (real)(1 / r->saved->rows[s].sum);
+            real smoothed = (real)(e / (double)r->classes);
             for (int64_t k = 0; k < r->classes; k++) {
-                dx[k] += dl * (REAL(exp)(x[k] - log_sum) - smoothed);
+                real gradient = dl * (EXP(x[k] - most) * inverse - smoothed);
+                dx[k] = r->fresh ? gradient : dx[k] + gradient;
             }
         }
         dx[r->targets[s]] -= dl * (real)(1 - e);
@@ -184,7 +189,7 @@ static bool cross_entropy_shape(tg_op_call *call)
     }
     return check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
            tg_op_output(call, 0, tg_dtype_of(logits), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
-           tg_op_save(call, targets->count + 1, sizeof(double)) &&
+           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(row_sum)) &&
            tg_op_scratch(call, targets->count + 1, tg_dtype_size(tg_dtype_of(logits)));
 }
 

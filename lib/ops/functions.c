@@ -8,7 +8,7 @@
  *   sigmoid   1 / (1 + e^-x)                       dx += dy y (1 - y)
  *   relu      max(x, 0)                            dx += dy where x > 0
  *   gelu      x Phi(x)                             dx += dy (Phi(x) + x phi(x))
- *   gelu_tanh x/2 (1 + tanh u)                     dx += dy (1/2 (1 + tanh u) + x/2 (1 - tanh^2 u) u')
+ *   gelu_tanh x/2 (1 + tanh u) = x s               dx += dy (s + x s (1 - s) 2 u'), s = sigmoid(2 u)
  *             u = sqrt(2/pi) (x + 0.044715 x^3)
  *   silu      x sigmoid(x)                         dx += dy s (1 + x (1 - s)), s = sigmoid(x)
  *   abs       |x|                                  dx += dy sign(x)
@@ -46,7 +46,7 @@ static void KERNEL(neg_gradient)(const KERNEL(chunk) * k)
 static void KERNEL(exp)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(exp)(k->in[0][i]);
+        k->out[i] = EXP(k->in[0][i]);
     }
 }
 
@@ -101,7 +101,7 @@ static void KERNEL(tanh_gradient)(const KERNEL(chunk) * k)
 
 static real KERNEL(sigmoid_of)(real x)
 {
-    return 1 / (1 + REAL(exp)(-x));
+    return 1 / (1 + EXP(-x));
 }
 
 static void KERNEL(sigmoid)(const KERNEL(chunk) * k)
@@ -146,30 +146,30 @@ static void KERNEL(gelu_gradient)(const KERNEL(chunk) * k)
     for (int64_t i = 0; i < k->n; i++) {
         real x = k->in[0][i];
         real distribution = (real)0.5 * (1 + REAL(erf)(x * SQRT_HALF));
-        real density = REAL(exp)((real)-0.5 * x * x) * ONE_OVER_SQRT_2PI;
+        real density = EXP((real)-0.5 * x * x) * ONE_OVER_SQRT_2PI;
         k->out[i] = k->dy[i] * (distribution + x * density);
     }
 }
 
-static real KERNEL(gelu_inner)(real x)
+/* (1 + tanh u) / 2 is sigmoid(2u): one exp, and no digits lost where tanh u is near -1. */
+static inline real KERNEL(gelu_gate)(real x)
 {
-    return SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x);
+    return KERNEL(sigmoid_of)(2 * SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x));
 }
 
 static void KERNEL(gelu_tanh)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = (real)0.5 * x * (1 + REAL(tanh)(KERNEL(gelu_inner)(x)));
+        k->out[i] = k->in[0][i] * KERNEL(gelu_gate)(k->in[0][i]);
     }
 }
 
 static void KERNEL(gelu_tanh_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i], tanh_u = REAL(tanh)(KERNEL(gelu_inner)(x));
-        real du = SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x * x);
-        k->out[i] = k->dy[i] * ((real)0.5 * (1 + tanh_u) + (real)0.5 * x * (1 - tanh_u * tanh_u) * du);
+        real x = k->in[0][i], s = KERNEL(gelu_gate)(x);
+        real du = 2 * SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x * x);
+        k->out[i] = k->dy[i] * (s + x * s * (1 - s) * du);
     }
 }
 

@@ -51,9 +51,10 @@ static void KERNEL(softmax_lines)(void *context, int64_t begin, int64_t end)
         real most = KERNEL(largest)(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
-            real e = REAL(exp)(x[i * a->inner] - most);
-            y[i * a->inner] = e;
-            sum += (double)e;
+            y[i * a->inner] = EXP(x[i * a->inner] - most);
+        }
+        for (int64_t i = 0; i < a->size; i++) {
+            sum += (double)y[i * a->inner];
         }
         real scale = (real)(1 / sum);
         for (int64_t i = 0; i < a->size; i++) {
@@ -90,7 +91,7 @@ static void KERNEL(log_softmax_lines)(void *context, int64_t begin, int64_t end)
         real most = KERNEL(largest)(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)REAL(exp)(x[i * a->inner] - most);
+            sum += (double)EXP(x[i * a->inner] - most);
         }
         real log_sum = (real)log(sum);
         for (int64_t i = 0; i < a->size; i++) {
@@ -112,7 +113,7 @@ static void KERNEL(log_softmax_gradient_lines)(void *context, int64_t begin, int
             sum += (double)dy[i * a->inner];
         }
         for (int64_t i = 0; i < a->size; i++) {
-            real gradient = dy[i * a->inner] - REAL(exp)(y[i * a->inner]) * (real)sum;
+            real gradient = dy[i * a->inner] - EXP(y[i * a->inner]) * (real)sum;
             dx[i * a->inner] = a->fresh ? gradient : dx[i * a->inner] + gradient;
         }
     }

@@ -1,0 +1,74 @@
+/* rows: maxima and sums over a contiguous row, in lanes.
+ *
+ * A sum in one variable has to wait for each addition; in eight, the compiler can make vectors of them. The lanes are
+ * always the same, whatever the vector width, so the bits are too. Sums are in double.
+ */
+#ifndef TG_OPS_ROWS_H
+#define TG_OPS_ROWS_H
+
+#include "ops/real.h"
+
+#define LANES 8
+
+/* -inf for none; a NaN is passed over. */
+static inline real KERNEL(row_max)(const real *x, int64_t n)
+{
+    real lane[LANES], most = -(real)INFINITY;
+    for (int k = 0; k < LANES; k++) {
+        lane[k] = most;
+    }
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    }
+    for (int k = 0; k < LANES; k++) {
+        most = lane[k] > most ? lane[k] : most;
+    }
+    return most;
+}
+
+static inline double KERNEL(row_sum)(const real *x, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)x[i + k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] += (double)x[i];
+    }
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* sum a_i b_i */
+static inline double KERNEL(row_dot)(const real *a, const real *b, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)a[i + k] * (double)b[i + k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] += (double)a[i] * (double)b[i];
+    }
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* out_i = exp(x_i - shift); in place is fine. */
+static inline void KERNEL(row_exp)(const real *x, int64_t n, real shift, real *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = EXP(x[i] - shift);
+    }
+}
+
+#endif
