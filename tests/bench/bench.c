@@ -1,91 +1,12 @@
-/* bench: what the library costs, each figure beside a bound that is measured in the same run.
- *
- * A figure and its bound are run in turn, so that both see the same machine; medians are printed. With --json one line a
- * figure. Nothing here is a test: a shared machine makes numbers, not verdicts.
- */
+/* bench: what the core costs, each figure beside a bound that is measured in the same run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tapegrad.h>
 
-#define MAX_ROUNDS 1001
-
-static bool json;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare);
-    return values[count / 2];
-}
-
-/* One figure: `run` is timed against `bound` (NULL: none), in turn. */
-typedef struct figure {
-    const char *name, *unit, *bound_name;
-    void (*run)(void *context);
-    void (*bound)(void *context);
-    void *context;
-    double scale; /* seconds times this is the unit */
-    int rounds;
-} figure;
-
-static double measure(const figure *f)
-{
-    static double times[MAX_ROUNDS], bounds[MAX_ROUNDS];
-    for (int round = -2; round < f->rounds; round++) { /* two rounds to warm up */
-        double start = seconds();
-        f->run(f->context);
-        double middle = seconds();
-        if (f->bound) {
-            f->bound(f->context);
-        }
-        double end = seconds();
-        if (round >= 0) {
-            times[round] = middle - start;
-            bounds[round] = end - middle;
-        }
-    }
-    double time = median(times, f->rounds), bound = f->bound ? median(bounds, f->rounds) : 0;
-    if (json) {
-        printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f->name, time * f->scale, f->unit);
-        if (f->bound) {
-            printf(", \"bound\": \"%s\", \"bound_value\": %.6g, \"ratio\": %.4g", f->bound_name, bound * f->scale,
-                   bound / time);
-        }
-        printf(", \"threads\": %d}\n", tg_threads());
-    } else if (f->bound) {
-        printf("%-44s %10.3f %-3s  %s %.3f %s: %.2f of the bound\n", f->name, time * f->scale, f->unit, f->bound_name,
-               bound * f->scale, f->unit, bound / time);
-    } else {
-        printf("%-44s %10.3f %s\n", f->name, time * f->scale, f->unit);
-    }
-    fflush(stdout);
-    return time;
-}
-
-/* Every setup that fails says so: a benchmark may print and exit. */
-static void *must(void *made)
-{
-    if (!made) {
-        fprintf(stderr, "bench: out of memory\n");
-        exit(1);
-    }
-    return made;
-}
+#include "bench/figure.h"
+#include "bench/gpt.h"
 
 /* ---- the tape ---- */
 
@@ -108,15 +29,15 @@ static void run_chain(void *context)
 
 static void bench_chain(void)
 {
-    chain c = {must(tg_tape_new(NULL)), must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL)),
-               must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL))};
+    chain c = {bench_must(tg_tape_new(NULL)), bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL)),
+               bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL))};
     tg_set_requires_grad(c.x, true, NULL);
-    measure(&(figure){.name = "tape: add of 4 floats, forward and backward",
-                      .unit = "ns",
-                      .run = run_chain,
-                      .context = &c,
-                      .scale = 1e9 / 1000,
-                      .rounds = 401});
+    bench_measure(&(bench_figure){.name = "tape: add of 4 floats, forward and backward",
+                                  .unit = "ns",
+                                  .run = run_chain,
+                                  .context = &c,
+                                  .scale = 1e9 / 1000,
+                                  .rounds = 401});
     tg_tape_free(c.tape);
     tg_release(c.x);
     tg_release(c.seed);
@@ -156,21 +77,21 @@ static void run_memcpy(void *context)
 
 static void bench_lookup(void)
 {
-    lookup l = {must(tg_tape_new(NULL)), must(tg_tensor_new_full(TG_F32, TG_SHAPE(50257, 768), 1, NULL)),
-                must(tg_tensor_new(TG_I32, TG_SHAPE(8192), NULL)),
-                must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL)),
-                must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL))};
-    tg_rng *rng = must(tg_rng_new(1));
+    lookup l = {bench_must(tg_tape_new(NULL)), bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(50257, 768), 1, NULL)),
+                bench_must(tg_tensor_new(TG_I32, TG_SHAPE(8192), NULL)),
+                bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL)),
+                bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL))};
+    tg_rng *rng = bench_must(tg_rng_new(1));
     tg_fill_randint(l.ids, rng, 0, 50257, NULL);
     tg_tape_set_recording(l.tape, false);
-    measure(&(figure){.name = "embedding: forward of 8192 x 768",
-                      .unit = "ms",
-                      .bound_name = "memcpy",
-                      .run = run_lookup,
-                      .bound = run_memcpy,
-                      .context = &l,
-                      .scale = 1e3,
-                      .rounds = 41});
+    bench_measure(&(bench_figure){.name = "embedding: forward of 8192 x 768",
+                                  .unit = "ms",
+                                  .bound_name = "memcpy",
+                                  .run = run_lookup,
+                                  .bound = run_memcpy,
+                                  .context = &l,
+                                  .scale = 1e3,
+                                  .rounds = 41});
     tg_tape_free(l.tape);
     tg_rng_free(rng);
     tg_release(l.table);
@@ -211,16 +132,16 @@ static void run_step(void *context)
 
 static double bench_step(const char *name, int64_t rows)
 {
-    course c = {.tape = must(tg_tape_new(NULL)), .rng = must(tg_rng_new(1)), .rows = rows};
-    c.params = must(tg_params_new(TG_F32, c.rng));
+    course c = {.tape = bench_must(tg_tape_new(NULL)), .rng = bench_must(tg_rng_new(1)), .rows = rows};
+    c.params = bench_must(tg_params_new(TG_F32, c.rng));
     c.token = tg_embedding_make(c.params, "tok_emb", rows, 256, NULL);
     c.position = tg_positional_make(c.params, "pos_emb", TG_POSITION_LEARNED, 4, 256);
     tg_sgd_config config = tg_sgd_config_default();
-    c.sgd = must(tg_sgd_new(c.params, &config));
-    c.ids = must(tg_tensor_new(TG_I32, TG_SHAPE(8, 4), NULL));
-    c.target = must(tg_tensor_new(TG_F32, TG_SHAPE(8, 4, 256), NULL));
-    double time =
-        measure(&(figure){.name = name, .unit = "us", .run = run_step, .context = &c, .scale = 1e6, .rounds = 1001});
+    c.sgd = bench_must(tg_sgd_new(c.params, &config));
+    c.ids = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(8, 4), NULL));
+    c.target = bench_must(tg_tensor_new(TG_F32, TG_SHAPE(8, 4, 256), NULL));
+    double time = bench_measure(
+        &(bench_figure){.name = name, .unit = "us", .run = run_step, .context = &c, .scale = 1e6, .rounds = 1001});
     tg_optim_free(c.sgd);
     tg_params_free(c.params);
     tg_tape_free(c.tape);
@@ -265,28 +186,28 @@ static void run_sweep(void *context)
 
 static void bench_adam(void)
 {
-    tg_rng *rng = must(tg_rng_new(1));
-    tg_tape *tape = must(tg_tape_new(NULL));
-    adam a = {.params = must(tg_params_new(TG_F32, rng)), .count = (int64_t)50257 * 256};
+    tg_rng *rng = bench_must(tg_rng_new(1));
+    tg_tape *tape = bench_must(tg_tape_new(NULL));
+    adam a = {.params = bench_must(tg_params_new(TG_F32, rng)), .count = (int64_t)50257 * 256};
     tg_embedding table = tg_embedding_make(a.params, "tok_emb", 50257, 256, NULL);
     tg_adam_config config = tg_adam_config_default();
-    a.optim = must(tg_adam_new(a.params, &config));
+    a.optim = bench_must(tg_adam_new(a.params, &config));
     tg_tensor *square = tg_mul(tape, table.weight, table.weight);
     tg_backward(tape, tg_sum(tape, square, TG_ALL_AXES, TG_DROP_AXES));
     size_t bytes = (size_t)a.count * sizeof(float);
     float **arrays[] = {&a.theta, &a.gradient, &a.m, &a.v};
     for (int i = 0; i < 4; i++) {
-        *arrays[i] = must(aligned_alloc(64, bytes));
+        *arrays[i] = bench_must(aligned_alloc(64, bytes));
         memset(*arrays[i], 0, bytes);
     }
-    measure(&(figure){.name = "adam: dense step on 50257 x 256",
-                      .unit = "ms",
-                      .bound_name = "a plain loop over the same arrays",
-                      .run = run_adam,
-                      .bound = run_sweep,
-                      .context = &a,
-                      .scale = 1e3,
-                      .rounds = 41});
+    bench_measure(&(bench_figure){.name = "adam: dense step on 50257 x 256",
+                                  .unit = "ms",
+                                  .bound_name = "a plain loop over the same arrays",
+                                  .run = run_adam,
+                                  .bound = run_sweep,
+                                  .context = &a,
+                                  .scale = 1e3,
+                                  .rounds = 41});
     for (int i = 0; i < 4; i++) {
         free(*arrays[i]);
     }
@@ -300,7 +221,7 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
-            json = true;
+            bench_json = true;
         } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10))) {
             fprintf(stderr, "bench: unknown option %s (allowed: --json, --threads=N)\n", argv[i]);
             return 2;
@@ -311,9 +232,10 @@ int main(int argc, char **argv)
     double small = bench_step("course: one step, table of 1,000 rows", 1000);
     bench_step("course: one step, table of 50,257 rows", 50257);
     double large = bench_step("course: one step, table of 1,000,000 rows", 1000000);
-    if (!json) {
+    if (!bench_json) {
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
     bench_adam();
+    bench_gpt();
     return 0;
 }

@@ -1,0 +1,85 @@
+#include "bench/figure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <tapegrad.h>
+
+#define MAX_ROUNDS 1001
+
+bool bench_json;
+
+double bench_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+double bench_measure(const bench_figure *f)
+{
+    static double times[MAX_ROUNDS], bounds[MAX_ROUNDS];
+    for (int round = -2; round < f->rounds; round++) { /* two rounds to warm up */
+        double start = bench_seconds();
+        f->run(f->context);
+        double middle = bench_seconds();
+        if (f->bound) {
+            f->bound(f->bound_context ? f->bound_context : f->context);
+        }
+        double end = bench_seconds();
+        if (round >= 0) {
+            times[round] = middle - start;
+            bounds[round] = end - middle;
+        }
+    }
+    double time = median(times, f->rounds), bound = f->bound ? median(bounds, f->rounds) : 0;
+    if (bench_json) {
+        printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f->name, time * f->scale, f->unit);
+        if (f->bound) {
+            printf(", \"bound\": \"%s\", \"bound_value\": %.6g, \"ratio\": %.4g", f->bound_name, bound * f->scale,
+                   bound / time);
+        }
+        printf(", \"threads\": %d}\n", tg_threads());
+    } else if (f->bound) {
+        printf("%-44s %10.3f %-3s  %s %.3f %s: %.2f of the bound\n", f->name, time * f->scale, f->unit, f->bound_name,
+               bound * f->scale, f->unit, bound / time);
+    } else {
+        printf("%-44s %10.3f %s\n", f->name, time * f->scale, f->unit);
+    }
+    fflush(stdout);
+    return time;
+}
+
+void bench_value(const char *name, double value, const char *unit)
+{
+    if (bench_json) {
+        printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"threads\": %d}\n", name, value, unit,
+               tg_threads());
+    } else {
+        printf("%-44s %10.3f %s\n", name, value, unit);
+    }
+    fflush(stdout);
+}
+
+/* Every setup that fails says so: a benchmark may print and exit. */
+void *bench_must(void *made)
+{
+    if (!made) {
+        fprintf(stderr, "bench: out of memory\n");
+        exit(1);
+    }
+    return made;
+}

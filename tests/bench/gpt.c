@@ -1,0 +1,233 @@
+#include "bench/gpt.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <tapegrad.h>
+
+#include "bench/figure.h"
+
+enum { B = 2, T = 256, C = 768, V = 50257, H = 12, LAYERS = 12 };
+
+/* ---- the step: chapter 5's configuration, dropout with torch's stream, AdamW ---- */
+
+typedef struct training {
+    tg_rng *rng;
+    tg_params *params;
+    tg_gpt *model;
+    tg_tape *tape;
+    tg_optim *optim;
+    tg_tensor *inputs, *targets;
+} training;
+
+static void run_step(void *context)
+{
+    training *run = context;
+    tg_tape_reset(run->tape);
+    tg_tensor *loss = tg_cross_entropy(run->tape, tg_gpt_forward(run->tape, run->model, run->inputs), run->targets);
+    tg_optim_zero_grad(run->optim);
+    if (!tg_backward(run->tape, loss)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape));
+        exit(1);
+    }
+    tg_optim_step(run->optim);
+}
+
+static training training_new(void)
+{
+    training run = {.rng = bench_must(tg_rng_new(123))};
+    tg_gpt_config config;
+    tg_gpt_config_named("gpt2-small", &config);
+    config.context = T;
+    tg_adamw_config adamw = tg_adamw_config_default();
+    run.params = bench_must(tg_params_new(TG_F32, run.rng));
+    run.model = bench_must(tg_gpt_new(run.params, &config));
+    run.tape = bench_must(tg_tape_new(run.rng));
+    run.optim = bench_must(tg_adamw_new(run.params, &adamw));
+    run.inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
+    run.targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
+    tg_fill_randint(run.inputs, run.rng, 0, V, NULL);
+    tg_fill_randint(run.targets, run.rng, 0, V, NULL);
+    return run;
+}
+
+static void training_free(training *run)
+{
+    tg_release(run->inputs);
+    tg_release(run->targets);
+    tg_optim_free(run->optim);
+    tg_tape_free(run->tape);
+    tg_gpt_free(run->model);
+    tg_params_free(run->params);
+    tg_rng_free(run->rng);
+}
+
+/* ---- the bound: every product of the unfused model, (M,K) x (K,N), once ---- */
+
+typedef struct product {
+    const char *what;
+    int m, n, k, count;
+    int transpose_a, transpose_b;
+} product;
+
+static const product products[] = {
+    {"projections", B *T, C, C, 4 * LAYERS, 0, 1},
+    {"projections, dx", B *T, C, C, 4 * LAYERS, 0, 0},
+    {"projections, dW", C, C, B *T, 4 * LAYERS, 1, 0},
+    {"feed-forward up", B *T, 4 * C, C, LAYERS, 0, 1},
+    {"feed-forward up, dx", B *T, C, 4 * C, LAYERS, 0, 0},
+    {"feed-forward up, dW", 4 * C, C, B *T, LAYERS, 1, 0},
+    {"feed-forward down", B *T, C, 4 * C, LAYERS, 0, 1},
+    {"feed-forward down, dx", B *T, 4 * C, C, LAYERS, 0, 0},
+    {"feed-forward down, dW", C, 4 * C, B *T, LAYERS, 1, 0},
+    {"head", B *T, V, C, 1, 0, 1},
+    {"head, dx", B *T, C, V, 1, 0, 0},
+    {"head, dW", V, C, B *T, 1, 1, 0},
+    {"attention, q k^T and dP", T, T, C / H, 2 * B *H *LAYERS, 0, 1},
+    {"attention, P v and dq", T, C / H, T, 2 * B *H *LAYERS, 0, 0},
+    {"attention, dk and dv", T, C / H, T, 2 * B *H *LAYERS, 1, 0},
+};
+
+#define PRODUCTS ((int)(sizeof products / sizeof products[0]))
+
+/* Buffers of the model's size: a product takes the next stretch of memory each time, so nothing is in a cache that would
+ * not be there in the model. */
+typedef struct arena {
+    float *values;
+    size_t size, used;
+} arena;
+
+static float *take(arena *a, size_t count)
+{
+    if (a->used + count > a->size) {
+        a->used = 0;
+    }
+    float *taken = a->values + a->used;
+    a->used += count;
+    return taken;
+}
+
+static void run_products(void *context)
+{
+    arena *a = context;
+    for (int i = 0; i < PRODUCTS; i++) {
+        const product *p = &products[i];
+        for (int n = 0; n < p->count; n++) {
+            float *left = take(a, (size_t)p->m * (size_t)p->k), *right = take(a, (size_t)p->k * (size_t)p->n);
+            float *out = take(a, (size_t)p->m * (size_t)p->n);
+            cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
+                        p->transpose_b ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, 1, left,
+                        p->transpose_a ? p->m : p->k, right, p->transpose_b ? p->k : p->n, 0, out, p->n);
+        }
+    }
+}
+
+static double flops(void)
+{
+    double sum = 0;
+    for (int i = 0; i < PRODUCTS; i++) {
+        sum += 2.0 * products[i].m * products[i].n * products[i].k * products[i].count;
+    }
+    return sum;
+}
+
+static void print_products(void)
+{
+    printf("\nthe matrix products of a step (B %d, T %d, 124M parameters), %.1f Gflop:\n", B, T, flops() * 1e-9);
+    for (int i = 0; i < PRODUCTS; i++) {
+        printf("  %-26s M %5d  N %5d  K %5d  x %d\n", products[i].what, products[i].m, products[i].n, products[i].k,
+               products[i].count);
+    }
+}
+
+static void bench_training(void)
+{
+    training run = training_new();
+    for (int i = 0; i < 2; i++) {
+        run_step(&run);
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double state = 16.0 * (double)tg_params_values(run.params), peak = (double)usage.ru_maxrss * 1024;
+    arena a = {.size = (size_t)400 << 18}; /* 400 MiB */
+    a.values = bench_must(malloc(a.size * sizeof(float)));
+    for (size_t i = 0; i < a.size; i++) {
+        a.values[i] = (float)(i % 1024) * 1e-3f;
+    }
+    if (!bench_json) {
+        print_products();
+    }
+    double step = bench_measure(&(bench_figure){.name = "gpt: a training step, 124M, B 2 x T 256",
+                                                .unit = "ms",
+                                                .bound_name = "its sgemm calls alone",
+                                                .run = run_step,
+                                                .bound = run_products,
+                                                .context = &run,
+                                                .bound_context = &a,
+                                                .scale = 1e3,
+                                                .rounds = 5});
+    bench_value("gpt: training", B * T / step, "tokens/s");
+    bench_value("gpt: peak memory", peak * 1e-6, "MB");
+    bench_value("gpt: peak memory against 16 bytes a parameter", peak / state, "times");
+    free(a.values);
+    training_free(&run);
+}
+
+/* ---- generation ---- */
+
+typedef struct generation {
+    tg_tape *tape;
+    tg_gpt *model;
+    tg_kv_cache *cache;
+    tg_tensor *id, *prompt;
+} generation;
+
+static void next_token(void *context)
+{
+    generation *g = context;
+    tg_tape_reset(g->tape);
+    tg_tensor *logits = tg_gpt_head(g->tape, g->model, tg_gpt_features(g->tape, g->model, g->id, g->cache));
+    if (!logits) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape));
+        exit(1);
+    }
+}
+
+static void bench_generation(void)
+{
+    tg_rng *rng = bench_must(tg_rng_new(123));
+    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
+    tg_gpt_config config;
+    tg_gpt_config_named("gpt2-small", &config);
+    generation g = {.tape = bench_must(tg_tape_new(rng)), .model = bench_must(tg_gpt_new(params, &config))};
+    g.cache = bench_must(tg_kv_cache_new(TG_F32, config.layers, 1, config.heads, config.context, config.width, NULL));
+    g.id = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, 1), 42, NULL));
+    tg_tape_set_recording(g.tape, false);
+    tg_tape_set_training(g.tape, false);
+    const int64_t lengths[] = {1, 250, 500, 1000};
+    for (int i = 0; i < 4; i++) {
+        tg_kv_cache_clear(g.cache);
+        g.prompt = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, lengths[i]), 7, NULL));
+        tg_gpt_features(g.tape, g.model, g.prompt, g.cache);
+        char name[64];
+        snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
+        bench_measure(
+            &(bench_figure){.name = name, .unit = "ms", .run = next_token, .context = &g, .scale = 1e3, .rounds = 9});
+        tg_release(g.prompt);
+    }
+    tg_release(g.id);
+    tg_kv_cache_free(g.cache);
+    tg_tape_free(g.tape);
+    tg_gpt_free(g.model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+void bench_gpt(void)
+{
+    bench_training();
+    bench_generation();
+}
