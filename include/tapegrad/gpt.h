@@ -49,6 +49,7 @@ TG_API tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config);
 TG_API void tg_gpt_free(tg_gpt *model); /* NULL is fine */
 
 TG_API const tg_gpt_config *tg_gpt_config_of(const tg_gpt *model);
+TG_API tg_dtype tg_gpt_dtype(const tg_gpt *model); /* its params' */
 
 /* ids (B,T) i32 -> logits (B,T,V). RANGE for an id outside of [0,V) or T above the context. */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids);

@@ -36,6 +36,9 @@ TG_API tg_tape_config tg_tape_config_default(void);
 TG_API tg_tape *tg_tape_new(tg_rng *rng);
 TG_API tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config);
 
+/* The generator that it was made with. */
+TG_API tg_rng *tg_tape_rng(const tg_tape *tape);
+
 /* Frees the tape and every result that was not retained; those stay valid, without history. NULL is fine. */
 TG_API void tg_tape_free(tg_tape *tape);
 

@@ -123,6 +123,11 @@ const tg_gpt_config *tg_gpt_config_of(const tg_gpt *model)
     return &model->config;
 }
 
+tg_dtype tg_gpt_dtype(const tg_gpt *model)
+{
+    return tg_params_dtype(model->params);
+}
+
 tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
     if (!model) {

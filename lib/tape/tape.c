@@ -34,6 +34,11 @@ tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config)
     return t;
 }
 
+tg_rng *tg_tape_rng(const tg_tape *t)
+{
+    return t ? t->rng : NULL;
+}
+
 /* Takes a result away from the tape. One that somebody retained goes on, as a tensor without history. */
 static void disown(tg_tape *t, tg_tensor *x)
 {

@@ -91,6 +91,8 @@ CALL(softmax_first, tg_softmax(t, x[0], 0))
 CALL(log_softmax_last, tg_log_softmax(t, x[0], -1))
 CALL(log_softmax_first, tg_log_softmax(t, x[0], 0))
 CALL(layer_norm, tg_layer_norm(t, x[0], x[1], x[2], 1e-5))
+CALL(rms_norm, tg_rms_norm(t, x[0], x[1], 1e-5))
+CALL(rms_norm_same, tg_rms_norm(t, x[0], x[0], 1e-5))
 CALL(dropout, tg_dropout(t, x[0], 0.3))
 CALL(dropout_nothing, tg_dropout(t, x[0], 0))
 BINARY(cross_entropy)
@@ -334,6 +336,9 @@ const sample samples[] = {
     {"tg_softmax", "first", call_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
     {"tg_log_softmax", "last", call_log_softmax_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1,2", "0,3"}},
     {"tg_log_softmax", "first", call_log_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
+    {"tg_rms_norm", "", call_rms_norm, {REAL, REAL}, .shapes = {"2,3 3", "2,2,4 4", "5 5", "3,1 1"}},
+    {"tg_rms_norm", "x x", call_rms_norm_same, {REAL}, .shapes = {"4", "3"}},
+    {"tg_rms_norm", "no rows", call_rms_norm, {REAL, REAL}, .shapes = {"0,3 3"}, .empty = true},
     {"tg_layer_norm",
      "",
      call_layer_norm,

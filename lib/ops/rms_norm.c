@@ -1,0 +1,145 @@
+/* rms_norm: each row is divided by its root mean square, then multiplied by a weight.
+ *
+ *   forward     y = n w,    n = x r,    r = 1 / sqrt(mean(x^2) + eps)
+ *   gradient    dw += dy n              summed over the rows
+ *               dx += r (g - n mean(g n)),    g = dy w
+ *
+ * (Zhang and Sennrich 2019.) Forward keeps r of each row, in double. Rows are what threads divide for y and dx, columns
+ * for dw, so each sum is made by one thread in the order of the rows. Follows torch.nn.functional.rms_norm over the last
+ * axis.
+ */
+#include "ops/rows.h"
+
+#include <tapegrad/ops.h>
+
+TG_DECLARE_KERNEL(tg_rms_norm_forward);
+TG_DECLARE_KERNEL(tg_rms_norm_backward);
+
+typedef struct KERNEL(rms) {
+    const real *x, *weight, *dy;
+    real *y, *dx, *dweight;
+    bool fresh;
+    double *inverses;     /* r of each row */
+    int64_t count, width; /* of rows, of a row */
+    double eps;
+} KERNEL(rms);
+
+static KERNEL(rms) KERNEL(rms_of)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0];
+    int64_t width = x->shape[x->rank - 1];
+    return (KERNEL(rms)){.x = tg_values(x),
+                         .weight = tg_values(call->inputs[1]),
+                         .y = tg_values(call->outputs[0]),
+                         .inverses = call->saved,
+                         .count = x->count / width,
+                         .width = width,
+                         .eps = *(const double *)call->attributes};
+}
+
+static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(rms) *n = context;
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = n->x + row * n->width;
+        real *y = n->y + row * n->width;
+        double inverse = 1 / sqrt(KERNEL(row_dot)(x, x, n->width) / (double)n->width + n->eps);
+        for (int64_t c = 0; c < n->width; c++) {
+            y[c] = (real)((double)x[c] * inverse) * n->weight[c];
+        }
+        n->inverses[row] = inverse;
+    }
+}
+
+void KERNEL(tg_rms_norm_forward)(const tg_op_call *call)
+{
+    KERNEL(rms) n = KERNEL(rms_of)(call);
+    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(normalize_rows), &n);
+}
+
+/* In the forward pass this was: y = x r w. */
+static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(rms) *n = context;
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
+        real *dx = n->dx + row * n->width;
+        double inverse = n->inverses[row], mean_gn = 0;
+        for (int64_t c = 0; c < n->width; c++) {
+            mean_gn += (double)dy[c] * (double)n->weight[c] * (double)x[c] * inverse;
+        }
+        mean_gn /= (double)n->width;
+        for (int64_t c = 0; c < n->width; c++) {
+            double normal = (double)x[c] * inverse;
+            real gradient = (real)(inverse * ((double)dy[c] * (double)n->weight[c] - normal * mean_gn));
+            dx[c] = n->fresh ? gradient : dx[c] + gradient;
+        }
+    }
+}
+
+static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(rms) *n = context;
+    for (int64_t row = 0; row < n->count; row++) {
+        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
+        for (int64_t c = begin; c < end; c++) {
+            n->dweight[c] += dy[c] * (real)((double)x[c] * n->inverses[row]);
+        }
+    }
+}
+
+void KERNEL(tg_rms_norm_backward)(const tg_op_call *call)
+{
+    KERNEL(rms) n = KERNEL(rms_of)(call);
+    n.dy = call->output_gradients[0];
+    n.dx = call->input_gradients[0];
+    n.dweight = call->input_gradients[1];
+    n.fresh = call->fresh[0];
+    if (n.dx) {
+        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(gradient_of_rows), &n);
+    }
+    if (n.dweight) {
+        if (call->fresh[1]) {
+            memset(n.dweight, 0, (size_t)n.width * sizeof(real));
+        }
+        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), KERNEL(gradient_of_columns), &n);
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool rms_norm_shape(tg_op_call *call)
+{
+    double eps = *(const double *)call->attributes;
+    const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
+    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
+    int64_t width = x->rank > 0 ? x->shape[x->rank - 1] : 0;
+    if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
+        return false;
+    }
+    if (width < 1 || weight->rank != 1 || weight->shape[0] != width) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s and the weight %s; they must be (..,C) and (C) with C >= 1",
+                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), text));
+    }
+    if (!(eps > 0)) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "eps is %g; it must be above 0", eps);
+    }
+    return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) && tg_op_save(call, x->count / width, sizeof(double));
+}
+
+static const tg_op rms_norm_op = {
+    .name = "rms_norm",
+    .shape = rms_norm_shape,
+    .f32 = {tg_rms_norm_forward_f32, tg_rms_norm_backward_f32},
+    .f64 = {tg_rms_norm_forward_f64, tg_rms_norm_backward_f64},
+    .backward_reads_inputs = 3,
+    .overwrites_fresh = true,
+};
+
+tg_tensor *tg_rms_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, double eps)
+{
+    tg_tensor *inputs[] = {x, weight};
+    return tg_apply(t, &rms_norm_op, inputs, 2, &eps, sizeof eps);
+}
+
+#endif
