@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chapter.h"
+#include "../chapter.h"
 
 #define MAX_WORDS 20000
 

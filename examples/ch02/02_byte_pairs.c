@@ -1,5 +1,5 @@
 /* 02: byte pairs, GPT-2's tokenizer. It knows every text: what is not a token of its own is made of smaller ones. */
-#include "chapter.h"
+#include "../chapter.h"
 
 static void print_text(const tg_tokenizer *bpe, const int32_t *ids, int64_t count)
 {

@@ -1,5 +1,5 @@
 /* 03: sliding windows. The targets are the inputs, one token further on. */
-#include "chapter.h"
+#include "../chapter.h"
 
 static void print_pair(tg_batch batch)
 {

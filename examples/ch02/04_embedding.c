@@ -1,5 +1,5 @@
 /* 04: an embedding is a table, and a lookup picks rows of it. Seed 123 draws the table that the book prints. */
-#include "chapter.h"
+#include "../chapter.h"
 
 int main(void)
 {

@@ -4,7 +4,7 @@
  *   position embedding  [0.1,  0.3, -0.1]
  *   what the model sees [0.6,  0.1,  0.0]
  */
-#include "chapter.h"
+#include "../chapter.h"
 
 static void print_sum(tg_tape *t)
 {

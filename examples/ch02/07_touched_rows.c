@@ -1,7 +1,7 @@
 /* 07: what training does to a table. Rows that the batch names move; the others have no gradient at all, and stay. */
 #include <string.h>
 
-#include "chapter.h"
+#include "../chapter.h"
 
 int main(void)
 {

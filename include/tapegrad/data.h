@@ -59,7 +59,7 @@ TG_API void tg_tokens_free(tg_tokens *tokens);
 /* The bytes of one id: they need not be whole characters. NULL for an id that is not there. */
 TG_API const char *tg_tokenizer_bytes(const tg_tokenizer *tokenizer, int32_t id, size_t *length);
 
-/* Ids to text, with a NUL behind it; yours: tg_text_free. RANGE for an id that is not there. */
+/* Ids to text, with a NUL behind it; yours: tg_text_free. `length` may be NULL. RANGE for an id that is not there. */
 TG_API char *tg_tokenizer_decode(const tg_tokenizer *tokenizer, const int32_t *ids, int64_t count, size_t *length,
                                  tg_error *error);
 TG_API void tg_text_free(char *text);

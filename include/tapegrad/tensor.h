@@ -177,6 +177,7 @@ typedef struct tg_print_options {
     int64_t threshold; /* above this many values the middle is left out: 1000 */
     int edge_items;    /* values kept at each end then: 3 */
     int line_width;    /* characters a line: 80 */
+    bool plain;        /* never 1.0000e-08 but 0.0000, torch's sci_mode=False: false */
 } tg_print_options;
 
 TG_API tg_print_options tg_print_options_default(void);
@@ -187,6 +188,7 @@ TG_API int64_t tg_format(const tg_tensor *x, const tg_print_options *options, ch
 
 /* Writes the text and a newline to your file, in one go. false when out of memory, when the file refuses, and for NULL. */
 TG_API bool tg_print(FILE *file, const tg_tensor *x);
+TG_API bool tg_print_with(FILE *file, const tg_tensor *x, const tg_print_options *options); /* NULL: the default */
 
 #ifdef __cplusplus
 }

@@ -51,6 +51,8 @@ static char *read_all(int file, const char *path, size_t *length, tg_error *erro
 
 char *tg_text_read(const char *path, size_t *length, tg_error *error)
 {
+    size_t unwanted;
+    length = length ? length : &unwanted;
     *length = 0;
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0) {

@@ -303,8 +303,10 @@ void tg_tokens_free(tg_tokens *tokens)
 
 char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t count, size_t *length, tg_error *error)
 {
-    size_t total = 0, part;
-    *length = 0;
+    size_t total = 0, part, written = 0;
+    if (length) {
+        *length = 0;
+    }
     for (int64_t i = 0; i < count; i++) {
         if (!tg_tokenizer_bytes(z, ids[i], &part)) {
             tg_error_set(error, TG_ERROR_RANGE, "decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i,
@@ -323,9 +325,12 @@ char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t cou
     }
     for (int64_t i = 0; i < count; i++) {
         const char *bytes = tg_tokenizer_bytes(z, ids[i], &part);
-        memcpy(text + *length, bytes, part);
-        *length += part;
+        memcpy(text + written, bytes, part);
+        written += part;
     }
-    text[*length] = '\0';
+    text[written] = '\0';
+    if (length) {
+        *length = written;
+    }
     return text;
 }

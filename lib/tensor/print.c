@@ -5,7 +5,7 @@
  *   whole        floats without a fraction; the point tells them from integers          -12.
  *   fixed        the other floats, `precision` digits after the point                   -12.5000
  *   scientific   floats when max / min > 1000, or max > 1e8, or min < 1e-4 (of the      -1.2500e+01
- *                absolute values, as doubles; whole numbers too)
+ *                absolute values, as doubles; whole numbers too), unless the options say `plain`
  * Only finite numbers other than zero vote on the style and the width: nan, inf and zeros are padded to that width and
  * may stick out. In a tensor of more than `threshold` values, only those that are shown vote: `edge_items` at each end
  * of every axis.
@@ -160,7 +160,7 @@ static void choose_style_and_width(printer *p)
     bool any = p->smallest > 0;
     if (!tg_dtype_is_float((tg_dtype)p->x->dtype)) {
         p->style = STYLE_INTEGERS;
-    } else if (any && (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {
+    } else if (!p->options.plain && any && (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {
         p->style = STYLE_SCIENTIFIC;
     } else {
         p->style = p->fractions ? STYLE_FIXED : STYLE_WHOLE;
@@ -279,7 +279,12 @@ int64_t tg_format(const tg_tensor *x, const tg_print_options *options, char *tex
 
 bool tg_print(FILE *file, const tg_tensor *x)
 {
-    int64_t length = tg_format(x, NULL, NULL, 0);
+    return tg_print_with(file, x, NULL);
+}
+
+bool tg_print_with(FILE *file, const tg_tensor *x, const tg_print_options *options)
+{
+    int64_t length = tg_format(x, options, NULL, 0);
     if (!file || length < 0) {
         return false;
     }
@@ -287,7 +292,7 @@ bool tg_print(FILE *file, const tg_tensor *x)
     if (!text) {
         return false;
     }
-    tg_format(x, NULL, text, (size_t)length + 1);
+    tg_format(x, options, text, (size_t)length + 1);
     text[length] = '\n';
     bool written = fwrite(text, 1, (size_t)length + 1, file) == (size_t)length + 1;
     tg_free(text);

@@ -166,11 +166,11 @@ static void test_strange_options(void **state)
     (void)state;
     tg_tensor *x = example();
     char text[4096], wanted[4096];
-    tg_print_options strange = {-1, 1000, -7, INT_MIN}, zero = {0, 1000, 0, INT_MIN};
+    tg_print_options strange = {-1, 1000, -7, INT_MIN, false}, zero = {0, 1000, 0, INT_MIN, false};
     tg_format(x, &zero, wanted, sizeof wanted);
     assert_int_equal(tg_format(x, &strange, text, sizeof text), strlen(wanted));
     assert_string_equal(text, wanted);
-    tg_print_options large = {INT_MAX, INT64_MIN, INT_MAX, INT_MAX}, largest = {1074, 1000, 3, INT_MAX};
+    tg_print_options large = {INT_MAX, INT64_MIN, INT_MAX, INT_MAX, false}, largest = {1074, 1000, 3, INT_MAX, false};
     tg_tensor *tiny = tensor_f64(TG_SHAPE(1), (double[]){0x1p-1074});
     tg_format(tiny, &largest, wanted, sizeof wanted);
     assert_int_equal(tg_format(tiny, &large, text, sizeof text), strlen(wanted));

@@ -24,8 +24,13 @@ void cell(int number);
 void print_ids(const int32_t *ids, int64_t count); /* [1, 2, 3] */
 void print_shape(const tg_tensor *x);              /* torch.Size([8, 4]) */
 
+void print_named(const char *name, const tg_tensor *x); /* the name, a blank, the tensor */
+
 /* The inputs and targets of the first batch, without shuffling. */
 tg_batch first_batch(tg_loader *loader);
+
+/* The two sentences that chapter 4 begins with, as ids (2,4). */
+tg_tensor *book_batch_of_two(const char *folder);
 
 /* A loader over the whole text, in order, as the chapter makes it. */
 tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t max_length, int64_t stride, tg_rng *rng);

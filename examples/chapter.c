@@ -76,6 +76,12 @@ void print_shape(const tg_tensor *x)
     printf("])\n");
 }
 
+void print_named(const char *name, const tg_tensor *x)
+{
+    printf("%s ", name);
+    tg_print(stdout, x);
+}
+
 tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t max_length, int64_t stride, tg_rng *rng)
 {
     tg_error error = TG_NO_ERROR;
@@ -91,6 +97,24 @@ tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t max_lengt
     tg_tokenizer_free(bpe);
     tg_text_free(text);
     return loader;
+}
+
+tg_tensor *book_batch_of_two(const char *folder)
+{
+    const char *sentences[] = {"Every effort moves you", "Every day holds a"};
+    tg_tokenizer *bpe = book_tokenizer(folder);
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *batch = tg_tensor_new(TG_I32, TG_SHAPE(2, 4), &error);
+    check(error.text);
+    for (int i = 0; i < 2; i++) {
+        tg_tokens tokens;
+        tg_tokenizer_encode(bpe, sentences[i], strlen(sentences[i]), false, &tokens, &error);
+        check(error.text);
+        memcpy((int32_t *)tg_data_mut(batch) + 4 * i, tokens.ids, 4 * sizeof *tokens.ids);
+        tg_tokens_free(&tokens);
+    }
+    tg_tokenizer_free(bpe);
+    return batch;
 }
 
 tg_batch first_batch(tg_loader *loader)

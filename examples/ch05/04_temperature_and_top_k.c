@@ -1,0 +1,72 @@
+/* 04: which token comes next? The likeliest is always the same; drawing from the probabilities gives variety, a temperature
+ * says how much, and top-k keeps out what is absurd. A vocabulary of nine words shows it. */
+#include "../chapter.h"
+
+#include <math.h>
+
+#define WORDS 9
+
+static const char *const words[WORDS] = {"closer", "every", "effort", "forward", "inches",
+                                         "moves",  "pizza", "toward", "you"};
+
+/* A thousand draws of seed 123, counted. */
+static void print_draws(const tg_tensor *logits, double temperature, tg_rng *rng)
+{
+    tg_sampling_config config = tg_sampling_config_default();
+    config.greedy = false;
+    config.temperature = temperature;
+    tg_error error = TG_NO_ERROR;
+    int counts[WORDS] = {0};
+    tg_rng_seed(rng, 123);
+    for (int i = 0; i < 1000; i++) {
+        int32_t id = tg_sample(logits, &config, rng, &error);
+        check(error.text);
+        counts[id]++;
+    }
+    for (int i = 0; i < WORDS; i++) {
+        printf("%d x %s\n", counts[i], words[i]);
+    }
+}
+
+int main(void)
+{
+    const float values[WORDS] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
+    tg_rng *rng = tg_rng_new(123);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *logits = tg_tensor_new_from(TG_F32, TG_SHAPE(WORDS), values, NULL);
+    tg_error error = TG_NO_ERROR;
+    tg_sampling_config config = tg_sampling_config_default();
+
+    cell(91);
+    printf("%s\n", words[tg_sample(logits, &config, NULL, &error)]);
+    config.greedy = false;
+    int32_t id = tg_sample(logits, &config, rng, &error);
+    check(error.text);
+    cell(92);
+    printf("%s\n", words[id]);
+
+    cell(94);
+    print_draws(logits, 1, rng);
+    cell(100); /* colder: nearly always the likeliest */
+    print_draws(logits, 0.1, rng);
+    cell(102); /* hotter: pizza too */
+    print_draws(logits, 5, rng);
+
+    tg_tensor *positions, *top = tg_topk(t, logits, 3, 0, &positions);
+    check(tg_tape_error(t));
+    cell(108);
+    print_named("Top logits:", top);
+    print_named("Top positions:", positions);
+    tg_tensor *smaller = tg_lt(t, logits, tg_select(t, top, 0, 2));
+    tg_tensor *kept = tg_masked_fill(t, logits, smaller, -INFINITY);
+    cell(109);
+    tg_print(stdout, kept);
+    cell(111);
+    tg_print(stdout, tg_softmax(t, kept, 0));
+
+    check(tg_tape_error(t));
+    tg_tape_free(t);
+    tg_release(logits);
+    tg_rng_free(rng);
+    return 0;
+}
