@@ -3,17 +3,17 @@
  * Two models are trained from the same seed on the same batches: one with position embeddings, and one without. What the
  * second cannot learn is what order is worth.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../common/curves.h"
+#include "../common/program.h"
 #include "model.h"
 #include "options.h"
 #include "report.h"
+
+const char program_name[] = "train_embeddings";
 
 /* What both runs share, and what a run leaves behind. */
 typedef struct job {
@@ -29,19 +29,6 @@ typedef struct result {
     tg_tensor *before, *after, *positions;
 } result;
 
-static bool complain(const char *what, const char *why)
-{
-    fprintf(stderr, "train_embeddings: %s%s%s\n", what, *what ? ": " : "", why);
-    return false;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* ---- the text ---- */
 
 static bool load(job *j)
@@ -56,7 +43,7 @@ static bool load(job *j)
     bool loaded = j->bpe && tg_tokenizer_encode(j->bpe, text, length, false, &j->tokens, &error);
     tg_text_free(text);
     if (!loaded) {
-        return complain("", error.text);
+        return complain("%s", error.text);
     }
     printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", j->o->text, length, (long long)j->tokens.count,
            tg_tokenizer_size(j->bpe), j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
@@ -78,19 +65,11 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
     return decoupled ? tg_adamw_new(params, &config) : tg_adam_new(params, &config);
 }
 
-/* On a terminal one line that is written again and again; in a file a line for each tenth. */
 static void show_progress(const options *o, int64_t step, double loss, double start)
 {
-    bool terminal = isatty(STDOUT_FILENO), last = step == o->steps;
-    int64_t every = terminal ? 20 : (o->steps + 9) / 10;
-    if (step % every != 0 && !last && step != 1) {
-        return;
-    }
     double spent = seconds() - start, left = spent / (double)step * (double)(o->steps - step);
-    printf("%s  step %6lld of %lld   loss %.4f   %8.0f tokens/s   %.0f s left %s", terminal ? "\r" : "",
-           (long long)step, (long long)o->steps, loss, (double)(step * o->batch * o->context) / spent, left,
-           terminal && !last ? "" : "\n");
-    fflush(stdout);
+    progress(step, o->steps, "loss %.4f  %7.0f tokens/s  %.0f s left", loss,
+             (double)(step * o->batch * o->context) / spent, left);
 }
 
 /* One step on one batch. */
@@ -100,10 +79,10 @@ static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, fl
     tg_optim_zero_grad(optim);
     tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets);
     if (!tg_backward(t, mean)) {
-        return complain("", tg_tape_error(t));
+        return complain("%s", tg_tape_error(t));
     }
     *loss = (float)tg_item(t, mean);
-    return tg_optim_step(optim) || complain("", tg_optim_error(optim));
+    return tg_optim_step(optim) || complain("%s", tg_optim_error(optim));
 }
 
 static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_loader *loader, result *r)
@@ -113,7 +92,7 @@ static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_
         tg_batch batch;
         if (!tg_loader_next(loader, &batch)) {
             if (tg_loader_error_code(loader) != TG_OK) {
-                return complain("", tg_loader_error(loader));
+                return complain("%s", tg_loader_error(loader));
             }
             continue; /* the pass is over, the next one begins */
         }
@@ -151,12 +130,12 @@ static bool train(const job *j, bool with_positions, result *r)
     r->touched = calloc((size_t)tg_tokenizer_size(j->bpe), sizeof *r->touched);
     bool good = true;
     if (tg_params_error_code(m.params) != TG_OK) {
-        good = complain("", tg_params_error(m.params));
+        good = complain("%s", tg_params_error(m.params));
     } else if (!loader) {
-        good = complain("", error.text);
+        good = complain("%s", error.text);
     } else if (!rng || !t || !optim || !r->losses || !r->touched ||
                !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
-        good = complain("", "out of memory");
+        good = complain("out of memory");
     }
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
@@ -186,32 +165,23 @@ static void result_free(result *r)
 
 /* ---- what came of it ---- */
 
-static const char *in_folder(const job *j, const char *name)
-{
-    static char path[4096];
-    snprintf(path, sizeof path, "%s/%s", j->o->out, name);
-    return path;
-}
-
 static bool report(const job *j, const result *with, const result *without)
 {
-    const curve curves[] = {{"with positions", with->losses, j->o->steps}, {"without", without->losses, j->o->steps}};
-    report_curves_terminal(curves, 2);
+    const curve curves[] = {{"with positions", with->losses, NULL, j->o->steps},
+                            {"without", without->losses, NULL, j->o->steps}};
+    curves_terminal(curves, 2);
     printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final,
            without->final, without->final - with->final);
     report_neighbours(j->bpe, with->before, with->after, with->touched);
     report_touched(j->bpe, with->before, with->after, with->touched);
-    if (mkdir(j->o->out, 0777) != 0 && errno != EEXIST) {
-        return complain(j->o->out, strerror(errno));
-    }
-    bool written = report_curves_svg(in_folder(j, "loss.svg"), curves, 2) &&
-                   report_vectors(in_folder(j, "tokens.tsv"), with->after) &&
-                   report_token_labels(in_folder(j, "tokens_labels.tsv"), j->bpe, with->touched) &&
-                   report_vectors(in_folder(j, "positions.tsv"), with->positions) &&
-                   report_position_labels(in_folder(j, "positions_labels.tsv"), j->o->context);
+    bool written = folder_make(j->o->out) && curves_svg(folder_file(j->o->out, "loss.svg"), curves, 2) &&
+                   report_vectors(folder_file(j->o->out, "tokens.tsv"), with->after) &&
+                   report_token_labels(folder_file(j->o->out, "tokens_labels.tsv"), j->bpe, with->touched) &&
+                   report_vectors(folder_file(j->o->out, "positions.tsv"), with->positions) &&
+                   report_position_labels(folder_file(j->o->out, "positions_labels.tsv"), j->o->context);
     if (written && !j->o->vocab) {
         tg_error error = TG_NO_ERROR;
-        written = tg_tokenizer_save(j->bpe, in_folder(j, "vocab.bpe"), &error) || complain("", error.text);
+        written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), &error) || complain("%s", error.text);
     }
     if (written) {
         printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "

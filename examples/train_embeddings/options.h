@@ -7,11 +7,10 @@
 
 typedef struct options {
     const char *text, *vocab, *out; /* vocab NULL: train one on the text */
-    int64_t vocab_size, dim, context, batch, steps;
+    int64_t vocab_size, dim, context, batch, steps, seed;
     double lr;
     const char *optimizer; /* adamw, adam or sgd */
-    uint64_t seed;
-    int threads; /* 0: all processors */
+    int64_t threads;       /* 0: all processors */
 } options;
 
 /* Reads the command line. Returns -1 to go on, or the exit status: 0 after --help, 2 after an error, which is printed. */

@@ -4,21 +4,6 @@
 
 #include <tapegrad.h>
 
-/* One curve of losses, a value a step. */
-typedef struct curve {
-    const char *name;
-    const float *losses;
-    int64_t steps;
-} curve;
-
-/* The curves, smoothed, as characters on the terminal, and as an SVG with axes and legend. */
-void report_curves_terminal(const curve *curves, int count);
-bool report_curves_svg(const char *path, const curve *curves, int count);
-
-/* A token as text on one line: spaces and control characters made visible. Returns `text`. */
-#define TOKEN_TEXT 80
-const char *report_token(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
-
 /* The nearest neighbours, by cosine, of some frequent words: in the table `before` and in `after`. */
 void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after,
                        const int64_t *touched);

@@ -1,0 +1,120 @@
+#include "command_line.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+/* Is x in "[low,high)"? A bracket includes its bound, a parenthesis does not. */
+static bool inside(const char *range, double x)
+{
+    char *end;
+    double low = strtod(range + 1, &end), high = strtod(end + 1, &end);
+    return (*range == '[' ? x >= low : x > low) && (*end == ']' ? x <= high : x < high);
+}
+
+/* Sets one option from its text. */
+static bool set(const command_line_option *o, const char *text, void *values)
+{
+    void *place = (char *)values + o->place;
+    char *end = NULL;
+    errno = 0;
+    if (o->kind == VALUE_TEXT) {
+        *(const char **)place = text;
+        return true;
+    }
+    if (o->kind == VALUE_INTEGER) {
+        long long value = strtoll(text, &end, 10);
+        if (errno || end == text || *end || !inside(o->range, (double)value)) {
+            double low = strtod(o->range + 1, &end), high = strtod(end + 1, NULL);
+            return complain("--%s %s: a whole number from %.0f to %.0f is wanted", o->name, text, low, high);
+        }
+        *(int64_t *)place = value;
+        return true;
+    }
+    double value = strtod(text, &end);
+    if (end == text || *end || !inside(o->range, value)) {
+        return complain("--%s %s: a number in %s is wanted", o->name, text, o->range);
+    }
+    *(double *)place = value;
+    return true;
+}
+
+static void explain_default(const command_line_option *o, const void *values)
+{
+    const void *place = (const char *)values + o->place;
+    if (o->kind == VALUE_TEXT && *(const char *const *)place) {
+        printf(" (%s)", *(const char *const *)place);
+    } else if (o->kind == VALUE_INTEGER && inside(o->range, (double)*(const int64_t *)place)) {
+        printf(" (%lld)", (long long)*(const int64_t *)place);
+    } else if (o->kind == VALUE_NUMBER && inside(o->range, *(const double *)place)) {
+        printf(" (%g)", *(const double *)place);
+    }
+}
+
+static void explain(const command_line_option *table, size_t count, unsigned command, const char *introduction,
+                    const void *values)
+{
+    printf("%s\n", introduction);
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].commands & command) {
+            const char *argument = table[i].argument ? table[i].argument : "";
+            printf("  --%s %-*s %s", table[i].name, (int)(20 - strlen(table[i].name)), argument, table[i].help);
+            explain_default(&table[i], values);
+            printf("\n");
+        }
+    }
+}
+
+/* The option that `text`, what follows the dashes, names up to its end or an equals sign. */
+static const command_line_option *find(const command_line_option *table, size_t count, unsigned command,
+                                       const char *text)
+{
+    size_t length = strcspn(text, "=");
+    for (size_t i = 0; i < count; i++) {
+        if ((table[i].commands & command) && strlen(table[i].name) == length &&
+            memcmp(table[i].name, text, length) == 0) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
+                      void *values, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) { /* help first: it shows the defaults, which reading overwrites */
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            explain(table, count, command, introduction, values);
+            return 0;
+        }
+    }
+    for (int i = 1; i < argc; i++) {
+        const command_line_option *o = strncmp(argv[i], "--", 2) == 0 ? find(table, count, command, argv[i] + 2) : NULL;
+        if (!o) {
+            complain("'%s' is not an option; --help lists them", argv[i]);
+            return 2;
+        }
+        const char *value = strchr(argv[i], '=');
+        if (o->kind == VALUE_FLAG) {
+            if (value) {
+                complain("--%s takes no value", o->name);
+                return 2;
+            }
+            *(bool *)((char *)values + o->place) = true;
+            continue;
+        }
+        value = value ? value + 1 : argv[++i]; /* argv[argc] is NULL */
+        if (!value) {
+            complain("--%s: a value is wanted", o->name);
+            return 2;
+        }
+        if (!set(o, value, values)) {
+            return 2;
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,152 @@
+#include "program.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+bool complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    progress_break();
+    fflush(stdout); /* so that messages stand in order where both end up in one file */
+    fprintf(stderr, "%s: ", program_name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return false;
+}
+
+double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- progress ---- */
+
+static bool line_is_open;
+
+void progress_break(void)
+{
+    if (line_is_open) {
+        putchar('\n');
+        fflush(stdout);
+    }
+    line_is_open = false;
+}
+
+void progress(int64_t step, int64_t steps, const char *format, ...)
+{
+    static double shown;
+    bool terminal = isatty(STDOUT_FILENO), ends = step == 1 || step == steps;
+    double now = seconds();
+    if (!ends && (terminal ? now - shown < 0.1 : step % ((steps + 9) / 10) != 0)) {
+        return;
+    }
+    shown = now;
+    va_list arguments;
+    va_start(arguments, format);
+    fputs(terminal ? "\r\033[K" : "", stdout); /* the escape clears the line */
+    printf("step %5lld/%lld  ", (long long)step, (long long)steps);
+    vprintf(format, arguments);
+    va_end(arguments);
+    line_is_open = terminal && step != steps;
+    if (!line_is_open) {
+        putchar('\n');
+    }
+    fflush(stdout);
+}
+
+/* ---- Ctrl-C ---- */
+
+static volatile sig_atomic_t stop;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    stop = 1;
+}
+
+void interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool interrupted(void)
+{
+    return stop != 0;
+}
+
+/* ---- files ---- */
+
+#define FOLDER 4096 /* PATH_BYTES, less room for a name */
+
+bool folder_make(const char *path)
+{
+    char part[FOLDER];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part) {
+        return complain("folder '%.40s': a path of 1 to %d bytes is wanted", path, FOLDER - 1);
+    }
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] == '/' || path[i] == '\0') {
+            snprintf(part, sizeof part, "%.*s", (int)i, path);
+            if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+                return complain("folder '%s': %s", part, strerror(errno));
+            }
+        }
+    }
+    return access(path, W_OK | X_OK) == 0 || complain("folder '%s': %s", path, strerror(errno));
+}
+
+const char *folder_file(const char *folder, const char *name)
+{
+    static char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+FILE *file_begin(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        complain("opening '%s': %s", path, strerror(errno));
+    }
+    return file;
+}
+
+bool file_end(FILE *file, const char *path)
+{
+    bool good = !ferror(file);
+    good = fclose(file) == 0 && good;
+    return good || complain("writing '%s': %s", path, strerror(errno));
+}
+
+/* ---- tokens ---- */
+
+const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT])
+{
+    size_t length, used = 0;
+    const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
+    for (size_t i = 0; i < length && used + 5 < TOKEN_TEXT; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c == ' ') {
+            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "_");
+        } else if (c == '\n') {
+            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "\\n");
+        } else if (c < 33 || c == 127 || (c >= 128 && length < 2)) {
+            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "\\x%02x", c);
+        } else {
+            text[used++] = (char)c;
+        }
+    }
+    text[used] = '\0';
+    return text;
+}

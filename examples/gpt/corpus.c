@@ -1,0 +1,97 @@
+#include "corpus.h"
+
+#include "../common/program.h"
+
+#define LIGHTHOUSE "examples/lighthouse.txt"
+
+static bool load_text(corpus *c, const char *path, const char *vocab, int64_t vocabulary, tg_error *error)
+{
+    size_t length;
+    char *text = tg_text_read(path, &length, error);
+    if (text && !c->bpe) {
+        c->bpe = tg_tokenizer_train(text, length, (int32_t)vocabulary, error);
+    }
+    bool loaded = text && c->bpe && tg_tokenizer_encode(c->bpe, text, length, false, &c->tokens, error);
+    tg_text_free(text);
+    if (!loaded) {
+        return false;
+    }
+    int64_t count = c->tokens.count, kept = count - count / 10;
+    c->training = (part){.name = path, .ids = c->tokens.ids, .count = kept};
+    c->validation =
+        (part){.name = "validation, the text's last tenth", .ids = c->tokens.ids + kept, .count = count / 10};
+    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", path, length, (long long)count,
+           tg_tokenizer_size(c->bpe), vocab ? vocab : "byte pairs, trained on this text");
+    return true;
+}
+
+static bool open_tokens(part *p, tg_token_file **file, const char *path, int64_t vocabulary, tg_error *error)
+{
+    *file = tg_token_file_open(path, vocabulary <= 65536 ? 2 : 4, error); /* as `gpt tokenize` chooses */
+    if (!*file) {
+        return false;
+    }
+    *p = (part){.name = path, .file = *file, .count = tg_token_file_count(*file)};
+    printf("%s: %lld tokens\n", path, (long long)p->count);
+    return true;
+}
+
+bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabulary)
+{
+    tg_error error = TG_NO_ERROR;
+    *c = (corpus){0};
+    bool loaded = !vocab || (c->bpe = tg_tokenizer_open(vocab, &error));
+    vocabulary = c->bpe ? tg_tokenizer_size(c->bpe) : vocabulary;
+    if (loaded && !o->tokens && !o->val_tokens) {
+        loaded = load_text(c, o->text ? o->text : LIGHTHOUSE, vocab, vocabulary, &error);
+    }
+    if (loaded && o->tokens) {
+        loaded = open_tokens(&c->training, &c->files[0], o->tokens, vocabulary, &error);
+    }
+    if (loaded && o->val_tokens) {
+        loaded = open_tokens(&c->validation, &c->files[1], o->val_tokens, vocabulary, &error);
+    }
+    if (!loaded) {
+        corpus_free(c);
+        return complain("%s", error.text);
+    }
+    return true;
+}
+
+void corpus_free(corpus *c)
+{
+    tg_tokenizer_free(c->bpe);
+    tg_tokens_free(&c->tokens);
+    tg_token_file_free(c->files[0]);
+    tg_token_file_free(c->files[1]);
+    *c = (corpus){0};
+}
+
+bool vocabulary_fits(const tg_tokenizer *bpe, int64_t rows)
+{
+    return !bpe || tg_tokenizer_size(bpe) == rows ||
+           complain("the vocabulary has %d ids, the model's table %lld rows: one that fits is wanted, with --vocab",
+                    tg_tokenizer_size(bpe), (long long)rows);
+}
+
+bool part_fits(const part *p, int64_t context)
+{
+    return p->count > context || complain("%s: %lld tokens; a window of the context and its target need %lld", p->name,
+                                          (long long)p->count, (long long)context + 1);
+}
+
+tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_rng *rng)
+{
+    if (!part_fits(p, context)) {
+        return NULL;
+    }
+    tg_error error = TG_NO_ERROR;
+    tg_loader_config windows = {
+        .max_length = context, .stride = stride, .batch_size = batch, .shuffle = shuffle, .drop_last = shuffle};
+    tg_loader *loader = p->file ? tg_loader_new_from_file(p->file, &windows, rng, &error)
+                                : tg_loader_new(p->ids, p->count, &windows, rng, &error);
+    if (!loader) {
+        complain("%s: %s", p->name, error.text);
+    }
+    return loader;
+}

@@ -1,0 +1,138 @@
+/* generate: a prompt, and what the model makes of it, on the terminal while it comes.
+ *
+ * A token is a run of bytes, and a character may be spread over several tokens: bytes are held back until their
+ * character is complete. What never becomes one, and control characters, which a model that knows little is free to
+ * say, are written as U+FFFD: they are not for the terminal to obey.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/program.h"
+#include "commands.h"
+
+typedef struct stream {
+    FILE *file;
+    const tg_tokenizer *bpe;
+    unsigned char held[4]; /* the beginning of a character */
+    int count, wanted;     /* bytes held, and bytes of that character */
+} stream;
+
+/* Writes the character that is held. */
+static void release(stream *s)
+{
+    bool control = s->count == 1 && (s->held[0] < 32 || s->held[0] == 127) && !strchr("\n\t", s->held[0]);
+    if (s->count > 0 && (s->count < s->wanted || control)) {
+        fputs("\xef\xbf\xbd", s->file);
+    } else {
+        fwrite(s->held, 1, (size_t)s->count, s->file);
+    }
+    s->count = 0;
+}
+
+static void add_byte(stream *s, unsigned char byte)
+{
+    bool continues = (byte & 0xc0) == 0x80 && s->count > 0;
+    if (!continues) {
+        release(s);
+        s->wanted = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+    }
+    s->held[s->count++] = byte;
+    if (s->count == s->wanted) {
+        release(s);
+    }
+}
+
+static bool add_token(void *context, int32_t id)
+{
+    stream *s = context;
+    size_t length;
+    const char *bytes = tg_tokenizer_bytes(s->bpe, id, &length);
+    for (size_t i = 0; i < length; i++) {
+        add_byte(s, (unsigned char)bytes[i]);
+    }
+    fflush(s->file);
+    return true;
+}
+
+bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
+{
+    const tg_gpt_config *config = tg_gpt_config_of(gpt);
+    tg_error error = TG_NO_ERROR;
+    tg_tokens prompt;
+    if (!vocabulary_fits(bpe, config->vocabulary)) {
+        return false;
+    }
+    if (o->top_k > config->vocabulary) {
+        return complain("--top-k %lld: a whole number from 1 to the vocabulary's %lld is wanted", (long long)o->top_k,
+                        (long long)config->vocabulary);
+    }
+    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
+        return complain("--prompt: %s", error.text);
+    }
+    int64_t count = prompt.count;
+    tg_tokens_free(&prompt);
+    return count <= config->context || complain("--prompt: %lld tokens; at most the context, %lld, is wanted",
+                                                (long long)count, (long long)config->context);
+}
+
+int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens prompt;
+    stream s = {.file = file, .bpe = bpe};
+    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
+        complain("--prompt: %s", error.text);
+        return -1;
+    }
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = o->max_new_tokens;
+    config.sampling.greedy = o->greedy;
+    config.sampling.temperature = o->temperature;
+    config.sampling.top_k = o->top_k;
+    config.sampling.top_p = o->top_p;
+    config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
+    config.use_cache = !o->no_cache;
+    config.on_token = add_token;
+    config.context = &s;
+    int32_t *ids = malloc((size_t)o->max_new_tokens * sizeof *ids);
+    int64_t made = -1;
+    if (ids) {
+        fputs(o->prompt, file);
+        made = tg_gpt_generate(quiet, gpt, prompt.ids, prompt.count, &config, ids);
+        release(&s);
+        fputc('\n', file);
+    }
+    if (made < 0) {
+        complain("%s", ids ? tg_tape_error(quiet) : "out of memory");
+    }
+    free(ids);
+    tg_tokens_free(&prompt);
+    return made;
+}
+
+int generate(const options *o)
+{
+    model m;
+    tg_error error = TG_NO_ERROR;
+    if (!weights_load(&m, o->model)) {
+        return 2;
+    }
+    int64_t made = -1;
+    tg_rng_seed(m.rng, (uint64_t)o->seed);
+    tg_tape *quiet = quiet_tape_new(m.rng);
+    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab ? o->vocab : folder_file(o->model, "vocab.bpe"), &error);
+    if (!bpe) {
+        complain("%s", error.text);
+    } else if (quiet && generate_check(o, m.gpt, bpe)) {
+        double start = seconds();
+        made = generate_text(stdout, quiet, m.gpt, bpe, o);
+        double spent = seconds() - start;
+        if (made >= 0) {
+            printf("\n%lld tokens, %.0f tokens/s\n", (long long)made, (double)made / spent);
+        }
+    }
+    tg_tokenizer_free(bpe);
+    tg_tape_free(quiet);
+    model_free(&m);
+    return made >= 0 ? 0 : 2;
+}

@@ -1,0 +1,100 @@
+/* info: how large a model is, from its configuration alone: nothing is allocated, so that gpt2-xl can be asked about on
+ * a small machine. Only --names makes the model. */
+#include "../common/program.h"
+#include "commands.h"
+
+/* Parameters, where they are. */
+typedef struct sizes {
+    int64_t tokens, positions, attention, feed_forward, norms, final_norm, head, all;
+} sizes;
+
+static sizes count_parameters(const tg_gpt_config *c)
+{
+    int64_t C = c->width, biases = c->qkv_bias == TG_BIAS ? 3 * C : 0;
+    sizes s = {.tokens = c->vocabulary * C,
+               .positions = c->context * C,
+               .attention = 4 * C * C + C + biases, /* queries, keys, values; the output's projection and its bias */
+               .feed_forward = 8 * C * C + 5 * C,   /* up to 4C and down again */
+               .norms = 4 * C,
+               .final_norm = 2 * C,
+               .head = c->tied_head ? 0 : c->vocabulary * C};
+    s.all = s.tokens + s.positions + c->layers * (s.attention + s.feed_forward + s.norms) + s.final_norm + s.head;
+    return s;
+}
+
+/* Values that a step's results take for each token. A block: two norms, two sums, 2C; queries, keys and values, and
+ * once more with their heads apart, 6C; attention, the same with its heads together, its projection, 3C; 4C up, 4C
+ * through the activation, C down: 22C in all. Dropout adds two results and a mask of bytes to each. Around the blocks:
+ * embeddings, the last norm and gradients on their way, 8C; logits and their gradient, 2V and what the pool rounds up.
+ * A tape's idle bytes after a step (tg_tape_stats_of) are within a tenth of this. */
+static int64_t activations(const tg_gpt_config *c)
+{
+    int64_t block = c->dropout > 0 ? 25 : 22;
+    return (c->layers * block + 8) * c->width + 5 * c->vocabulary / 2;
+}
+
+static void print_count(const char *what, int64_t count)
+{
+    printf("  %-28s %15lld\n", what, (long long)count);
+}
+
+static void print_bytes(const char *what, double values)
+{
+    printf("  %-28s %12.1f MB\n", what, values * (double)sizeof(float) / 1e6);
+}
+
+static void print_sizes(const tg_gpt_config *c, int64_t batch)
+{
+    sizes s = count_parameters(c);
+    double weights = (double)s.all, kept = (double)batch * (double)c->context * (double)activations(c);
+    char blocks[64];
+    printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, dropout %g, head %s\n\nparameters\n",
+           (long long)c->layers, (long long)c->heads, (long long)c->width, (long long)c->context,
+           (long long)c->vocabulary, c->dropout, c->tied_head ? "tied to the token table" : "with a weight of its own");
+    print_count("token table", s.tokens);
+    print_count("position table", s.positions);
+    print_count("a block: attention", s.attention);
+    print_count("         feed-forward", s.feed_forward);
+    print_count("         norms", s.norms);
+    snprintf(blocks, sizeof blocks, "%lld blocks", (long long)c->layers);
+    print_count(blocks, c->layers * (s.attention + s.feed_forward + s.norms));
+    print_count("last norm", s.final_norm);
+    print_count("head", s.head);
+    print_count("total", s.all);
+    printf("\nmemory to train it\n");
+    print_bytes("weights", weights);
+    print_bytes("gradients", weights);
+    print_bytes("AdamW's two moments", 2 * weights);
+    snprintf(blocks, sizeof blocks, "activations of %lld x %lld, about", (long long)batch, (long long)c->context);
+    print_bytes(blocks, kept);
+    print_bytes("together", 4 * weights + kept);
+}
+
+static void print_names(const tg_params *params)
+{
+    printf("\n");
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        char shape[TG_SHAPE_TEXT];
+        tg_entry entry = tg_params_at(params, i);
+        printf("  %-40s %-16s %12lld%s\n", entry.name, tg_shape_format(tg_shape_of(entry.tensor), shape),
+               (long long)tg_count(entry.tensor), entry.kind == TG_ENTRY_ALIAS ? "  a second name" : "");
+    }
+    print_count("all, each once", tg_params_values(params));
+}
+
+int info(const options *o)
+{
+    model m = {0};
+    tg_gpt_config config;
+    if (o->model ? !weights_load(&m, o->model) : !model_configure(o, &config)) {
+        return 2;
+    }
+    config = o->model ? *tg_gpt_config_of(m.gpt) : config;
+    print_sizes(&config, o->batch);
+    bool made = !o->names || m.gpt || model_make(&m, &config, 0);
+    if (made && o->names) {
+        print_names(m.params);
+    }
+    model_free(&m);
+    return made ? 0 : 2;
+}

@@ -1,0 +1,55 @@
+/* tokenize: text to ids, once, so that training need not do it again. The file is nanoGPT's .bin: ids and nothing else. */
+#include <string.h>
+
+#include "../common/program.h"
+#include "commands.h"
+
+static void print_pieces(const tg_tokenizer *bpe, const tg_tokens *tokens)
+{
+    for (int64_t i = 0; i < tokens->count; i++) {
+        char text[TOKEN_TEXT];
+        printf("%8d  %s\n", tokens->ids[i], token_text(bpe, tokens->ids[i], text));
+    }
+}
+
+static bool tokenize_prompt(tg_tokenizer *bpe, const options *o, tg_error *error)
+{
+    tg_tokens tokens;
+    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), o->end_of_text, &tokens, error)) {
+        return false;
+    }
+    print_pieces(bpe, &tokens);
+    printf("%zu bytes, %lld tokens\n", strlen(o->prompt), (long long)tokens.count);
+    tg_tokens_free(&tokens);
+    return true;
+}
+
+static bool tokenize_file(tg_tokenizer *bpe, const options *o, tg_error *error)
+{
+    size_t length;
+    tg_tokens tokens = {NULL, 0};
+    int width = tg_tokenizer_size(bpe) <= 65536 ? 2 : 4;
+    char *text = tg_text_read(o->text, &length, error);
+    bool good = text && tg_tokenizer_encode(bpe, text, length, o->end_of_text, &tokens, error) &&
+                tg_token_file_write(o->out, width, tokens.ids, tokens.count, error);
+    if (good) {
+        printf("%s: %zu bytes, %lld tokens of %d bytes each in %s\n", o->text, length, (long long)tokens.count, width,
+               o->out);
+    }
+    tg_tokens_free(&tokens);
+    tg_text_free(text);
+    return good;
+}
+
+int tokenize(const options *o)
+{
+    tg_error error = TG_NO_ERROR;
+    if (!o->vocab || (o->prompt != NULL) == (o->text != NULL) || (o->out != NULL) != (o->text != NULL)) {
+        complain("tokenize: --vocab FILE is wanted, and with it --text FILE --out FILE, or --prompt TEXT");
+        return 2;
+    }
+    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab, &error);
+    bool good = bpe && (o->text ? tokenize_file(bpe, o, &error) : tokenize_prompt(bpe, o, &error));
+    tg_tokenizer_free(bpe);
+    return good || complain("%s", error.text) ? 0 : 2;
+}

@@ -1,0 +1,248 @@
+/* train: steps of AdamW, and what a person wants to see of them.
+ *
+ * One generator draws the initial values, the order of the windows, and dropout. Validation and samples work on a tape
+ * and with a generator of their own, so that looking at a run does not change it: its losses are the same bits however
+ * often it is measured.
+ */
+#include <math.h>
+
+#include "../common/program.h"
+#include "commands.h"
+#include "history.h"
+
+typedef struct run {
+    const options *o;
+    corpus c;
+    model m;
+    tg_tape *t, *quiet;
+    tg_rng *sampling;
+    tg_loader *windows;
+    tg_optim *adamw;
+    tg_schedule schedule;
+    history h;
+    double busy; /* seconds spent in steps */
+} run;
+
+/* ---- before the first step: everything that can be wrong with what was asked for is found here ---- */
+
+static tg_optim *make_optimizer(const options *o, tg_params *params)
+{
+    tg_adamw_config config = tg_adamw_config_default();
+    config.lr = o->lr;
+    config.beta2 = 0.99; /* a memory of 100 steps: short runs need it shorter than the usual 0.999 */
+    config.weight_decay = o->weight_decay;
+    tg_optim *adamw = tg_adamw_new(params, &config);
+    const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
+    for (int i = 0; i < 3; i++) {
+        tg_optim_add_to_group(adamw, "no decay", vectors[i]);
+    }
+    tg_optim_set_weight_decay(adamw, "no decay", 0);
+    return adamw;
+}
+
+static tg_schedule make_schedule(const options *o)
+{
+    tg_schedule schedule = tg_schedule_default();
+    schedule.kind = TG_SCHEDULE_COSINE;
+    schedule.lr = o->lr;
+    schedule.minimum_lr = o->lr / 10;
+    schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->steps / 20 : o->warmup;
+    schedule.initial_lr = o->lr / (double)(schedule.warmup_steps + 1); /* 0 would waste the first step */
+    schedule.total_steps = o->steps;
+    return schedule;
+}
+
+static bool prepare(run *r)
+{
+    const options *o = r->o;
+    tg_gpt_config config;
+    if (!model_configure(o, &config) || !corpus_load(&r->c, o, o->vocab, config.vocabulary)) {
+        return false;
+    }
+    config.vocabulary = r->c.bpe ? tg_tokenizer_size(r->c.bpe) : config.vocabulary;
+    if (!model_make(&r->m, &config, (uint64_t)o->seed)) {
+        return false;
+    }
+    int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
+    r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
+    r->adamw = make_optimizer(o, r->m.params);
+    r->schedule = make_schedule(o);
+    r->t = tg_tape_new(r->m.rng);
+    r->sampling = tg_rng_new((uint64_t)o->seed);
+    r->quiet = quiet_tape_new(r->sampling);
+    if (!r->windows || !r->quiet || !history_make(&r->h, o->steps)) {
+        return false;
+    }
+    if (!r->adamw || !r->t || !r->sampling) {
+        return complain("%s", r->adamw ? "out of memory" : tg_params_error(r->m.params));
+    }
+    printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
+           (long long)config.heads, (long long)config.width, (long long)config.context,
+           config.tied_head ? "tied" : "untied", (long long)tg_params_values(r->m.params));
+    return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
+           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && folder_make(o->out);
+}
+
+/* ---- steps ---- */
+
+static bool diverged(const run *r, const char *what, double value)
+{
+    return complain("step %lld: the %s is %s; a smaller --lr may help", (long long)r->h.steps + 1, what,
+                    isnan(value) ? "nan" : "inf");
+}
+
+/* One batch forward and backward: adds its share to the gradients and to the loss. */
+static bool pass(run *r, double *loss)
+{
+    tg_batch batch;
+    while (!tg_loader_next(r->windows, &batch)) { /* all windows were seen: they begin again */
+        if (tg_loader_error_code(r->windows) != TG_OK) {
+            return complain("%s", tg_loader_error(r->windows));
+        }
+    }
+    tg_tape_reset(r->t);
+    tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs), batch.targets);
+    double value = mean ? tg_item(r->t, mean) : 0;
+    if (!isfinite(value)) {
+        return diverged(r, "loss", value);
+    }
+    *loss += value / (double)r->o->accumulate;
+    return tg_backward(r->t, mean) || complain("%s", tg_tape_error(r->t));
+}
+
+static bool step(run *r)
+{
+    const options *o = r->o;
+    double start = seconds(), loss = 0;
+    tg_optim_zero_grad(r->adamw);
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        if (!pass(r, &loss)) {
+            return false;
+        }
+    }
+    if (o->accumulate > 1) {
+        tg_scale_grad(r->m.params, 1.0 / (double)o->accumulate);
+    }
+    double norm = tg_clip_grad_norm(r->m.params, o->clip);
+    if (!isfinite(norm)) {
+        return diverged(r, "gradients' norm", norm);
+    }
+    double lr = tg_schedule_lr(&r->schedule, r->h.steps);
+    if (!tg_optim_set_lr(r->adamw, lr) || !tg_optim_step(r->adamw)) {
+        return complain("%s", tg_optim_error(r->adamw));
+    }
+    history_add_step(&r->h, loss, lr, norm);
+    r->busy += seconds() - start;
+    double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_config_of(r->m.gpt)->context;
+    progress(r->h.steps, o->steps, "loss %.4f  lr %.1e  |g| %5.2f  %5.0f tokens/s  %.0f s left", loss, lr, norm,
+             (double)r->h.steps * tokens / r->busy, r->busy / (double)r->h.steps * (double)(o->steps - r->h.steps));
+    return true;
+}
+
+static bool validate(run *r)
+{
+    evaluation e;
+    if (!evaluate(&e, r->quiet, r->m.gpt, &r->c.validation, r->o->batch, r->o->eval_batches)) {
+        return false;
+    }
+    history_add_evaluation(&r->h, e.loss);
+    progress_break();
+    printf("step %5lld  validation loss %.4f, perplexity %.2f\n", (long long)r->h.steps, e.loss, exp(e.loss));
+    return true;
+}
+
+/* Always from the same random numbers, so that two samples differ by what was learned. */
+static bool sample(run *r, FILE *file)
+{
+    tg_rng_seed(r->sampling, (uint64_t)r->o->seed);
+    return generate_text(file, r->quiet, r->m.gpt, r->c.bpe, r->o) >= 0;
+}
+
+static bool show_sample(run *r)
+{
+    progress_break();
+    printf("step %5lld  a sample\n\n", (long long)r->h.steps);
+    bool good = sample(r, stdout);
+    printf("\n");
+    return good;
+}
+
+static bool save(const run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    if (r->c.bpe && !tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), &error)) {
+        return complain("%s", error.text);
+    }
+    return weights_save(&r->m, r->o->out);
+}
+
+/* All steps, or those until Ctrl-C. */
+static bool steps(run *r)
+{
+    const options *o = r->o;
+    bool stopped = false;
+    while (r->h.steps < o->steps && !stopped) {
+        if (!step(r)) {
+            return false;
+        }
+        stopped = interrupted();
+        bool last = stopped || r->h.steps == o->steps, due = r->h.steps % o->eval_every == 0;
+        if (r->c.validation.name && !stopped && (due || last) && !validate(r)) {
+            return false;
+        }
+        if (r->c.bpe && !last && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
+            return false;
+        }
+        if ((due || last) && !save(r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- what came of it ---- */
+
+static bool write_sample(run *r)
+{
+    const char *path = folder_file(r->o->out, "sample.txt");
+    FILE *file = file_begin(path);
+    return file && sample(r, file) && file_end(file, path);
+}
+
+static bool report(run *r)
+{
+    progress_break();
+    if (r->h.steps < r->o->steps) {
+        printf("stopped after step %lld of %lld\n", (long long)r->h.steps, (long long)r->o->steps);
+    }
+    if (r->h.steps == 0) {
+        return true;
+    }
+    history_show(&r->h);
+    return history_write(&r->h, r->o->out);
+}
+
+int train(const options *o)
+{
+    run r = {.o = o};
+    int status = 2;
+    if (prepare(&r)) {
+        interrupt_catch();
+        bool trained = steps(&r), reported = report(&r);
+        bool sampled = trained && (!r.c.bpe || (show_sample(&r) && write_sample(&r)));
+        status = trained && reported && sampled ? 0 : 1;
+        if (status == 0) {
+            printf("Written to %s: model.tgw, losses.tsv, loss.svg%s\n", o->out,
+                   r.c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with it" : "");
+        }
+    }
+    history_free(&r.h);
+    tg_tape_free(r.t);
+    tg_tape_free(r.quiet);
+    tg_rng_free(r.sampling);
+    tg_loader_free(r.windows);
+    tg_optim_free(r.adamw);
+    model_free(&r.m);
+    corpus_free(&r.c);
+    return status;
+}
