@@ -196,7 +196,8 @@ static void KERNEL(run_threads)(KERNEL(loop) * loop, int64_t count)
 }
 
 /* Few values, and inputs that are laid out like y: one chunk, and nothing to gather. Most calls of small models are, and
- * for four values the loop would cost more than the op. */
+ * for four values the loop would cost more than the op. (An input that broadcasts to y and has as many values differs from
+ * it by axes of 1 at most.) */
 static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
 {
     const tg_tensor *y = call->outputs[0];
@@ -205,7 +206,7 @@ static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
     }
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        if (x->dtype != REAL_DTYPE || !x->contiguous || !tg_same_shape(x, y)) {
+        if (x->dtype != REAL_DTYPE || !x->contiguous || x->count != y->count) {
             return false;
         }
         k->in[i] = tg_values(x);

@@ -247,20 +247,19 @@ static void keep_gradients(const tg_op_call *call)
 static void run_record(tg_tape *t, tg_record *record, void *scratch)
 {
     prepare_inputs(t, record);
-    tg_op_call call = {
-        .op = record->op,
-        .tape = t,
-        .input_count = record->input_count,
-        .output_count = record->output_count,
-        .inputs = tg_record_inputs(t, record),
-        .attributes = record->attributes == SIZE_MAX ? NULL : t->attributes + record->attributes,
-        .saved = record->saved,
-        .scratch = scratch,
-        .rng = t->rng,
-        .training = record->training,
-        .input_gradients = t->input_gradients,
-        .fresh = t->fresh,
-    };
+    tg_op_call call; /* field by field: zeros for outputs that are not there would cost as much as a small kernel */
+    call.op = record->op;
+    call.tape = t;
+    call.input_count = record->input_count;
+    call.output_count = record->output_count;
+    call.inputs = tg_record_inputs(t, record);
+    call.attributes = record->attributes == SIZE_MAX ? NULL : t->attributes + record->attributes;
+    call.saved = record->saved;
+    call.scratch = scratch;
+    call.rng = t->rng;
+    call.training = record->training;
+    call.input_gradients = t->input_gradients;
+    call.fresh = t->fresh;
     for (int i = 0; i < record->output_count; i++) {
         call.outputs[i] = tg_record_outputs(t, record)[i];
         call.output_gradients[i] = call.outputs[i]->adjoint;
