@@ -190,43 +190,43 @@ bool tg_broadcast(tg_shape a, tg_shape b, tg_shape *result)
 
 /* ---- the steps of a call ---- */
 
-/* Which kernels: f64 when the first float input is. Sets *found to false when no input is a float. */
-static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, bool *found, tg_dtype *dtype)
+/* What one look at the inputs finds. */
+typedef struct input_facts {
+    tg_dtype dtype;    /* of the first float input: it chooses the kernels */
+    bool any_float;    /* without any, dtype says nothing */
+    bool needs_record; /* one requires a gradient */
+    bool needs_copy;   /* one has a layout that the op does not take */
+} input_facts;
+
+static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
 {
-    *found = false;
+    *facts = (input_facts){.dtype = TG_F32};
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         if (!x) {
             tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
             return false;
         }
-        if (x->tape != t && x->node >= 0) {
+        if (x->node >= 0 && x->tape != t) {
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
                          "input %d was recorded on another tape; tg_tensor_new_detached cuts it off", i);
             return false;
         }
         if (tg_dtype_is_float((tg_dtype)x->dtype)) {
-            if (*found && x->dtype != *dtype) {
+            if (facts->any_float && x->dtype != facts->dtype) {
                 tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
                              "inputs are %s and %s; nothing is promoted: convert one with tg_cast",
-                             tg_dtype_name(*dtype), tg_dtype_name((tg_dtype)x->dtype));
+                             tg_dtype_name(facts->dtype), tg_dtype_name((tg_dtype)x->dtype));
                 return false;
             }
-            *found = true;
-            *dtype = (tg_dtype)x->dtype;
+            facts->any_float = true;
+            facts->dtype = (tg_dtype)x->dtype;
         }
+        facts->needs_record |= x->requires_grad;
+        facts->needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
     }
+    facts->needs_record &= t->recording;
     return true;
-}
-
-static bool needs_record(const tg_tape *t, tg_tensor *const *inputs, int count)
-{
-    for (int i = 0; t->recording && i < count; i++) {
-        if (inputs[i]->requires_grad) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Room for one more record with its tensors and attributes. */
@@ -295,13 +295,9 @@ static void record(tg_tape *t, const pending_call *pending, bool f64, size_t att
 }
 
 static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
-                size_t attributes_size, tg_tensor **outputs)
+                size_t attributes_size, const input_facts *facts, tg_tensor **outputs)
 {
-    bool any_float;
-    tg_dtype dtype = TG_F32;
-    if (!check_inputs(t, op, inputs, input_count, &any_float, &dtype)) {
-        return false;
-    }
+    tg_dtype dtype = facts->dtype;
     pending_call pending;
     tg_op_call *call = &pending.call;
     call->op = op;
@@ -318,12 +314,12 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (!op->shape(call)) {
         return false;
     }
-    if (!any_float) { /* without any float at all f64, which holds every id exactly */
+    if (!facts->any_float) { /* without any float at all f64, which holds every id exactly */
         bool float_output = call->output_count > 0 && tg_dtype_is_float(pending.outputs[0].dtype);
         dtype = float_output ? pending.outputs[0].dtype : TG_F64;
     }
     const tg_op_kernels *kernels = dtype == TG_F64 ? &op->f64 : &op->f32;
-    bool recorded = needs_record(t, inputs, input_count);
+    bool recorded = facts->needs_record;
     bool reserved = (!recorded || reserve_record(t, (size_t)(input_count + call->output_count), attributes_size)) &&
                     tg_tape_reserve_results(t, (size_t)call->output_count) &&
                     (pending.saved == 0 || (call->saved = tg_pool_take(t->pool, pending.saved))) &&
@@ -352,7 +348,8 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
 
 /* Replaces inputs of a layout that the op does not take by contiguous copies. */
 static bool run_contiguous(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count,
-                           const void *attributes, size_t attributes_size, tg_tensor **outputs)
+                           const void *attributes, size_t attributes_size, const input_facts *facts,
+                           tg_tensor **outputs)
 {
     size_t bytes = (size_t)input_count * sizeof *inputs;
     tg_tensor **copies = tg_pool_take(t->pool, bytes);
@@ -366,7 +363,7 @@ static bool run_contiguous(tg_tape *t, const tg_op *op, tg_tensor *const *inputs
         copies[i] = accepted ? inputs[i] : tg_make_contiguous(t, inputs[i]);
         made = copies[i] != NULL;
     }
-    made = made && run(t, op, copies, input_count, attributes, attributes_size, outputs);
+    made = made && run(t, op, copies, input_count, attributes, attributes_size, facts, outputs);
     tg_pool_give(t->pool, copies);
     return made;
 }
@@ -377,15 +374,10 @@ bool tg_apply_outputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int
     if (!t || t->error.code != TG_OK) {
         return false;
     }
-    for (int i = 0; i < input_count; i++) {
-        if (inputs[i] && !inputs[i]->contiguous && !(op->accepts_layout && op->accepts_layout(inputs[i], i))) {
-            bool found;
-            tg_dtype dtype;
-            return check_inputs(t, op, inputs, input_count, &found, &dtype) &&
-                   run_contiguous(t, op, inputs, input_count, attributes, attributes_size, outputs);
-        }
-    }
-    return run(t, op, inputs, input_count, attributes, attributes_size, outputs);
+    input_facts facts;
+    return check_inputs(t, op, inputs, input_count, &facts) &&
+           (facts.needs_copy ? run_contiguous : run)(t, op, inputs, input_count, attributes, attributes_size, &facts,
+                                                     outputs);
 }
 
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,

@@ -15,6 +15,7 @@
 
 #include "tape/tape.h"
 
+/* Asked once, by the plan: until the run it stays. */
 static bool matters(const tg_tape *t, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
@@ -157,7 +158,8 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
     }
     for (int32_t k = last; k >= 0; k--) {
         tg_record *record = &t->records[k];
-        if (!matters(t, record)) {
+        record->planned = matters(t, record);
+        if (!record->planned) {
             continue;
         }
         bool checked = check_record(t, record);
@@ -285,7 +287,7 @@ static void run(tg_tape *t, tg_tensor *y, const tg_tensor *seed, void *scratch, 
     seed_adjoint(y, seed);
     for (int32_t k = y->node; k >= 0; k--) {
         tg_record *record = &t->records[k];
-        if (!matters(t, record)) {
+        if (!record->planned) {
             continue;
         }
         run_record(t, record, scratch);

@@ -28,7 +28,8 @@ typedef struct tg_record {
     uint8_t output_count;
     bool f64;
     bool training;
-    bool freed; /* a backward has used it up */
+    bool planned; /* the backward that runs now goes through it */
+    bool freed;   /* a backward has used it up */
 } tg_record;
 
 struct tg_tape {
