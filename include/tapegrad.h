@@ -9,6 +9,7 @@
 #include <tapegrad/tape.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/op.h>
+#include <tapegrad/ledger.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>

@@ -78,6 +78,11 @@ TG_API tg_tensor *tg_apply(tg_tape *tape, const tg_op *op, tg_tensor *const *inp
 TG_API bool tg_apply_outputs(tg_tape *tape, const tg_op *op, tg_tensor *const *inputs, int input_count,
                              const void *attributes, size_t attributes_size, tg_tensor **outputs);
 
+/* Calls `observer(context, call)` after each forward kernel on this tape, recorded or not; call->outputs hold the results.
+ * One at a time: NULL takes it away. The observer must not run ops on the tape. */
+typedef void tg_observer(void *context, const tg_op_call *call);
+TG_API void tg_tape_set_observer(tg_tape *tape, tg_observer *observer, void *context);
+
 /* ---- for shape rules ----------------------------------------------------------------------------------------- */
 /* Each returns false after an error, so that a rule is one chain: a && b && c. */
 

@@ -100,6 +100,11 @@ typedef struct tg_tape_stats {
 
 TG_API tg_tape_stats tg_tape_stats_of(const tg_tape *tape);
 
+/* After a loss turned NaN: true, and in `found` (its text is for a person) the first recorded op that made a NaN from
+ * inputs without one, or the first input that came with one. False when nothing that was recorded since the reset holds a
+ * NaN. Looks at every value: slow, and for that moment only. */
+TG_API bool tg_tape_find_nan(const tg_tape *tape, tg_error *found);
+
 /* Gives idle memory back to the allocator: after a step that was larger than the ones to come. */
 TG_API void tg_tape_trim(tg_tape *tape);
 

@@ -333,6 +333,9 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (kernels->forward) {
         kernels->forward(call);
     }
+    if (t->observer) {
+        t->observer(t->observer_context, call);
+    }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {
         record(t, &pending, dtype == TG_F64, attributes_size);

@@ -163,6 +163,14 @@ bool tg_tape_training(const tg_tape *t)
     return t && t->training;
 }
 
+void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
+{
+    if (t) {
+        t->observer = observer;
+        t->observer_context = context;
+    }
+}
+
 /* ---- results and scopes ---- */
 
 bool tg_tape_reserve_results(tg_tape *t, size_t more)

@@ -37,6 +37,8 @@ struct tg_tape {
     tg_rng *rng;
     tg_pool *pool;
     bool recycle, recording, training;
+    tg_observer *observer; /* called after each forward kernel; NULL for none */
+    void *observer_context;
 
     tg_record *records;
     size_t record_count, record_capacity;

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13: ledger.txt, for tests/tape/test_ledger.c.
+
+    python3 make_ledger.py > ledger.txt
+
+The model is the course's: seed 123 for the parameters, seed 7 before the forward pass, in training mode. Each step that
+tapegrad does as one op is noted under that op's name. Draws are counted from torch's generator: its state says how many of
+its 624 words are used, and every dropout takes two a value. Bits differ between libraries, so there is no checksum.
+"""
+import math
+import struct
+
+import torch
+from torch.nn import functional as F
+
+V, CONTEXT, C, H, DROPOUT = 13, 6, 8, 2, 0.1
+
+
+class Ledger:
+    def __init__(self):
+        self.number = self.position = 0
+        print("tapegrad ledger 1")
+
+    def note(self, op, y, draws=0):
+        self.number += 1
+        self.position += draws
+        state = torch.get_rng_state().numpy().tobytes()
+        used = struct.unpack_from("<Q", state, 16)[0]
+        assert used % 624 == self.position % 624, "the draws of %s are not what the generator says" % op
+        shape = ",".join(str(n) for n in y.shape) or "-"
+        values = y.detach().double()
+        print(self.number, op, "f32", shape, draws, self.position, "%.17g" % values.sum(), "%.17g" % values.abs().sum(), "-",
+              sep="\t")
+        return y
+
+    def dropout(self, x):
+        return self.note("dropout", F.dropout(x, DROPOUT), 2 * x.numel())
+
+
+def make():
+    """The parameters in the order in which the course draws them."""
+    torch.manual_seed(123)
+    linear = torch.nn.Linear
+    return {"tok": torch.nn.Embedding(V, C), "pos": torch.nn.Embedding(CONTEXT, C), "q": linear(C, C, bias=False),
+            "k": linear(C, C, bias=False), "v": linear(C, C, bias=False), "o": linear(C, C), "up": linear(C, 4 * C),
+            "down": linear(4 * C, C), "head": linear(C, V, bias=False)}
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def main():
+    m = make()
+    ids = torch.tensor([[1, 5, 12, 0, 3], [3, 7, 8, 2, 11]])
+    targets = torch.tensor([[5, 12, 0, 3, 4], [7, 8, 2, 11, 6]])
+    torch.manual_seed(7)
+    ledger = Ledger()
+    norm = lambda x: ledger.note("layer_norm", F.layer_norm(x, (C,)))
+    through = lambda name, x: ledger.note("linear", m[name](x))
+    heads = lambda x: x.view(2, 5, H, C // H).transpose(1, 2)
+
+    x = ledger.note("embedding", m["tok"](ids))
+    x = ledger.dropout(ledger.note("add", x + m["pos"](torch.arange(5))))
+    n = norm(x)
+    q, k, v = (heads(through(name, n)) for name in "qkv")
+    scores = (q @ k.transpose(2, 3)).masked_fill(torch.triu(torch.ones(5, 5), diagonal=1).bool(), -math.inf)
+    weights = F.dropout(torch.softmax(scores / math.sqrt(C // H), -1), DROPOUT)
+    y = ledger.note("attention", weights @ v, 2 * weights.numel())
+    y = ledger.note("contiguous", y.transpose(1, 2).contiguous())
+    x = ledger.note("add", ledger.dropout(through("o", y.view(2, 5, C))) + x)
+    y = ledger.note("gelu_tanh", gelu(through("up", norm(x))))
+    x = ledger.note("add", ledger.dropout(through("down", y)) + x)
+    logits = through("head", norm(x))
+    ledger.note("cross_entropy", F.cross_entropy(logits.flatten(0, 1), targets.flatten()))
+
+
+if __name__ == "__main__":
+    main()
