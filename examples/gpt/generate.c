@@ -17,24 +17,37 @@ typedef struct stream {
     int count, wanted;     /* bytes held, and bytes of that character */
 } stream;
 
-/* Writes the character that is held. */
+/* Is this one character in its shortest form (RFC 3629), and no control character but a tab or the end of a line? */
+static bool is_character(const unsigned char *bytes, int count)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code = count == 1 ? bytes[0] : bytes[0] & (0x7fu >> count);
+    for (int i = 1; i < count; i++) {
+        code = code << 6 | (bytes[i] & 0x3fu);
+    }
+    if (count == 1) {
+        return (code >= 32 && code < 127) || code == '\n' || code == '\t';
+    }
+    return code >= least[count] && code >= 0xa0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+}
+
+/* Writes what is held. */
 static void release(stream *s)
 {
-    bool control = s->count == 1 && (s->held[0] < 32 || s->held[0] == 127) && !strchr("\n\t", s->held[0]);
-    if (s->count > 0 && (s->count < s->wanted || control)) {
-        fputs("\xef\xbf\xbd", s->file);
-    } else {
+    if (s->count > 0 && s->count == s->wanted && is_character(s->held, s->count)) {
         fwrite(s->held, 1, (size_t)s->count, s->file);
+    } else if (s->count > 0) {
+        fputs("\xef\xbf\xbd", s->file);
     }
     s->count = 0;
 }
 
 static void add_byte(stream *s, unsigned char byte)
 {
-    bool continues = (byte & 0xc0) == 0x80 && s->count > 0;
-    if (!continues) {
+    bool continues = (byte & 0xc0) == 0x80;
+    if (!continues || s->count == 0) { /* a character begins here, or it is broken: then it is one byte long */
         release(s);
-        s->wanted = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+        s->wanted = byte < 0xc0 || byte >= 0xf8 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
     }
     s->held[s->count++] = byte;
     if (s->count == s->wanted) {

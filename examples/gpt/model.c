@@ -16,6 +16,7 @@ bool model_configure(const options *o, tg_gpt_config *config)
         }
         return complain("--config %s: one of %s is wanted", name, names);
     }
+    config->context = o->config ? config->context : 64; /* the story is short, and learned sooner in short windows */
     config->layers = o->layers == AS_CONFIGURED ? config->layers : o->layers;
     config->heads = o->heads == AS_CONFIGURED ? config->heads : o->heads;
     config->width = o->width == AS_CONFIGURED ? config->width : o->width;

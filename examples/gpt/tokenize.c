@@ -1,4 +1,4 @@
-/* tokenize: text to ids, once, so that training need not do it again. The file is nanoGPT's .bin: ids and nothing else. */
+/* tokenize: text to ids, once, so that training need not do it again. The file is as nanoGPT's .bin: ids alone. */
 #include <string.h>
 
 #include "../common/program.h"

@@ -25,12 +25,11 @@ typedef struct run {
 
 /* ---- before the first step: everything that can be wrong with what was asked for is found here ---- */
 
-static tg_optim *make_optimizer(const options *o, tg_params *params)
+static tg_optim *make_optimizer(tg_params *params, double weight_decay)
 {
     tg_adamw_config config = tg_adamw_config_default();
-    config.lr = o->lr;
     config.beta2 = 0.99; /* a memory of 100 steps: short runs need it shorter than the usual 0.999 */
-    config.weight_decay = o->weight_decay;
+    config.weight_decay = weight_decay;
     tg_optim *adamw = tg_adamw_new(params, &config);
     const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
     for (int i = 0; i < 3; i++) {
@@ -40,14 +39,16 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
     return adamw;
 }
 
-static tg_schedule make_schedule(const options *o)
+/* Wider models want smaller steps (Brown et al. 2020, table 2.1): unless --lr says otherwise, in proportion. */
+static tg_schedule make_schedule(const options *o, int64_t width)
 {
+    double lr = o->lr == AS_CONFIGURED ? 0.384 / (double)width : o->lr;
     tg_schedule schedule = tg_schedule_default();
     schedule.kind = TG_SCHEDULE_COSINE;
-    schedule.lr = o->lr;
-    schedule.minimum_lr = o->lr / 10;
+    schedule.lr = lr;
+    schedule.minimum_lr = lr / 10;
     schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->steps / 20 : o->warmup;
-    schedule.initial_lr = o->lr / (double)(schedule.warmup_steps + 1); /* 0 would waste the first step */
+    schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1); /* 0 would waste the first step */
     schedule.total_steps = o->steps;
     return schedule;
 }
@@ -65,8 +66,8 @@ static bool prepare(run *r)
     }
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
     r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
-    r->adamw = make_optimizer(o, r->m.params);
-    r->schedule = make_schedule(o);
+    r->adamw = make_optimizer(r->m.params, o->weight_decay);
+    r->schedule = make_schedule(o, config.width);
     r->t = tg_tape_new(r->m.rng);
     r->sampling = tg_rng_new((uint64_t)o->seed);
     r->quiet = quiet_tape_new(r->sampling);
@@ -85,10 +86,13 @@ static bool prepare(run *r)
 
 /* ---- steps ---- */
 
+/* Where a number that is none came from can only be seen while the tape still holds the step. */
 static bool diverged(const run *r, const char *what, double value)
 {
-    return complain("step %lld: the %s is %s; a smaller --lr may help", (long long)r->h.steps + 1, what,
-                    isnan(value) ? "nan" : "inf");
+    tg_error found = TG_NO_ERROR;
+    bool seen = tg_tape_find_nan(r->t, &found);
+    return complain("step %lld: the %s is %s%s%s; a smaller --lr may help", (long long)r->h.steps + 1, what,
+                    isnan(value) ? "nan" : "inf", seen ? ": " : "", found.text);
 }
 
 /* One batch forward and backward: adds its share to the gradients and to the loss. */
