@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Writes small GPTs of the course, made and run by PyTorch 2.13, for tests/nn/test_gpt.c: gpt/*.bin.
+
+    python3 make_gpt.py FOLDER
+
+Each file is a list of tensors: the length of the name and the name; the rank and the sizes (64-bit integers); the values as
+little-endian f32. First the parameters as drawn from seed 123, in the order and under the names of the state dict; then the
+logits, the loss, and "grad NAME" for each parameter. Dropout draws from seed 7, set before the forward pass.
+"""
+import math
+import struct
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+V, CONTEXT, C, H, LAYERS = 31, 12, 16, 2, 2
+
+
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(C)), nn.Parameter(torch.zeros(C))
+
+    def forward(self, x):
+        centred = x - x.mean(-1, keepdim=True)
+        return self.scale * centred / torch.sqrt(centred.pow(2).mean(-1, keepdim=True) + 1e-5) + self.shift
+
+
+class Attention(nn.Module):
+    def __init__(self, bias, dropout):
+        super().__init__()
+        self.dropout = dropout
+        self.W_query, self.W_key, self.W_value = (nn.Linear(C, C, bias=bias) for _ in range(3))
+        self.out_proj = nn.Linear(C, C)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        q, k, v = (w(x).view(batch, length, H, C // H).transpose(1, 2) for w in (self.W_query, self.W_key, self.W_value))
+        future = torch.ones(length, length).triu(1).bool()
+        weights = torch.softmax((q @ k.transpose(2, 3)).masked_fill(future, -math.inf) / math.sqrt(C // H), -1)
+        y = F.dropout(weights, self.dropout) @ v
+        return self.out_proj(y.transpose(1, 2).reshape(batch, length, C))
+
+
+class Gelu(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(C, 4 * C), Gelu(), nn.Linear(4 * C, C))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Block(nn.Module):
+    def __init__(self, bias, dropout):
+        super().__init__()
+        self.att, self.ff, self.norm1, self.norm2 = Attention(bias, dropout), FeedForward(), Norm(), Norm()
+        self.dropout = dropout
+
+    def forward(self, x):
+        x = F.dropout(self.att(self.norm1(x)), self.dropout) + x
+        return F.dropout(self.ff(self.norm2(x)), self.dropout) + x
+
+
+class Model(nn.Module):
+    def __init__(self, bias, dropout):
+        super().__init__()
+        self.tok_emb, self.pos_emb = nn.Embedding(V, C), nn.Embedding(CONTEXT, C)
+        self.trf_blocks = nn.Sequential(*(Block(bias, dropout) for _ in range(LAYERS)))
+        self.final_norm = Norm()
+        self.out_head = nn.Linear(C, V, bias=False)
+        self.dropout = dropout
+
+    def forward(self, ids):
+        x = self.tok_emb(ids) + self.pos_emb(torch.arange(ids.shape[1]))
+        return self.out_head(self.final_norm(self.trf_blocks(F.dropout(x, self.dropout))))
+
+
+def write(file, name, tensor):
+    x = tensor.detach().float().contiguous()
+    file.write(struct.pack("<q", len(name)) + name.encode() + struct.pack("<q", x.dim()))
+    file.write(struct.pack("<%dq" % x.dim(), *x.shape) + x.numpy().tobytes())
+
+
+def main():
+    ids = (torch.arange(18) ** 2 * 7 + 3) % V
+    targets = (torch.arange(18) ** 3 * 5 + 1) % V
+    for name, bias, dropout in [("plain", False, 0.0), ("dropout", True, 0.1)]:
+        torch.manual_seed(123)
+        model = Model(bias, dropout)
+        with open(Path(sys.argv[1]) / (name + ".bin"), "wb") as file:
+            for key, parameter in model.named_parameters():
+                write(file, key, parameter)
+            torch.manual_seed(7)
+            logits = model(ids.view(2, 9))
+            loss = F.cross_entropy(logits.flatten(0, 1), targets)
+            loss.backward()
+            write(file, "logits", logits)
+            write(file, "loss", loss)
+            for key, parameter in model.named_parameters():
+                write(file, "grad " + key, parameter.grad)
+
+
+if __name__ == "__main__":
+    main()
