@@ -1,0 +1,195 @@
+/* Every module's gradients in f64 against differences, with respect to its input and to each of its parameters. */
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tg_rng *rng;
+static tg_params *params;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rng = tg_rng_new(31);
+    params = tg_params_new(TG_F64, rng);
+    return params ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}
+
+/* tg_gradcheck hands over copies of the inputs, so a module is copied, and gets the copies for its tensors: `replace_...`
+ * takes them in the order of their making. */
+#define MOST 32
+
+static void replace_linear(tg_linear *linear, tg_tensor *const **parameters)
+{
+    linear->weight = *(*parameters)++;
+    if (linear->has_bias) {
+        linear->bias = *(*parameters)++;
+    }
+}
+
+static tg_tensor *const *replace_attention(tg_multi_head_attention *a, tg_tensor *const *p)
+{
+    replace_linear(&a->query, &p);
+    replace_linear(&a->key, &p);
+    replace_linear(&a->value, &p);
+    replace_linear(&a->out, &p);
+    return p;
+}
+
+static tg_tensor *const *replace_feed_forward(tg_feed_forward *f, tg_tensor *const *p)
+{
+    if (f->kind == TG_FEED_FORWARD_SWIGLU) {
+        replace_linear(&f->gate, &p);
+    }
+    replace_linear(&f->up, &p);
+    replace_linear(&f->down, &p);
+    return p;
+}
+
+static tg_tensor *const *replace_norm(tg_layernorm *n, tg_tensor *const *p)
+{
+    n->weight = *p++;
+    n->bias = *p++;
+    return p;
+}
+
+static tg_tensor *call_attention(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    tg_multi_head_attention a = *(tg_multi_head_attention *)context;
+    replace_attention(&a, in + 1);
+    return tg_multi_head_attention_forward(t, &a, in[0]);
+}
+
+static tg_tensor *call_feed_forward(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    tg_feed_forward f = *(tg_feed_forward *)context;
+    replace_feed_forward(&f, in + 1);
+    return tg_feed_forward_forward(t, &f, in[0]);
+}
+
+static tg_tensor *call_block(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    tg_transformer_block b = *(tg_transformer_block *)context;
+    tg_tensor *const *p = replace_feed_forward(&b.feed_forward, replace_attention(&b.attention, in + 1));
+    replace_norm(&b.norm2, replace_norm(&b.norm1, p));
+    return tg_transformer_block_forward(t, &b, in[0]);
+}
+
+static tg_tensor *call_rmsnorm(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    tg_rmsnorm n = *(tg_rmsnorm *)context;
+    n.weight = in[1];
+    return tg_rmsnorm_forward(t, &n, in[0]);
+}
+
+/* The input (2,5,width) and all parameters, in the order of their making. */
+static void check(tg_gradcheck_function call, void *module, int64_t width)
+{
+    assert_string_equal(tg_params_error(params), "");
+    tg_tensor *inputs[MOST] = {leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 5, width), NULL))};
+    tg_fill_normal(inputs[0], rng, 0, 1, NULL);
+    int count = 1;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        inputs[count] = tg_params_at(params, i).tensor;
+        if (tg_rank(inputs[count]) == 1) { /* zeros and ones of norms and biases would hide a wrong factor */
+            tg_fill_uniform(inputs[count], rng, 0.5, 1.5, NULL);
+        }
+        count++;
+    }
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    config.rng = rng;
+    tg_gradcheck_report report;
+    bool passed = tg_gradcheck(call, module, inputs, count, &config, &report);
+    tg_release(inputs[0]);
+    if (!passed) {
+        fail_msg("%s", report.text);
+    }
+    assert_true(report.compared > 100);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    tg_multi_head_attention_config config = {.dropout = 0.2, .qkv_bias = TG_BIAS, .path = TG_ATTENTION_FUSED};
+    tg_multi_head_attention attention = tg_multi_head_attention_make(params, "att", 3, 4, 2, &config);
+    check(call_attention, &attention, 3);
+    attention.path = TG_ATTENTION_ELEMENTARY;
+    check(call_attention, &attention, 3);
+}
+
+static void test_feed_forward(void **state)
+{
+    (void)state;
+    tg_feed_forward gelu = tg_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_GELU);
+    check(call_feed_forward, &gelu, 3);
+}
+
+static void test_swiglu(void **state)
+{
+    (void)state;
+    tg_feed_forward swiglu = tg_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_SWIGLU);
+    assert_string_equal(tg_params_at(params, 2).name, "ff.fc3.weight");
+    check(call_feed_forward, &swiglu, 3);
+}
+
+static void test_block(void **state)
+{
+    (void)state;
+    tg_multi_head_attention_config config = {.dropout = 0.1};
+    tg_transformer_block block = tg_transformer_block_make(params, "block", 4, 2, 0.1, &config);
+    check(call_block, &block, 4);
+}
+
+static void test_rmsnorm(void **state)
+{
+    (void)state;
+    tg_rmsnorm norm = tg_rmsnorm_make(params, "norm", 11, 1e-5);
+    check(call_rmsnorm, &norm, 11);
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    const char *texts[] = {"attention a: 3 heads do not divide a width of 4",
+                           "attention a: dropout 1.5 is outside [0,1)", "feed_forward f: 7 is not a kind",
+                           "rmsnorm n: a width of 0 and an eps of 1", "block b: dropout 2 is outside [0,1]"};
+    for (int i = 0; i < 5; i++) {
+        tg_multi_head_attention_config config = {.dropout = i == 1 ? 1.5 : 0};
+        switch (i) {
+        case 0: tg_multi_head_attention_make(params, "a", 4, 4, 3, NULL); break;
+        case 1: tg_multi_head_attention_make(params, "a", 4, 4, 2, &config); break;
+        case 2: tg_feed_forward_make(params, "f", 4, 4, (tg_feed_forward_kind)7); break;
+        case 3: tg_rmsnorm_make(params, "n", 0, 1); break;
+        default: tg_transformer_block_make(params, "b", 4, 2, 2, NULL);
+        }
+        if (!strstr(tg_params_error(params), texts[i])) {
+            fail_msg("expected \"%s\", found \"%s\"", texts[i], tg_params_error(params));
+        }
+        tg_params_clear_error(params);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_attention, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_feed_forward, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_swiglu, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_block, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rmsnorm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

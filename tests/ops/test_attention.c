@@ -1,0 +1,222 @@
+/* attention: the fused op and the chain of elementary ops give the same numbers, gradients and draws, for every size. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef tg_tensor *attention(tg_tape *t, tg_tensor *q, tg_tensor *k, tg_tensor *v, double p);
+
+typedef struct sizes {
+    int64_t batch, heads, queries, keys, width;
+} sizes;
+
+typedef struct run {
+    tg_tensor *y, *gradients[3];
+    uint64_t position;
+} run;
+
+static void run_free(run *r)
+{
+    tg_release(r->y);
+    for (int i = 0; i < 3; i++) {
+        tg_release(r->gradients[i]);
+    }
+}
+
+/* Inputs (B,T,H,D), seen as (B,H,T,D); y projected on a fixed random direction. */
+static run run_once(attention *attend, const sizes *n, tg_dtype dtype, double p)
+{
+    tg_rng *rng = tg_rng_new(5);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *leaves[3], *views[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t length = i == 0 ? n->queries : n->keys;
+        leaves[i] = tg_tensor_new(dtype, TG_SHAPE(n->batch, length, n->heads, n->width), NULL);
+        tg_fill_normal(leaves[i], rng, 0, 1, NULL);
+        views[i] = tg_transpose(t, leaf(leaves[i]), 1, 2);
+    }
+    tg_tensor *direction = tg_tensor_new(dtype, TG_SHAPE(n->batch, n->heads, n->queries, n->width), NULL);
+    tg_fill_normal(direction, rng, 0, 1, NULL);
+    tg_rng_seed(rng, 11);
+    tg_tensor *y = attend(t, views[0], views[1], views[2], p);
+    assert_string_equal(tg_tape_error(t), "");
+    run r = {.position = tg_rng_position(rng)};
+    assert_true(tg_backward_seed(t, y, direction));
+    r.y = tg_tensor_new_copy(y, NULL);
+    for (int i = 0; i < 3; i++) {
+        r.gradients[i] = tg_grad_new_dense(leaves[i], NULL);
+        tg_release(leaves[i]);
+    }
+    tg_release(direction);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+    return r;
+}
+
+/* The largest difference in parts of the largest value (of 1 at least: gradients of one key alone are zero). */
+static double distance(const tg_tensor *a, const tg_tensor *b)
+{
+    double largest = 1, worst = 0;
+    assert_true(tg_shape_equal(tg_shape_of(a), tg_shape_of(b)));
+    for (int64_t i = 0; i < tg_count(a); i++) {
+        largest = fmax(largest, fabs(tg_value_at(b, i)));
+        worst = fmax(worst, fabs(tg_value_at(a, i) - tg_value_at(b, i)));
+    }
+    return worst / largest;
+}
+
+static void compare(const sizes *n, tg_dtype dtype, double p)
+{
+    double allowed = dtype == TG_F64 ? 1e-13 : 3e-6;
+    run fused = run_once(tg_attention, n, dtype, p), steps = run_once(tg_attention_elementary, n, dtype, p);
+    assert_true(fused.position == steps.position);
+    assert_int_equal(fused.position, p > 0 ? 2 * n->batch * n->heads * n->queries * n->keys : 0);
+    for (int i = -1; i < 3; i++) {
+        double found = i < 0 ? distance(fused.y, steps.y) : distance(fused.gradients[i], steps.gradients[i]);
+        if (!(found < allowed)) {
+            fail_msg("T %d, S %d, D %d, p %g, %s: %s differs by %g", (int)n->queries, (int)n->keys, (int)n->width, p,
+                     tg_dtype_name(dtype),
+                     i < 0    ? "y"
+                     : i == 0 ? "dq"
+                     : i == 1 ? "dk"
+                              : "dv",
+                     found);
+        }
+    }
+    run_free(&fused);
+    run_free(&steps);
+}
+
+static void test_fused_equals_elementary(void **state)
+{
+    (void)state;
+    const int64_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 255}, widths[] = {1, 3, 64};
+    for (int l = 0; l < 9; l++) {
+        for (int w = 0; w < 3; w++) {
+            sizes n = {1 + l % 2, 1 + w, lengths[l], lengths[l], widths[w]};
+            compare(&n, TG_F64, 0);
+            compare(&n, TG_F64, 0.3);
+            compare(&n, TG_F32, l % 2 ? 0.3 : 0);
+        }
+    }
+}
+
+/* Queries at the end of a longer row of keys, as with a cache. */
+static void test_more_keys_than_queries(void **state)
+{
+    (void)state;
+    const sizes cases[] = {{1, 2, 1, 7, 4}, {2, 1, 3, 130, 5}, {1, 2, 129, 131, 8}};
+    for (int i = 0; i < 3; i++) {
+        compare(&cases[i], TG_F64, 0);
+        compare(&cases[i], TG_F64, 0.3);
+    }
+}
+
+/* The past does not see the future: changing the last key and value changes the last row alone. */
+static void test_is_causal(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(130, 4), NULL);
+    tg_fill_normal(x, rng, 0, 1, NULL);
+    tg_tensor *before = tg_attention(t, x, x, x, 0), *changed = tg_tensor_new_copy(x, NULL);
+    ((double *)tg_data_mut(changed))[129 * 4] += 1;
+    tg_tensor *after = tg_attention(t, x, changed, changed, 0);
+    assert_memory_equal(tg_data(before), tg_data(after), 129 * 4 * sizeof(double));
+    assert_memory_not_equal((const double *)tg_data(before) + 516, (const double *)tg_data(after) + 516, 32);
+    tg_release(changed);
+    tg_release(x);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+static tg_tensor *checked_call(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    return tg_attention(t, inputs[0], inputs[1], inputs[2], *(double *)context);
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    const int64_t lengths[] = {1, 2, 3, 63, 65, 255}, widths[] = {3, 1, 2, 3, 2, 1};
+    for (int l = 0; l < 6; l++) {
+        for (int dropped = 0; dropped < 2; dropped++) {
+            double p = dropped ? 0.2 : 0;
+            tg_rng *rng = tg_rng_new(9);
+            tg_tensor *inputs[3];
+            for (int i = 0; i < 3; i++) {
+                inputs[i] = tg_tensor_new(TG_F64, TG_SHAPE(2, lengths[l], widths[l]), NULL);
+                tg_fill_normal(inputs[i], rng, 0, 1, NULL);
+                leaf(inputs[i]);
+            }
+            tg_gradcheck_config config = tg_gradcheck_config_default();
+            config.mode = lengths[l] > 3 ? TG_GRADCHECK_FAST : TG_GRADCHECK_SLOW;
+            config.rng = rng;
+            tg_gradcheck_report report;
+            if (!tg_gradcheck(checked_call, &p, inputs, 3, &config, &report) || report.max_relative_error > 1e-6) {
+                fail_msg("T %d, p %g: %s", (int)lengths[l], p, report.text);
+            }
+            for (int i = 0; i < 3; i++) {
+                tg_release(inputs[i]);
+            }
+            tg_rng_free(rng);
+        }
+    }
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(rng), *silent = tg_tape_new(NULL);
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, 4), NULL), *y = tg_tensor_new(TG_F32, TG_SHAPE(2, 2, 4), NULL);
+    tg_tensor *wide = tg_tensor_new(TG_F64, TG_SHAPE(2, 3, 4), NULL), *flat = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
+    tg_attention(t, x, y, y, 0);
+    assert_tape_error(
+        t, TG_ERROR_SHAPE,
+        "attention: queries (2,3,4), keys (2,2,4) and values (2,2,4); they must be (..,T,D), (..,S,D) and "
+        "(..,S,D) with S >= T");
+    tg_attention(t, x, x, y, 0);
+    assert_tape_error(t, TG_ERROR_SHAPE, "values (2,2,4)");
+    tg_attention(t, flat, flat, flat, 0);
+    assert_tape_error(t, TG_ERROR_SHAPE, "queries (4,), keys");
+    tg_attention(t, x, x, wide, 0);
+    assert_tape_error(t, TG_ERROR_DTYPE, "tg_cast");
+    tg_attention(t, x, NULL, x, 0);
+    assert_tape_error(t, TG_ERROR_STATE, "attention: input 1 is NULL");
+    tg_attention(t, x, x, x, 1);
+    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability 1 is outside [0,1)");
+    tg_attention(t, x, x, x, (double)NAN);
+    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability nan");
+    tg_attention_elementary(t, x, x, x, -0.5);
+    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability -0.5 is outside [0,1)");
+    tg_attention_elementary(t, x, y, y, 0);
+    assert_tape_error(t, TG_ERROR_SHAPE, "fewer keys than queries");
+    tg_attention(silent, x, x, x, 0.5);
+    assert_tape_error(silent, TG_ERROR_STATE, "attention: the tape has no generator");
+    tg_tape_set_training(silent, false);
+    assert_non_null(tg_attention(silent, x, x, x, 0.5));
+    assert_true(tg_rng_position(rng) == 0);
+    tg_release(x);
+    tg_release(y);
+    tg_release(wide);
+    tg_release(flat);
+    tg_tape_free(t);
+    tg_tape_free(silent);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fused_equals_elementary),
+        cmocka_unit_test(test_more_keys_than_queries),
+        cmocka_unit_test(test_is_causal),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
