@@ -1,0 +1,216 @@
+/* Generation: with a cache and without the same tokens, also beyond the context; how it ends; what it leaves behind. */
+#include "support.h"
+
+#include <string.h>
+
+#define V 40
+#define CONTEXT 9
+
+static tg_rng *rng;
+static tg_params *params;
+static tg_gpt *model;
+static tg_tape *tape;
+static const int32_t prompt[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+
+static int set_up(void **state)
+{
+    (void)state;
+    const tg_gpt_config config = {V, CONTEXT, 12, 3, 2, 0.1, TG_BIAS, true, TG_ATTENTION_FUSED};
+    rng = tg_rng_new(4);
+    params = tg_params_new(TG_F64, rng);
+    model = tg_gpt_new(params, &config);
+    tape = tg_tape_new(rng);
+    return model && tape ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tg_tape_free(tape);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}
+
+static void test_cache_changes_nothing(void **state)
+{
+    (void)state;
+    tg_generate_config config = tg_generate_config_default();
+    for (int64_t length = 1; length <= CONTEXT; length += 2) {
+        for (int64_t wanted = 0; wanted <= 15; wanted += 5) {
+            for (int sampled = 0; sampled < 2; sampled++) {
+                int32_t cached[15] = {0}, plain[15] = {0};
+                config.max_new_tokens = wanted;
+                config.sampling.greedy = !sampled;
+                config.sampling.temperature = 2;
+                config.use_cache = true;
+                tg_rng_seed(rng, 77);
+                assert_int_equal(tg_gpt_generate(tape, model, prompt, length, &config, cached), wanted);
+                uint64_t position = tg_rng_position(rng);
+                assert_int_equal(position, sampled ? 2 * V * wanted : 0);
+                config.use_cache = false;
+                tg_rng_seed(rng, 77);
+                assert_int_equal(tg_gpt_generate(tape, model, prompt, length, &config, plain), wanted);
+                assert_memory_equal(cached, plain, sizeof plain);
+            }
+        }
+    }
+}
+
+/* By hand: the likeliest token after the last nine, again and again. */
+static void test_is_the_courses_loop(void **state)
+{
+    (void)state;
+    int32_t text[4 + 12], ids[12];
+    memcpy(text, prompt, 4 * sizeof *text);
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 12;
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, &config, ids), 12);
+    assert_int_equal(tg_tape_stats_of(tape).results, 0);
+    tg_tape_set_training(tape, false);
+    for (int64_t i = 0; i < 12; i++) {
+        int64_t length = 4 + i, begin = length > CONTEXT ? length - CONTEXT : 0;
+        tg_tape_reset(tape);
+        tg_tensor *x = tensor_i32(TG_SHAPE(1, length - begin), text + begin);
+        tg_tensor *logits = tg_gpt_forward(tape, model, x);
+        tg_tensor *last = tg_select(tape, tg_select(tape, logits, 0, 0), 0, length - begin - 1);
+        text[length] = (int32_t)tg_item(tape, tg_argmax(tape, last, 0, TG_DROP_AXES));
+        tg_release(x);
+    }
+    assert_string_equal(tg_tape_error(tape), "");
+    assert_memory_equal(text + 4, ids, sizeof ids);
+}
+
+static int32_t heard[20];
+static int heard_count, heard_most;
+
+static bool listen(void *context, int32_t id)
+{
+    assert_ptr_equal(context, heard);
+    heard[heard_count++] = id;
+    return heard_count < heard_most;
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    int32_t ids[10], again[10];
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 10;
+    config.sampling.greedy = false;
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, ids), 10);
+
+    int64_t first = 0; /* where ids[4] comes for the first time: generation stops before it */
+    while (ids[first] != ids[4]) {
+        first++;
+    }
+    config.end_token = ids[4];
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, again), first);
+    assert_memory_equal(again, ids, (size_t)first * sizeof *ids);
+
+    config.end_token = -1;
+    config.on_token = listen;
+    config.context = heard;
+    heard_count = 0;
+    heard_most = 3;
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, again), 3);
+    assert_int_equal(heard_count, 3);
+    assert_memory_equal(heard, ids, 3 * sizeof *ids);
+}
+
+static void test_switches_come_back(void **state)
+{
+    (void)state;
+    int32_t ids[2];
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 2;
+    for (int i = 0; i < 4; i++) {
+        tg_tape_set_recording(tape, i & 1);
+        tg_tape_set_training(tape, i & 2);
+        assert_int_equal(tg_gpt_generate(tape, model, prompt, 2, &config, ids), 2);
+        config.sampling.greedy = false;
+        config.sampling.temperature = 0;
+        assert_int_equal(tg_gpt_generate(tape, model, prompt, 2, &config, ids), -1);
+        assert_tape_error(tape, TG_ERROR_VALUE, "generate: sample: temperature 0;");
+        config.sampling = tg_sampling_config_default();
+        assert_int_equal(tg_tape_recording(tape), i & 1);
+        assert_int_equal(tg_tape_training(tape), (i & 2) != 0);
+    }
+}
+
+static void assert_refused(const int32_t *text, int64_t count, const tg_generate_config *config, tg_code code,
+                           const char *message)
+{
+    int32_t ids[4] = {-7, -7, -7, -7};
+    uint64_t position = tg_rng_position(rng);
+    assert_int_equal(tg_gpt_generate(tape, model, text, count, config, ids), -1);
+    assert_tape_error(tape, code, message);
+    assert_int_equal(ids[0], -7);
+    assert_true(tg_rng_position(rng) == position);
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 4;
+    assert_refused(prompt, 0, &config, TG_ERROR_SHAPE, "generate: the prompt is empty; it needs at least one token");
+    assert_refused(prompt, 10, &config, TG_ERROR_RANGE, "generate: the prompt has 10 tokens; the model's context is 9");
+    assert_refused((int32_t[]){1, 40}, 2, &config, TG_ERROR_RANGE,
+                   "generate: id 40 at [1] of the prompt is outside [0,40)");
+    assert_refused((int32_t[]){-1}, 1, &config, TG_ERROR_RANGE, "generate: id -1 at [0]");
+    assert_refused(NULL, 1, &config, TG_ERROR_STATE, "generate: the prompt is NULL");
+    config.max_new_tokens = -1;
+    assert_refused(prompt, 1, &config, TG_ERROR_VALUE, "generate: max_new_tokens is -1");
+    config.max_new_tokens = INT64_MAX;
+    assert_refused(prompt, 1, &config, TG_ERROR_MEMORY, "generate: out of memory");
+    assert_int_equal(tg_gpt_generate(NULL, model, prompt, 1, &config, NULL), -1);
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    int32_t expected[6], ids[6];
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 6;
+    config.sampling.greedy = false;
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 5, &config, expected), 6);
+    bool finished = false;
+    for (size_t k = 1; !finished; k++) {
+        counting_allocator counting;
+        allocator_install(&counting);
+        tg_tape *fresh = tg_tape_new(rng);
+        tg_rng_seed(rng, 1);
+        allocator_arm(&counting, k, false);
+        finished = tg_gpt_generate(fresh, model, prompt, 5, &config, ids) == 6;
+        allocator_arm(&counting, 0, false);
+        if (!finished) {
+            assert_int_equal(tg_tape_error_code(fresh), TG_ERROR_MEMORY);
+            tg_tape_clear_error(fresh);
+            tg_rng_seed(rng, 1);
+            assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, &config, ids), 6);
+        }
+        assert_memory_equal(ids, expected, sizeof ids);
+        tg_tape_free(fresh);
+        assert_int_equal(counting.live, 0);
+        allocator_restore();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_cache_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_is_the_courses_loop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_switches_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
