@@ -6,6 +6,8 @@ gradients.txt      50 steps of an embedding's gradients, which do not depend on 
                        rows id.. : value.. (5 a row, in the order of first touch) bias 0|1 value..
 trajectories.txt   what each optimizer of CASES makes of them: the values of table and bias after steps 1, 10 and 50,
                    with a line for each of f64 and f32:  name dtype step value.. (65)
+own.txt            the same optimizers on a problem with gradients of its own: cross_entropy(table[ids] + bias, targets)
+                   for 50 steps, with ids and targets that own_batch() gives; the values after them, as in trajectories.txt
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
 schedules.txt      torch.optim.lr_scheduler's learning rates of steps 0..39: name value..
 inits.txt          torch.nn.init after manual_seed(7): name dtype count bits of the values..
@@ -78,6 +80,27 @@ with open(out / "trajectories.txt", "w") as file:
                 if step in (1, 10, STEPS):
                     values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
                     file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
+
+
+
+def own_batch(step):
+    ids = [int(draw[(step * 5 + k * k * 3) % len(draw)]) for k in range(8)]
+    return torch.tensor(ids), torch.tensor([(step + 2 * k) % WIDTH for k in range(8)])
+
+
+with open(out / "own.txt", "w") as file:
+    for name, (kind, options) in CASES.items():
+        for dtype in (torch.float64, torch.float32):
+            table, bias = start(dtype)
+            optimizer = kind([table, bias], **options)
+            for step in range(STEPS):
+                ids, targets = own_batch(step)
+                optimizer.zero_grad()
+                logits = torch.nn.functional.embedding(ids, table) + bias
+                torch.nn.functional.cross_entropy(logits, targets).backward()
+                optimizer.step()
+            values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
+            file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {STEPS} {text(values)}\n")
 
 with open(out / "clip.txt", "w") as file:
     for name, clip in {
