@@ -11,6 +11,7 @@ int eval(const options *o);
 int generate(const options *o);
 int tokenize(const options *o);
 int info(const options *o);
+int compare(const options *o);
 
 /* ---- eval.c ---- */
 

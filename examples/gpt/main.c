@@ -2,7 +2,7 @@
  *
  *   main.c      the commands        corpus.c     text and token files, in two parts
  *   options.c   what can be asked   model.c      a GPT and how it starts      weights.c   a model in a file
- *   train.c     history.c   eval.c   generate.c   tokenize.c   info.c
+ *   train.c     history.c   eval.c   generate.c   tokenize.c   info.c   compare.c
  */
 #include <string.h>
 
@@ -26,6 +26,8 @@ static const struct {
     {"generate", GENERATE, generate, "gpt generate: continues a text with a trained model.\n"},
     {"tokenize", TOKENIZE, tokenize, "gpt tokenize: a text as token ids, in a file or on the terminal.\n"},
     {"info", INFO, info, "gpt info: the sizes of a model, and the memory that training it takes.\n"},
+    {"compare", COMPARE, compare,
+     "gpt compare: the first op in which two runs differ, from their ledgers (tapegrad/ledger.h).\n"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -53,6 +55,6 @@ int main(int argc, char **argv)
             return status >= 0 ? status : commands[i].run(&o);
         }
     }
-    complain("'%s' is not a command; train, eval, generate, tokenize or info is wanted", argv[1]);
+    complain("'%s' is not a command; train, eval, generate, tokenize, info or compare is wanted", argv[1]);
     return 2;
 }

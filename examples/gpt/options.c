@@ -63,6 +63,11 @@ static const command_line_option table[] = {
     {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "read <|endoftext|> as that one id", TOKENIZE},
     {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute every position again for each token", GENERATE},
 
+    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "what each op of the training did, for gpt compare", TRAIN},
+    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "a ledger, of gpt train or of PyTorch", COMPARE},
+    {"with", "FILE", VALUE_TEXT, AT(with), NULL, "another one", COMPARE},
+    {"tolerance", "X", VALUE_NUMBER, AT(tolerance), "[0,1)", "how far sums may differ, in parts; 0 asks for equal bits",
+     COMPARE},
     {"names", NULL, VALUE_FLAG, AT(names), NULL, "list every parameter", INFO},
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "of all random numbers", TRAIN | GENERATE},
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "0: all processors", TRAIN | EVAL | GENERATE},
@@ -126,6 +131,7 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .temperature = 0.8,
         .top_k = TG_NO_TOP_K,
         .top_p = 0.9,
+        .tolerance = 1e-5,
     };
     int status = command_line_read(table, sizeof table / sizeof *table, which, introduction, o, argc, argv);
     if (status >= 0) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Bits, because an option may belong to several. */
-typedef enum command { TRAIN = 1, EVAL = 2, GENERATE = 4, TOKENIZE = 8, INFO = 16 } command;
+typedef enum command { TRAIN = 1, EVAL = 2, GENERATE = 4, TOKENIZE = 8, INFO = 16, COMPARE = 32 } command;
 
 #define AS_CONFIGURED (-1) /* a size that was not given */
 
@@ -34,6 +34,10 @@ typedef struct options {
     bool greedy, end_of_text, no_cache;
 
     bool names;
+
+    /* what each op did, in a file; and how two such files are compared */
+    const char *ledger, *with;
+    double tolerance;
 } options;
 
 /* Reads the options of a command from argv[1] on. Returns -1 to go on, or the exit status: 0 after --help, 2 after an

@@ -21,6 +21,8 @@ typedef struct run {
     tg_schedule schedule;
     history h;
     double busy; /* seconds spent in steps */
+    FILE *file;  /* of the ledger, or NULL */
+    tg_ledger *ledger;
 } run;
 
 /* ---- before the first step: everything that can be wrong with what was asked for is found here ---- */
@@ -82,6 +84,20 @@ static bool prepare(run *r)
            config.tied_head ? "tied" : "untied", (long long)tg_params_values(r->m.params));
     return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && folder_make(o->out);
+}
+
+static bool ledger_begin(run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    r->file = r->o->ledger ? file_begin(r->o->ledger) : NULL;
+    r->ledger = r->file ? tg_ledger_new(r->file, r->t, &error) : NULL;
+    return !r->o->ledger || r->ledger || (r->file && complain("%s", error.text));
+}
+
+static bool ledger_end(run *r)
+{
+    bool written = tg_ledger_free(r->ledger);
+    return !r->file || (file_end(r->file, r->o->ledger) && written);
 }
 
 /* ---- steps ---- */
@@ -232,9 +248,9 @@ int train(const options *o)
     int status = 2;
     if (prepare(&r)) {
         interrupt_catch();
-        bool trained = steps(&r), reported = report(&r);
+        bool trained = ledger_begin(&r) && steps(&r), recorded = ledger_end(&r), reported = report(&r);
         bool sampled = trained && (!r.c.bpe || (show_sample(&r) && write_sample(&r)));
-        status = trained && reported && sampled ? 0 : 1;
+        status = trained && recorded && reported && sampled ? 0 : 1;
         if (status == 0) {
             printf("Written to %s: model.tgw, losses.tsv, loss.svg%s\n", o->out,
                    r.c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with it" : "");
