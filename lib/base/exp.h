@@ -15,9 +15,9 @@
 static inline float tg_power_of_two(int32_t n)
 {
     union {
-        int32_t bits;
+        uint32_t bits;
         float value;
-    } power = {.bits = (n + 127) << 23};
+    } power = {.bits = ((uint32_t)n + 127) << 23};
     return power.value;
 }
 
@@ -25,12 +25,12 @@ static inline float tg_exp_f32(float x)
 {
     union {
         float value;
-        int32_t bits;
+        uint32_t bits; /* unsigned, because a NaN leaves anything in them */
     } rounded, shift = {.value = 0x1.8p23F}; /* adding it leaves the nearest integer in the low bits */
     x = x > 89 ? 89 : x;
     x = x < -105 ? -105 : x;
     rounded.value = x * 1.44269504F + shift.value;
-    int32_t n = rounded.bits - shift.bits;
+    int32_t n = (int32_t)(rounded.bits - shift.bits);
     float whole = rounded.value - shift.value;
     float r = x - whole * 0.693359375F + whole * 2.12194440e-4F;
     float p = 1.9875691500e-4F;
