@@ -1,14 +1,18 @@
 /* generate: a text goes on, one token after the other.
  *
- * With a cache the prompt goes through the model once, and then each new token alone. Positions are absolute, so when the
- * text becomes longer than the context and its beginning falls out, every position changes and nothing that was cached
- * holds any more: from there on each step computes the last `context` tokens again, as without a cache.
+ * With a cache the prompt goes through the model once, and then each new token alone. Positions are absolute, so when
+ * the text becomes longer than the context and its beginning falls out, every position changes and nothing that was
+ * cached holds any more: from there on each step computes the last `context` tokens again, as without a cache.
+ *
+ * New ids are handed over at the end, and the generator goes back to where it was when a step fails: a failed call has
+ * changed nothing but what on_token heard.
  */
 #include <tapegrad/gpt.h>
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/random.h"
 #include "nn/module.h"
 #include "tensor/tensor.h"
 
@@ -29,10 +33,14 @@ typedef struct generation {
 } generation;
 
 static bool check(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count,
-                  const tg_generate_config *config)
+                  const tg_generate_config *config, const int32_t *ids)
 {
-    if (!model || !prompt || !config) {
-        tg_tape_fail(t, TG_ERROR_STATE, "generate", "the %s is NULL", !model ? "model" : !prompt ? "prompt" : "config");
+    if (!model || !prompt || !config || (!ids && config->max_new_tokens > 0)) {
+        tg_tape_fail(t, TG_ERROR_STATE, "generate", "the %s is NULL",
+                     !model    ? "model"
+                     : !prompt ? "prompt"
+                     : !config ? "config"
+                               : "place for the new ids");
         return false;
     }
     const tg_gpt_config *c = tg_gpt_config_of(model);
@@ -126,7 +134,7 @@ static bool start(generation *g, const int32_t *prompt, int64_t count)
 }
 
 /* How many new ids there are, or -1 after an error. */
-static int64_t run(generation *g, tg_rng *rng, int32_t *ids)
+static int64_t run(generation *g, tg_rng *rng)
 {
     const tg_generate_config *config = g->config;
     int64_t made = 0;
@@ -138,7 +146,8 @@ static int64_t run(generation *g, tg_rng *rng, int32_t *ids)
         if (id == config->end_token) {
             break;
         }
-        g->text[g->length++] = ids[made++] = id;
+        g->text[g->length++] = id;
+        made++;
         if (config->on_token && !config->on_token(config->context, id)) {
             break;
         }
@@ -149,14 +158,23 @@ static int64_t run(generation *g, tg_rng *rng, int32_t *ids)
 int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count,
                         const tg_generate_config *config, int32_t *ids)
 {
-    if (tg_tape_error_code(t) != TG_OK || !check(t, model, prompt, count, config)) {
+    if (tg_tape_error_code(t) != TG_OK || !check(t, model, prompt, count, config, ids)) {
         return -1;
     }
     bool recording = tg_tape_recording(t), training = tg_tape_training(t);
     tg_tape_set_recording(t, false);
     tg_tape_set_training(t, false);
     generation g = {.tape = t, .model = model, .config = config};
-    int64_t made = start(&g, prompt, count) ? run(&g, tg_tape_rng(t), ids) : -1;
+    tg_rng *rng = tg_tape_rng(t), saved;
+    if (rng) {
+        saved = *rng;
+    }
+    int64_t made = start(&g, prompt, count) ? run(&g, rng) : -1;
+    if (made > 0) {
+        memcpy(ids, g.text + count, (size_t)made * sizeof *ids);
+    } else if (made < 0 && rng) {
+        *rng = saved;
+    }
     tg_kv_cache_free(g.cache);
     tg_free(g.text);
     tg_tape_set_recording(t, recording);

@@ -5,27 +5,41 @@
  *   3. top_p   the smallest set of likeliest tokens that reaches p keeps its weights, the others become 0
  *   4. one draw, torch.multinomial's
  *
- * 1, 2 and 4 in this order are the `generate` of the course's chapter 5; 3 is Holtzman et al. 2020. All numbers are rounded
- * to the dtype of the logits, as in PyTorch and in tg_softmax, so that the same seed draws the same token.
+ * 1, 2 and 4 in this order are the `generate` of the course's chapter 5; 3 is Holtzman et al. 2020. The work is done in
+ * double, and after each step rounded to the dtype of the logits: for floats that is float arithmetic (see
+ * base/multinomial.c), so the weights are those of tg_softmax, and the same seed draws PyTorch's token.
+ *
+ * A vocabulary is large and few of its tokens matter. So it is not sorted: a heap gives up the likeliest, one after the
+ * other, for as long as top_k or top_p asks.
  */
 #include <tapegrad/gpt.h>
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/exp.h"
 #include "tensor/tensor.h"
 
-typedef struct choice {
-    double weight; /* a logit, then a probability */
-    int32_t id;
-} choice;
+static double rounded(bool single, double value)
+{
+    return single ? (double)(float)value : value;
+}
+
+static double logit_at(const tg_tensor *logits, int64_t i)
+{
+    int64_t place = i * logits->strides[0];
+    return logits->dtype == TG_F32 ? (double)((const float *)tg_values(logits))[place]
+                                   : ((const double *)tg_values(logits))[place];
+}
 
 static bool check(const tg_tensor *logits, const tg_sampling_config *config, const tg_rng *rng, tg_error *error)
 {
-    if (!logits || logits->rank != 1 || logits->count < 1 || !tg_dtype_is_float(tg_dtype_of(logits))) {
+    if (!logits || logits->rank != 1 || logits->count < 1 || logits->count > INT32_MAX ||
+        !tg_dtype_is_float(tg_dtype_of(logits))) {
         return tg_error_set(error, TG_ERROR_SHAPE, "sample: the logits must be f32 or f64 of shape (V) with V >= 1");
+    }
+    if (!config) {
+        return tg_error_set(error, TG_ERROR_STATE, "sample: the config is NULL");
     }
     if (config->greedy) {
         return true;
@@ -51,7 +65,7 @@ static int64_t likeliest(const tg_tensor *logits, tg_error *error)
     int64_t best = 0;
     double most = -INFINITY;
     for (int64_t i = 0; i < logits->count; i++) {
-        double value = tg_value_at(logits, i);
+        double value = logit_at(logits, i);
         if (isnan(value) || value == INFINITY) {
             tg_error_set(error, TG_ERROR_VALUE, "sample: logit %g of token %lld; none may be NaN or inf", value,
                          (long long)i);
@@ -69,36 +83,129 @@ static int64_t likeliest(const tg_tensor *logits, tg_error *error)
     return best;
 }
 
-/* Likeliest first, equal ones in the order of their ids. */
-static int by_weight(const void *a, const void *b)
+/* ---- the order of the tokens, as far as it is asked for ---- */
+
+/* ids[0 .. count - ranked) is a heap with the likeliest on top; behind it are those that were taken, the last one first:
+ * rank r is at ids[count - 1 - r]. */
+typedef struct ranking {
+    const double *logits;
+    int32_t *ids;
+    int64_t count, ranked;
+} ranking;
+
+static bool before(const double *logits, int32_t a, int32_t b)
 {
-    const choice *x = a, *y = b;
-    return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-static double rounded(bool single, double value)
+static void sift_down(const ranking *r, int64_t top, int64_t count)
 {
-    return single ? (double)(float)value : value;
+    int32_t moved = r->ids[top];
+    int64_t child;
+    while ((child = 2 * top + 1) < count) {
+        if (child + 1 < count && before(r->logits, r->ids[child + 1], r->ids[child])) {
+            child++;
+        }
+        if (!before(r->logits, r->ids[child], moved)) {
+            break;
+        }
+        r->ids[top] = r->ids[child];
+        top = child;
+    }
+    r->ids[top] = moved;
 }
 
-/* Choices, sorted, become probabilities; those that top_k or top_p leaves out become 0. */
-static void weigh(choice *choices, int64_t count, const tg_sampling_config *config, bool single)
+static ranking ranking_of(const double *logits, int32_t *ids, int64_t count)
 {
-    double most = choices[0].weight / rounded(single, config->temperature), sum = 0, reached = 0;
-    most = rounded(single, most);
-    double least = config->top_k == TG_NO_TOP_K ? -INFINITY : choices[config->top_k - 1].weight;
+    ranking r = {logits, ids, count, 0};
     for (int64_t i = 0; i < count; i++) {
-        double scaled = rounded(single, choices[i].weight / rounded(single, config->temperature));
-        double power = rounded(single, scaled - most);
-        bool kept = choices[i].weight >= least;
-        choices[i].weight = !kept ? 0 : single ? (double)tg_exp_f32((float)power) : exp(power);
-        sum += choices[i].weight;
+        ids[i] = (int32_t)i;
     }
-    double inverse = rounded(single, 1 / sum);
+    for (int64_t i = count / 2 - 1; i >= 0; i--) {
+        sift_down(&r, i, count);
+    }
+    return r;
+}
+
+static int32_t id_of_rank(ranking *r, int64_t rank)
+{
+    while (r->ranked <= rank) {
+        int64_t last = r->count - 1 - r->ranked++;
+        int32_t taken = r->ids[0];
+        r->ids[0] = r->ids[last];
+        r->ids[last] = taken;
+        sift_down(r, 0, last);
+    }
+    return r->ids[r->count - 1 - rank];
+}
+
+/* ---- the draw ---- */
+
+/* The softmax of logits / temperature, where those below `least` are -inf. `most` is the largest logit. */
+static void weigh(const double *logits, int64_t count, double most, double least, double temperature, bool single,
+                  double *weights)
+{
+    double shift = rounded(single, most / temperature), sum = 0;
     for (int64_t i = 0; i < count; i++) {
-        choices[i].weight = reached < config->top_p ? rounded(single, choices[i].weight * inverse) : 0;
-        reached += config->top_p < 1 ? choices[i].weight : 0;
+        double power = rounded(single, rounded(single, logits[i] / temperature) - shift);
+        weights[i] = logits[i] < least ? 0 : single ? (double)tg_exp_f32((float)power) : exp(power);
     }
+    for (int64_t i = 0; i < count; i++) {
+        sum += weights[i];
+    }
+    double scale = rounded(single, 1 / sum);
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = rounded(single, weights[i] * scale);
+    }
+}
+
+static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
+{
+    int64_t kept = 0;
+    double reached = 0;
+    do {
+        reached += weights[id_of_rank(r, kept++)];
+    } while (kept < r->count && rounded(single, reached) < rounded(single, top_p));
+    for (int64_t i = 0; i < r->count - kept; i++) {
+        weights[r->ids[i]] = 0;
+    }
+}
+
+static int32_t draw(const tg_tensor *x, double most, const tg_sampling_config *config, tg_rng *rng, tg_error *error)
+{
+    int64_t count = x->count, id;
+    bool single = x->dtype == TG_F32;
+    double temperature = rounded(single, config->temperature), least = -INFINITY;
+    if (!isfinite(temperature) || !isfinite(rounded(single, most / temperature))) {
+        tg_error_set(error, TG_ERROR_VALUE, "sample: temperature %g takes logit %g out of the range of %s",
+                     config->temperature, most, tg_dtype_name(tg_dtype_of(x)));
+        return -1;
+    }
+    double *logits = tg_alloc((size_t)count, 2 * sizeof *logits + sizeof(float) + sizeof(int32_t));
+    if (!logits) {
+        tg_error_set(error, TG_ERROR_MEMORY, "sample: out of memory");
+        return -1;
+    }
+    double *weights = logits + count;
+    float *floats = (float *)(weights + count);
+    int32_t *ids = (int32_t *)(floats + count);
+    for (int64_t i = 0; i < count; i++) {
+        logits[i] = logit_at(x, i);
+    }
+    bool by_rank = config->top_k != TG_NO_TOP_K || config->top_p < 1;
+    ranking r = by_rank ? ranking_of(logits, ids, count) : (ranking){0};
+    if (config->top_k != TG_NO_TOP_K) {
+        least = logits[id_of_rank(&r, config->top_k - 1)];
+    }
+    weigh(logits, count, most, least, temperature, single, weights);
+    if (config->top_p < 1) {
+        keep_nucleus(&r, config->top_p, single, weights);
+    }
+    tg_convert(floats, TG_F32, weights, TG_F64, single ? count : 0);
+    bool good = single ? tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error)
+                       : tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
+    tg_free(logits);
+    return good ? (int32_t)id : -1;
 }
 
 int32_t tg_sample(const tg_tensor *logits, const tg_sampling_config *config, tg_rng *rng, tg_error *error)
@@ -107,35 +214,7 @@ int32_t tg_sample(const tg_tensor *logits, const tg_sampling_config *config, tg_
         return -1;
     }
     int64_t best = likeliest(logits, error);
-    if (best < 0 || config->greedy) {
-        return (int32_t)best;
-    }
-    int64_t count = logits->count, drawn = -1;
-    bool single = tg_dtype_of(logits) == TG_F32;
-    choice *choices = tg_alloc((size_t)count, sizeof *choices);
-    void *weights = tg_alloc((size_t)count, sizeof(double));
-    if (!choices || !weights) {
-        tg_error_set(error, TG_ERROR_MEMORY, "sample: out of memory");
-    } else {
-        for (int64_t i = 0; i < count; i++) {
-            choices[i] = (choice){tg_value_at(logits, i), (int32_t)i};
-        }
-        qsort(choices, (size_t)count, sizeof *choices, by_weight);
-        weigh(choices, count, config, single);
-        for (int64_t i = 0; i < count; i++) {
-            if (single) {
-                ((float *)weights)[choices[i].id] = (float)choices[i].weight;
-            } else {
-                ((double *)weights)[choices[i].id] = choices[i].weight;
-            }
-        }
-        bool good = single ? tg_rng_multinomial_f32(rng, &drawn, 1, weights, count, false, error)
-                           : tg_rng_multinomial_f64(rng, &drawn, 1, weights, count, false, error);
-        drawn = good ? drawn : -1;
-    }
-    tg_free(choices);
-    tg_free(weights);
-    return (int32_t)drawn;
+    return best < 0 || config->greedy ? (int32_t)best : draw(logits, logit_at(logits, best), config, rng, error);
 }
 
 tg_sampling_config tg_sampling_config_default(void)

@@ -65,6 +65,7 @@ CASES = [
     ("softmax", [draw(2, 3, 4)], lambda x: torch.softmax(x, 1)),
     ("log_softmax", [draw(2, 3, 4) * 3], lambda x: torch.log_softmax(x, -1)),
     ("layer_norm", [draw(2, 3, 5), draw(5), draw(5)], lambda x, w, b: F.layer_norm(x, (5,), w, b, 1e-5)),
+    ("rms_norm", [draw(2, 19), draw(19)], lambda x, w: F.rms_norm(x, (19,), w, 1e-5)),
     ("cross_entropy", [draw(2, 3, 5), TARGETS], lambda x, t: F.cross_entropy(x.flatten(0, 1), t.flatten())),
     ("cross_entropy_smooth", [draw(2, 3, 5), TARGETS],
      lambda x, t: F.cross_entropy(x.flatten(0, 1), t.flatten(), label_smoothing=0.1, reduction="sum")),

@@ -1,6 +1,7 @@
 /* Generation: with a cache and without the same tokens, also beyond the context; how it ends; what it leaves behind. */
 #include "support.h"
 
+#include <math.h>
 #include <string.h>
 
 #define V 40
@@ -15,7 +16,7 @@ static const int32_t prompt[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 static int set_up(void **state)
 {
     (void)state;
-    const tg_gpt_config config = {V, CONTEXT, 12, 3, 2, 0.1, TG_BIAS, true, TG_ATTENTION_FUSED};
+    const tg_gpt_config config = {V, CONTEXT, 12, 3, 2, 0.1, TG_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
     rng = tg_rng_new(4);
     params = tg_params_new(TG_F64, rng);
     model = tg_gpt_new(params, &config);
@@ -37,25 +38,44 @@ static void test_cache_changes_nothing(void **state)
 {
     (void)state;
     tg_generate_config config = tg_generate_config_default();
-    for (int64_t length = 1; length <= CONTEXT; length += 2) {
+    for (int64_t length = 1; length <= CONTEXT; length++) {
         for (int64_t wanted = 0; wanted <= 15; wanted += 5) {
             for (int sampled = 0; sampled < 2; sampled++) {
                 int32_t cached[15] = {0}, plain[15] = {0};
+                uint64_t seed = (uint64_t)(100 * length + wanted);
                 config.max_new_tokens = wanted;
                 config.sampling.greedy = !sampled;
                 config.sampling.temperature = 2;
                 config.use_cache = true;
-                tg_rng_seed(rng, 77);
+                tg_rng_seed(rng, seed);
                 assert_int_equal(tg_gpt_generate(tape, model, prompt, length, &config, cached), wanted);
                 uint64_t position = tg_rng_position(rng);
                 assert_int_equal(position, sampled ? 2 * V * wanted : 0);
                 config.use_cache = false;
-                tg_rng_seed(rng, 77);
+                tg_rng_seed(rng, seed);
                 assert_int_equal(tg_gpt_generate(tape, model, prompt, length, &config, plain), wanted);
                 assert_memory_equal(cached, plain, sizeof plain);
             }
         }
     }
+}
+
+/* What passes through the model shows in the memory that a tape holds: with a cache one token at a time. */
+static void test_cache_is_used(void **state)
+{
+    (void)state;
+    int32_t ids[CONTEXT];
+    size_t bytes[2];
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = CONTEXT;
+    for (int cached = 0; cached < 2; cached++) {
+        tg_tape *fresh = tg_tape_new(NULL);
+        config.use_cache = cached;
+        assert_int_equal(tg_gpt_generate(fresh, model, prompt, 1, &config, ids), CONTEXT);
+        bytes[cached] = tg_tape_stats_of(fresh).idle_bytes;
+        tg_tape_free(fresh);
+    }
+    assert_true(2 * bytes[1] < bytes[0]);
 }
 
 /* By hand: the likeliest token after the last nine, again and again. */
@@ -122,6 +142,34 @@ static void test_ends(void **state)
     assert_memory_equal(heard, ids, 3 * sizeof *ids);
 }
 
+/* The third step meets weights that have become NaN: what was new until then is not handed over, and not drawn. */
+static bool spoil(void *context, int32_t id)
+{
+    (void)id;
+    if (++*(int *)context == 2) {
+        tg_fill(tg_params_find(params, "final_norm.scale"), (double)NAN, NULL);
+    }
+    return true;
+}
+
+static void test_fails_in_the_middle(void **state)
+{
+    (void)state;
+    int32_t ids[5] = {-7, -7, -7, -7, -7};
+    int steps = 0;
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 5;
+    config.sampling.greedy = false;
+    config.on_token = spoil;
+    config.context = &steps;
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, ids), -1);
+    assert_tape_error(tape, TG_ERROR_VALUE, "generate: sample: logit nan of token 0;");
+    assert_int_equal(steps, 2);
+    assert_true(ids[0] == -7 && tg_rng_position(rng) == 0 && tg_tape_recording(tape) && tg_tape_training(tape));
+    assert_int_equal(tg_tape_stats_of(tape).results, 0);
+}
+
 static void test_switches_come_back(void **state)
 {
     (void)state;
@@ -164,6 +212,22 @@ static void test_refuses(void **state)
                    "generate: id 40 at [1] of the prompt is outside [0,40)");
     assert_refused((int32_t[]){-1}, 1, &config, TG_ERROR_RANGE, "generate: id -1 at [0]");
     assert_refused(NULL, 1, &config, TG_ERROR_STATE, "generate: the prompt is NULL");
+    assert_refused(prompt, 1, NULL, TG_ERROR_STATE, "generate: the config is NULL");
+    assert_int_equal(tg_gpt_generate(tape, NULL, prompt, 1, &config, heard), -1);
+    assert_tape_error(tape, TG_ERROR_STATE, "generate: the model is NULL");
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 1, &config, NULL), -1);
+    assert_tape_error(tape, TG_ERROR_STATE, "generate: the place for the new ids is NULL");
+    config.max_new_tokens = 0;
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 1, &config, NULL), 0);
+    config.max_new_tokens = 4;
+    config.sampling.greedy = false;
+    config.sampling.top_k = V + 1;
+    assert_refused(prompt, 1, &config, TG_ERROR_RANGE, "generate: sample: top_k 41 is outside [1,40]");
+    config.sampling.top_k = V;
+    tg_tape *dry = tg_tape_new(NULL);
+    assert_int_equal(tg_gpt_generate(dry, model, prompt, 1, &config, heard), -1);
+    assert_tape_error(dry, TG_ERROR_STATE, "generate: sample: there is no generator; only greedy needs none");
+    tg_tape_free(dry);
     config.max_new_tokens = -1;
     assert_refused(prompt, 1, &config, TG_ERROR_VALUE, "generate: max_new_tokens is -1");
     config.max_new_tokens = INT64_MAX;
@@ -186,13 +250,16 @@ static void test_without_memory(void **state)
         allocator_install(&counting);
         tg_tape *fresh = tg_tape_new(rng);
         tg_rng_seed(rng, 1);
+        ids[0] = -7;
         allocator_arm(&counting, k, false);
         finished = tg_gpt_generate(fresh, model, prompt, 5, &config, ids) == 6;
         allocator_arm(&counting, 0, false);
         if (!finished) {
             assert_int_equal(tg_tape_error_code(fresh), TG_ERROR_MEMORY);
+            assert_int_equal(tg_tape_stats_of(fresh).results, 0);
+            assert_true(ids[0] == -7 && tg_rng_position(rng) == 0);
+            assert_true(tg_tape_recording(fresh) && tg_tape_training(fresh));
             tg_tape_clear_error(fresh);
-            tg_rng_seed(rng, 1);
             assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, &config, ids), 6);
         }
         assert_memory_equal(ids, expected, sizeof ids);
@@ -206,8 +273,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cache_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cache_is_used, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_is_the_courses_loop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_fails_in_the_middle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_switches_come_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),

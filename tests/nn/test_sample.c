@@ -1,4 +1,4 @@
-/* The next token: PyTorch's draws (tests/goldens/make_sample.py), ties, edges, and what is refused. */
+/* The next token: PyTorch's draws (tests/goldens/make_sample.py) and the course's, ties, edges, and what is refused. */
 #include "support.h"
 
 #include <math.h>
@@ -24,12 +24,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* (i 37 mod 50) / 8 - 3: all different, so that rounding ties play no part. */
-static tg_tensor *logits(tg_dtype dtype)
+/* (i 37 mod v) s - 3: all different, so that rounding ties play no part. */
+static tg_tensor *logits(int64_t vocabulary, tg_dtype dtype)
 {
-    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(V), NULL), *cast;
-    for (int i = 0; i < V; i++) {
-        ((float *)tg_data_mut(x))[i] = (float)((i * 37) % V) * 0.125f - 3;
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(vocabulary), NULL), *cast;
+    float scale = vocabulary == V ? 0x1p-3F : 0x1p-12F;
+    for (int64_t i = 0; i < vocabulary; i++) {
+        ((float *)tg_data_mut(x))[i] = (float)((i * 37) % vocabulary) * scale - 3;
     }
     cast = tg_tensor_new_cast(x, dtype, NULL);
     tg_release(x);
@@ -41,26 +42,96 @@ static void test_draws_as_torch(void **state)
     (void)state;
     FILE *file = fopen(TG_TEST_GOLDENS "/sample.txt", "r");
     assert_non_null(file);
-    tg_tensor *single = logits(TG_F32), *wide = logits(TG_F64);
     tg_sampling_config config = {.greedy = false};
-    long long k;
+    long long vocabulary, k;
     int lines = 0;
-    for (; fscanf(file, "%lf %lld %lf", &config.temperature, &k, &config.top_p) == 3; lines++) {
+    for (; fscanf(file, "%lld %lf %lld %lf", &vocabulary, &config.temperature, &k, &config.top_p) == 4; lines++) {
+        tg_tensor *single = logits(vocabulary, TG_F32), *wide = logits(vocabulary, TG_F64);
         config.top_k = k;
         tg_rng_seed(rng, 123);
         tg_rng *again = tg_rng_new(123);
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < (vocabulary == V ? 40 : 8); i++) {
             int expected;
             assert_int_equal(fscanf(file, "%d", &expected), 1);
             assert_int_equal(tg_sample(single, &config, rng, &error), expected);
             assert_int_equal(tg_sample(wide, &config, again, &error), expected);
         }
         tg_rng_free(again);
+        tg_release(single);
+        tg_release(wide);
     }
-    assert_int_equal(lines, 10);
+    assert_int_equal(lines, 14);
     fclose(file);
-    tg_release(single);
-    tg_release(wide);
+}
+
+/* Chapter 5 of the course: how often each of nine words comes in a thousand draws of seed 123. */
+static void test_draws_of_the_course(void **state)
+{
+    (void)state;
+    static const struct {
+        double temperature;
+        int counts[9];
+    } cases[] = {{1, {73, 0, 0, 582, 2, 0, 0, 343, 0}},
+                 {0.1, {0, 0, 0, 985, 0, 0, 0, 15, 0}},
+                 {5, {165, 75, 42, 239, 71, 46, 32, 227, 103}}};
+    const float values[] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
+    tg_tensor *x = tensor_f32(TG_SHAPE(9), values);
+    for (int i = 0; i < 3; i++) {
+        tg_sampling_config config = {.temperature = cases[i].temperature, .top_k = TG_NO_TOP_K, .top_p = 1};
+        int counts[9] = {0};
+        tg_rng_seed(rng, 123);
+        for (int k = 0; k < 1000; k++) {
+            int32_t id = tg_sample(x, &config, rng, &error);
+            assert_in_range(id, 0, 8);
+            counts[id]++;
+        }
+        assert_memory_equal(counts, cases[i].counts, sizeof counts);
+    }
+    tg_release(x);
+}
+
+/* The draws are those from tg_softmax's values, bit for bit: of logits of which many nearly tie, cut off by top_k. */
+static void test_weights_are_softmaxs(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000, KEPT = 1700 };
+    tg_rng *again = tg_rng_new(5);
+    tg_tape *tape = tg_tape_new(NULL);
+    for (int f64 = 0; f64 < 2; f64++) {
+        tg_tensor *x = tg_tensor_new(f64 ? TG_F64 : TG_F32, TG_SHAPE(COUNT), NULL), *smallest = NULL;
+        tg_fill_normal(x, rng, 0, 4, NULL);
+        tg_rng_seed(rng, 5);
+        tg_rng_seed(again, 5);
+        tg_sampling_config config = {.temperature = 1.7, .top_k = KEPT, .top_p = 1};
+        smallest = tg_select(tape, tg_topk(tape, x, KEPT, 0, NULL), 0, KEPT - 1);
+        tg_tensor *kept = tg_masked_fill(tape, x, tg_lt(tape, x, smallest), -(double)INFINITY);
+        tg_tensor *p = tg_softmax(tape, tg_div_scalar(tape, kept, config.temperature), 0);
+        assert_string_equal(tg_tape_error(tape), "");
+        for (int i = 0; i < 300; i++) {
+            int64_t id;
+            assert_true(f64 ? tg_rng_multinomial_f64(again, &id, 1, tg_data(p), COUNT, false, NULL)
+                            : tg_rng_multinomial_f32(again, &id, 1, tg_data(p), COUNT, false, NULL));
+            assert_int_equal(tg_sample(x, &config, rng, &error), id);
+        }
+        tg_release(x);
+    }
+    tg_tape_free(tape);
+    tg_rng_free(again);
+}
+
+/* A column of a matrix: its values do not lie side by side. */
+static void test_strided_logits(void **state)
+{
+    (void)state;
+    tg_tape *tape = tg_tape_new(NULL);
+    tg_tensor *x = tensor_f32(TG_SHAPE(4, 3), (float[]){9, 0, 9, 9, 1, 0, 9, 3, 0, 9, 2, 9});
+    tg_tensor *column = tg_select(tape, x, 1, 1);
+    tg_sampling_config config = tg_sampling_config_default();
+    assert_int_equal(tg_sample(column, &config, NULL, &error), 2);
+    config = (tg_sampling_config){.temperature = 0.01, .top_k = TG_NO_TOP_K, .top_p = 0.9};
+    assert_int_equal(tg_sample(column, &config, rng, &error), 2);
+    tg_tape_free(tape);
+    tg_release(x);
 }
 
 static void test_greedy(void **state)
@@ -75,40 +146,57 @@ static void test_greedy(void **state)
     tg_release(x);
 }
 
-/* How many different ids come out of many draws. */
-static int kinds(const tg_tensor *x, const tg_sampling_config *config)
+/* The ids that come out of many draws, as bits. */
+static int drawn(const tg_tensor *x, const tg_sampling_config *config)
 {
-    bool seen[8] = {false};
-    int count = 0;
+    int ids = 0;
     for (int i = 0; i < 2000; i++) {
         int32_t id = tg_sample(x, config, rng, &error);
-        assert_true(id >= 0 && id < 8);
-        count += !seen[id];
-        seen[id] = true;
+        assert_in_range(id, 0, 7);
+        ids |= 1 << id;
     }
-    return count;
+    return ids;
 }
 
 static void test_ties_and_edges(void **state)
 {
     (void)state;
     tg_sampling_config config = {.temperature = 1, .top_k = 2, .top_p = 1};
-    tg_tensor *ties = tensor_f32(TG_SHAPE(5), (float[]){1, 2, 1, 1, 0}),
+    tg_tensor *ties = tensor_f32(TG_SHAPE(5), (float[]){0, 1, 1, 1, 2}),
               *even = tensor_f32(TG_SHAPE(4), (float[]){0, 0, 0, 0});
-    assert_int_equal(kinds(ties, &config), 4); /* what ties with the second stays */
+    assert_int_equal(drawn(ties, &config), 0x1e); /* what ties with the second stays */
     config.top_k = 1;
-    assert_int_equal(kinds(ties, &config), 1);
+    assert_int_equal(drawn(ties, &config), 0x10);
     config.top_k = TG_NO_TOP_K;
-    config.top_p = 0.5; /* two of four equal ones reach it exactly, and the third is left out */
-    assert_int_equal(kinds(even, &config), 2);
+    config.top_p = 0.5; /* two of four equal ones, the first, reach it exactly */
+    assert_int_equal(drawn(even, &config), 0x3);
     config.top_p = 0.51;
-    assert_int_equal(kinds(even, &config), 3);
+    assert_int_equal(drawn(even, &config), 0x7);
     config.top_p = 1e-300; /* never less than one */
-    assert_int_equal(kinds(even, &config), 1);
+    assert_int_equal(drawn(even, &config), 0x1);
     config.top_p = 1;
-    assert_int_equal(kinds(even, &config), 4);
+    assert_int_equal(drawn(even, &config), 0xf);
+
+    /* 1/2, 1/4, 1/8 and 1/8: 3/4 is reached by two of them exactly */
+    tg_tensor *halves = tensor_f64(TG_SHAPE(4), (double[]){-3 * log(2), -log(2), -3 * log(2), -2 * log(2)});
+    config.top_p = 0.7499;
+    assert_int_equal(drawn(halves, &config), 0xa);
+    config.top_p = 0.7501;
+    assert_int_equal(drawn(halves, &config), 0xb);
+    config.top_k = 2; /* of the two that it leaves, 2/3 and 1/3 */
+    config.top_p = 0.66;
+    assert_int_equal(drawn(halves, &config), 0x2);
+    config.top_p = 0.67;
+    assert_int_equal(drawn(halves, &config), 0xa);
+
+    /* what is masked is never drawn, not even when top_k asks for more than there is */
+    tg_tensor *masked = tensor_f32(TG_SHAPE(4), (float[]){-INFINITY, 0, -INFINITY, 0});
+    config = (tg_sampling_config){.temperature = 30, .top_k = 3, .top_p = 0.999};
+    assert_int_equal(drawn(masked, &config), 0xa);
     tg_release(ties);
     tg_release(even);
+    tg_release(halves);
+    tg_release(masked);
 }
 
 static void test_refuses(void **state)
@@ -130,7 +218,7 @@ static void test_refuses(void **state)
         {{false, 1, -1, 1.5}, TG_ERROR_RANGE, "sample: top_p 1.5 is outside (0,1]"},
         {{false, 1, -1, (double)NAN}, TG_ERROR_RANGE, "sample: top_p nan is outside (0,1]"},
     };
-    tg_tensor *x = logits(TG_F32);
+    tg_tensor *x = logits(V, TG_F32);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(tg_sample(x, &cases[i].config, rng, &error), -1);
         assert_error(&error, cases[i].code, cases[i].text);
@@ -153,19 +241,50 @@ static void test_refuses(void **state)
         assert_int_equal(tg_sample(wrong[i], &good, rng, &error), -1);
         assert_error(&error, TG_ERROR_SHAPE, "sample: the logits must be f32 or f64 of shape (V) with V >= 1");
     }
-    tg_fill(x, 0, NULL);
-    for (size_t k = 1; k <= 2; k++) {
+    assert_int_equal(tg_sample(matrix, NULL, rng, &error), -1);
+    assert_error(&error, TG_ERROR_SHAPE, "sample: the logits");
+    tg_fill(x, -2, NULL);
+    assert_int_equal(tg_sample(x, NULL, rng, &error), -1);
+    assert_error(&error, TG_ERROR_STATE, "sample: the config is NULL");
+    const double extreme[] = {1e-39, 1e-300, 1e300}; /* overflow, division by 0, inf: for floats */
+    tg_tensor *wide = tg_tensor_new_full(TG_F64, TG_SHAPE(V), -2, NULL);
+    for (int i = 0; i < 3; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "sample: temperature %g takes logit -2 out of the range of f32", extreme[i]);
+        good.temperature = extreme[i];
+        assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+        assert_error(&error, TG_ERROR_VALUE, text);
+    }
+    assert_true(tg_rng_position(rng) == 0);
+    assert_in_range(tg_sample(wide, &good, rng, &error), 0, V - 1);
+    tg_release(wide);
+    tg_release(matrix);
+    tg_release(ids);
+    tg_release(x);
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    tg_tensor *x = logits(V, TG_F32);
+    tg_sampling_config config = {.temperature = 1, .top_k = 20, .top_p = 0.9};
+    int32_t id = -1, expected = tg_sample(x, &config, rng, &error);
+    tg_rng_seed(rng, 123);
+    size_t k = 1;
+    for (; id < 0; k++) {
         counting_allocator counting;
         allocator_install(&counting);
         allocator_arm(&counting, k, false);
-        assert_int_equal(tg_sample(x, &good, rng, &error), -1);
-        assert_error(&error, TG_ERROR_MEMORY, "sample: out of memory");
+        id = tg_sample(x, &config, rng, &error);
+        if (id < 0) {
+            assert_error(&error, TG_ERROR_MEMORY, "memory");
+            assert_true(tg_rng_position(rng) == 0);
+        }
         assert_int_equal(counting.live, 0);
         allocator_restore();
     }
-    assert_true(tg_rng_position(rng) == 0);
-    tg_release(matrix);
-    tg_release(ids);
+    assert_true(k > 2);
+    assert_int_equal(id, expected);
     tg_release(x);
 }
 
@@ -173,9 +292,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_draws_as_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_draws_of_the_course, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_weights_are_softmaxs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_strided_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_greedy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ties_and_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

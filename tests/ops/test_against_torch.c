@@ -65,6 +65,7 @@ CALL(embedding_padded, tg_embedding_lookup_padded(t, in[0], in[1], -1))
 CALL(softmax, tg_softmax(t, in[0], 1))
 CALL(log_softmax, tg_log_softmax(t, in[0], -1))
 CALL(layer_norm, tg_layer_norm(t, in[0], in[1], in[2], 1e-5))
+CALL(rms_norm, tg_rms_norm(t, in[0], in[1], 1e-5))
 CALL(cross_entropy, tg_cross_entropy(t, in[0], in[1]))
 CALL(cross_entropy_smooth,
      tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0.1, TG_REDUCTION_SUM}))
@@ -128,6 +129,7 @@ static const struct {
     ENTRY(softmax),
     ENTRY(log_softmax),
     ENTRY(layer_norm),
+    ENTRY(rms_norm),
     ENTRY(cross_entropy),
     ENTRY(cross_entropy_smooth),
     ENTRY(cross_entropy_none),
@@ -234,7 +236,7 @@ static void check_all(tg_dtype dtype)
         check_case(goldens, name, count, dtype);
     }
     fclose(goldens);
-    assert_int_equal(cases, 60);
+    assert_int_equal(cases, 61);
 }
 
 static void test_f64(void **state)
