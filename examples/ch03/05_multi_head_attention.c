@@ -26,7 +26,7 @@ static causal_attention causal_attention_make(tg_params *params, const char *nam
 static tg_tensor *causal_attention_forward(tg_tape *t, const causal_attention *a, tg_tensor *x)
 {
     return tg_attention_elementary(t, tg_linear_forward(t, &a->query, x), tg_linear_forward(t, &a->key, x),
-                                   tg_linear_forward(t, &a->value, x), 0);
+                                   tg_linear_forward(t, &a->value, x), NULL);
 }
 
 static void print_context(tg_tensor *context)

@@ -8,11 +8,24 @@ typedef struct sizes {
     int64_t tokens, positions, attention, feed_forward, norms, final_norm, head, all;
 } sizes;
 
+/* Of a whole model: tables of absolute positions, or what the kinds of relative ones train. */
+static int64_t count_positions(const tg_gpt_config *c)
+{
+    tg_positional_config p = tg_positional_config_default();
+    switch (c->position) {
+    case TG_POSITION_LEARNED: return c->context * c->width;
+    case TG_POSITION_T5: return p.buckets * c->heads;
+    case TG_POSITION_SHAW: return c->layers * 2 * (2 * p.clip + 1) * (c->width / c->heads);
+    case TG_POSITION_TRANSFORMER_XL: return c->layers * (c->width + 2) * c->width;
+    default: return 0;
+    }
+}
+
 static sizes count_parameters(const tg_gpt_config *c)
 {
     int64_t C = c->width, biases = c->qkv_bias == TG_BIAS ? 3 * C : 0;
     sizes s = {.tokens = c->vocabulary * C,
-               .positions = c->context * C,
+               .positions = count_positions(c),
                .attention = 4 * C * C + C + biases, /* queries, keys, values; the output's projection and its bias */
                .feed_forward = 8 * C * C + 5 * C,   /* up to 4C and down again */
                .norms = 4 * C,

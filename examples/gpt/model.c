@@ -23,6 +23,14 @@ bool model_configure(const options *o, tg_gpt_config *config)
     config->context = o->context == AS_CONFIGURED ? config->context : o->context;
     config->dropout = o->dropout < 0 ? config->dropout : o->dropout;
     config->vocabulary = o->vocab_size == AS_CONFIGURED ? config->vocabulary : o->vocab_size;
+    if (o->position && !tg_position_named(o->position, &config->position)) {
+        return complain("--position %s: learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none is wanted",
+                        o->position);
+    }
+    if (config->position == TG_POSITION_ROTARY && config->width % (2 * config->heads) != 0) {
+        return complain("--position rotary: heads of an even width are wanted, not %lld / %lld",
+                        (long long)config->width, (long long)config->heads);
+    }
     config->tied_head = o->tied || (config->tied_head && !o->untied);
     return config->width % config->heads == 0 || complain("--heads %lld: a divisor of the width, %lld, is wanted",
                                                           (long long)config->heads, (long long)config->width);

@@ -17,6 +17,8 @@ static const command_line_option table[] = {
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]", "attention heads; they divide the width", TRAIN | INFO},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "channels", TRAIN | INFO},
     {"context", "N", VALUE_INTEGER, AT(context), SIZE, "the longest sequence", TRAIN | INFO},
+    {"position", "KIND", VALUE_TEXT, AT(position), NULL,
+     "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none", TRAIN | INFO},
     {"dropout", "P", VALUE_NUMBER, AT(dropout), "[0,1)", "of embeddings, attention weights and shortcuts",
      TRAIN | INFO},
     {"tied", NULL, VALUE_FLAG, AT(tied), NULL, "the head's weight is the token table, as in GPT-2", TRAIN | INFO},
@@ -87,7 +89,7 @@ static bool agree(const options *o, command which)
     }
     bool sized = o->config || o->layers != AS_CONFIGURED || o->heads != AS_CONFIGURED || o->width != AS_CONFIGURED ||
                  o->context != AS_CONFIGURED || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 || o->tied ||
-                 o->untied;
+                 o->untied || o->position;
     if (which == INFO && o->model && sized) {
         return complain("--model %s has a configuration of its own", o->model);
     }

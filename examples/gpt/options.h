@@ -12,7 +12,7 @@ typedef enum command { TRAIN = 1, EVAL = 2, GENERATE = 4, TOKENIZE = 8, INFO = 1
 
 typedef struct options {
     /* the model: a configuration by name and what differs from it, or a folder that `gpt train` wrote */
-    const char *config, *model;
+    const char *config, *model, *position;
     int64_t layers, heads, width, context;
     double dropout;
     bool tied, untied;

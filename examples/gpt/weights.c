@@ -37,14 +37,26 @@ static void write_header(FILE *file, const model *m)
     fprintf(file, "tapegrad gpt weights 1, %s-endian f32\n", byte_order());
     fprintf(file,
             "vocabulary %" PRId64 " context %" PRId64 " width %" PRId64 " heads %" PRId64 " layers %" PRId64
-            " dropout %.17g qkv_bias %d tied_head %d\n",
-            c->vocabulary, c->context, c->width, c->heads, c->layers, c->dropout, c->qkv_bias == TG_BIAS, c->tied_head);
+            " dropout %.17g qkv_bias %d tied_head %d position %s\n",
+            c->vocabulary, c->context, c->width, c->heads, c->layers, c->dropout, c->qkv_bias == TG_BIAS, c->tied_head,
+            tg_position_name(c->position));
     for (int64_t i = 0; i < tg_params_count(m->params); i++) {
         char shape[TG_SHAPE_TEXT];
         tg_entry entry = tg_params_at(m->params, i);
         fprintf(file, "%s %s\n", entry.name, tg_shape_format(tg_shape_of(entry.tensor), shape));
     }
     fputc('\n', file);
+}
+
+/* Values in the file: of parameters and buffers, each once. */
+static int64_t count_values(const model *m)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < tg_params_count(m->params); i++) {
+        tg_entry entry = tg_params_at(m->params, i);
+        count += entry.kind == TG_ENTRY_ALIAS ? 0 : tg_count(entry.tensor);
+    }
+    return count;
 }
 
 /* The values, in the header's order; a second name for a parameter has none of its own. */
@@ -92,20 +104,23 @@ bool weights_save(const model *m, const char *folder)
 /* The configuration in the second line, if a model of it can be in a file of that size. */
 static bool read_config(FILE *file, int64_t bytes, tg_gpt_config *c)
 {
-    char line[400];
+    char line[400], position[20];
     int qkv_bias, tied;
     if (!fgets(line, sizeof line, file) || !fgets(line, sizeof line, file) ||
         sscanf(line,
                "vocabulary %10" SCNd64 " context %7" SCNd64 " width %5" SCNd64 " heads %5" SCNd64 " layers %4" SCNd64
-               " dropout %40lf qkv_bias %1d tied_head %1d",
-               &c->vocabulary, &c->context, &c->width, &c->heads, &c->layers, &c->dropout, &qkv_bias, &tied) != 8) {
+               " dropout %40lf qkv_bias %1d tied_head %1d position %19s",
+               &c->vocabulary, &c->context, &c->width, &c->heads, &c->layers, &c->dropout, &qkv_bias, &tied,
+               position) != 9 ||
+        !tg_position_named(position, &c->position)) {
         return false;
     }
     c->qkv_bias = qkv_bias ? TG_BIAS : TG_NO_BIAS;
     c->tied_head = tied != 0;
+    int64_t table = c->position <= TG_POSITION_SINUSOIDAL ? c->context : 0;
     /* the digits that were read keep the product within 64 bits */
     return c->vocabulary > 0 && c->context > 0 && c->width > 0 && c->layers > 0 &&
-           (c->vocabulary + c->context + 12 * c->layers * c->width) * c->width <= bytes / (int64_t)sizeof(float);
+           (c->vocabulary + table + 12 * c->layers * c->width) * c->width <= bytes / (int64_t)sizeof(float);
 }
 
 /* Is what stands in the file the header of this model, and is the rest as long as its values? */
@@ -121,7 +136,7 @@ static bool is_header_of(FILE *file, int64_t bytes, const model *m)
         }
     }
     rewind(file);
-    bool same = length > 0 && bytes == (int64_t)length + tg_params_values(m->params) * (int64_t)sizeof(float) &&
+    bool same = length > 0 && bytes == (int64_t)length + count_values(m) * (int64_t)sizeof(float) &&
                 (found = malloc(length)) && fread(found, 1, length, file) == length &&
                 memcmp(wanted, found, length) == 0;
     free(wanted);

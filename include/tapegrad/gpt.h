@@ -30,6 +30,9 @@ typedef struct tg_gpt_config {
     tg_bias qkv_bias;       /* TG_NO_BIAS in the course, TG_BIAS in the published GPT-2 */
     bool tied_head;         /* the head's weight is the token table (GPT-2); otherwise one of its own (the course) */
     tg_attention_path path; /* TG_ATTENTION_FUSED unless for a comparison */
+    tg_position
+        position; /* TG_POSITION_LEARNED, as "pos_emb.weight"; relative kinds have "position" for all blocks, or,
+                               Shaw's and Transformer-XL's, "trf_blocks.N.att.position" for each */
 } tg_gpt_config;
 
 /* "gpt2-small", "gpt2-medium", "gpt2-large" and "gpt2-xl" as in the course (V 50257, context 1024, dropout 0.1, no bias,
@@ -74,7 +77,7 @@ TG_API tg_sampling_config tg_sampling_config_default(void);
 
 /* logits (V) of f32 or f64 -> an id, drawn as torch.multinomial(softmax(logits / temperature), 1) draws it. Follows the
  * course's `generate` (top_k, then temperature) and Holtzman et al. 2020 (top_p). -1, with `error` set and nothing drawn,
- * when an option is out of its range, or a logit is NaN, or none is finite. `rng` may be NULL when greedy. */
+ * when an option is out of its range, or a logit is NaN or inf, or all are -inf. `rng` may be NULL when greedy. */
 TG_API int32_t tg_sample(const tg_tensor *logits, const tg_sampling_config *config, tg_rng *rng, tg_error *error);
 
 /* ---- text --------------------------------------------------------------------------------------------------------------------- */

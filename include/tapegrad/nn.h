@@ -53,24 +53,67 @@ TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedd
 /* ---- positions ---------------------------------------------------------------------------------------------------------- */
 
 typedef enum tg_position {
-    TG_POSITION_LEARNED,   /* a trained table (context,width), N(0,1) like an Embedding: GPT's */
-    TG_POSITION_SINUSOIDAL /* sin and cos of geometric wavelengths, fixed: Vaswani et al. 2017, section 3.5 */
+    /* absolute: vectors that are added to the tokens' */
+    TG_POSITION_LEARNED,    /* a trained table (context,width): GPT's */
+    TG_POSITION_SINUSOIDAL, /* sin and cos of geometric wavelengths, fixed: Vaswani et al. 2017, section 3.5 */
+    /* relative: attention sees how far a key is from its query */
+    TG_POSITION_ROTARY,         /* queries and keys are turned: Su et al. 2021 */
+    TG_POSITION_ALIBI,          /* a penalty for distance, fixed: Press, Smith and Lewis 2022 */
+    TG_POSITION_T5,             /* a trained number a head and bucket of distances: Raffel et al. 2020 */
+    TG_POSITION_SHAW,           /* trained vectors for clipped distances: Shaw, Uszkoreit and Vaswani 2018 */
+    TG_POSITION_TRANSFORMER_XL, /* sinusoidal distances through a trained matrix, and two biases: Dai et al. 2019 */
+    TG_POSITION_NONE            /* none: with attention in both directions a text is a bag of words */
 } tg_position;
+
+/* "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "none". */
+TG_API const char *tg_position_name(tg_position kind);              /* NULL for another number */
+TG_API bool tg_position_named(const char *name, tg_position *kind); /* false for another name */
+
+typedef struct tg_positional_config {
+    int64_t heads;           /* relative kinds: attention's heads, which divide the width; 1 */
+    int64_t buckets;         /* T5: a multiple of 4; 32 */
+    int64_t max_distance;    /* T5: from here on one bucket, more than buckets / 2; 128 */
+    int64_t clip;            /* Shaw: farther keys count as this far; 16 */
+    bool sinusoidal_start;   /* learned: the table starts as the sinusoidal one, and nothing is drawn; false */
+    tg_rotary_config rotary; /* tg_rotary_config_default() */
+} tg_positional_config;
+
+TG_API tg_positional_config tg_positional_config_default(void);
 
 typedef struct tg_positional {
     const tg_params *params;
     tg_position kind;
-    tg_tensor *weight; /* (context,width): a parameter when learned, a buffer when sinusoidal */
+    tg_positional_config config;
+    int64_t width;
+    tg_tensor *weight;        /* absolute: (context,width), a parameter when learned, a buffer when sinusoidal; T5:
+                                (buckets,heads); Shaw: of keys, (2 clip + 1,D); Transformer-XL: W_r (width,width) */
+    tg_tensor *values;        /* Shaw: of values, (2 clip + 1,D) */
+    tg_tensor *content_bias;  /* Transformer-XL: u, (heads,D) */
+    tg_tensor *position_bias; /* Transformer-XL: v, (heads,D) */
+    bool made;
 } tg_positional;
 
-/* Positions 0 .. context - 1, as "<name>.weight". */
+/* Absolute: positions 0 .. context - 1, as "<name>.weight", drawn from N(0,1) when learned. T5: "<name>.weight"; Shaw:
+ * "<name>.keys" and ".values"; Transformer-XL: "<name>.r_net.weight", ".r_w_bias" (u) and ".r_r_bias" (v), as its code calls
+ * them; the others have no parameters. `config` may be NULL for the default. VALUE, SHAPE. */
 TG_API tg_positional tg_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
                                         int64_t width);
+TG_API tg_positional tg_positional_make_with(tg_params *params, const char *name, tg_position kind, int64_t context,
+                                             int64_t width, const tg_positional_config *config);
 
-/* Adds the positions' vectors to x (..,T,width): position 0 to the first of T, or `start`, for a sequence that goes on.
+/* Adds the positions' vectors to x (..,T,width): position 0 to the first of T, or `start`, for a sequence that goes on. The
+ * relative kinds, and none, return x itself: they are an attention's (tg_multi_head_attention_config.position).
  * RANGE when start + T is above the context. */
 TG_API tg_tensor *tg_positional_forward(tg_tape *tape, const tg_positional *positional, tg_tensor *x);
 TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *positional, tg_tensor *x, int64_t start);
+
+/* A learned table (rows,width) for another number of positions, at least 2 of both: rows between two old ones are
+ * interpolated, the first and the last stay. Yours to release. NULL with the error. */
+TG_API tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error);
+
+/* ALiBi's slope of a head, and T5's bucket of a distance (query minus key): what the papers' code computes. */
+TG_API double tg_alibi_slope(int64_t heads, int64_t head);
+TG_API int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool both_directions);
 
 /* ---- Linear: torch.nn.Linear --------------------------------------------------------------------------------------------- */
 
@@ -127,7 +170,9 @@ typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } t
 typedef struct tg_multi_head_attention_config {
     double dropout;         /* of attention weights, in training: 0 */
     tg_bias qkv_bias;       /* of the three projections: TG_NO_BIAS; the output projection always has one */
-    tg_attention_path path; /* TG_ATTENTION_FUSED */
+    tg_attention_path path; /* TG_ATTENTION_FUSED; Shaw's positions always take the other one, for their values */
+    bool both_directions;   /* position t looks at all positions, and not only at 0 .. t: false */
+    const tg_positional *position; /* relative positions, which must live as long as the module; NULL: none */
 } tg_multi_head_attention_config;
 
 TG_API tg_multi_head_attention_config tg_multi_head_attention_config_default(void);
@@ -135,8 +180,7 @@ TG_API tg_multi_head_attention_config tg_multi_head_attention_config_default(voi
 typedef struct tg_multi_head_attention {
     tg_linear query, key, value, out;
     int64_t heads;
-    double dropout;
-    tg_attention_path path;
+    tg_multi_head_attention_config config;
 } tg_multi_head_attention;
 
 /* "<name>.W_query", ".W_key", ".W_value" (out,in) and ".out_proj" (out,out), drawn in this order. `heads` divides `out`:
@@ -145,9 +189,14 @@ TG_API tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, c
                                                             int64_t out, int64_t heads,
                                                             const tg_multi_head_attention_config *config);
 
-/* x (B,T,in) -> (B,T,out). Position t looks at positions 0 .. t. */
+/* x (B,T,in) -> (B,T,out). */
 TG_API tg_tensor *tg_multi_head_attention_forward(tg_tape *tape, const tg_multi_head_attention *attention,
                                                   tg_tensor *x);
+
+/* The same, where keys and values are also made of a memory (B,M,in), the positions before x: Transformer-XL's recurrence
+ * over segments. The memory gets no gradient. */
+TG_API tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *tape, const tg_multi_head_attention *attention,
+                                                         tg_tensor *x, tg_tensor *memory);
 
 /* Keys and values of positions that were computed before, so that the next one costs itself alone. */
 typedef struct tg_kv_cache tg_kv_cache;

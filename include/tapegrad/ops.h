@@ -176,19 +176,61 @@ TG_API tg_tensor *tg_embedding_lookup_padded(tg_tape *tape, tg_tensor *table, tg
 
 /* ---- attention ---- */
 
-/* softmax(q k^T / sqrt(D), causal) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes and
- * S >= T: query t is position S - T + t and looks at positions up to its own. In training each attention weight is dropped
- * with probability p; the draws are those of torch.nn.functional.dropout over the whole (..,T,S) matrix, masked weights
- * included, from the tape's generator.
+typedef struct tg_attention_config {
+    /* query t, which stands at position S - T + t, looks at keys up to its own position: true. False: at all of them */
+    bool causal;
+    /* in training each weight is dropped with this probability, in [0,1): 0 */
+    double dropout;
+    /* added to the scaled scores; NULL for none, the default. (..,T,S), where axes of 1 before the last two repeat; of rank
+     * 2 up to the queries'. This is how positions that depend on two tokens come in: ALiBi, T5, Transformer-XL */
+    tg_tensor *bias;
+} tg_attention_config;
+
+TG_API tg_attention_config tg_attention_config_default(void);
+
+/* softmax(q k^T / sqrt(D) + bias) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes; S >= T
+ * when it is causal. `config` NULL: the default. Dropout's draws are those of torch.nn.functional.dropout over the whole
+ * (..,T,S) matrix, masked weights included, from the tape's generator.
  *
  * The fused op computes this in blocks of rows and keeps no matrix but a bit for each dropped weight: Dao et al. 2022
- * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention with is_causal. SHAPE, VALUE unless
- * 0 <= p < 1, STATE when it must draw and the tape has no generator. */
-TG_API tg_tensor *tg_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p);
+ * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention. SHAPE, VALUE, STATE when it must draw and
+ * the tape has no generator. */
+TG_API tg_tensor *tg_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
+                               const tg_attention_config *config);
 
-/* The same numbers from matmul, masked_fill, softmax, dropout and matmul, as the course's chapter 3 builds it. */
+/* The same numbers from matmul, add, masked_fill, softmax, dropout and matmul, as the course's chapter 3 builds it. */
 TG_API tg_tensor *tg_attention_elementary(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
-                                          double p);
+                                          const tg_attention_config *config);
+
+/* The weights of that alone, (..,T,S), after softmax and dropout. */
+TG_API tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_tensor *keys,
+                                       const tg_attention_config *config);
+
+/* Scores by distance, moved to where the keys are: place l of x means the distance S - 1 - l between a query and a key,
+ * where query i of T stands at position S - T + i. x (..,T,L), or (..,1,L) for all queries alike -> (..,T,S), value (i,j)
+ * of which is x[i][T - 1 - i + j], or 0 beyond L. L is T + S - 1, or S when no key lies ahead. Dai et al. 2019, appendix B. */
+TG_API tg_tensor *tg_relative_shift(tg_tape *tape, tg_tensor *x, int64_t queries, int64_t keys);
+
+/* The way back: x (..,T,S) -> (..,T,L), with 0 where no key is. */
+TG_API tg_tensor *tg_relative_unshift(tg_tape *tape, tg_tensor *x, int64_t distances);
+
+typedef enum tg_rotary_pairing {
+    TG_ROTARY_HALVES,    /* channels i and i + D/2: GPT-NeoX, Llama */
+    TG_ROTARY_NEIGHBOURS /* channels 2 i and 2 i + 1: the paper, GPT-J */
+} tg_rotary_pairing;
+
+typedef struct tg_rotary_config {
+    double base;               /* above 1: 10000 */
+    tg_rotary_pairing pairing; /* TG_ROTARY_HALVES */
+    double position_scale;     /* positions are divided by it, above 0: 1. Position interpolation, Chen et al. 2023 */
+    double ntk_factor;         /* the base grows by its power D / (D - 2), above 0: 1. NTK-aware scaling */
+} tg_rotary_config;
+
+TG_API tg_rotary_config tg_rotary_config_default(void);
+
+/* Rotary positions, Su et al. 2021: x (..,T,D) with an even D, row t of which is at position start + t, turned pair by pair.
+ * For queries and keys, before their product. `config` NULL: the default. SHAPE, VALUE. */
+TG_API tg_tensor *tg_rotary(tg_tape *tape, tg_tensor *x, int64_t start, const tg_rotary_config *config);
 
 /* ---- normalisation and losses ---------------------------------------------------------------------------------------- */
 

@@ -1,13 +1,14 @@
 /* attention: multi-head causal self-attention as a module.
  *
  *   q, k, v = x Wq^T, x Wk^T, x Wv^T      (B,T,C), each C of them H heads of D
- *   y       = attention of each head      (B,H,T,D), lib/ops/attention.c or attention_elementary.c
+ *   y       = attention of each head      (B,H,T,D), lib/ops/attention.c or attention_elementary.c; relative positions
+ *                                         come in here, nn/relative_position.c
  *   out     = y Wo^T + b                  the heads side by side again, (B,T,C)
  *
  * Heads are views: (B,T,C) read as (B,T,H,D) with the middle axes exchanged. The course's chapter 3, MultiHeadAttention.
  */
 #include "nn/kv_cache.h"
-#include "nn/module.h"
+#include "nn/positional.h"
 
 tg_multi_head_attention_config tg_multi_head_attention_config_default(void)
 {
@@ -18,7 +19,7 @@ tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, const ch
                                                      int64_t heads, const tg_multi_head_attention_config *given)
 {
     tg_multi_head_attention_config config = given ? *given : tg_multi_head_attention_config_default();
-    tg_multi_head_attention made = {.heads = heads, .dropout = config.dropout, .path = config.path};
+    tg_multi_head_attention made = {.heads = heads, .config = config};
     made.query.params = made.key.params = made.value.params = made.out.params = params;
     char full[TG_NAME_SIZE];
     if (!tg_module_name(params, name, "W_query", full)) {
@@ -58,23 +59,47 @@ static tg_tensor *heads_of(tg_tape *t, tg_tensor *x, int64_t heads)
     return tg_transpose(t, tg_reshape(t, x, shape), 1, 2);
 }
 
-static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x, tg_kv_cache *cache,
-                          int64_t layer)
+/* (B,H,T,D) of queries, keys and values. Shaw's positions also add to the values, and need the weights for it. */
+static tg_tensor *attend(tg_tape *t, const tg_multi_head_attention_config *c, tg_tensor *queries, tg_tensor *keys,
+                         tg_tensor *values)
 {
-    if (x && tg_rank(x) != 3) {
+    tg_attention_config config = {.causal = !c->both_directions, .dropout = c->dropout, .bias = NULL};
+    if (!keys || !tg_positional_bias(t, c->position, queries, tg_size(keys, -2), config.causal, &config.bias)) {
+        return NULL;
+    }
+    queries = tg_positional_content(t, c->position, queries);
+    if (!tg_positional_needs_weights(c->position)) {
+        return (c->path == TG_ATTENTION_FUSED ? tg_attention : tg_attention_elementary)(t, queries, keys, values,
+                                                                                        &config);
+    }
+    tg_tensor *weights = tg_attention_weights(t, queries, keys, &config);
+    return tg_add(t, tg_matmul(t, weights, values), tg_positional_values(t, c->position, weights, config.causal));
+}
+
+static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x, tg_tensor *memory,
+                          tg_kv_cache *cache, int64_t layer)
+{
+    const tg_multi_head_attention_config *c = &attention->config;
+    if (x && (tg_rank(x) != 3 || (memory && tg_rank(memory) != 3))) {
         char text[TG_SHAPE_TEXT];
         return tg_tape_fail(t, TG_ERROR_SHAPE, "attention", "the input has shape %s; it must be (B,T,C)",
-                            tg_shape_format(tg_shape_of(x), text));
+                            tg_shape_format(tg_shape_of(tg_rank(x) != 3 ? x : memory), text));
     }
+    if (c->position && !c->position->made) {
+        tg_module_ready(t, "attention", c->position->params, NULL);
+        return NULL;
+    }
+    tg_tensor *seen = memory ? tg_cat(t, (tg_tensor *[]){tg_detach(t, memory), x}, 2, 1) : x;
+    int64_t start = memory ? tg_size(memory, 1) : cache ? tg_kv_cache_length(cache) : 0;
     tg_tensor *queries = heads_of(t, tg_linear_forward(t, &attention->query, x), attention->heads);
-    tg_tensor *keys = heads_of(t, tg_linear_forward(t, &attention->key, x), attention->heads);
-    tg_tensor *values = heads_of(t, tg_linear_forward(t, &attention->value, x), attention->heads);
+    tg_tensor *keys = heads_of(t, tg_linear_forward(t, &attention->key, seen), attention->heads);
+    tg_tensor *values = heads_of(t, tg_linear_forward(t, &attention->value, seen), attention->heads);
+    queries = tg_positional_turn(t, c->position, queries, start);
+    keys = tg_positional_turn(t, c->position, keys, memory ? 0 : start);
     if (cache && !tg_kv_cache_extend(t, cache, layer, &keys, &values)) {
         return NULL;
     }
-    tg_tensor *y = attention->path == TG_ATTENTION_FUSED
-                       ? tg_attention(t, queries, keys, values, attention->dropout)
-                       : tg_attention_elementary(t, queries, keys, values, attention->dropout);
+    tg_tensor *y = attend(t, c, queries, keys, values);
     if (!y) {
         return NULL;
     }
@@ -84,12 +109,19 @@ static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, 
 
 tg_tensor *tg_multi_head_attention_forward(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x)
 {
-    return forward(t, attention, x, NULL, 0);
+    return forward(t, attention, x, NULL, NULL, 0);
+}
+
+tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x,
+                                                  tg_tensor *memory)
+{
+    return memory ? forward(t, attention, x, memory, NULL, 0)
+                  : tg_tape_fail(t, TG_ERROR_STATE, "attention", "the memory is NULL");
 }
 
 tg_tensor *tg_multi_head_attention_forward_cached(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x,
                                                   tg_kv_cache *cache, int64_t layer)
 {
-    return cache ? forward(t, attention, x, cache, layer)
+    return cache ? forward(t, attention, x, NULL, cache, layer)
                  : tg_tape_fail(t, TG_ERROR_STATE, "attention", "the cache is NULL");
 }

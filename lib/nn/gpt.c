@@ -16,9 +16,10 @@ struct tg_gpt {
     tg_params *params;
     tg_gpt_config config;
     tg_embedding tok_emb;
-    tg_positional pos_emb;
+    tg_positional pos_emb; /* or what all blocks share of relative positions */
     tg_layernorm final_norm;
     tg_linear out_head;
+    tg_positional *own_positions; /* a block's own, or NULL */
     tg_transformer_block blocks[];
 };
 
@@ -26,11 +27,11 @@ static const struct {
     const char *name;
     tg_gpt_config config;
 } named[] = {
-    {"gpt2-small", {50257, 1024, 768, 12, 12, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED}},
-    {"gpt2-medium", {50257, 1024, 1024, 16, 24, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED}},
-    {"gpt2-large", {50257, 1024, 1280, 20, 36, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED}},
-    {"gpt2-xl", {50257, 1024, 1600, 25, 48, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED}},
-    {"tiny", {512, 128, 128, 4, 4, 0.0, TG_NO_BIAS, true, TG_ATTENTION_FUSED}},
+    {"gpt2-small", {50257, 1024, 768, 12, 12, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
+    {"gpt2-medium", {50257, 1024, 1024, 16, 24, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
+    {"gpt2-large", {50257, 1024, 1280, 20, 36, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
+    {"gpt2-xl", {50257, 1024, 1600, 25, 48, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
+    {"tiny", {512, 128, 128, 4, 4, 0.0, TG_NO_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
 };
 
 #define NAMED (sizeof named / sizeof named[0])
@@ -62,6 +63,9 @@ static bool check(tg_params *params, const tg_gpt_config *c)
                               (long long)c->vocabulary, (long long)c->context, (long long)c->width, (long long)c->heads,
                               (long long)c->layers);
     }
+    if ((unsigned)c->position > TG_POSITION_NONE) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "gpt: %d is not a kind of position", (int)c->position);
+    }
     if (c->width % c->heads != 0) {
         return tg_params_fail(params, TG_ERROR_VALUE, "gpt: %lld heads do not divide a width of %lld",
                               (long long)c->heads, (long long)c->width);
@@ -72,15 +76,34 @@ static bool check(tg_params *params, const tg_gpt_config *c)
     return true;
 }
 
+/* Kinds whose parameters belong to a layer. */
+static bool positions_of_blocks(tg_position kind)
+{
+    return kind == TG_POSITION_SHAW || kind == TG_POSITION_TRANSFORMER_XL;
+}
+
 static void make(tg_gpt *model)
 {
     const tg_gpt_config *c = &model->config;
     tg_params *params = model->params;
     tg_multi_head_attention_config attention = {.dropout = c->dropout, .qkv_bias = c->qkv_bias, .path = c->path};
     model->tok_emb = tg_embedding_make(params, "tok_emb", c->vocabulary, c->width, NULL);
-    model->pos_emb = tg_positional_make(params, "pos_emb", TG_POSITION_LEARNED, c->context, c->width);
+    tg_positional_config positions = tg_positional_config_default();
+    positions.heads = c->heads;
+    bool own = positions_of_blocks(c->position), absolute = c->position <= TG_POSITION_SINUSOIDAL;
+    if (!own) {
+        model->pos_emb = tg_positional_make_with(params, absolute ? "pos_emb" : "position", c->position, c->context,
+                                                 c->width, &positions);
+        attention.position = absolute ? NULL : &model->pos_emb;
+    }
     for (int64_t i = 0; i < c->layers; i++) {
         char name[48];
+        if (own) {
+            snprintf(name, sizeof name, "trf_blocks.%lld.att.position", (long long)i);
+            model->own_positions[i] =
+                tg_positional_make_with(params, name, c->position, c->context, c->width, &positions);
+            attention.position = &model->own_positions[i];
+        }
         snprintf(name, sizeof name, "trf_blocks.%lld", (long long)i);
         model->blocks[i] = tg_transformer_block_make(params, name, c->width, c->heads, c->dropout, &attention);
     }
@@ -105,6 +128,14 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config)
     }
     model->params = params;
     model->config = *config;
+    if (positions_of_blocks(config->position)) {
+        model->own_positions = tg_alloc_zeroed((size_t)config->layers, sizeof *model->own_positions);
+        if (!model->own_positions) {
+            tg_free(model);
+            tg_params_fail(params, TG_ERROR_MEMORY, "gpt: out of memory");
+            return NULL;
+        }
+    }
     make(model);
     if (tg_params_error_code(params) != TG_OK) {
         tg_gpt_free(model);
@@ -115,7 +146,10 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config)
 
 void tg_gpt_free(tg_gpt *model)
 {
-    tg_free(model);
+    if (model) {
+        tg_free(model->own_positions);
+        tg_free(model);
+    }
 }
 
 const tg_gpt_config *tg_gpt_config_of(const tg_gpt *model)
@@ -139,7 +173,9 @@ tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_k
                             tg_dtype_name(tg_dtype_of(ids)), tg_shape_format(tg_shape_of(ids), text));
     }
     tg_tensor *x = tg_embedding_forward(t, &model->tok_emb, ids);
-    x = tg_positional_forward_at(t, &model->pos_emb, x, cache ? tg_kv_cache_length(cache) : 0);
+    if (!positions_of_blocks(model->config.position)) {
+        x = tg_positional_forward_at(t, &model->pos_emb, x, cache ? tg_kv_cache_length(cache) : 0);
+    }
     x = tg_dropout(t, x, model->config.dropout);
     for (int64_t i = 0; x && i < model->config.layers; i++) {
         x = cache ? tg_transformer_block_forward_cached(t, &model->blocks[i], x, cache, i)

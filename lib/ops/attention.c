@@ -1,8 +1,8 @@
-/* attention: causal scaled dot-product attention as one op.
+/* attention: scaled dot-product attention as one op, causal or not, with a bias or without.
  *
- *   forward     S = scale q k^T, -inf above the diagonal      P = softmax(S)      y = (P m) v      scale = 1 / sqrt(D)
+ *   forward     S = scale q k^T + b, causal: -inf above the diagonal    P = softmax(S)    y = (P m) v    scale = 1 / sqrt(D)
  *   gradient    dv += (P m)^T dy        dP = (dy v^T) m       dS = P (dP - r)     r_i = sum_j dP_ij P_ij = dy_i . y_i
- *               dq += scale dS k        dk += scale dS^T q
+ *               dq += scale dS k        dk += scale dS^T q    db += dS, summed over the batches that b was repeated for
  *
  * m is dropout's mask, 1/(1-p) or 0 (all 1 without). For each matrix of the batch the rows are taken in blocks, and S, P and
  * dP exist for one block at a time; only the columns up to the diagonal are computed. Between forward and backward nothing
@@ -23,6 +23,11 @@ TG_DECLARE_KERNEL(tg_attention_forward);
 TG_DECLARE_KERNEL(tg_attention_backward);
 
 #define BLOCK 128 /* rows at a time */
+
+typedef struct attention_attributes {
+    double p; /* 0 in evaluation */
+    bool causal;
+} attention_attributes;
 
 #if defined TG_REAL_F32
 #define GEMM tg_gemm_f32
@@ -58,8 +63,12 @@ typedef struct KERNEL(block) {
     int64_t queries, keys, width; /* T, S, D */
     int64_t first, rows, seen;
     real scale, factor;
-    real *weights;       /* (rows,seen): S, then P or P m */
-    real *dweights;      /* (rows,seen): dP, then dS */
+    real *weights;    /* (rows,seen): S, then P or P m */
+    real *dweights;   /* (rows,seen): dP, then scale dS */
+    const real *bias; /* of the block's first row, or NULL */
+    real *dbias;      /* likewise: contiguous rows of S */
+    int64_t bias_distance;
+    bool causal;
     real *log_sums;      /* of the block's rows */
     const uint8_t *bits; /* of the whole call, or NULL */
     int64_t first_bit;   /* of the block's first row */
@@ -70,14 +79,14 @@ static void KERNEL(take_block)(KERNEL(block) * b, int64_t batch, int64_t first)
 {
     b->first = first;
     b->rows = b->queries - first < BLOCK ? b->queries - first : BLOCK;
-    b->seen = b->keys - b->queries + first + b->rows;
+    b->seen = b->causal ? b->keys - b->queries + first + b->rows : b->keys;
     b->first_bit = (batch * b->queries + first) * b->keys;
 }
 
 /* Columns that row i of the block may look at. */
 static int64_t KERNEL(visible)(const KERNEL(block) * b, int64_t i)
 {
-    return b->keys - b->queries + b->first + i + 1;
+    return b->causal ? b->keys - b->queries + b->first + i + 1 : b->keys;
 }
 
 static real KERNEL(mask)(const KERNEL(block) * b, int64_t i, int64_t j)
@@ -94,15 +103,25 @@ static void KERNEL(drop)(const KERNEL(block) * b, int64_t i, int64_t n, real *ro
     }
 }
 
+/* n scores of a row, from products. */
+static void KERNEL(scale_row)(const KERNEL(block) * b, int64_t i, int64_t n, real *row)
+{
+    const real *bias = b->bias ? b->bias + i * b->bias_distance : NULL;
+    for (int64_t j = 0; j < n; j++) {
+        row[j] *= b->scale;
+    }
+    for (int64_t j = 0; bias && j < n; j++) {
+        row[j] += bias[j];
+    }
+}
+
 static void KERNEL(softmax_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(block) *b = context;
     for (int64_t i = begin; i < end; i++) {
         real *row = b->weights + i * b->seen;
         int64_t n = KERNEL(visible)(b, i);
-        for (int64_t j = 0; j < n; j++) {
-            row[j] *= b->scale;
-        }
+        KERNEL(scale_row)(b, i, n, row);
         real most = KERNEL(row_max)(row, n);
         KERNEL(row_exp)(row, n, most, row);
         double sum = KERNEL(row_sum)(row, n);
@@ -121,15 +140,45 @@ static void KERNEL(softmax_rows)(void *context, int64_t begin, int64_t end)
 static KERNEL(block) KERNEL(block_of)(const tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1];
-    double p = *(const double *)call->attributes;
+    const attention_attributes *a = call->attributes;
     KERNEL(block)
-    b = {.queries = q->shape[q->rank - 2], .keys = k->shape[k->rank - 2], .width = q->shape[q->rank - 1]};
+    b = {.causal = a->causal,
+         .queries = q->shape[q->rank - 2],
+         .keys = k->shape[k->rank - 2],
+         .width = q->shape[q->rank - 1]};
     b.scale = (real)(1 / sqrt((double)b.width));
-    b.factor = 1 / (real)(1 - p);
+    b.factor = 1 / (real)(1 - a->p);
     b.weights = call->scratch;
     b.dweights = b.weights + BLOCK * b.keys;
-    b.bits = p > 0 ? (const uint8_t *)((real *)call->saved + KERNEL(rows_of)(q)) : NULL;
+    b.bits = a->p > 0 ? (const uint8_t *)((real *)call->saved + KERNEL(rows_of)(q)) : NULL;
     return b;
+}
+
+/* Where matrix number `batch` of a tensor that repeats along axes of 1 begins; it is contiguous, or has strides. */
+static int64_t KERNEL(repeated_matrix)(const tg_tensor *x, const tg_tensor *queries, int64_t batch, bool contiguous)
+{
+    int64_t start = 0, plain = x->shape[x->rank - 2] * x->shape[x->rank - 1];
+    for (int axis = queries->rank - 3, own = x->rank - 3; own >= 0; axis--, own--) {
+        int64_t index = x->shape[own] == 1 ? 0 : batch % queries->shape[axis];
+        start += index * (contiguous ? plain : x->strides[own]);
+        plain *= x->shape[own];
+        batch /= queries->shape[axis];
+    }
+    return start;
+}
+
+/* The block's rows of the bias, and of its gradient in backward. */
+static void KERNEL(take_bias)(KERNEL(block) * b, const tg_op_call *call, int64_t batch, bool backward)
+{
+    if (call->input_count < 4) {
+        return;
+    }
+    const tg_tensor *bias = call->inputs[3], *q = call->inputs[0];
+    b->bias_distance = KERNEL(distance)(bias);
+    b->bias =
+        (const real *)tg_values(bias) + KERNEL(repeated_matrix)(bias, q, batch, false) + b->first * b->bias_distance;
+    real *dbias = backward ? call->input_gradients[3] : NULL;
+    b->dbias = dbias ? dbias + KERNEL(repeated_matrix)(bias, q, batch, true) + b->first * b->keys : NULL;
 }
 
 static int64_t KERNEL(grain)(const KERNEL(block) * b)
@@ -140,7 +189,7 @@ static int64_t KERNEL(grain)(const KERNEL(block) * b)
 void KERNEL(tg_attention_forward)(const tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
-    double p = *(const double *)call->attributes;
+    double p = ((const attention_attributes *)call->attributes)->p;
     KERNEL(block) b = KERNEL(block_of)(call);
     int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
     real *y = tg_values(call->outputs[0]), *log_sums = call->saved;
@@ -155,6 +204,7 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
             KERNEL(take_block)(&b, batch, first);
             int64_t row = batch * b.queries + first;
             b.log_sums = log_sums + row;
+            KERNEL(take_bias)(&b, call, batch, false);
             tg_gemm scores = {b.rows,
                               b.seen,
                               b.width,
@@ -181,9 +231,16 @@ static void KERNEL(gradient_rows)(void *context, int64_t begin, int64_t end)
             KERNEL(drop)(b, i, n, drow);
         }
         real r = (real)KERNEL(row_dot)(b->dy + i * b->width, b->y + i * b->width, b->width), log_sum = b->log_sums[i];
+        KERNEL(scale_row)(b, i, n, row);
         for (int64_t j = 0; j < n; j++) {
-            row[j] = EXP(row[j] * b->scale - log_sum);
-            drow[j] = row[j] * (drow[j] - r) * b->scale;
+            row[j] = EXP(row[j] - log_sum);
+            drow[j] = row[j] * (drow[j] - r);
+        }
+        for (int64_t j = 0; b->dbias && j < n; j++) {
+            b->dbias[i * b->keys + j] += drow[j];
+        }
+        for (int64_t j = 0; j < n; j++) {
+            drow[j] *= b->scale;
         }
         if (b->bits) {
             KERNEL(drop)(b, i, n, row);
@@ -208,7 +265,8 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
     KERNEL(block) b = KERNEL(block_of)(call);
     int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
     const real *y = tg_values(call->outputs[0]), *dy = call->output_gradients[0];
-    for (int i = 0; i < 3; i++) { /* the last block reaches every key, but the first ones must find zeros to add to */
+    for (int i = 0; i < call->input_count;
+         i++) { /* the last block reaches every key, but the first ones must find zeros to add to */
         if (call->input_gradients[i] && call->fresh[i]) {
             memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));
         }
@@ -223,6 +281,7 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
             KERNEL(take_block)(&b, batch, first);
             int64_t row = batch * b.queries + first, lq = KERNEL(distance)(q), lk = KERNEL(distance)(k);
             b.log_sums = (real *)call->saved + row;
+            KERNEL(take_bias)(&b, call, batch, true);
             b.y = y + row * b.width;
             b.dy = dy + row * b.width;
             tg_gemm scores = {b.rows, b.seen, b.width, .transpose_b = true, .lda = lq, .ldb = lk, .ldc = b.seen};
@@ -263,12 +322,24 @@ static bool rows_layout(const tg_tensor *x, int i)
            (rows == 1 || (distance >= width && distance <= TG_GEMM_LIMIT));
 }
 
+/* (..,T,S) with axes of the batch, or of 1. */
+static bool bias_fits(const tg_tensor *q, const tg_tensor *k, const tg_tensor *bias)
+{
+    bool fits = bias->rank >= 2 && bias->rank <= q->rank && bias->shape[bias->rank - 2] == q->shape[q->rank - 2] &&
+                bias->shape[bias->rank - 1] == k->shape[k->rank - 2];
+    for (int axis = q->rank - 3, own = bias->rank - 3; fits && own >= 0; axis--, own--) {
+        fits = bias->shape[own] == 1 || bias->shape[own] == q->shape[axis];
+    }
+    return fits;
+}
+
 static bool attention_shape(tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
     char q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT], v_text[TG_SHAPE_TEXT];
-    double p = *(const double *)call->attributes;
-    for (int i = 0; i < 3; i++) {
+    const attention_attributes *a = call->attributes;
+    double p = a->p;
+    for (int i = 0; i < call->input_count; i++) {
         if (!tg_op_expect_float(call, i)) {
             return false;
         }
@@ -278,13 +349,18 @@ static bool attention_shape(tg_op_call *call)
     if (fits) {
         expected.size[expected.rank - 2] = k->shape[k->rank - 2];
         fits = tg_shape_equal(tg_shape_of(k), expected) && tg_shape_equal(tg_shape_of(v), expected) &&
-               k->shape[k->rank - 2] >= q->shape[q->rank - 2];
+               (!a->causal || k->shape[k->rank - 2] >= q->shape[q->rank - 2]);
     }
     if (!fits || expected.size[expected.rank - 2] > TG_GEMM_LIMIT || expected.size[expected.rank - 1] > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
-                          "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D) with S >= T",
+                          "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D)%s",
                           tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text),
-                          tg_shape_format(tg_shape_of(v), v_text));
+                          tg_shape_format(tg_shape_of(v), v_text), a->causal ? " with S >= T" : "");
+    }
+    if (call->input_count == 4 && !bias_fits(q, k, call->inputs[3])) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
+                          tg_shape_format(tg_shape_of(call->inputs[3]), v_text),
+                          tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text));
     }
     if (p > 0 && !call->rng) {
         return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; give tg_tape_new one");
@@ -302,19 +378,26 @@ static const tg_op attention_op = {
     .f32 = {tg_attention_forward_f32, tg_attention_backward_f32},
     .f64 = {tg_attention_forward_f64, tg_attention_backward_f64},
     .accepts_layout = rows_layout,
-    .backward_reads_inputs = 7,
+    .backward_reads_inputs = 15,
     .backward_reads_outputs = 1,
     .overwrites_fresh = true,
 };
 
-tg_tensor *tg_attention(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p)
+tg_attention_config tg_attention_config_default(void)
 {
-    if (!(p >= 0 && p < 1)) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", p);
+    return (tg_attention_config){.causal = true, .dropout = 0, .bias = NULL};
+}
+
+tg_tensor *tg_attention(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
+                        const tg_attention_config *given)
+{
+    tg_attention_config config = given ? *given : tg_attention_config_default();
+    if (!(config.dropout >= 0 && config.dropout < 1)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", config.dropout);
     }
-    tg_tensor *inputs[] = {queries, keys, values};
-    double used = tg_tape_training(t) ? p : 0;
-    return tg_apply(t, &attention_op, inputs, 3, &used, sizeof used);
+    tg_tensor *inputs[] = {queries, keys, values, config.bias};
+    attention_attributes a = {.p = tg_tape_training(t) ? config.dropout : 0, .causal = config.causal};
+    return tg_apply(t, &attention_op, inputs, config.bias ? 4 : 3, &a, sizeof a);
 }
 
 #endif

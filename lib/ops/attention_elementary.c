@@ -1,9 +1,8 @@
 /* attention, step by step: the chain of ops that lib/ops/attention.c is one op of, as the course's chapter 3 builds it.
  *
- *   scores  = q k^T                      (..,T,S)
+ *   scores  = q k^T / sqrt(D) + bias     (..,T,S)
  *   scores[j beyond the query's position] = -inf
- *   weights = softmax(scores / sqrt(D))
- *   weights = dropout(weights)
+ *   weights = dropout(softmax(scores))
  *   y       = weights v
  */
 #include <tapegrad/op.h>
@@ -28,21 +27,33 @@ static tg_tensor *future_new(tg_tape *t, int64_t queries, int64_t keys)
     return future;
 }
 
-tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values, double p)
+tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys, const tg_attention_config *given)
 {
-    if (!(p >= 0 && p < 1)) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", p);
+    tg_attention_config config = given ? *given : tg_attention_config_default();
+    if (!(config.dropout >= 0 && config.dropout < 1)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", config.dropout);
     }
     tg_tensor *scores = tg_matmul(t, queries, tg_transpose(t, keys, -2, -1));
-    if (!scores || tg_size(keys, -2) < tg_size(queries, -2)) {
+    if (!scores || (config.causal && tg_size(keys, -2) < tg_size(queries, -2))) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "attention", "there are fewer keys than queries");
     }
-    tg_tensor *future = future_new(t, tg_size(queries, -2), tg_size(keys, -2));
-    if (!future) {
-        return NULL;
+    scores = tg_div_scalar(t, scores, sqrt((double)tg_size(queries, -1)));
+    if (config.bias) {
+        scores = tg_add(t, scores, config.bias);
     }
-    scores = tg_masked_fill(t, scores, future, -INFINITY);
-    tg_release(future);
-    tg_tensor *weights = tg_softmax(t, tg_div_scalar(t, scores, sqrt((double)tg_size(queries, -1))), -1);
-    return tg_matmul(t, tg_dropout(t, weights, p), values);
+    if (config.causal) {
+        tg_tensor *future = future_new(t, tg_size(queries, -2), tg_size(keys, -2));
+        if (!future) {
+            return NULL;
+        }
+        scores = tg_masked_fill(t, scores, future, -INFINITY);
+        tg_release(future);
+    }
+    return tg_dropout(t, tg_softmax(t, scores, -1), config.dropout);
+}
+
+tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
+                                   const tg_attention_config *config)
+{
+    return tg_matmul(t, tg_attention_weights(t, queries, keys, config), values);
 }

@@ -10,7 +10,7 @@
 #define CONTEXT 12
 #define LENGTH 9
 
-static const tg_gpt_config small = {V, CONTEXT, 16, 2, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED};
+static const tg_gpt_config small = {V, CONTEXT, 16, 2, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
 
 typedef struct fixture {
     tg_rng *rng;
@@ -275,14 +275,14 @@ static void test_refuses_configurations(void **state)
         tg_gpt_config config;
         const char *text;
     } cases[] = {
-        {{V, 12, 16, 3, 2, 0, TG_NO_BIAS, false, 0}, "gpt: 3 heads do not divide a width of 16"},
-        {{0, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0}, "gpt: vocabulary 0, context 12, width 16, 2 heads, 2 layers; all"},
-        {{V, 0, 16, 2, 2, 0, TG_NO_BIAS, false, 0}, "context 0"},
-        {{V, 12, -16, 2, 2, 0, TG_NO_BIAS, false, 0}, "width -16"},
-        {{V, 12, 16, 0, 2, 0, TG_NO_BIAS, false, 0}, "0 heads"},
-        {{V, 12, 16, 2, 0, 0, TG_NO_BIAS, false, 0}, "0 layers"},
-        {{V, 12, 16, 2, 2, 1, TG_NO_BIAS, false, 0}, "gpt: dropout 1 is outside [0,1)"},
-        {{V, 12, 16, 2, 2, (double)NAN, TG_NO_BIAS, false, 0}, "gpt: dropout nan is outside [0,1)"},
+        {{V, 12, 16, 3, 2, 0, TG_NO_BIAS, false, 0, 0}, "gpt: 3 heads do not divide a width of 16"},
+        {{0, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "gpt: vocabulary 0, context 12, width 16, 2 heads, 2 layers; all"},
+        {{V, 0, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "context 0"},
+        {{V, 12, -16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "width -16"},
+        {{V, 12, 16, 0, 2, 0, TG_NO_BIAS, false, 0, 0}, "0 heads"},
+        {{V, 12, 16, 2, 0, 0, TG_NO_BIAS, false, 0, 0}, "0 layers"},
+        {{V, 12, 16, 2, 2, 1, TG_NO_BIAS, false, 0, 0}, "gpt: dropout 1 is outside [0,1)"},
+        {{V, 12, 16, 2, 2, (double)NAN, TG_NO_BIAS, false, 0, 0}, "gpt: dropout nan is outside [0,1)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_rng *rng = tg_rng_new(1);

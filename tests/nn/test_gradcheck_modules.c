@@ -125,7 +125,7 @@ static void test_attention(void **state)
     tg_multi_head_attention_config config = {.dropout = 0.2, .qkv_bias = TG_BIAS, .path = TG_ATTENTION_FUSED};
     tg_multi_head_attention attention = tg_multi_head_attention_make(params, "att", 3, 4, 2, &config);
     check(call_attention, &attention, 3);
-    attention.path = TG_ATTENTION_ELEMENTARY;
+    attention.config.path = TG_ATTENTION_ELEMENTARY;
     check(call_attention, &attention, 3);
 }
 

@@ -77,11 +77,19 @@ BINARY(matmul)
 BINARY(linear_map)
 CALL(linear_map_bias, tg_linear_map_bias(t, x[0], x[1], x[2]))
 CALL(linear_same, tg_linear_map_bias(t, x[0], x[0], tg_sum(t, x[0], TG_AXES(1), TG_DROP_AXES)))
-CALL(attention, tg_attention(t, x[0], x[1], x[2], 0))
-CALL(attention_dropped, tg_attention(t, x[0], x[1], x[2], 0.3))
-CALL(attention_same, tg_attention(t, x[0], x[0], x[0], 0))
-CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], 0))
-CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], 0.3))
+CALL(attention, tg_attention(t, x[0], x[1], x[2], NULL))
+CALL(attention_dropped, tg_attention(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
+CALL(attention_biased, tg_attention(t, x[0], x[1], x[2], &(tg_attention_config){false, 0, x[3]}))
+CALL(attention_same, tg_attention(t, x[0], x[0], x[0], NULL))
+CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], NULL))
+CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
+CALL(shift_all, tg_relative_shift(t, x[0], 3, 4))
+CALL(shift_past, tg_relative_shift(t, x[0], 3, 3))
+CALL(unshift_all, tg_relative_unshift(t, x[0], 6))
+CALL(unshift_past, tg_relative_unshift(t, x[0], 4))
+CALL(rotary, tg_rotary(t, x[0], 5, NULL))
+CALL(rotary_neighbours, tg_rotary(t, x[0], 0, &(tg_rotary_config){100, TG_ROTARY_NEIGHBOURS, 2, 3}))
+CALL(attention_weights, tg_attention_weights(t, x[0], x[1], &(tg_attention_config){true, 0, x[2]}))
 BINARY(embedding_lookup)
 CALL(embedding_result, tg_embedding_lookup(t, tg_mul_scalar(t, x[0], 2), x[1]))
 CALL(embedding_dense, tg_add(t, tg_embedding_lookup(t, x[0], x[1]), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
@@ -290,6 +298,12 @@ const sample samples[] = {
      call_attention_dropped,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,5,3 2,2,5,3 2,2,5,3", "2,3 4,3 4,3"}},
+    {"tg_attention",
+     "bias",
+     call_attention_biased,
+     {REAL, REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,2 3,3", "2,2,3,1 2,2,3,1 2,2,3,1 2,1,3,3", "2,2,3 2,5,3 2,5,3 2,5", "4,2 3,2 3,2 4,3",
+                "2,3,2,2 2,3,2,2 2,3,2,2 3,2,2"}},
     {"tg_attention", "x x x", call_attention_same, {REAL}, .shapes = {"3,2", "2,4,3"}},
     {"tg_attention",
      "nothing",
@@ -302,6 +316,20 @@ const sample samples[] = {
      call_elementary,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
+    {"tg_relative_shift", "all", call_shift_all, {REAL}, .shapes = {"3,6", "2,3,6", "2,1,6", "1,6"}},
+    {"tg_relative_shift", "past", call_shift_past, {REAL}, .shapes = {"3,3", "2,3,3", "2,1,3"}},
+    {"tg_relative_unshift", "all", call_unshift_all, {REAL}, .shapes = {"3,4", "2,3,4", "1,6"}},
+    {"tg_relative_unshift", "past", call_unshift_past, {REAL}, .shapes = {"3,4", "2,2,4"}},
+    {"tg_relative_shift", "nothing", call_shift_all, {REAL}, .shapes = {"0,3,6"}, .empty = true},
+    {"tg_relative_unshift", "nothing", call_unshift_all, {REAL}, .shapes = {"0,3,4"}, .empty = true},
+    {"tg_rotary", "", call_rotary, {REAL}, .shapes = {"3,4", "2,3,6", "1,2", "2,2,2,2"}},
+    {"tg_rotary", "neighbours", call_rotary_neighbours, {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
+    {"tg_rotary", "nothing", call_rotary, {REAL}, .shapes = {"0,3,4", "0,4"}, .empty = true},
+    {"tg_attention_weights",
+     "",
+     call_attention_weights,
+     {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 3,3", "2,2,3 2,5,3 2,1,5", "2,2,3,1 2,2,3,1 2,1,3,3"}},
     {"tg_attention_elementary",
      "dropout",
      call_elementary_dropped,
@@ -336,7 +364,7 @@ const sample samples[] = {
     {"tg_softmax", "first", call_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
     {"tg_log_softmax", "last", call_log_softmax_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1,2", "0,3"}},
     {"tg_log_softmax", "first", call_log_softmax_first, {REAL}, .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
-    {"tg_rms_norm", "", call_rms_norm, {REAL, REAL}, .shapes = {"2,3 3", "2,2,4 4", "5 5", "3,1 1"}},
+    {"tg_rms_norm", "", call_rms_norm, {REAL, REAL}, .shapes = {"2,3 3", "2,2,4 4", "2,19 19", "3,1 1"}},
     {"tg_rms_norm", "x x", call_rms_norm_same, {REAL}, .shapes = {"4", "3"}},
     {"tg_rms_norm", "no rows", call_rms_norm, {REAL, REAL}, .shapes = {"0,3 3"}, .empty = true},
     {"tg_layer_norm",

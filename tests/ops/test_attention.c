@@ -5,21 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef tg_tensor *attention(tg_tape *t, tg_tensor *q, tg_tensor *k, tg_tensor *v, double p);
+typedef tg_tensor *attention(tg_tape *t, tg_tensor *q, tg_tensor *k, tg_tensor *v, const tg_attention_config *config);
 
 typedef struct sizes {
     int64_t batch, heads, queries, keys, width;
+    bool causal, bias; /* a bias of (H,T,S) */
 } sizes;
 
 typedef struct run {
-    tg_tensor *y, *gradients[3];
+    tg_tensor *y, *gradients[4]; /* of queries, keys, values and bias */
     uint64_t position;
 } run;
 
 static void run_free(run *r)
 {
     tg_release(r->y);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         tg_release(r->gradients[i]);
     }
 }
@@ -29,23 +30,26 @@ static run run_once(attention *attend, const sizes *n, tg_dtype dtype, double p)
 {
     tg_rng *rng = tg_rng_new(5);
     tg_tape *t = tg_tape_new(rng);
-    tg_tensor *leaves[3], *views[3];
+    tg_tensor *leaves[4], *views[3];
     for (int i = 0; i < 3; i++) {
         int64_t length = i == 0 ? n->queries : n->keys;
         leaves[i] = tg_tensor_new(dtype, TG_SHAPE(n->batch, length, n->heads, n->width), NULL);
         tg_fill_normal(leaves[i], rng, 0, 1, NULL);
         views[i] = tg_transpose(t, leaf(leaves[i]), 1, 2);
     }
+    leaves[3] = tg_tensor_new(dtype, TG_SHAPE(n->heads, n->queries, n->keys), NULL);
+    tg_fill_normal(leaves[3], rng, 0, 1, NULL);
     tg_tensor *direction = tg_tensor_new(dtype, TG_SHAPE(n->batch, n->heads, n->queries, n->width), NULL);
     tg_fill_normal(direction, rng, 0, 1, NULL);
     tg_rng_seed(rng, 11);
-    tg_tensor *y = attend(t, views[0], views[1], views[2], p);
+    tg_attention_config config = {n->causal, p, n->bias ? leaf(leaves[3]) : NULL};
+    tg_tensor *y = attend(t, views[0], views[1], views[2], &config);
     assert_string_equal(tg_tape_error(t), "");
     run r = {.position = tg_rng_position(rng)};
     assert_true(tg_backward_seed(t, y, direction));
     r.y = tg_tensor_new_copy(y, NULL);
-    for (int i = 0; i < 3; i++) {
-        r.gradients[i] = tg_grad_new_dense(leaves[i], NULL);
+    for (int i = 0; i < 4; i++) {
+        r.gradients[i] = i < 3 || n->bias ? tg_grad_new_dense(leaves[i], NULL) : NULL;
         tg_release(leaves[i]);
     }
     tg_release(direction);
@@ -72,7 +76,7 @@ static void compare(const sizes *n, tg_dtype dtype, double p)
     run fused = run_once(tg_attention, n, dtype, p), steps = run_once(tg_attention_elementary, n, dtype, p);
     assert_true(fused.position == steps.position);
     assert_int_equal(fused.position, p > 0 ? 2 * n->batch * n->heads * n->queries * n->keys : 0);
-    for (int i = -1; i < 3; i++) {
+    for (int i = -1; i < (n->bias ? 4 : 3); i++) {
         double found = i < 0 ? distance(fused.y, steps.y) : distance(fused.gradients[i], steps.gradients[i]);
         if (!(found < allowed)) {
             fail_msg("T %d, S %d, D %d, p %g, %s: %s differs by %g", (int)n->queries, (int)n->keys, (int)n->width, p,
@@ -94,7 +98,7 @@ static void test_fused_equals_elementary(void **state)
     const int64_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 255}, widths[] = {1, 3, 64};
     for (int l = 0; l < 9; l++) {
         for (int w = 0; w < 3; w++) {
-            sizes n = {1 + l % 2, 1 + w, lengths[l], lengths[l], widths[w]};
+            sizes n = {1 + l % 2, 1 + w, lengths[l], lengths[l], widths[w], l % 3 != 0, (l + w) % 2};
             compare(&n, TG_F64, 0);
             compare(&n, TG_F64, 0.3);
             compare(&n, TG_F32, l % 2 ? 0.3 : 0);
@@ -106,8 +110,11 @@ static void test_fused_equals_elementary(void **state)
 static void test_more_keys_than_queries(void **state)
 {
     (void)state;
-    const sizes cases[] = {{1, 2, 1, 7, 4}, {2, 1, 3, 130, 5}, {1, 2, 129, 131, 8}};
-    for (int i = 0; i < 3; i++) {
+    const sizes cases[] = {{1, 2, 1, 7, 4, true, false},
+                           {2, 1, 3, 130, 5, true, true},
+                           {1, 2, 129, 131, 8, true, true},
+                           {2, 2, 9, 4, 3, false, true}};
+    for (int i = 0; i < 4; i++) {
         compare(&cases[i], TG_F64, 0);
         compare(&cases[i], TG_F64, 0.3);
     }
@@ -121,9 +128,9 @@ static void test_is_causal(void **state)
     tg_tape *t = tg_tape_new(rng);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(130, 4), NULL);
     tg_fill_normal(x, rng, 0, 1, NULL);
-    tg_tensor *before = tg_attention(t, x, x, x, 0), *changed = tg_tensor_new_copy(x, NULL);
+    tg_tensor *before = tg_attention(t, x, x, x, NULL), *changed = tg_tensor_new_copy(x, NULL);
     ((double *)tg_data_mut(changed))[129 * 4] += 1;
-    tg_tensor *after = tg_attention(t, x, changed, changed, 0);
+    tg_tensor *after = tg_attention(t, x, changed, changed, NULL);
     assert_memory_equal(tg_data(before), tg_data(after), 129 * 4 * sizeof(double));
     assert_memory_not_equal((const double *)tg_data(before) + 516, (const double *)tg_data(after) + 516, 32);
     tg_release(changed);
@@ -135,7 +142,7 @@ static void test_is_causal(void **state)
 static tg_tensor *checked_call(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
 {
     (void)count;
-    return tg_attention(t, inputs[0], inputs[1], inputs[2], *(double *)context);
+    return tg_attention(t, inputs[0], inputs[1], inputs[2], &(tg_attention_config){true, *(double *)context, NULL});
 }
 
 static void test_gradients(void **state)
@@ -174,31 +181,35 @@ static void test_errors(void **state)
     tg_tape *t = tg_tape_new(rng), *silent = tg_tape_new(NULL);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, 4), NULL), *y = tg_tensor_new(TG_F32, TG_SHAPE(2, 2, 4), NULL);
     tg_tensor *wide = tg_tensor_new(TG_F64, TG_SHAPE(2, 3, 4), NULL), *flat = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
-    tg_attention(t, x, y, y, 0);
+    const tg_attention_config half = {true, 0.5, NULL}, biased = {true, 0, y};
+    tg_attention(t, x, x, x, &biased);
+    assert_tape_error(t, TG_ERROR_SHAPE,
+                      "attention: the bias is (2,2,4); for queries (2,3,4) and keys (2,3,4) it must be (..,T,S)");
+    tg_attention(t, x, y, y, NULL);
     assert_tape_error(
         t, TG_ERROR_SHAPE,
         "attention: queries (2,3,4), keys (2,2,4) and values (2,2,4); they must be (..,T,D), (..,S,D) and "
         "(..,S,D) with S >= T");
-    tg_attention(t, x, x, y, 0);
+    tg_attention(t, x, x, y, NULL);
     assert_tape_error(t, TG_ERROR_SHAPE, "values (2,2,4)");
-    tg_attention(t, flat, flat, flat, 0);
+    tg_attention(t, flat, flat, flat, NULL);
     assert_tape_error(t, TG_ERROR_SHAPE, "queries (4,), keys");
-    tg_attention(t, x, x, wide, 0);
+    tg_attention(t, x, x, wide, NULL);
     assert_tape_error(t, TG_ERROR_DTYPE, "tg_cast");
-    tg_attention(t, x, NULL, x, 0);
+    tg_attention(t, x, NULL, x, NULL);
     assert_tape_error(t, TG_ERROR_STATE, "attention: input 1 is NULL");
-    tg_attention(t, x, x, x, 1);
+    tg_attention(t, x, x, x, &(tg_attention_config){true, 1, NULL});
     assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability 1 is outside [0,1)");
-    tg_attention(t, x, x, x, (double)NAN);
+    tg_attention(t, x, x, x, &(tg_attention_config){true, (double)NAN, NULL});
     assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability nan");
-    tg_attention_elementary(t, x, x, x, -0.5);
+    tg_attention_elementary(t, x, x, x, &(tg_attention_config){true, -0.5, NULL});
     assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability -0.5 is outside [0,1)");
-    tg_attention_elementary(t, x, y, y, 0);
+    tg_attention_elementary(t, x, y, y, NULL);
     assert_tape_error(t, TG_ERROR_SHAPE, "fewer keys than queries");
-    tg_attention(silent, x, x, x, 0.5);
+    tg_attention(silent, x, x, x, &half);
     assert_tape_error(silent, TG_ERROR_STATE, "attention: the tape has no generator");
     tg_tape_set_training(silent, false);
-    assert_non_null(tg_attention(silent, x, x, x, 0.5));
+    assert_non_null(tg_attention(silent, x, x, x, &half));
     assert_true(tg_rng_position(rng) == 0);
     tg_release(x);
     tg_release(y);

@@ -11,7 +11,7 @@ static FILE *ledger_of_run(uint64_t seed, double dropout, int64_t length)
     const int32_t input_ids[] = {1, 5, 12, 0, 3, 3, 7, 8, 2, 11}, target_ids[] = {5, 12, 0, 3, 4, 7, 8, 2, 11, 6};
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_gpt_config config = {13, 6, 8, 2, 1, dropout, TG_NO_BIAS, false, TG_ATTENTION_FUSED};
+    tg_gpt_config config = {13, 6, 8, 2, 1, dropout, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
     tg_gpt *model = tg_gpt_new(params, &config);
     tg_tape *t = tg_tape_new(rng);
     tg_tensor *inputs = tensor_i32(TG_SHAPE(2, length), input_ids),
