@@ -40,11 +40,13 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
     tg_tokenizer_encode(bpe, start, strlen(start), false, &prompt, &error);
+    tg_tensor *encoded = tg_tensor_new_from(TG_I32, TG_SHAPE(1, prompt.count), prompt.ids, &error);
     check(error.text);
     cell(90);
     printf("encoded: ");
     print_ids(prompt.ids, prompt.count);
-    printf("\nencoded_tensor.shape: torch.Size([1, %lld])\n", (long long)prompt.count);
+    printf("\nencoded_tensor.shape: ");
+    print_shape(encoded);
 
     int32_t text[10] = {0};
     memcpy(text, prompt.ids, (size_t)prompt.count * sizeof *text);
@@ -61,6 +63,7 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     cell(93);
     printf("%s\n", decoded);
     tg_text_free(decoded);
+    tg_release(encoded);
     tg_tokens_free(&prompt);
 }
 

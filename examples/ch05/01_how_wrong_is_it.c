@@ -2,9 +2,6 @@
  * number that training makes smaller: their cross-entropy. */
 #include "course.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Log-probabilities of the targets, (6). */
 static tg_tensor *target_log_probabilities(tg_tape *t, tg_tensor *logits, tg_tensor *targets)
 {

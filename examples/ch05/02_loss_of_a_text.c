@@ -2,8 +2,6 @@
  * both before any training. */
 #include "course.h"
 
-#include <stdlib.h>
-
 /* Shapes and tokens of a pass. */
 static int64_t print_pass(tg_loader *loader, bool shapes)
 {

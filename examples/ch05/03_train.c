@@ -27,11 +27,12 @@ static void evaluate(training *run, int epoch)
     fflush(stdout);
 }
 
-static void train_pass(training *run, int epoch, int64_t steps)
+/* False when `steps` ended the training before the pass was over. */
+static bool train_pass(training *run, int epoch, int64_t steps)
 {
     for (tg_batch batch; tg_loader_next(run->data.train, &batch);) {
         if (run->step == steps) {
-            return;
+            return false;
         }
         tg_tape_reset(run->tape);
         tg_tensor *logits = tg_gpt_forward(run->tape, run->model, batch.inputs);
@@ -44,13 +45,19 @@ static void train_pass(training *run, int epoch, int64_t steps)
         }
     }
     check(tg_loader_error(run->data.train));
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     int64_t steps = INT64_MAX;
     if (argc == 5 && strcmp(argv[3], "--steps") == 0) {
-        steps = strtoll(argv[4], NULL, 10);
+        char *end;
+        steps = strtoll(argv[4], &end, 10);
+        if (*end || steps < 1) {
+            fprintf(stderr, "--steps %s: a whole number from 1\n", argv[4]);
+            return 2;
+        }
         argc = 3;
     }
     const char *book = book_folder(argc, argv);
@@ -66,11 +73,8 @@ int main(int argc, char **argv)
     check(tg_params_error(params));
 
     cell(77);
-    for (int epoch = 1; epoch <= 10 && run.step < steps; epoch++) {
-        train_pass(&run, epoch, steps);
-        if (run.step < steps) {
-            print_generated(run.tape, run.model, bpe, "Every effort moves you", 50);
-        }
+    for (int epoch = 1; epoch <= 10 && train_pass(&run, epoch, steps); epoch++) {
+        print_generated(run.tape, run.model, bpe, "Every effort moves you", 50);
     }
 
     tg_optim_free(run.optim);

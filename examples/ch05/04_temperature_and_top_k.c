@@ -37,13 +37,14 @@ int main(void)
     tg_error error = TG_NO_ERROR;
     tg_sampling_config config = tg_sampling_config_default();
 
-    cell(91);
-    printf("%s\n", words[tg_sample(logits, &config, NULL, &error)]);
+    int32_t likeliest = tg_sample(logits, &config, NULL, &error);
     config.greedy = false;
-    int32_t id = tg_sample(logits, &config, rng, &error);
+    int32_t drawn = tg_sample(logits, &config, rng, &error);
     check(error.text);
+    cell(91);
+    printf("%s\n", words[likeliest]);
     cell(92);
-    printf("%s\n", words[id]);
+    printf("%s\n", words[drawn]);
 
     cell(94);
     print_draws(logits, 1, rng);

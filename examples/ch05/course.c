@@ -1,6 +1,5 @@
 #include "course.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 tg_gpt *course_model_new(tg_params *params)

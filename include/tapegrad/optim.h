@@ -65,6 +65,59 @@ TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
+/* ---- SparseAdam: torch.optim.SparseAdam -------------------------------------------------------------------------- */
+
+/* Adam for the rows that have a gradient; the others keep their moments and do not move, as if the step had not been. So it
+ * costs what a batch touched, where Adam sweeps the table. m += (1 - beta1) (g - m);  v += (1 - beta2) (g^2 - v);
+ * x -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps). A dense gradient touches all rows. */
+typedef struct tg_sparse_adam_config {
+    double lr;           /* >= 0; 1e-3 */
+    double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
+    double eps;          /* >= 0; 1e-8 */
+} tg_sparse_adam_config;
+
+TG_API tg_sparse_adam_config tg_sparse_adam_config_default(void);
+TG_API tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_config *config);
+
+/* ---- Adagrad, RMSprop: torch.optim.Adagrad and RMSprop; Lion: Chen et al. 2023 -------------------------------------- */
+
+/* g += weight_decay * x;  s += g^2;  x -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps). Without weight decay only the
+ * rows that have a gradient are visited, with the same result. Duchi, Hazan and Singer 2011. */
+typedef struct tg_adagrad_config {
+    double lr;                  /* >= 0; 1e-2 */
+    double lr_decay;            /* >= 0; 0 */
+    double weight_decay;        /* >= 0; 0 */
+    double initial_accumulator; /* what s starts as, >= 0; 0 */
+    double eps;                 /* >= 0; 1e-10 */
+} tg_adagrad_config;
+
+TG_API tg_adagrad_config tg_adagrad_config_default(void);
+TG_API tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *config);
+
+/* s = alpha * s + (1 - alpha) g^2;  x -= lr * g / (sqrt(s) + eps); with momentum b = momentum * b + g / (..), x -= lr * b;
+ * centered takes the variance for s. */
+typedef struct tg_rmsprop_config {
+    double lr;           /* >= 0; 1e-2 */
+    double alpha;        /* in [0,1); 0.99 */
+    double eps;          /* >= 0; 1e-8 */
+    double weight_decay; /* >= 0; 0 */
+    double momentum;     /* >= 0; 0 */
+    bool centered;       /* false */
+} tg_rmsprop_config;
+
+TG_API tg_rmsprop_config tg_rmsprop_config_default(void);
+TG_API tg_optim *tg_rmsprop_new(tg_params *params, const tg_rmsprop_config *config);
+
+/* x *= 1 - lr * weight_decay;  x -= lr * sign(beta1 * m + (1 - beta1) g);  m = beta2 * m + (1 - beta2) g. */
+typedef struct tg_lion_config {
+    double lr;           /* >= 0; 1e-4 */
+    double beta1, beta2; /* in [0,1); 0.9 and 0.99 */
+    double weight_decay; /* >= 0; 0 */
+} tg_lion_config;
+
+TG_API tg_lion_config tg_lion_config_default(void);
+TG_API tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *config);
+
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 TG_API void tg_optim_free(tg_optim *optim); /* NULL is fine */

@@ -118,16 +118,11 @@ tg_adamw_config tg_adamw_config_default(void)
     return config;
 }
 
-static bool check_beta(tg_params *params, const char *method, int number, double beta)
-{
-    return (beta >= 0 && beta < 1) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: beta%d %g is outside [0,1)", method, number, beta);
-}
-
 static tg_optim *make(tg_params *params, const tg_optim_method *method, const tg_adam_config *config)
 {
     if (!tg_optim_check_option(params, method->name, "learning rate", config->lr) ||
-        !check_beta(params, method->name, 1, config->beta1) || !check_beta(params, method->name, 2, config->beta2) ||
+        !tg_optim_check_beta(params, method->name, 1, config->beta1) ||
+        !tg_optim_check_beta(params, method->name, 2, config->beta2) ||
         !tg_optim_check_option(params, method->name, "eps", config->eps) ||
         !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
         return NULL;

@@ -3,8 +3,8 @@
  * A method (sgd.c, adam.c) is a constant structure: the names of its buffers, a function that computes the factors of
  * one parameter's step, and a kernel over a run of values. Everything is allocated by tg_optim_new.
  *
- * Gradients by rows give the dense result without a dense gradient. A method without buffers and without weight decay
- * does not move where the gradient is zero, so only the listed rows are visited. Otherwise every row is swept, since
+ * Gradients by rows give the dense result without a dense gradient. Some methods, without weight decay, do not move where
+ * the gradient is zero, and then only the listed rows are visited (tg_unlisted). Otherwise every row is swept, since
  * moments and decay go on without a gradient: runs of rows that have none read zeros from one small array, which stays
  * in the cache.
  *
@@ -56,6 +56,12 @@ bool tg_optim_check_option(tg_params *params, const char *method, const char *op
 {
     return (isfinite(value) && value >= 0) ||
            tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", method, option, value);
+}
+
+bool tg_optim_check_beta(tg_params *params, const char *method, int number, double beta)
+{
+    return (beta >= 0 && beta < 1) ||
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: beta%d %g is outside [0,1)", method, number, beta);
 }
 
 static bool add_group(tg_optim *optim, const char *name, double lr, double weight_decay)
@@ -228,7 +234,9 @@ static void step_slot(tg_optim *optim, slot *parameter)
         s.width = x->shape[1];
         s.ids = gradient->ids;
         s.slot = gradient->slot;
-        bool listed_only = optim->states == 0 && g->weight_decay == 0;
+        tg_unlisted unlisted = optim->method->unlisted;
+        bool rests = optim->states == 0 || unlisted == TG_UNLISTED_REST;
+        bool listed_only = unlisted == TG_UNLISTED_ARE_LEFT || (rests && g->weight_decay == 0);
         tg_parallel_for(listed_only ? gradient->count : x->shape[0], s.width > 0 ? 1 + TG_GRAIN / s.width : TG_GRAIN,
                         listed_only ? update_listed_rows : update_all_rows, &s);
     }

@@ -6,6 +6,7 @@ gradients.txt      50 steps of an embedding's gradients, which do not depend on 
                        rows id.. : value.. (5 a row, in the order of first touch) bias 0|1 value..
 trajectories.txt   what each optimizer of CASES makes of them: the values of table and bias after steps 1, 10 and 50,
                    with a line for each of f64 and f32:  name dtype step value.. (65)
+rows.txt           the same for SparseAdam, which updates the rows that a step touched
 own.txt            the same optimizers on a problem with gradients of its own: cross_entropy(table[ids] + bias, targets)
                    for 50 steps, with ids and targets that own_batch() gives; the values after them, as in trajectories.txt
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
@@ -24,6 +25,27 @@ out = pathlib.Path(__file__).parent / "optim"
 out.mkdir(exist_ok=True)
 ROWS, WIDTH, STEPS = 12, 5, 50
 
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, program 1, written from the paper: PyTorch has none."""
+
+    def __init__(self, params, lr, betas, weight_decay):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for x in group["params"]:
+                if x.grad is None:
+                    continue
+                m = self.state[x].setdefault("m", torch.zeros_like(x))
+                first, second = group["betas"]
+                x.mul_(1 - group["lr"] * group["weight_decay"])
+                x.sub_(group["lr"] * torch.sign(first * m + (1 - first) * x.grad))
+                m.copy_(second * m + (1 - second) * x.grad)
+
+
 CASES = {
     "sgd_plain": (torch.optim.SGD, dict(lr=0.1)),
     "sgd_decay": (torch.optim.SGD, dict(lr=0.1, weight_decay=0.05)),
@@ -37,6 +59,12 @@ CASES = {
     "adamw_default": (torch.optim.AdamW, dict()),
     "adamw_decay": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.95), weight_decay=0.5)),
     "adamw_amsgrad": (torch.optim.AdamW, dict(lr=0.02, betas=(0.9, 0.9), weight_decay=0.1, amsgrad=True)),
+    "adagrad_plain": (torch.optim.Adagrad, dict(lr=0.05)),
+    "adagrad_decay": (torch.optim.Adagrad, dict(lr=0.05, lr_decay=0.1, weight_decay=0.02, initial_accumulator_value=0.5)),
+    "rmsprop_plain": (torch.optim.RMSprop, dict()),
+    "rmsprop_momentum": (torch.optim.RMSprop, dict(lr=0.005, alpha=0.9, momentum=0.8, weight_decay=0.01)),
+    "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.005, alpha=0.9, centered=True, eps=1e-2)),
+    "lion": (Lion, dict(lr=0.01, betas=(0.9, 0.97), weight_decay=0.1)),
 }
 
 
@@ -81,6 +109,20 @@ with open(out / "trajectories.txt", "w") as file:
                     values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
                     file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
 
+
+# SparseAdam sees rows alone: the table's gradient is given as those of the step, the bias's as all of its values.
+with open(out / "rows.txt", "w") as file:
+    for dtype in (torch.float64, torch.float32):
+        table, bias = start(dtype)
+        optimizer = torch.optim.SparseAdam([table, bias], lr=0.02, betas=(0.8, 0.95), eps=1e-6)
+        for step, (dtable, dbias) in enumerate(gradients, 1):
+            rows = dtable.abs().sum(1).nonzero().flatten()
+            table.grad = torch.sparse_coo_tensor(rows[None], dtable[rows].to(dtype), table.shape)
+            bias.grad = None if dbias is None else torch.sparse_coo_tensor(torch.arange(WIDTH)[None], dbias.to(dtype), (WIDTH,))
+            optimizer.step()
+            if step in (1, 10, STEPS):
+                values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
+                file.write(f"sparse_adam {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
 
 
 def own_batch(step):

@@ -1,0 +1,73 @@
+/* adagrad: steps that shrink with the squares of all gradients so far, value by value.
+ *
+ *   g = g + weight_decay x                           if there is any
+ *   s = s + g g
+ *   x = x - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
+ *
+ * A value without a gradient stays as it is, and so does its s: of gradients by rows only the listed rows are visited, with
+ * the dense result. Duchi, Hazan and Singer 2011; follows torch/optim/adagrad.py (single tensor), operation by operation.
+ */
+#include "base/real.h"
+#include "optim/optim.h"
+#include "params/params.h"
+#include "tensor/tensor.h"
+
+tg_optim_kernel tg_adagrad_update_f32, tg_adagrad_update_f64;
+
+enum { STEP_SIZE, DECAY, EPS };
+
+void KERNEL(tg_adagrad_update)(const double *factors, void *theta, const void *gradient, void *const *state,
+                               int64_t count)
+{
+    real *restrict x = theta, *restrict s = state[0];
+    const real *restrict g = gradient;
+    const real step = (real)factors[STEP_SIZE], decay = (real)factors[DECAY], eps = (real)factors[EPS];
+    for (int64_t i = 0; i < count; i++) {
+        real slope = decay != 0 ? g[i] + decay * x[i] : g[i];
+        s[i] += slope * slope;
+        x[i] -= step * (slope / (REAL(sqrt)(s[i]) + eps));
+    }
+}
+
+#ifdef TG_ONCE
+
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+{
+    factors[STEP_SIZE] = lr / (1 + (double)(step - 1) * config->adagrad.lr_decay);
+    factors[DECAY] = weight_decay;
+    factors[EPS] = config->adagrad.eps;
+}
+
+static const tg_optim_method adagrad_method = {
+    .name = "adagrad",
+    .states = {"sum"},
+    .prepare = prepare,
+    .update_f32 = tg_adagrad_update_f32,
+    .update_f64 = tg_adagrad_update_f64,
+    .unlisted = TG_UNLISTED_REST,
+};
+
+tg_adagrad_config tg_adagrad_config_default(void)
+{
+    return (tg_adagrad_config){.lr = 1e-2, .eps = 1e-10};
+}
+
+tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *given)
+{
+    tg_adagrad_config config = given ? *given : tg_adagrad_config_default();
+    if (!tg_optim_check_option(params, "adagrad", "learning rate", config.lr) ||
+        !tg_optim_check_option(params, "adagrad", "learning rate decay", config.lr_decay) ||
+        !tg_optim_check_option(params, "adagrad", "weight decay", config.weight_decay) ||
+        !tg_optim_check_option(params, "adagrad", "initial accumulator", config.initial_accumulator) ||
+        !tg_optim_check_option(params, "adagrad", "eps", config.eps)) {
+        return NULL;
+    }
+    tg_optim_config common = {.adagrad = config};
+    tg_optim *optim = tg_optim_new(params, &adagrad_method, &common, 1, config.lr, config.weight_decay);
+    for (int64_t i = 0; optim && config.initial_accumulator > 0 && i < tg_optim_state_count(optim); i++) {
+        tg_fill(tg_optim_state_at(optim, i).tensor, config.initial_accumulator, NULL);
+    }
+    return optim;
+}
+
+#endif
