@@ -21,8 +21,6 @@ extern "C" {
 
 /* ---- Embedding: torch.nn.Embedding ------------------------------------------------------------------------------------ */
 
-#define TG_NO_PADDING INT64_MIN
-
 typedef struct tg_embedding_config {
     /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default TG_NO_PADDING */
     int64_t padding_index;
@@ -33,12 +31,18 @@ typedef struct tg_embedding_config {
     tg_tensor *from;
     /* not trained; default false */
     bool frozen;
+    /* each row's gradient is divided by how often a lookup names it: scale_grad_by_freq; default false */
+    bool scale_by_frequency;
+    /* before a lookup, rows with a larger norm are cut to this one, in place: max_norm and norm_type; 0, the default, for
+     * none, and 2 */
+    double max_norm, norm_type;
 } tg_embedding_config;
 
 typedef struct tg_embedding {
     const tg_params *params;
     tg_tensor *weight; /* (rows,width), owned by the params; NULL if it could not be made */
-    int64_t padding_index;
+    tg_lookup_config lookup;
+    double max_norm, norm_type;
 } tg_embedding;
 
 TG_API tg_embedding_config tg_embedding_config_default(void);
@@ -47,7 +51,7 @@ TG_API tg_embedding_config tg_embedding_config_default(void);
 TG_API tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                       const tg_embedding_config *config);
 
-/* ids of any shape (S), i32 -> (S,width): tg_embedding_lookup. */
+/* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where a max_norm is set, then tg_embedding_lookup_with. */
 TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids);
 
 /* ---- positions ---------------------------------------------------------------------------------------------------------- */

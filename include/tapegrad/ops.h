@@ -171,8 +171,43 @@ TG_API tg_tensor *tg_linear_map_bias(tg_tape *tape, tg_tensor *x, tg_tensor *wei
  * kept by rows; duplicates are summed in order. RANGE for an id outside of [0,V), with its place. */
 TG_API tg_tensor *tg_embedding_lookup(tg_tape *tape, tg_tensor *table, tg_tensor *ids);
 
-/* The same, but row padding_index gets no gradient from this lookup (torch's padding_idx, >= 0 or counted from the end). */
-TG_API tg_tensor *tg_embedding_lookup_padded(tg_tape *tape, tg_tensor *table, tg_tensor *ids, int64_t padding_index);
+#define TG_NO_PADDING INT64_MIN
+
+typedef struct tg_lookup_config {
+    int64_t padding_index;   /* this row gets no gradient from the lookup; negative: from the end; TG_NO_PADDING */
+    bool scale_by_frequency; /* each row's gradient is divided by how often this call names it (torch's
+                                scale_grad_by_freq); false */
+} tg_lookup_config;
+
+TG_API tg_lookup_config tg_lookup_config_default(void);
+
+/* The same with torch.nn.functional.embedding's options. RANGE for a padding index outside of the table. */
+TG_API tg_tensor *tg_embedding_lookup_with(tg_tape *tape, tg_tensor *table, tg_tensor *ids,
+                                           const tg_lookup_config *config);
+
+/* Before a lookup with a max_norm: each row that the ids name, and whose norm sum(|w|^p)^(1/p) is above max_norm, is
+ * multiplied by max_norm / (norm + 1e-7), in place: torch.embedding_renorm_. Not recorded; moves the table's version on, so
+ * that a backward which needs its old values is an error and not a wrong gradient. p may be INFINITY. VALUE unless max_norm
+ * and p are above 0; STATE when the table is the result of a recorded op. */
+TG_API bool tg_embedding_renorm(tg_tape *tape, tg_tensor *table, tg_tensor *ids, double max_norm, double p);
+
+typedef enum tg_bag_mode { TG_BAG_SUM, TG_BAG_MEAN, TG_BAG_MAX } tg_bag_mode;
+
+typedef struct tg_embedding_bag_config {
+    tg_bag_mode mode;      /* TG_BAG_MEAN; an empty bag gives zeros in every mode */
+    int64_t padding_index; /* entries that do not count, in sums, means and maxima; TG_NO_PADDING */
+    tg_tensor *offsets; /* (bags) i32: where each bag begins in ids (n); the first is 0, none is below the one before.
+                              NULL: ids are (bags,length) */
+    tg_tensor *weights; /* of the entries, in the shape of ids: each row is multiplied by its own; TG_BAG_SUM alone.
+                              NULL: none */
+} tg_embedding_bag_config;
+
+TG_API tg_embedding_bag_config tg_embedding_bag_config_default(void);
+
+/* Rows of a table (V,C) in bags: their sum, mean or maximum, (bags,C), without the rows in between. torch.nn.functional.
+ * embedding_bag. The gradient of a table that is a leaf is kept by rows. `config` NULL: the default. */
+TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *table, tg_tensor *ids,
+                                   const tg_embedding_bag_config *config);
 
 /* ---- attention ---- */
 

@@ -10,7 +10,7 @@
 
 tg_embedding_config tg_embedding_config_default(void)
 {
-    return (tg_embedding_config){.padding_index = TG_NO_PADDING, .mean = 0, .std = 1, .from = NULL, .frozen = false};
+    return (tg_embedding_config){.padding_index = TG_NO_PADDING, .mean = 0, .std = 1, .norm_type = 2};
 }
 
 static bool check(tg_params *params, const char *name, int64_t rows, int64_t width, const tg_embedding_config *config)
@@ -31,6 +31,11 @@ static bool check(tg_params *params, const char *name, int64_t rows, int64_t wid
             "embedding %s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", name,
             config->mean, config->std);
     }
+    if (!(config->max_norm >= 0) || !(config->norm_type > 0)) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "embedding %s: max_norm %g and norm type %g; allowed are at least 0 (none) and above 0",
+                              name, config->max_norm, config->norm_type);
+    }
     tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
     if (config->from && !tg_shape_equal(tg_shape_of(config->from), shape)) {
         char found[TG_SHAPE_TEXT], wanted[TG_SHAPE_TEXT];
@@ -44,22 +49,21 @@ tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows
                                const tg_embedding_config *given)
 {
     tg_embedding_config config = given ? *given : tg_embedding_config_default();
-    tg_embedding made = {.params = params, .padding_index = config.padding_index};
+    tg_embedding made = {.params = params, .max_norm = config.max_norm, .norm_type = config.norm_type};
+    made.lookup = (tg_lookup_config){config.padding_index, config.scale_by_frequency};
     char full[TG_NAME_SIZE];
     if (!tg_module_name(params, name, "weight", full) || !check(params, name, rows, width, &config)) {
         return made;
     }
-    if (made.padding_index != TG_NO_PADDING && made.padding_index < 0) {
-        made.padding_index += rows;
-    }
+    int64_t padding = config.padding_index < 0 ? config.padding_index + rows : config.padding_index;
     if (config.from) {
         made.weight = tg_params_add_existing(params, full, config.from);
     } else {
         tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
         made.weight = tg_params_add_normal(params, full, shape, config.mean, config.std);
-        if (made.weight && made.padding_index != TG_NO_PADDING) {
+        if (made.weight && config.padding_index != TG_NO_PADDING) {
             size_t row = (size_t)width * tg_dtype_size(tg_dtype_of(made.weight));
-            memset((char *)tg_data_mut(made.weight) + (size_t)made.padding_index * row, 0, row);
+            memset((char *)tg_data_mut(made.weight) + (size_t)padding * row, 0, row);
         }
     }
     if (made.weight && config.frozen) {
@@ -73,7 +77,9 @@ tg_tensor *tg_embedding_forward(tg_tape *t, const tg_embedding *embedding, tg_te
     if (!tg_module_ready(t, "embedding", embedding->params, embedding->weight)) {
         return NULL;
     }
-    return embedding->padding_index == TG_NO_PADDING
-               ? tg_embedding_lookup(t, embedding->weight, ids)
-               : tg_embedding_lookup_padded(t, embedding->weight, ids, embedding->padding_index);
+    if (embedding->max_norm > 0 &&
+        !tg_embedding_renorm(t, embedding->weight, ids, embedding->max_norm, embedding->norm_type)) {
+        return NULL;
+    }
+    return tg_embedding_lookup_with(t, embedding->weight, ids, &embedding->lookup);
 }

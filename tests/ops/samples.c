@@ -83,6 +83,19 @@ CALL(attention_biased, tg_attention(t, x[0], x[1], x[2], &(tg_attention_config){
 CALL(attention_same, tg_attention(t, x[0], x[0], x[0], NULL))
 CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], NULL))
 CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
+CALL(bag_mean, tg_embedding_bag(t, x[0], x[1], NULL))
+CALL(bag_sum, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_SUM, 1, NULL, x[2]}))
+CALL(bag_max, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MAX, TG_NO_PADDING, NULL, NULL}))
+
+static tg_tensor *call_bag_offsets(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *offsets = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){0, 2, 2}, NULL);
+    tg_tensor *y =
+        tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, offsets, NULL});
+    tg_release(offsets);
+    return y;
+}
+
 CALL(shift_all, tg_relative_shift(t, x[0], 3, 4))
 CALL(shift_past, tg_relative_shift(t, x[0], 3, 3))
 CALL(unshift_all, tg_relative_unshift(t, x[0], 6))
@@ -93,7 +106,7 @@ CALL(attention_weights, tg_attention_weights(t, x[0], x[1], &(tg_attention_confi
 BINARY(embedding_lookup)
 CALL(embedding_result, tg_embedding_lookup(t, tg_mul_scalar(t, x[0], 2), x[1]))
 CALL(embedding_dense, tg_add(t, tg_embedding_lookup(t, x[0], x[1]), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
-CALL(embedding_padded, tg_embedding_lookup_padded(t, x[0], x[1], 1))
+CALL(embedding_padded, tg_embedding_lookup_with(t, x[0], x[1], &(tg_lookup_config){1, false}))
 CALL(softmax_last, tg_softmax(t, x[0], -1))
 CALL(softmax_first, tg_softmax(t, x[0], 0))
 CALL(log_softmax_last, tg_log_softmax(t, x[0], -1))
@@ -316,6 +329,16 @@ const sample samples[] = {
      call_elementary,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
+    {"tg_embedding_bag", "", call_bag_mean, {REAL, IDS}, .shapes = {"4,3 2,3", "4,1 3,1", "4,2 1,5"}, .bound = 4},
+    {"tg_embedding_bag",
+     "weighted, padded",
+     call_bag_sum,
+     {REAL, IDS, REAL},
+     .shapes = {"4,3 2,3 2,3", "4,2 1,5 1,5"},
+     .bound = 4,
+     .padded = true},
+    {"tg_embedding_bag", "max", call_bag_max, {DISTINCT, IDS}, .shapes = {"4,3 2,3", "4,1 3,2"}, .bound = 4},
+    {"tg_embedding_bag", "offsets", call_bag_offsets, {REAL, IDS}, .shapes = {"4,3 5", "4,2 3"}, .bound = 4},
     {"tg_relative_shift", "all", call_shift_all, {REAL}, .shapes = {"3,6", "2,3,6", "2,1,6", "1,6"}},
     {"tg_relative_shift", "past", call_shift_past, {REAL}, .shapes = {"3,3", "2,3,3", "2,1,3"}},
     {"tg_relative_unshift", "all", call_unshift_all, {REAL}, .shapes = {"3,4", "2,3,4", "1,6"}},
@@ -353,7 +376,7 @@ const sample samples[] = {
      {REAL, IDS},
      .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 0"},
      .bound = 4},
-    {"tg_embedding_lookup_padded",
+    {"tg_embedding_lookup_with",
      "",
      call_embedding_padded,
      {REAL, IDS},

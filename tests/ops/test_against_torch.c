@@ -61,7 +61,17 @@ CALL(gather, tg_gather(t, in[0], 1, in[1]))
 CALL(index_select, tg_index_select(t, in[0], 1, in[1]))
 CALL(matmul, tg_matmul(t, in[0], in[1]))
 CALL(embedding, tg_embedding_lookup(t, in[0], in[1]))
-CALL(embedding_padded, tg_embedding_lookup_padded(t, in[0], in[1], -1))
+CALL(embedding_by_frequency, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){TG_NO_PADDING, true}))
+#define BAG(mode, padding, offsets, weights) \
+    tg_embedding_bag(t, in[0], in[1], &(tg_embedding_bag_config){mode, padding, offsets, weights})
+CALL(bag_mean, BAG(TG_BAG_MEAN, TG_NO_PADDING, NULL, NULL))
+CALL(bag_max, BAG(TG_BAG_MAX, TG_NO_PADDING, NULL, NULL))
+CALL(bag_padded, BAG(TG_BAG_MEAN, -1, NULL, NULL))
+CALL(bag_padded_max, BAG(TG_BAG_MAX, 4, NULL, NULL))
+CALL(bag_weighted, BAG(TG_BAG_SUM, TG_NO_PADDING, NULL, in[2]))
+CALL(bag_offsets, BAG(TG_BAG_MEAN, TG_NO_PADDING, in[2], NULL))
+CALL(bag_offsets_sum, BAG(TG_BAG_SUM, TG_NO_PADDING, in[2], in[3]))
+CALL(embedding_padded, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){-1, false}))
 CALL(softmax, tg_softmax(t, in[0], 1))
 CALL(log_softmax, tg_log_softmax(t, in[0], -1))
 CALL(layer_norm, tg_layer_norm(t, in[0], in[1], in[2], 1e-5))
@@ -125,6 +135,14 @@ static const struct {
     ENTRY(index_select),
     ENTRY(matmul),
     ENTRY(embedding),
+    ENTRY(embedding_by_frequency),
+    ENTRY(bag_mean),
+    ENTRY(bag_max),
+    ENTRY(bag_padded),
+    ENTRY(bag_padded_max),
+    ENTRY(bag_weighted),
+    ENTRY(bag_offsets),
+    ENTRY(bag_offsets_sum),
     ENTRY(embedding_padded),
     ENTRY(softmax),
     ENTRY(log_softmax),
@@ -236,7 +254,7 @@ static void check_all(tg_dtype dtype)
         check_case(goldens, name, count, dtype);
     }
     fclose(goldens);
-    assert_int_equal(cases, 61);
+    assert_int_equal(cases, 69);
 }
 
 static void test_f64(void **state)

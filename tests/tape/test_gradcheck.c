@@ -219,7 +219,7 @@ static void test_strided_input_stays_strided(void **state)
 static tg_tensor *padded(tg_tape *tape, tg_tensor *const *inputs, int count, void *context)
 {
     (void)count;
-    return tg_embedding_lookup_padded(tape, inputs[0], inputs[1], *(const int *)context);
+    return tg_embedding_lookup_with(tape, inputs[0], inputs[1], &(tg_lookup_config){*(const int *)context, false});
 }
 
 static void test_padding_rows(void **state)
