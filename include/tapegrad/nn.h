@@ -202,6 +202,13 @@ TG_API tg_tensor *tg_multi_head_attention_forward(tg_tape *tape, const tg_multi_
 TG_API tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *tape, const tg_multi_head_attention *attention,
                                                          tg_tensor *x, tg_tensor *memory);
 
+/* What the module does between its projections: attention of queries (B,H,T,D) to keys and values (B,H,S,D) with what
+ * `position` adds to scores and values. `position` may be NULL or of any kind; queries and keys of rotary ones were turned
+ * before (tg_rotary). */
+TG_API tg_tensor *tg_positional_attention(tg_tape *tape, const tg_positional *position, tg_attention_path path,
+                                          tg_tensor *queries, tg_tensor *keys, tg_tensor *values, bool causal,
+                                          double dropout);
+
 /* Keys and values of positions that were computed before, so that the next one costs itself alone. */
 typedef struct tg_kv_cache tg_kv_cache;
 

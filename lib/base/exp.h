@@ -25,7 +25,7 @@ static inline float tg_exp_f32(float x)
 {
     union {
         float value;
-        uint32_t bits; /* unsigned, because a NaN leaves anything in them */
+        uint32_t bits;                       /* unsigned, because a NaN leaves anything in them */
     } rounded, shift = {.value = 0x1.8p23F}; /* adding it leaves the nearest integer in the low bits */
     x = x > 89 ? 89 : x;
     x = x < -105 ? -105 : x;

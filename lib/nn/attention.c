@@ -59,21 +59,20 @@ static tg_tensor *heads_of(tg_tape *t, tg_tensor *x, int64_t heads)
     return tg_transpose(t, tg_reshape(t, x, shape), 1, 2);
 }
 
-/* (B,H,T,D) of queries, keys and values. Shaw's positions also add to the values, and need the weights for it. */
-static tg_tensor *attend(tg_tape *t, const tg_multi_head_attention_config *c, tg_tensor *queries, tg_tensor *keys,
-                         tg_tensor *values)
+/* Shaw's positions also add to the values, and need the weights for it. */
+tg_tensor *tg_positional_attention(tg_tape *t, const tg_positional *position, tg_attention_path path,
+                                   tg_tensor *queries, tg_tensor *keys, tg_tensor *values, bool causal, double dropout)
 {
-    tg_attention_config config = {.causal = !c->both_directions, .dropout = c->dropout, .bias = NULL};
-    if (!keys || !tg_positional_bias(t, c->position, queries, tg_size(keys, -2), config.causal, &config.bias)) {
+    tg_attention_config config = {.causal = causal, .dropout = dropout, .bias = NULL};
+    if (!keys || !tg_positional_bias(t, position, queries, tg_size(keys, -2), causal, &config.bias)) {
         return NULL;
     }
-    queries = tg_positional_content(t, c->position, queries);
-    if (!tg_positional_needs_weights(c->position)) {
-        return (c->path == TG_ATTENTION_FUSED ? tg_attention : tg_attention_elementary)(t, queries, keys, values,
-                                                                                        &config);
+    queries = tg_positional_content(t, position, queries);
+    if (!tg_positional_needs_weights(position)) {
+        return (path == TG_ATTENTION_FUSED ? tg_attention : tg_attention_elementary)(t, queries, keys, values, &config);
     }
     tg_tensor *weights = tg_attention_weights(t, queries, keys, &config);
-    return tg_add(t, tg_matmul(t, weights, values), tg_positional_values(t, c->position, weights, config.causal));
+    return tg_add(t, tg_matmul(t, weights, values), tg_positional_values(t, position, weights, causal));
 }
 
 static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x, tg_tensor *memory,
@@ -99,7 +98,8 @@ static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, 
     if (cache && !tg_kv_cache_extend(t, cache, layer, &keys, &values)) {
         return NULL;
     }
-    tg_tensor *y = attend(t, c, queries, keys, values);
+    tg_tensor *y =
+        tg_positional_attention(t, c->position, c->path, queries, keys, values, !c->both_directions, c->dropout);
     if (!y) {
         return NULL;
     }

@@ -160,7 +160,8 @@ static void choose_style_and_width(printer *p)
     bool any = p->smallest > 0;
     if (!tg_dtype_is_float((tg_dtype)p->x->dtype)) {
         p->style = STYLE_INTEGERS;
-    } else if (!p->options.plain && any && (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {
+    } else if (!p->options.plain && any &&
+               (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {
         p->style = STYLE_SCIENTIFIC;
     } else {
         p->style = p->fractions ? STYLE_FIXED : STYLE_WHOLE;

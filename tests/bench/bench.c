@@ -7,6 +7,7 @@
 
 #include "bench/figure.h"
 #include "bench/gpt.h"
+#include "bench/positions.h"
 
 /* ---- the tape ---- */
 
@@ -236,6 +237,7 @@ int main(int argc, char **argv)
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
     bench_adam();
+    bench_positions();
     bench_gpt();
     return 0;
 }

@@ -10,7 +10,8 @@
 #define CONTEXT 12
 #define LENGTH 9
 
-static const tg_gpt_config small = {V, CONTEXT, 16, 2, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
+static const tg_gpt_config small = {
+    V, CONTEXT, 16, 2, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
 
 typedef struct fixture {
     tg_rng *rng;
@@ -276,7 +277,8 @@ static void test_refuses_configurations(void **state)
         const char *text;
     } cases[] = {
         {{V, 12, 16, 3, 2, 0, TG_NO_BIAS, false, 0, 0}, "gpt: 3 heads do not divide a width of 16"},
-        {{0, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "gpt: vocabulary 0, context 12, width 16, 2 heads, 2 layers; all"},
+        {{0, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
+         "gpt: vocabulary 0, context 12, width 16, 2 heads, 2 layers; all"},
         {{V, 0, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "context 0"},
         {{V, 12, -16, 2, 2, 0, TG_NO_BIAS, false, 0, 0}, "width -16"},
         {{V, 12, 16, 0, 2, 0, TG_NO_BIAS, false, 0, 0}, "0 heads"},
