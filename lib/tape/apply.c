@@ -294,6 +294,16 @@ static void record(tg_tape *t, const pending_call *pending, bool f64, size_t att
     t->record_count++;
 }
 
+/* Apart, so that a tape without an observer pays for one branch. */
+static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call)
+{
+    t->position_before = t->rng ? tg_rng_position(t->rng) : 0;
+    if (kernels->forward) {
+        kernels->forward(call);
+    }
+    t->observer(t->observer_context, call);
+}
+
 static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
                 size_t attributes_size, const input_facts *facts, tg_tensor **outputs)
 {
@@ -330,11 +340,10 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         tg_pool_give(t->pool, call->scratch);
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
-    if (kernels->forward) {
-        kernels->forward(call);
-    }
     if (t->observer) {
-        t->observer(t->observer_context, call);
+        run_observed(t, kernels, call);
+    } else if (kernels->forward) {
+        kernels->forward(call);
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {

@@ -39,6 +39,7 @@ struct tg_tape {
     bool recycle, recording, training;
     tg_observer *observer; /* called after each forward kernel; NULL for none */
     void *observer_context;
+    uint64_t position_before; /* of the generator, before the kernel that is observed */
 
     tg_record *records;
     size_t record_count, record_capacity;
