@@ -46,7 +46,7 @@ TG_API const char *const *tg_gpt_config_names(void);
 typedef struct tg_gpt tg_gpt;
 
 /* Adds the model's parameters to `params`, which must outlive it. Yours to free. NULL, with the error in the params, when
- * a size is below 1, heads do not divide the width, the dropout is outside of [0,1], or memory is out; parameters that
+ * a size is below 1, heads do not divide the width, the dropout is outside of [0,1), or memory is out; parameters that
  * were added until then stay. */
 TG_API tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config);
 TG_API void tg_gpt_free(tg_gpt *model); /* NULL is fine */
@@ -58,7 +58,8 @@ TG_API tg_dtype tg_gpt_dtype(const tg_gpt *model); /* its params' */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids);
 
 /* The two halves: what the last layer norm gives, (B,T) -> (B,T,C), and the head, (..,C) -> (..,V). With a cache the ids
- * are the positions that follow those in it, and recording must be off; NULL for none. */
+ * are the positions that follow those in it, and recording must be off; NULL for none. SHAPE for a cache of other sizes; a
+ * call that fails leaves the cache's length. */
 TG_API tg_tensor *tg_gpt_features(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
 TG_API tg_tensor *tg_gpt_head(tg_tape *tape, const tg_gpt *model, tg_tensor *features);
 

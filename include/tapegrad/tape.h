@@ -100,9 +100,15 @@ typedef struct tg_tape_stats {
 
 TG_API tg_tape_stats tg_tape_stats_of(const tg_tape *tape);
 
-/* After a loss turned NaN: true, and in `found` (its text is for a person) the first recorded op that made a NaN from
- * inputs without one, or the first input that came with one. False when nothing that was recorded since the reset holds a
- * NaN. Looks at every value: slow, and for that moment only. */
+/* After a loss turned NaN, before or after the backward: true, and in `found` (its text is for a person) the first
+ * recorded op whose output has a NaN, and whether it made it or an input brought it:
+ *
+ *     'log' (op 2 of 4) made a NaN at [1,0] of (2,2), from inputs without one (largest absolute value 8)
+ *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1]: no recorded op made it
+ *
+ * When no output has one, an input that has a NaN now is named, such as a parameter that a step turned NaN. False when
+ * nothing that was recorded since the reset holds a NaN. Ops that were not recorded are not seen, but what they made is,
+ * as an input. Looks at every value: slow, and for that moment only. */
 TG_API bool tg_tape_find_nan(const tg_tape *tape, tg_error *found);
 
 /* Gives idle memory back to the allocator: after a step that was larger than the ones to come. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "nn/kv_cache.h"
 #include "nn/module.h"
 
 struct tg_gpt {
@@ -59,7 +60,7 @@ static bool check(tg_params *params, const tg_gpt_config *c)
         c->layers < 1 || c->layers > 100000) {
         return tg_params_fail(params, TG_ERROR_VALUE,
                               "gpt: vocabulary %lld, context %lld, width %lld, %lld heads, %lld layers; all must be at "
-                              "least 1",
+                              "least 1, the vocabulary at most 2147483647 and the layers at most 100000",
                               (long long)c->vocabulary, (long long)c->context, (long long)c->width, (long long)c->heads,
                               (long long)c->layers);
     }
@@ -172,16 +173,25 @@ tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_k
         return tg_tape_fail(t, TG_ERROR_SHAPE, "gpt", "the ids are %s %s; they must be i32 (B,T)",
                             tg_dtype_name(tg_dtype_of(ids)), tg_shape_format(tg_shape_of(ids), text));
     }
+    if (cache && cache->layers != model->config.layers) {
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "gpt", "the cache has %lld layers; the model has %lld",
+                            (long long)cache->layers, (long long)model->config.layers);
+    }
+    int64_t cached = cache ? cache->length : 0;
     tg_tensor *x = tg_embedding_forward(t, &model->tok_emb, ids);
     if (!positions_of_blocks(model->config.position)) {
-        x = tg_positional_forward_at(t, &model->pos_emb, x, cache ? tg_kv_cache_length(cache) : 0);
+        x = tg_positional_forward_at(t, &model->pos_emb, x, cached);
     }
     x = tg_dropout(t, x, model->config.dropout);
     for (int64_t i = 0; x && i < model->config.layers; i++) {
         x = cache ? tg_transformer_block_forward_cached(t, &model->blocks[i], x, cache, i)
                   : tg_transformer_block_forward(t, &model->blocks[i], x);
     }
-    return tg_layernorm_forward(t, &model->final_norm, x);
+    x = tg_layernorm_forward(t, &model->final_norm, x);
+    if (cache && !x) {
+        cache->length = cached; /* what fails after the last layer's attention comes when the length has moved on */
+    }
+    return x;
 }
 
 tg_tensor *tg_gpt_head(tg_tape *t, const tg_gpt *model, tg_tensor *features)

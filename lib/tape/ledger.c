@@ -15,13 +15,13 @@
 
 #define FIRST_LINE "tapegrad ledger 1\n"
 #define LINE 1024
+#define NAME "%.200s" /* of an op, so that a line fits */
 #define FIELDS 9
 
 struct tg_ledger {
     FILE *file;
     tg_tape *tape;
     int64_t count;
-    uint64_t position; /* of the generator after the last op */
     bool failed;
 };
 
@@ -52,14 +52,8 @@ static summary summarize(const tg_tensor *x)
     return s;
 }
 
-static void write_line(void *context, const tg_op_call *call)
+static void write_line(tg_ledger *ledger, const char *op, const tg_tensor *y, uint64_t draws, uint64_t position)
 {
-    tg_ledger *ledger = context;
-    const tg_tensor *y = call->outputs[0];
-    if (!call->op->f32.forward && !call->op->f64.forward) {
-        return; /* a view */
-    }
-    uint64_t position = call->rng ? tg_rng_position(call->rng) : 0;
     char shape[TG_MAX_RANK * 21 + 2] = "-";
     for (int axis = 0, at = 0; axis < y->rank; axis++) {
         at += snprintf(shape + at, sizeof shape - (size_t)at, axis ? ",%" PRId64 : "%" PRId64, y->shape[axis]);
@@ -67,10 +61,21 @@ static void write_line(void *context, const tg_op_call *call)
     summary s = summarize(y);
     int written =
         fprintf(ledger->file, "%" PRId64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.17g\t%.17g\t%016" PRIx64 "\n",
-                ++ledger->count, call->op->name, tg_dtype_name(tg_dtype_of(y)), shape, position - ledger->position,
-                position, s.sum, s.size, s.checksum);
+                ++ledger->count, op, tg_dtype_name(tg_dtype_of(y)), shape, draws, position, s.sum, s.size, s.checksum);
     ledger->failed = ledger->failed || written < 0;
-    ledger->position = position;
+}
+
+static void observe(void *context, const tg_op_call *call)
+{
+    if (!call->op->f32.forward && !call->op->f64.forward) {
+        return; /* a view */
+    }
+    uint64_t position = call->rng ? tg_rng_position(call->rng) : 0;
+    for (int i = 0; i < call->output_count; i++) {
+        char name[256];
+        snprintf(name, sizeof name, i ? NAME "[%d]" : NAME, call->op->name, i);
+        write_line(context, name, call->outputs[i], i ? 0 : position - call->tape->position_before, position);
+    }
 }
 
 tg_ledger *tg_ledger_new(FILE *file, tg_tape *tape, tg_error *error)
@@ -91,8 +96,7 @@ tg_ledger *tg_ledger_new(FILE *file, tg_tape *tape, tg_error *error)
     }
     ledger->file = file;
     ledger->tape = tape;
-    ledger->position = tape->rng ? tg_rng_position(tape->rng) : 0;
-    tg_tape_set_observer(tape, write_line, ledger);
+    tg_tape_set_observer(tape, observe, ledger);
     return ledger;
 }
 
@@ -101,7 +105,9 @@ bool tg_ledger_free(tg_ledger *ledger)
     if (!ledger) {
         return true;
     }
-    tg_tape_set_observer(ledger->tape, NULL, NULL);
+    if (ledger->tape->observer_context == ledger) { /* not a later observer's */
+        tg_tape_set_observer(ledger->tape, NULL, NULL);
+    }
     bool written = !ledger->failed && fflush(ledger->file) == 0;
     tg_free(ledger);
     return written;
@@ -140,11 +146,51 @@ static bool split(reader *r)
     return count == FIELDS && !at;
 }
 
+/* As "%.17g" writes it: no space before it, and nothing behind. */
 static bool to_double(const char *text, double *value)
 {
     char *end;
     *value = strtod(text, &end);
-    return end != text && *end == '\0';
+    return strchr("+-.0123456789in", text[0]) && end != text && *end == '\0';
+}
+
+/* At least one of these characters, and no other. */
+static bool made_of(const char *text, const char *characters)
+{
+    return text[0] != '\0' && text[strspn(text, characters)] == '\0';
+}
+
+/* Printed when it differs, so nothing that moves a terminal's cursor. */
+static bool is_name(const char *text)
+{
+    const char *at = text;
+    while ((unsigned char)*at >= ' ' && *at != 0x7f) {
+        at++;
+    }
+    return at != text && *at == '\0';
+}
+
+static bool is_dtype(const char *text)
+{
+    bool known = false;
+    for (int dtype = TG_F32; dtype <= TG_U8; dtype++) {
+        known |= strcmp(text, tg_dtype_name((tg_dtype)dtype)) == 0;
+    }
+    return known;
+}
+
+/* The fields of line 2 are those of number 1. */
+static bool check_fields(reader *r)
+{
+    const char *const *field = r->fields;
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64, r->line - 1);
+    return strcmp(field[NUMBER], number) == 0 && is_name(field[OP]) && is_dtype(field[DTYPE]) &&
+           (strcmp(field[SHAPE], "-") == 0 || made_of(field[SHAPE], "0123456789,")) &&
+           made_of(field[DRAWS], "0123456789") && made_of(field[POSITION], "0123456789") &&
+           to_double(field[SUM], &r->sum) && to_double(field[SIZE], &r->size) && !(r->size < 0) &&
+           (strcmp(field[CHECKSUM], "-") == 0 ||
+            (strlen(field[CHECKSUM]) == 16 && made_of(field[CHECKSUM], "0123456789abcdef")));
 }
 
 static reading read_line(reader *r)
@@ -161,19 +207,19 @@ static reading read_line(reader *r)
         return READ_BAD; /* too long, or cut off */
     }
     r->text[length - 1] = '\0';
-    return split(r) && to_double(r->fields[SUM], &r->sum) && to_double(r->fields[SIZE], &r->size) ? READ_LINE
-                                                                                                  : READ_BAD;
+    return split(r) && check_fields(r) ? READ_LINE : READ_BAD;
 }
 
+/* An infinity is near to itself alone, though what it allows would be infinite. */
 static bool near(double a, double b, double allowed)
 {
-    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= allowed;
+    return a == b || (isnan(a) && isnan(b)) || (isfinite(a) && isfinite(b) && fabs(a - b) <= allowed);
 }
 
 /* The first field in which two lines differ, or -1. */
 static int first_difference(const reader *a, const reader *b, double tolerance)
 {
-    for (int field = NUMBER; field <= POSITION; field++) {
+    for (int field = OP; field <= POSITION; field++) {
         if (strcmp(a->fields[field], b->fields[field]) != 0) {
             return field;
         }
@@ -191,6 +237,11 @@ static int first_difference(const reader *a, const reader *b, double tolerance)
 
 tg_ledger_verdict tg_ledger_compare(FILE *a, FILE *b, double tolerance, char *text, size_t size)
 {
+    if (!a || !b || !(tolerance >= 0 && isfinite(tolerance))) {
+        snprintf(text, size, "the files must not be NULL, and the tolerance %g must be finite and at least 0",
+                 tolerance);
+        return TG_LEDGER_BAD;
+    }
     reader first = {.file = a, .name = "first"}, second = {.file = b, .name = "second"};
     for (int64_t ops = -1;; ops++) {
         reading one = read_line(&first), other = read_line(&second);

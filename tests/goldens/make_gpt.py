@@ -3,9 +3,9 @@
 
     python3 make_gpt.py FOLDER
 
-Each file is a list of tensors: the length of the name and the name; the rank and the sizes (64-bit integers); the values as
-little-endian f32. First the parameters as drawn from seed 123, in the order and under the names of the state dict; then the
-logits, the loss, and "grad NAME" for each parameter. Dropout draws from seed 7, set before the forward pass.
+Each file is a list of tensors: the length of the name and the name; the rank and the sizes (64-bit integers); the values,
+little-endian, in the file's dtype. First the parameters as drawn from seed 123, in the order and under the names of the state
+dict; then the logits, the loss, and "grad NAME" for each parameter. Dropout draws from seed 7, set before the forward pass.
 """
 import math
 import struct
@@ -16,13 +16,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-V, CONTEXT, C, H, LAYERS = 31, 12, 16, 2, 2
+V, CONTEXT, LAYERS = 31, 12, 2
+
+# name, dtype, width, heads, bias of the projections, dropout, tied head
+FILES = [
+    ("plain", torch.float32, 16, 2, False, 0.0, False),
+    ("dropout", torch.float32, 16, 2, True, 0.1, False),
+    ("tied", torch.float32, 9, 3, True, 0.0, True),
+    ("plain_f64", torch.float64, 9, 3, False, 0.0, False),
+    ("tied_f64", torch.float64, 9, 3, True, 0.1, True),
+]
 
 
 class Norm(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.scale, self.shift = nn.Parameter(torch.ones(C)), nn.Parameter(torch.zeros(C))
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x):
         centred = x - x.mean(-1, keepdim=True)
@@ -30,19 +39,20 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, bias, dropout):
+    def __init__(self, width, heads, bias, dropout):
         super().__init__()
-        self.dropout = dropout
-        self.W_query, self.W_key, self.W_value = (nn.Linear(C, C, bias=bias) for _ in range(3))
-        self.out_proj = nn.Linear(C, C)
+        self.heads, self.dropout = heads, dropout
+        self.W_query, self.W_key, self.W_value = (nn.Linear(width, width, bias=bias) for _ in range(3))
+        self.out_proj = nn.Linear(width, width)
 
     def forward(self, x):
-        batch, length, _ = x.shape
-        q, k, v = (w(x).view(batch, length, H, C // H).transpose(1, 2) for w in (self.W_query, self.W_key, self.W_value))
+        batch, length, width = x.shape
+        parts = batch, length, self.heads, width // self.heads
+        q, k, v = (w(x).view(parts).transpose(1, 2) for w in (self.W_query, self.W_key, self.W_value))
         future = torch.ones(length, length).triu(1).bool()
-        weights = torch.softmax((q @ k.transpose(2, 3)).masked_fill(future, -math.inf) / math.sqrt(C // H), -1)
+        weights = torch.softmax((q @ k.transpose(2, 3)).masked_fill(future, -math.inf) / math.sqrt(parts[3]), -1)
         y = F.dropout(weights, self.dropout) @ v
-        return self.out_proj(y.transpose(1, 2).reshape(batch, length, C))
+        return self.out_proj(y.transpose(1, 2).reshape(batch, length, width))
 
 
 class Gelu(nn.Module):
@@ -51,18 +61,19 @@ class Gelu(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self):
+    def __init__(self, width):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(C, 4 * C), Gelu(), nn.Linear(4 * C, C))
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), Gelu(), nn.Linear(4 * width, width))
 
     def forward(self, x):
         return self.layers(x)
 
 
 class Block(nn.Module):
-    def __init__(self, bias, dropout):
+    def __init__(self, width, heads, bias, dropout):
         super().__init__()
-        self.att, self.ff, self.norm1, self.norm2 = Attention(bias, dropout), FeedForward(), Norm(), Norm()
+        self.att, self.ff = Attention(width, heads, bias, dropout), FeedForward(width)
+        self.norm1, self.norm2 = Norm(width), Norm(width)
         self.dropout = dropout
 
     def forward(self, x):
@@ -71,12 +82,14 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, bias, dropout):
+    def __init__(self, width, heads, bias, dropout, tied):
         super().__init__()
-        self.tok_emb, self.pos_emb = nn.Embedding(V, C), nn.Embedding(CONTEXT, C)
-        self.trf_blocks = nn.Sequential(*(Block(bias, dropout) for _ in range(LAYERS)))
-        self.final_norm = Norm()
-        self.out_head = nn.Linear(C, V, bias=False)
+        self.tok_emb, self.pos_emb = nn.Embedding(V, width), nn.Embedding(CONTEXT, width)
+        self.trf_blocks = nn.Sequential(*(Block(width, heads, bias, dropout) for _ in range(LAYERS)))
+        self.final_norm = Norm(width)
+        self.out_head = nn.Linear(width, V, bias=False)
+        if tied:
+            self.out_head.weight = self.tok_emb.weight
         self.dropout = dropout
 
     def forward(self, ids):
@@ -85,7 +98,7 @@ class Model(nn.Module):
 
 
 def write(file, name, tensor):
-    x = tensor.detach().float().contiguous()
+    x = tensor.detach().contiguous()
     file.write(struct.pack("<q", len(name)) + name.encode() + struct.pack("<q", x.dim()))
     file.write(struct.pack("<%dq" % x.dim(), *x.shape) + x.numpy().tobytes())
 
@@ -93,9 +106,10 @@ def write(file, name, tensor):
 def main():
     ids = (torch.arange(18) ** 2 * 7 + 3) % V
     targets = (torch.arange(18) ** 3 * 5 + 1) % V
-    for name, bias, dropout in [("plain", False, 0.0), ("dropout", True, 0.1)]:
+    for name, dtype, *configuration in FILES:
+        torch.set_default_dtype(dtype)
         torch.manual_seed(123)
-        model = Model(bias, dropout)
+        model = Model(*configuration)
         with open(Path(sys.argv[1]) / (name + ".bin"), "wb") as file:
             for key, parameter in model.named_parameters():
                 write(file, key, parameter)

@@ -87,6 +87,11 @@ CASES = [
      lambda x, t: F.cross_entropy(x.flatten(0, 1), t.flatten(), reduction="none").reshape(t.shape)),
     ("nll_loss", [draw(2, 3, 5), TARGETS], lambda x, t: F.nll_loss(x.flatten(0, 1), t.flatten())),
     ("mse_loss", [draw(2, 3), draw(2, 3)], F.mse_loss),
+    ("attention", [draw(2, 5, 3) for _ in range(3)],
+     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    ("attention_elementary", [draw(2, 2, 4, 3) for _ in range(3)],
+     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    ("attention_cross", [draw(2, 3, 4), draw(2, 5, 4), draw(2, 5, 4), draw(3, 5)], F.scaled_dot_product_attention),
 ]
 
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_INPUTS 3
+#define MAX_INPUTS 4
 
 typedef tg_tensor *call(tg_tape *t, tg_tensor **in);
 
@@ -82,6 +82,9 @@ CALL(cross_entropy_smooth,
 CALL(cross_entropy_none, tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0, TG_REDUCTION_NONE}))
 CALL(nll_loss, tg_nll_loss(t, in[0], in[1], -100, TG_REDUCTION_MEAN))
 CALL(mse_loss, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_MEAN))
+CALL(attention, tg_attention(t, in[0], in[1], in[2], NULL))
+CALL(attention_elementary, tg_attention_elementary(t, in[0], in[1], in[2], NULL))
+CALL(attention_cross, tg_attention(t, in[0], in[1], in[2], &(tg_attention_config){false, 0, in[3]}))
 
 static const struct {
     const char *name;
@@ -153,6 +156,9 @@ static const struct {
     ENTRY(cross_entropy_none),
     ENTRY(nll_loss),
     ENTRY(mse_loss),
+    ENTRY(attention),
+    ENTRY(attention_elementary),
+    ENTRY(attention_cross),
 };
 
 static char line[1 << 16];
@@ -215,6 +221,7 @@ static void check_case(FILE *goldens, const char *name, int count, tg_dtype dtyp
     }
     double tolerance = dtype == TG_F64 ? 1e-13 : 2e-6;
     tg_tape *t = tg_tape_new(NULL);
+    assert_in_range(count, 1, MAX_INPUTS);
     tg_tensor *in[MAX_INPUTS];
     for (int i = 0; i < count; i++) {
         in[i] = read_tensor(goldens, dtype);
@@ -254,7 +261,7 @@ static void check_all(tg_dtype dtype)
         check_case(goldens, name, count, dtype);
     }
     fclose(goldens);
-    assert_int_equal(cases, 69);
+    assert_int_equal(cases, 72);
 }
 
 static void test_f64(void **state)

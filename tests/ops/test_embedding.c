@@ -74,6 +74,30 @@ static void test_renorm_refuses(void **state)
     tg_release(ids);
 }
 
+/* Each row's share of a sum is 1, however often the call names it. */
+static void test_by_frequency(void **state)
+{
+    (void)state;
+    for (int32_t most = 1; most < 40; most += 3) {
+        int32_t ids[100];
+        bool named[100] = {false};
+        for (int32_t i = 0; i < 100; i++) {
+            ids[i] = (i * i * 7 + i * most) % (2 * most);
+            named[ids[i]] = true;
+        }
+        tg_tensor *wide = leaf(tg_tensor_new(TG_F64, TG_SHAPE(100, 1), NULL)), *all = tensor_i32(TG_SHAPE(100), ids);
+        tg_tensor *y = tg_embedding_lookup_with(tape, wide, all, &(tg_lookup_config){TG_NO_PADDING, true});
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES)));
+        tg_tensor *gradient = tg_grad_new_dense(wide, NULL);
+        for (int32_t row = 0; row < 100; row++) {
+            assert_true(fabs(tg_value_at(gradient, row) - (named[row] ? 1 : 0)) < 1e-13);
+        }
+        tg_release(gradient);
+        tg_release(wide);
+        tg_release(all);
+    }
+}
+
 static tg_tensor *bag(tg_bag_mode mode, int64_t padding, tg_tensor *ids, tg_tensor *offsets, tg_tensor *weights)
 {
     tg_embedding_bag_config config = {mode, padding, offsets, weights};
@@ -161,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_renorm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_renorm_moves_the_version, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_renorm_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),

@@ -53,7 +53,130 @@ static void test_an_input_brought_it(void **state)
     tg_tensor *y = tg_exp(tape, x);
     tg_mul(tape, y, bad);
     tg_release(bad);
-    assert_found("input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1]: no op made it");
+    assert_found("input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1]: no recorded op made it");
+}
+
+static void test_an_op_that_was_not_recorded_made_it(void **state)
+{
+    (void)state;
+    tg_tensor *plain = tensor_f32(TG_SHAPE(2), (float[]){1, -1});
+    tg_mul(tape, x, tg_log(tape, plain)); /* the log needs no gradient */
+    tg_release(plain);
+    assert_found("input 1 of 'mul' (op 1 of 1), (2,), has a NaN at [1]: no recorded op made it");
+}
+
+static void test_zero_by_zero_in_f64(void **state)
+{
+    (void)state;
+    tg_tensor *wide = leaf(tensor_f64(TG_SHAPE(3), (double[]){3, 0, 1e300}));
+    tg_sum(tape, tg_div(tape, wide, wide), TG_ALL_AXES, TG_DROP_AXES);
+    tg_release(wide);
+    assert_found(
+        "'div' (op 1 of 2) made a NaN at [1] of (3,), from inputs without one (largest absolute value 1e+300)");
+}
+
+/* Only the output says whether a NaN counts: the table has one in a row that is asked for second. */
+static void test_a_table_is_blamed_for_rows_that_were_asked_for(void **state)
+{
+    (void)state;
+    tg_tensor *table = leaf(tensor_f32(TG_SHAPE(3, 2), (float[]){-1, -2, 1, NAN, 3, 4}));
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2), (int32_t[]){0, 2}), *others = tensor_i32(TG_SHAPE(2), (int32_t[]){2, 1});
+    tg_tensor *rows = tg_embedding_lookup(tape, table, ids);
+    assert_found("input 0 of 'embedding' (op 1 of 1), (3,2), has a NaN at [1,1]: no recorded op's output has one");
+    tg_log(tape, rows);
+    assert_found("'log' (op 2 of 2) made a NaN at [0,0] of (2,2), from inputs without one (largest absolute value 4)");
+    tg_tape_reset(tape);
+    tg_embedding_lookup(tape, table, others);
+    assert_found("input 0 of 'embedding' (op 1 of 1), (3,2), has a NaN at [1,1]: no recorded op made it");
+    tg_release(table);
+    tg_release(ids);
+    tg_release(others);
+}
+
+static bool scalar_shape(tg_op_call *call)
+{
+    return tg_op_output(call, 0, TG_F32, TG_SCALAR);
+}
+
+static void make_not_a_number(const tg_op_call *call)
+{
+    *(float *)tg_data_mut(call->outputs[0]) = NAN;
+}
+
+static const tg_op not_a_number = {
+    .name = "not_a_number", .shape = scalar_shape, .f32 = {.forward = make_not_a_number}};
+
+static void test_ids_are_no_magnitude(void **state)
+{
+    (void)state;
+    tg_tensor *logits = leaf(tensor_f32(TG_SHAPE(1, 3), (float[]){-INFINITY, -INFINITY, -INFINITY}));
+    tg_tensor *row = leaf(tensor_f32(TG_SHAPE(1, 2), (float[]){0.5F, 0}));
+    tg_tensor *id = tensor_i32(TG_SHAPE(1, 1), (int32_t[]){1});
+    tg_softmax(tape, logits, -1);
+    assert_found("'softmax' (op 1 of 1) made a NaN at [0,0] of (1,3), from inputs without one (largest absolute value "
+                 "inf)");
+    tg_tape_reset(tape);
+    tg_apply(tape, &not_a_number, (tg_tensor *[]){row, id}, 2, NULL, 0);
+    assert_found("'not_a_number' (op 1 of 1) made a NaN at [] of (), from inputs without one (largest absolute value "
+                 "0.5)");
+    tg_release(logits);
+    tg_release(row);
+    tg_release(id);
+}
+
+/* A view's NaN is at the view's place, and the op that made it is the one before. */
+static void test_views(void **state)
+{
+    (void)state;
+    tg_tensor *y = tg_transpose(tape, x, 0, 1); /* 1 -2 | 4 3 */
+    tg_log(tape, y);
+    assert_found("made a NaN at [0,1] of (2,2), from inputs without one (largest absolute value 4)");
+    tg_tape_reset(tape);
+    assert_true(tg_fill_from(x, (float[]){1, 4, NAN, 3}, NULL));
+    tg_transpose(tape, x, 0, 1);
+    assert_found("input 0 of 'transpose' (op 1 of 1), (2,2), has a NaN at [1,0]: no recorded op made it");
+}
+
+/* The loss is NaN, and only after the step does somebody look: the parameter is NaN as well by then. */
+static void test_after_a_step(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_tensor *weight = tg_linear_make(params, "linear", 2, 2, TG_NO_BIAS).weight;
+    tg_sgd_config config = tg_sgd_config_default();
+    tg_optim *optim = tg_sgd_new(params, &config);
+    tg_tensor *zero = tg_mul_scalar(tape, weight, 0);
+    tg_tensor *loss = tg_sum(tape, tg_div(tape, zero, zero), TG_ALL_AXES, TG_DROP_AXES);
+    assert_true(tg_backward(tape, loss));
+    tg_optim_step(optim);
+    assert_true(isnan(tg_value_at(weight, 0)));
+    assert_found("'div' (op 2 of 3) made a NaN at [0,0] of (2,2), from inputs without one (largest absolute value 0)");
+
+    tg_tape_reset(tape); /* a NaN parameter, written into again: what it was is not known any more */
+    tg_exp(tape, weight);
+    assert_true(tg_fill(weight, 1, NULL));
+    assert_found("'exp' (op 1 of 1) has a NaN at [0,0] of (2,2); its input 0 was written into since");
+    tg_tape_reset(tape); /* and one that turned NaN after the only op */
+    tg_exp(tape, weight);
+    assert_true(tg_fill(weight, (double)NAN, NULL));
+    assert_found("input 0 of 'exp' (op 1 of 1), (2,2), has a NaN at [0,0]: no recorded op's output has one");
+    tg_tape_reset(tape);
+    tg_optim_free(optim);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+static void test_a_large_tensor(void **state)
+{
+    (void)state;
+    tg_tensor *large = tg_tensor_new_full(TG_F32, TG_SHAPE(700, 3, 500), 2, NULL);
+    assert_non_null(large);
+    leaf(large);
+    ((float *)tg_data_mut(large))[(699 * 3 + 2) * 500 + 499] = -1;
+    tg_log(tape, large);
+    tg_release(large);
+    assert_found("'log' (op 1 of 1) made a NaN at [699,2,499] of (700,3,500)");
 }
 
 static void test_nothing_to_find(void **state)
@@ -75,6 +198,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_op_made_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_infinities_that_meet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_input_brought_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_op_that_was_not_recorded_made_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_zero_by_zero_in_f64, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_table_is_blamed_for_rows_that_were_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_are_no_magnitude, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_after_a_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_large_tensor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_to_find, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
