@@ -29,12 +29,6 @@ typedef struct attention_attributes {
     bool causal;
 } attention_attributes;
 
-#if defined TG_REAL_F32
-#define GEMM tg_gemm_f32
-#else
-#define GEMM tg_gemm_f64
-#endif
-
 /* What forward leaves for backward: a log sum for each row, then, with dropout, a bit for each weight. */
 static int64_t KERNEL(rows_of)(const tg_tensor *queries)
 {
@@ -212,10 +206,10 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
                               .lda = KERNEL(distance)(q),
                               .ldb = KERNEL(distance)(k),
                               .ldc = b.seen};
-            GEMM(&scores, q_0 + first * scores.lda, k_0, 0, b.weights);
+            KERNEL(tg_gemm)(&scores, q_0 + first * scores.lda, k_0, 0, b.weights);
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(softmax_rows), &b);
             tg_gemm mix = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = KERNEL(distance)(v), .ldc = b.width};
-            GEMM(&mix, b.weights, v_0, 0, y + row * b.width);
+            KERNEL(tg_gemm)(&mix, b.weights, v_0, 0, y + row * b.width);
         }
     }
 }
@@ -288,21 +282,21 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
             tg_gemm dweights = {
                 b.rows,       b.seen, b.width, .transpose_b = true, .lda = b.width, .ldb = KERNEL(distance)(v),
                 .ldc = b.seen};
-            GEMM(&scores, q_0 + first * lq, k_0, 0, b.weights);
-            GEMM(&dweights, b.dy, v_0, 0, b.dweights);
+            KERNEL(tg_gemm)(&scores, q_0 + first * lq, k_0, 0, b.weights);
+            KERNEL(tg_gemm)(&dweights, b.dy, v_0, 0, b.dweights);
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(gradient_rows), &b);
             tg_gemm to_queries = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = lk, .ldc = b.width};
             tg_gemm to_keys = {b.seen, b.width, b.rows, .transpose_a = true, .lda = b.seen, .ldb = lq, .ldc = b.width};
             tg_gemm to_values = to_keys;
             to_values.ldb = b.width;
             if (dq) {
-                GEMM(&to_queries, b.dweights, k_0, 1, dq + first * b.width);
+                KERNEL(tg_gemm)(&to_queries, b.dweights, k_0, 1, dq + first * b.width);
             }
             if (dk) {
-                GEMM(&to_keys, b.dweights, q_0 + first * lq, 1, dk);
+                KERNEL(tg_gemm)(&to_keys, b.dweights, q_0 + first * lq, 1, dk);
             }
             if (dv) {
-                GEMM(&to_values, b.weights, b.dy, 1, dv);
+                KERNEL(tg_gemm)(&to_values, b.weights, b.dy, 1, dv);
             }
         }
     }

@@ -6,7 +6,7 @@
  *   sqrt      x^(1/2)                              dx += dy / (2 y)
  *   tanh                                           dx += dy (1 - y^2)
  *   sigmoid   1 / (1 + e^-x)                       dx += dy y (1 - y)
- *   relu      max(x, 0)                            dx += dy where x > 0
+ *   relu      max(x, 0)                            dx += dy where not x <= 0
  *   gelu      x Phi(x)                             dx += dy (Phi(x) + x phi(x))
  *   gelu_tanh x/2 (1 + tanh u) = x s               dx += dy (s + x s (1 - s) 2 u'), s = sigmoid(2 u)
  *             u = sqrt(2/pi) (x + 0.044715 x^3)
@@ -129,7 +129,7 @@ static void KERNEL(relu)(const KERNEL(chunk) * k)
 static void KERNEL(relu_gradient)(const KERNEL(chunk) * k)
 {
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->y[i] > 0 ? k->dy[i] : 0;
+        k->out[i] = k->y[i] <= 0 ? 0 : k->dy[i]; /* that of a NaN passes */
     }
 }
 

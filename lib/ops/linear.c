@@ -17,12 +17,6 @@
 TG_DECLARE_KERNEL(tg_linear_op_forward);
 TG_DECLARE_KERNEL(tg_linear_op_backward);
 
-#if defined TG_REAL_F32
-#define GEMM tg_gemm_f32
-#else
-#define GEMM tg_gemm_f64
-#endif
-
 typedef struct KERNEL(map) {
     int64_t rows, in, out;
     const real *bias, *dy;
@@ -53,7 +47,7 @@ void KERNEL(tg_linear_op_forward)(const tg_op_call *call)
         tg_parallel_for(m.rows, 1 + TG_GRAIN / m.out, KERNEL(copy_bias), &m);
     }
     tg_gemm g = {m.rows, m.out, m.in, .transpose_b = true, .lda = m.in, .ldb = m.in, .ldc = m.out};
-    GEMM(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias ? 1 : 0, m.y);
+    KERNEL(tg_gemm)(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias ? 1 : 0, m.y);
 }
 
 static void KERNEL(add_to_bias)(void *context, int64_t begin, int64_t end)
@@ -74,11 +68,11 @@ void KERNEL(tg_linear_op_backward)(const tg_op_call *call)
     real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
     if (dx) {
         tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        GEMM(&g, m.dy, tg_values(call->inputs[1]), call->fresh[0] ? 0 : 1, dx);
+        KERNEL(tg_gemm)(&g, m.dy, tg_values(call->inputs[1]), call->fresh[0] ? 0 : 1, dx);
     }
     if (dweight) {
         tg_gemm g = {m.out, m.in, m.rows, .transpose_a = true, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        GEMM(&g, m.dy, tg_values(call->inputs[0]), call->fresh[1] ? 0 : 1, dweight);
+        KERNEL(tg_gemm)(&g, m.dy, tg_values(call->inputs[0]), call->fresh[1] ? 0 : 1, dweight);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {

@@ -110,12 +110,6 @@ static int64_t KERNEL(start)(const product *p, const operand *o, int64_t batch)
     return start;
 }
 
-#if defined TG_REAL_F32
-#define GEMM tg_gemm_f32
-#else
-#define GEMM tg_gemm_f64
-#endif
-
 void KERNEL(tg_matmul_forward)(const tg_op_call *call)
 {
     product p = KERNEL(product_of)(call);
@@ -124,7 +118,8 @@ void KERNEL(tg_matmul_forward)(const tg_op_call *call)
     tg_gemm g = {p.a.rows,       p.b.columns,  p.a.columns,  p.a.transposed,
                  p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
     for (int64_t i = 0; i < p.batches; i++) {
-        GEMM(&g, a + KERNEL(start)(&p, &p.a, i), b + KERNEL(start)(&p, &p.b, i), 0, c + KERNEL(start)(&p, &p.c, i));
+        KERNEL(tg_gemm)
+        (&g, a + KERNEL(start)(&p, &p.a, i), b + KERNEL(start)(&p, &p.b, i), 0, c + KERNEL(start)(&p, &p.c, i));
     }
 }
 
@@ -161,12 +156,14 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
     for (int64_t i = 0; i < p.batches; i++) {
         const real *dc_i = dc + KERNEL(start)(&p, &p.c, i);
         if (da) {
-            GEMM(&for_a, dc_i, b + KERNEL(start)(&p, &p.b, i), KERNEL(keep)(call->fresh[0], &p, &to_a, i),
-                 da + KERNEL(start)(&p, &to_a, i));
+            KERNEL(tg_gemm)
+            (&for_a, dc_i, b + KERNEL(start)(&p, &p.b, i), KERNEL(keep)(call->fresh[0], &p, &to_a, i),
+             da + KERNEL(start)(&p, &to_a, i));
         }
         if (db) {
-            GEMM(&for_b, a + KERNEL(start)(&p, &p.a, i), dc_i, KERNEL(keep)(call->fresh[1], &p, &to_b, i),
-                 db + KERNEL(start)(&p, &to_b, i));
+            KERNEL(tg_gemm)
+            (&for_b, a + KERNEL(start)(&p, &p.a, i), dc_i, KERNEL(keep)(call->fresh[1], &p, &to_b, i),
+             db + KERNEL(start)(&p, &to_b, i));
         }
     }
 }

@@ -28,7 +28,8 @@ static void KERNEL(keep_triangle)(const tg_op_call *call, const real *from, real
         for (int64_t j = 0; j < columns; j++) {
             bool stays = a->upper ? j >= edge : j <= edge;
             int64_t i = line * columns + j;
-            to[i] = (add ? to[i] : 0) + (stays ? from[i] : 0);
+            real value = stays ? from[i] : 0;
+            to[i] = add ? to[i] + value : value; /* 0 + -0 is 0 */
         }
     }
 }

@@ -126,6 +126,7 @@ typedef struct reader {
     int64_t line;
     char text[LINE];
     const char *fields[FIELDS];
+    const char *flaw; /* of a bad line: what is wrong, or the name of the field that is */
     double sum, size;
 } reader;
 
@@ -179,35 +180,57 @@ static bool is_dtype(const char *text)
     return known;
 }
 
-/* The fields of line 2 are those of number 1. */
-static bool check_fields(reader *r)
+/* The first field that cannot be a ledger's, or -1. Line 2 has number 1. */
+static int bad_field(reader *r)
 {
     const char *const *field = r->fields;
     char number[24];
     snprintf(number, sizeof number, "%" PRId64, r->line - 1);
-    return strcmp(field[NUMBER], number) == 0 && is_name(field[OP]) && is_dtype(field[DTYPE]) &&
-           (strcmp(field[SHAPE], "-") == 0 || made_of(field[SHAPE], "0123456789,")) &&
-           made_of(field[DRAWS], "0123456789") && made_of(field[POSITION], "0123456789") &&
-           to_double(field[SUM], &r->sum) && to_double(field[SIZE], &r->size) && !(r->size < 0) &&
-           (strcmp(field[CHECKSUM], "-") == 0 ||
-            (strlen(field[CHECKSUM]) == 16 && made_of(field[CHECKSUM], "0123456789abcdef")));
+    const bool good[FIELDS] = {
+        [NUMBER] = strcmp(field[NUMBER], number) == 0,
+        [OP] = is_name(field[OP]),
+        [DTYPE] = is_dtype(field[DTYPE]),
+        [SHAPE] = strcmp(field[SHAPE], "-") == 0 || made_of(field[SHAPE], "0123456789,"),
+        [DRAWS] = made_of(field[DRAWS], "0123456789"),
+        [POSITION] = made_of(field[POSITION], "0123456789"),
+        [SUM] = to_double(field[SUM], &r->sum),
+        [SIZE] = to_double(field[SIZE], &r->size) && !(r->size < 0),
+        [CHECKSUM] = strcmp(field[CHECKSUM], "-") == 0 ||
+                     (strlen(field[CHECKSUM]) == 16 && made_of(field[CHECKSUM], "0123456789abcdef")),
+    };
+    for (int i = 0; i < FIELDS; i++) {
+        if (!good[i]) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static reading bad(reader *r, const char *flaw)
+{
+    r->flaw = flaw;
+    return READ_BAD;
 }
 
 static reading read_line(reader *r)
 {
     r->line++;
     if (!fgets(r->text, sizeof r->text, r->file)) {
-        return ferror(r->file) || r->line == 1 ? READ_BAD : READ_END;
+        return ferror(r->file) || r->line == 1 ? bad(r, "nothing can be read") : READ_END;
     }
     if (r->line == 1) {
-        return strcmp(r->text, FIRST_LINE) == 0 ? READ_LINE : READ_BAD;
+        return strcmp(r->text, FIRST_LINE) == 0 ? READ_LINE : bad(r, "it must be \"tapegrad ledger 1\"");
     }
     size_t length = strlen(r->text);
     if (length == 0 || r->text[length - 1] != '\n') {
-        return READ_BAD; /* too long, or cut off */
+        return bad(r, "it is too long, has a NUL, or is cut off");
     }
     r->text[length - 1] = '\0';
-    return split(r) && check_fields(r) ? READ_LINE : READ_BAD;
+    if (!split(r)) {
+        return bad(r, "it must have nine fields with a tab between two");
+    }
+    int field = bad_field(r);
+    return field < 0 ? READ_LINE : bad(r, field_names[field]);
 }
 
 /* An infinity is near to itself alone, though what it allows would be infinite. */
@@ -246,8 +269,9 @@ tg_ledger_verdict tg_ledger_compare(FILE *a, FILE *b, double tolerance, char *te
     for (int64_t ops = -1;; ops++) {
         reading one = read_line(&first), other = read_line(&second);
         if (one == READ_BAD || other == READ_BAD) {
-            const reader *bad = one == READ_BAD ? &first : &second;
-            snprintf(text, size, "line %" PRId64 " of the %s file is not a ledger's", bad->line, bad->name);
+            const reader *bad_one = one == READ_BAD ? &first : &second;
+            snprintf(text, size, "line %" PRId64 " of the %s file is not a ledger's: %s", bad_one->line, bad_one->name,
+                     bad_one->flaw);
             return TG_LEDGER_BAD;
         }
         if (one == READ_END && other == READ_END) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13: ledger.txt, for tests/tape/test_ledger.c.
+"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13, for tests/tape/test_ledger.c.
 
-    python3 make_ledger.py > ledger.txt
+    python3 make_ledger.py > ledger.txt                            attention as one op
+    python3 make_ledger.py elementary > ledger_elementary.txt      attention as the chapter's chain of ops
 
 The model is the course's: seed 123 for the parameters, seed 7 before the forward pass, in training mode. Each step that
 tapegrad does as one op is noted under that op's name. Draws are counted from torch's generator: its state says how many of
@@ -9,6 +10,7 @@ its 624 words are used, and every dropout takes two a value. Bits differ between
 """
 import math
 import struct
+import sys
 
 import torch
 from torch.nn import functional as F
@@ -50,7 +52,21 @@ def gelu(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
 
 
+def attention(ledger, q, k, v, elementary):
+    """Both forms compute and draw the same; the chain's steps are noted when it is the chain that tapegrad runs."""
+    step = ledger.note if elementary else lambda op, y, draws=0: y
+    scores = step("matmul", q @ k.transpose(2, 3))
+    root = step("scalar", torch.tensor(math.sqrt(C // H)))
+    scores = step("div", scores / root)
+    scores = step("masked_fill", scores.masked_fill(torch.triu(torch.ones(5, 5), diagonal=1).bool(), -math.inf))
+    weights = step("softmax", torch.softmax(scores, -1))
+    draws = 2 * weights.numel()
+    weights = step("dropout", F.dropout(weights, DROPOUT), draws)
+    return ledger.note("matmul", weights @ v) if elementary else ledger.note("attention", weights @ v, draws)
+
+
 def main():
+    elementary = sys.argv[1:] == ["elementary"]
     m = make()
     ids = torch.tensor([[1, 5, 12, 0, 3], [3, 7, 8, 2, 11]])
     targets = torch.tensor([[5, 12, 0, 3, 4], [7, 8, 2, 11, 6]])
@@ -64,9 +80,7 @@ def main():
     x = ledger.dropout(ledger.note("add", x + m["pos"](torch.arange(5))))
     n = norm(x)
     q, k, v = (heads(through(name, n)) for name in "qkv")
-    scores = (q @ k.transpose(2, 3)).masked_fill(torch.triu(torch.ones(5, 5), diagonal=1).bool(), -math.inf)
-    weights = F.dropout(torch.softmax(scores / math.sqrt(C // H), -1), DROPOUT)
-    y = ledger.note("attention", weights @ v, 2 * weights.numel())
+    y = attention(ledger, q, k, v, elementary)
     y = ledger.note("contiguous", y.transpose(1, 2).contiguous())
     x = ledger.note("add", ledger.dropout(through("o", y.view(2, 5, C))) + x)
     y = ledger.note("gelu_tanh", gelu(through("up", norm(x))))

@@ -1,6 +1,8 @@
-/* Every module's gradients in f64 against differences, with respect to its input and to each of its parameters. */
+/* Every module's gradients in f64 against differences, with respect to its input and to each of its parameters; and those
+ * of a whole GPT. */
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -159,6 +161,79 @@ static void test_rmsnorm(void **state)
     check(call_rmsnorm, &norm, 11);
 }
 
+/* ---- a whole GPT ---- */
+
+/* A model keeps its tensors to itself, so tg_gradcheck cannot hand it copies: differences are taken here, of the loss, in
+ * every value of every parameter. */
+static double loss_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets, bool backward)
+{
+    tg_rng_seed(rng, 17); /* dropout drops the same */
+    tg_tape_reset(t);
+    tg_tensor *loss = tg_cross_entropy(t, tg_gpt_forward(t, model, ids), targets);
+    assert_string_equal(tg_tape_error(t), "");
+    assert_true(!backward || tg_backward(t, loss));
+    return tg_value_at(loss, 0);
+}
+
+static void check_gpt(const tg_gpt_config *config)
+{
+    const double step = 1e-5;
+    tg_gpt *model = tg_gpt_new(params, config);
+    assert_non_null(model);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 3), (int32_t[]){3, 0, 3, 1, 4, 2});
+    tg_tensor *targets = tensor_i32(TG_SHAPE(2, 3), (int32_t[]){0, 3, 2, 4, 2, 1});
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_tensor *x = tg_params_at(params, i).tensor;
+        if (tg_rank(x) == 1) { /* zeros and ones of norms and biases would hide a wrong factor */
+            tg_fill_uniform(x, rng, 0.5, 1.5, NULL);
+        }
+    }
+    loss_of(t, model, ids, targets, true);
+    int64_t compared = 0;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.kind == TG_ENTRY_ALIAS) {
+            continue;
+        }
+        tg_tensor *gradient = tg_grad_new_dense(entry.tensor, NULL);
+        assert_non_null(gradient);
+        double largest = 0;
+        for (int64_t k = 0; k < tg_count(entry.tensor); k++) {
+            double *value = (double *)tg_data_mut(entry.tensor) + k, own = *value, analytic = tg_value_at(gradient, k);
+            *value = own + step;
+            double above = loss_of(t, model, ids, targets, false);
+            *value = own - step;
+            double numeric = (above - loss_of(t, model, ids, targets, false)) / (2 * step);
+            *value = own;
+            largest = fmax(largest, fabs(numeric));
+            if (!(fabs(analytic - numeric) < 1e-8 + 1e-6 * fabs(numeric))) {
+                fail_msg("%s, value %d: analytic %.12g, numeric %.12g", entry.name, (int)k, analytic, numeric);
+            }
+            compared++;
+        }
+        assert_true(largest > 1e-4 || strstr(entry.name, "W_key.bias")); /* which shifts a row's scores alike: zero */
+        tg_release(gradient);
+    }
+    assert_int_equal(compared, tg_params_values(params));
+    tg_release(ids);
+    tg_release(targets);
+    tg_tape_free(t);
+    tg_gpt_free(model);
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    check_gpt(&(tg_gpt_config){5, 4, 6, 3, 2, 0.2, TG_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+}
+
+static void test_gpt_tied(void **state)
+{
+    (void)state;
+    check_gpt(&(tg_gpt_config){5, 3, 4, 2, 2, 0, TG_NO_BIAS, true, TG_ATTENTION_ELEMENTARY, TG_POSITION_LEARNED});
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -189,6 +264,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_swiglu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_block, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rmsnorm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpt, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpt_tied, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,94 @@ static void test_is_causal(void **state)
     tg_rng_free(rng);
 }
 
+static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
+{
+    assert_true(tg_shape_equal(tg_shape_of(a), tg_shape_of(b)));
+    assert_memory_equal(tg_data(a), tg_data(b), (size_t)tg_count(a) * tg_dtype_size(tg_dtype_of(a)));
+}
+
+/* Rows are divided among the threads: not a bit may depend on where. Products of this size are one thread's in any case
+ * (OpenBLAS divides those of more than some 250,000 multiplications). */
+static void test_same_bits_for_any_thread_count(void **state)
+{
+    (void)state;
+    const sizes n = {2, 2, 255, 255, 3, true, true};
+    attention *both[] = {tg_attention, tg_attention_elementary};
+    int before = tg_threads();
+    for (int i = 0; i < 4; i++) {
+        tg_dtype dtype = i < 2 ? TG_F32 : TG_F64;
+        assert_true(tg_set_threads(1));
+        run one = run_once(both[i % 2], &n, dtype, 0.3);
+        for (int threads = 2; threads <= 5; threads += 3) {
+            assert_true(tg_set_threads(threads));
+            run many = run_once(both[i % 2], &n, dtype, 0.3);
+            assert_true(many.position == one.position);
+            assert_same_bits(many.y, one.y);
+            for (int k = 0; k < 4; k++) {
+                assert_same_bits(many.gradients[k], one.gradients[k]);
+            }
+            run_free(&many);
+        }
+        run_free(&one);
+    }
+    assert_true(tg_set_threads(before));
+}
+
+/* A bias of -inf takes keys away: as if they were not there, in values and in gradients, with both ways. */
+static void test_keys_taken_away(void **state)
+{
+    (void)state;
+    attention *both[] = {tg_attention, tg_attention_elementary};
+    tg_rng *rng = tg_rng_new(8);
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *leaves[3], *fewer[3]; /* keys and values 0, 3 and 4 of 5 */
+    const int64_t kept[] = {0, 3, 4};
+    tg_tensor *bias = tg_tensor_new(TG_F64, TG_SHAPE(4, 5), NULL), *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 3, 4});
+    for (int64_t i = 0; i < 20; i++) {
+        ((double *)tg_data_mut(bias))[i] = i % 5 == 1 || i % 5 == 2 ? -INFINITY : 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        leaves[i] = leaf(tg_tensor_new(TG_F64, TG_SHAPE(i == 0 ? 4 : 5, 3), NULL));
+        tg_fill_normal(leaves[i], rng, 0, 1, NULL);
+        tg_tensor *rows = i == 0 ? leaves[0] : tg_index_select(t, leaves[i], 0, ids);
+        fewer[i] = leaf(tg_tensor_new_copy(rows, NULL));
+    }
+    const tg_attention_config all = {false, 0, bias}, some = {false, 0, NULL};
+    for (int i = 0; i < 2; i++) {
+        tg_tensor *y = both[i](t, leaves[0], leaves[1], leaves[2], &all);
+        tg_tensor *expected = tg_attention_elementary(t, fewer[0], fewer[1], fewer[2], &some);
+        assert_string_equal(tg_tape_error(t), "");
+        assert_values(y, tg_data(expected), 12, 0, 1e-15);
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES)));
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, expected, expected), TG_ALL_AXES, TG_DROP_AXES)));
+        for (int k = 0; k < 3; k++) {
+            tg_tensor *gradient = tg_grad_new_dense(leaves[k], NULL), *few = tg_grad_new_dense(fewer[k], NULL);
+            const double *wanted = tg_data(few), *found = tg_data(gradient);
+            for (int64_t row = 0, next = 0; row < (k == 0 ? 4 : 5); row++) {
+                bool there = k == 0 || (next < 3 && row == kept[next]);
+                for (int64_t c = 0; c < 3; c++) {
+                    double want = there ? wanted[next * 3 + c] : 0;
+                    assert_true(fabs(found[row * 3 + c] - want) < 1e-14);
+                }
+                next += there;
+            }
+            tg_release(gradient);
+            tg_release(few);
+            tg_zero_grad(leaves[k]);
+            tg_zero_grad(fewer[k]);
+        }
+        tg_tape_reset(t);
+    }
+    for (int i = 0; i < 3; i++) {
+        tg_release(leaves[i]);
+        tg_release(fewer[i]);
+    }
+    tg_release(bias);
+    tg_release(ids);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
 static tg_tensor *checked_call(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
 {
     (void)count;
@@ -226,6 +314,8 @@ int main(void)
         cmocka_unit_test(test_fused_equals_elementary),
         cmocka_unit_test(test_more_keys_than_queries),
         cmocka_unit_test(test_is_causal),
+        cmocka_unit_test(test_same_bits_for_any_thread_count),
+        cmocka_unit_test(test_keys_taken_away),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_errors),
     };

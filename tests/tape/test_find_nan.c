@@ -119,6 +119,8 @@ static void test_ids_are_no_magnitude(void **state)
     tg_apply(tape, &not_a_number, (tg_tensor *[]){row, id}, 2, NULL, 0);
     assert_found("'not_a_number' (op 1 of 1) made a NaN at [] of (), from inputs without one (largest absolute value "
                  "0.5)");
+    assert_true(tg_fill(id, 0, NULL)); /* nor can it have brought a NaN */
+    assert_found("from inputs without one (largest absolute value 0.5)");
     tg_release(logits);
     tg_release(row);
     tg_release(id);
@@ -167,6 +169,17 @@ static void test_after_a_step(void **state)
     tg_rng_free(rng);
 }
 
+static void test_a_result_that_was_written_into(void **state)
+{
+    (void)state;
+    tg_tensor *y = tg_exp(tape, x);
+    tg_mul_scalar(tape, y, 2);
+    ((float *)tg_data_mut(y))[3] = NAN; /* by the user, not by exp */
+    assert_found("input 0 of 'mul' (op 2 of 2), (2,2), has a NaN at [1,1]: no recorded op's output has one");
+    tg_mul_scalar(tape, y, 3);
+    assert_found("input 0 of 'mul' (op 3 of 3), (2,2), has a NaN at [1,1]: no recorded op made it");
+}
+
 static void test_a_large_tensor(void **state)
 {
     (void)state;
@@ -204,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ids_are_no_magnitude, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_result_that_was_written_into, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_large_tensor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_to_find, set_up, tear_down),
     };

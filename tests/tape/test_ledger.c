@@ -1,17 +1,18 @@
 /* The ledger: PyTorch's run of a small GPT and ours are equal op by op, and a difference is named where it begins. */
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* A forward pass of the model of tests/goldens/make_ledger.py, its ledger in a temporary file at its beginning. */
-static FILE *ledger_of_run(uint64_t seed, double dropout, int64_t length)
+static FILE *ledger_of_path(tg_attention_path path, uint64_t seed, double dropout, int64_t length)
 {
     const int32_t input_ids[] = {1, 5, 12, 0, 3, 3, 7, 8, 2, 11}, target_ids[] = {5, 12, 0, 3, 4, 7, 8, 2, 11, 6};
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_gpt_config config = {13, 6, 8, 2, 1, dropout, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
+    tg_gpt_config config = {13, 6, 8, 2, 1, dropout, TG_NO_BIAS, false, path, TG_POSITION_LEARNED};
     tg_gpt *model = tg_gpt_new(params, &config);
     tg_tape *t = tg_tape_new(rng);
     tg_tensor *inputs = tensor_i32(TG_SHAPE(2, length), input_ids),
@@ -31,6 +32,11 @@ static FILE *ledger_of_run(uint64_t seed, double dropout, int64_t length)
     tg_rng_free(rng);
     rewind(file);
     return file;
+}
+
+static FILE *ledger_of_run(uint64_t seed, double dropout, int64_t length)
+{
+    return ledger_of_path(TG_ATTENTION_FUSED, seed, dropout, length);
 }
 
 static void assert_verdict(FILE *a, FILE *b, double tolerance, tg_ledger_verdict verdict, const char *text)
@@ -56,6 +62,94 @@ static void test_equals_torchs(void **state)
     (void)state;
     assert_verdict(ledger_of_run(7, 0.1, 5), golden(), 1e-6, TG_LEDGER_EQUAL, "21 ops are equal");
     assert_verdict(ledger_of_run(7, 0.1, 5), ledger_of_run(7, 0.1, 5), 0, TG_LEDGER_EQUAL, "21 ops are equal");
+    assert_verdict(ledger_of_path(TG_ATTENTION_ELEMENTARY, 7, 0.1, 5),
+                   fopen(TG_TEST_GOLDENS "/ledger_elementary.txt", "r"), 1e-6, TG_LEDGER_EQUAL, "27 ops are equal");
+}
+
+/* Behind the first line the file has just these, each beginning as given. */
+static void assert_lines(FILE *file, const char *const *lines, size_t count)
+{
+    char line[400];
+    rewind(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_string_equal(line, "tapegrad ledger 1\n");
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(fgets(line, sizeof line, file));
+        if (strncmp(line, lines[i], strlen(lines[i])) != 0) {
+            fail_msg("expected \"%s\" in \"%s\"", lines[i], line);
+        }
+    }
+    assert_null(fgets(line, sizeof line, file));
+    fclose(file);
+}
+
+/* An op of two outputs that draws a number. */
+static bool two_scalars(tg_op_call *call)
+{
+    return tg_op_output(call, 0, TG_F32, TG_SCALAR) && tg_op_output(call, 1, TG_F32, TG_SCALAR);
+}
+
+static void draw_one(const tg_op_call *call)
+{
+    tg_rng_u32(call->rng);
+    *(float *)tg_data_mut(call->outputs[0]) = 2;
+    *(float *)tg_data_mut(call->outputs[1]) = 3;
+}
+
+static const tg_op two = {.name = "two", .shape = two_scalars, .f32 = {.forward = draw_one}};
+
+/* A dropout's draws are its own, whatever happens to the generator between two ops. */
+static void test_counts_draws_by_op(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(2), (float[]){3, 1})), *indices;
+    FILE *file = tmpfile();
+    tg_rng_u32(rng);
+    tg_ledger *ledger = tg_ledger_new(file, t, NULL);
+    tg_dropout(t, x, 0.5);
+    tg_rng_seed(rng, 1);
+    tg_dropout(t, x, 0.5);
+    tg_rng_u64(rng);
+    tg_dropout(t, x, 0.5);
+    tg_transpose(t, x, 0, 0); /* a view: no line */
+    tg_topk(t, x, 2, 0, &indices);
+    tg_apply_outputs(t, &two, &x, 1, NULL, 0, (tg_tensor *[2]){NULL});
+    assert_true(tg_ledger_free(ledger));
+    const char *const lines[] = {"1\tdropout\tf32\t2\t4\t5\t",        "2\tdropout\tf32\t2\t4\t4\t",
+                                 "3\tdropout\tf32\t2\t4\t10\t",       "4\ttopk\tf32\t2\t0\t10\t4\t4\t",
+                                 "5\ttopk[1]\ti32\t2\t0\t10\t1\t1\t", "6\ttwo\tf32\t-\t1\t11\t2\t2\t",
+                                 "7\ttwo[1]\tf32\t-\t0\t11\t3\t3\t"};
+    assert_lines(file, lines, sizeof lines / sizeof lines[0]);
+    tg_release(x);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+static void test_checksum_is_of_the_bytes(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL); /* no generator: no draws, position 0 */
+    tg_tensor *x = tensor_f32(TG_SHAPE(1, 2), (float[]){-1, 0.5F}), *wide = tensor_f64(TG_SHAPE(1), (double[]){1});
+    tg_tensor *bytes = tensor_f32(TG_SHAPE(1), (float[]){0});
+    FILE *file = tmpfile(), *other = tmpfile();
+    tg_ledger *first = tg_ledger_new(other, t, NULL), *ledger = tg_ledger_new(file, t, NULL);
+    assert_true(tg_ledger_free(first)); /* the second one has taken its place, and keeps it */
+    tg_abs(t, x);
+    tg_neg(t, wide);
+    tg_neg(t, bytes); /* -0: other bits than 0, the same value */
+    assert_true(tg_ledger_free(ledger));
+    assert_lines(other, NULL, 0);
+    /* FNV-1a by ten lines of Python over struct.pack('<ff', 1, 0.5), ('<d', -1) and ('<f', -0.0) */
+    const char *const lines[] = {"1\tabs\tf32\t1,2\t0\t0\t1.5\t1.5\t097a58ee2da2e4f5\n",
+                                 "2\tneg\tf64\t1\t0\t0\t-1\t1\taab1e93229baf738\n",
+                                 "3\tneg\tf32\t1\t0\t0\t0\t0\t4d24f67f9dcd3a75\n"};
+    assert_lines(file, lines, sizeof lines / sizeof lines[0]);
+    tg_release(x);
+    tg_release(wide);
+    tg_release(bytes);
+    tg_tape_free(t);
 }
 
 static void test_names_the_first_difference(void **state)
@@ -86,7 +180,6 @@ static void test_sees_every_field(void **state)
 {
     (void)state;
     const char *const changes[][3] = {
-        {"4\tlayer_norm\tf32", "5\tlayer_norm\tf32", "number is 5"},
         {"attention", "attentive", "op 8, attentive"},
         {"cross_entropy\tf32", "cross_entropy\tf64", "op 21, cross_entropy of shape -: dtype is f64"},
         {"2,5,32", "2,5,33", "op 14, linear of shape 2,5,33: shape is 2,5,33"},
@@ -96,6 +189,20 @@ static void test_sees_every_field(void **state)
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         assert_verdict(altered(changes[i][0], changes[i][1]), golden(), 1e-6, TG_LEDGER_DIFFERENT, changes[i][2]);
     }
+    /* an overflow is a difference, though no tolerance of it is finite */
+    assert_verdict(altered("67.615098509937525", "inf"), golden(), 1e-6, TG_LEDGER_DIFFERENT,
+                   "op 1, embedding of shape 2,5,8: size is inf");
+    assert_verdict(altered("67.615098509937525", "nan"), golden(), 1e-6, TG_LEDGER_DIFFERENT,
+                   "op 1, embedding of shape 2,5,8: size is nan");
+    assert_verdict(altered("-8.8879534713923931\t67.615098509937525", "inf\tinf"),
+                   altered("-8.8879534713923931\t67.615098509937525", "-inf\tinf"), 1e-6, TG_LEDGER_DIFFERENT,
+                   "op 1, embedding of shape 2,5,8: sum is inf");
+    assert_verdict(altered("-8.8879534713923931\t67.615098509937525", "nan\tnan"),
+                   altered("-8.8879534713923931\t67.615098509937525", "nan\tnan"), 1e-6, TG_LEDGER_EQUAL, "21");
+    /* the larger size counts: 0.4 of it is 40 */
+    assert_verdict(altered("67.615098509937525", "100"), golden(), 0.4, TG_LEDGER_EQUAL, "21");
+    assert_verdict(golden(), altered("67.615098509937525", "100"), 0.4, TG_LEDGER_EQUAL, "21");
+    assert_verdict(golden(), altered("67.615098509937525", "100"), 0.3, TG_LEDGER_DIFFERENT, "size");
     /* sums and sizes, just inside and just outside of the tolerance */
     assert_verdict(altered("1\tembedding", "1\tembedding"), golden(), 0, TG_LEDGER_EQUAL, "21");
     assert_verdict(altered("67.615", "67.616"), golden(), 1e-4, TG_LEDGER_EQUAL, "21");
@@ -113,7 +220,28 @@ static void test_refuses_what_is_no_ledger(void **state)
     assert_verdict(golden(), tmpfile(), 1, TG_LEDGER_BAD, "line 1 of the second file");
     assert_verdict(altered("3\tdropout", "3 dropout"), golden(), 1, TG_LEDGER_BAD, "line 4 of the first");
     assert_verdict(altered("\tf32\t", "\tf32\t\t"), golden(), 1, TG_LEDGER_BAD, "line 2 of the first");
-    assert_verdict(altered("67.6", "sixty67.6"), golden(), 1, TG_LEDGER_BAD, "line 2 of the first");
+    const char *const fields[][3] = {
+        {"4\tlayer_norm", "5\tlayer_norm", "line 5 of the first file is not a ledger's: number"},
+        {"embedding", "", "line 2 of the first file is not a ledger's: op"},
+        {"embedding", "embed\033[2Jding", "line 2 of the first file is not a ledger's: op"},
+        {"embedding", "embed\177ding", "line 2 of the first file is not a ledger's: op"},
+        {"f32", "f33", "line 2 of the first file is not a ledger's: dtype"},
+        {"2,5,8", "2x5", "line 2 of the first file is not a ledger's: shape"},
+        {"\t160\t160", "\t-160\t160", "line 4 of the first file is not a ledger's: draws"},
+        {"\t160\t160", "\t160\t", "line 4 of the first file is not a ledger's: position"},
+        {"-8.887", "eight", "line 2 of the first file is not a ledger's: sum"},
+        {"67.6", "sixty67.6", "line 2 of the first file is not a ledger's: size"},
+        {"67.6", "-67.6", "line 2 of the first file is not a ledger's: size"},
+        {"\t-\n", "\t0123\n", "line 2 of the first file is not a ledger's: checksum"},
+        {"\t-\n", "\t-\t\n", "line 2 of the first file is not a ledger's: it must have nine fields"},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        assert_verdict(altered(fields[i][0], fields[i][1]), golden(), 1, TG_LEDGER_BAD, fields[i][2]);
+    }
+    const double tolerances[] = {-1, (double)NAN, (double)INFINITY};
+    for (size_t i = 0; i < sizeof tolerances / sizeof tolerances[0]; i++) {
+        assert_verdict(golden(), golden(), tolerances[i], TG_LEDGER_BAD, "must be finite and at least 0");
+    }
     char longer[2000];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
@@ -132,15 +260,70 @@ static void test_refuses_what_is_no_ledger(void **state)
     assert_null(tg_ledger_new(NULL, NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "ledger: the file is NULL");
     assert_true(tg_ledger_free(NULL));
+    char text[8] = "";
+    assert_int_equal(tg_ledger_compare(NULL, NULL, 0, text, sizeof text), TG_LEDGER_BAD);
+    assert_string_equal(text, "the fil");
+}
+
+static void test_cut_off_inside_a_line(void **state)
+{
+    (void)state;
+    assert_verdict(golden(), altered("\t16.757905900478363\t95.485949277877808\t-\n", "\t16.75"), 1, TG_LEDGER_BAD,
+                   "line 3 of the second file is not a ledger's");
+    FILE *cut = tmpfile();
+    fputs("tapegrad ledger 1\n1\tembedding\tf32\t2,5,8\t0\t0\t-8.8", cut);
+    rewind(cut);
+    assert_verdict(golden(), cut, 10, TG_LEDGER_BAD, "it is too long, has a NUL, or is cut off");
+}
+
+static void test_a_file_that_cannot_be_written(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL);
+    tg_error error = TG_NO_ERROR;
+    FILE *readable = golden();
+    assert_null(tg_ledger_new(readable, t, &error));
+    assert_error(&error, TG_ERROR_FILE, "ledger: the file cannot be written");
+    assert_null(tg_ledger_new(readable, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "ledger: the tape is NULL");
+    fclose(readable);
+    char room[40]; /* for the first line, and none for an op's; without a buffer, so that only the write can fail */
+    FILE *small = fmemopen(room, sizeof room, "w");
+    assert_non_null(small);
+    setvbuf(small, NULL, _IONBF, 0);
+    tg_ledger *short_of_room = tg_ledger_new(small, t, &error);
+    assert_non_null(short_of_room);
+    tg_tensor *x = tensor_f32(TG_SHAPE(2), (float[]){0.1F, 0.2F});
+    tg_exp(t, x);
+    tg_release(x);
+    assert_false(tg_ledger_free(short_of_room));
+    fclose(small);
+    FILE *full = fopen("/dev/full", "w"); /* Linux: every write fails, once the buffer is passed on */
+    if (full) {
+        tg_ledger *ledger = tg_ledger_new(full, t, &error);
+        assert_non_null(ledger);
+        assert_false(tg_ledger_free(ledger));
+        fclose(full);
+    }
+    counting_allocator counting;
+    FILE *file = tmpfile();
+    allocator_install(&counting);
+    allocator_arm(&counting, 1, false);
+    assert_null(tg_ledger_new(file, t, &error));
+    allocator_restore();
+    assert_error(&error, TG_ERROR_MEMORY, "ledger: out of memory");
+    assert_int_equal(ftell(file), 0);
+    fclose(file);
+    tg_tape_free(t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equals_torchs),
-        cmocka_unit_test(test_names_the_first_difference),
-        cmocka_unit_test(test_sees_every_field),
-        cmocka_unit_test(test_refuses_what_is_no_ledger),
+        cmocka_unit_test(test_equals_torchs),         cmocka_unit_test(test_names_the_first_difference),
+        cmocka_unit_test(test_sees_every_field),      cmocka_unit_test(test_refuses_what_is_no_ledger),
+        cmocka_unit_test(test_counts_draws_by_op),    cmocka_unit_test(test_checksum_is_of_the_bytes),
+        cmocka_unit_test(test_cut_off_inside_a_line), cmocka_unit_test(test_a_file_that_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,371 @@
+/* goldens: the calls that the goldens name, their reader, and the comparison. */
+#include "ops/goldens.h"
+
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_INPUTS 4
+
+typedef tg_tensor *call(tg_tape *t, tg_tensor **in);
+
+/* The calls of make_ops.py. */
+#define CALL(name, expression)                                \
+    static tg_tensor *call_##name(tg_tape *t, tg_tensor **in) \
+    {                                                         \
+        return expression;                                    \
+    }
+
+CALL(add, tg_add(t, in[0], in[1]))
+CALL(sub, tg_sub(t, in[0], in[1]))
+CALL(mul, tg_mul(t, in[0], in[1]))
+CALL(div, tg_div(t, in[0], in[1]))
+CALL(pow, tg_pow(t, in[0], in[1]))
+CALL(maximum, tg_maximum(t, in[0], in[1]))
+CALL(minimum, tg_minimum(t, in[0], in[1]))
+CALL(add_scalar, tg_add_scalar(t, in[0], 1.5))
+CALL(mul_scalar, tg_mul_scalar(t, in[0], 1.5))
+CALL(div_scalar, tg_div_scalar(t, in[0], 1.5))
+CALL(pow_scalar, tg_pow_scalar(t, in[0], 1.5))
+CALL(neg, tg_neg(t, in[0]))
+CALL(exp, tg_exp(t, in[0]))
+CALL(log, tg_log(t, in[0]))
+CALL(sqrt, tg_sqrt(t, in[0]))
+CALL(tanh, tg_tanh(t, in[0]))
+CALL(sigmoid, tg_sigmoid(t, in[0]))
+CALL(relu, tg_relu(t, in[0]))
+CALL(gelu, tg_gelu(t, in[0]))
+CALL(gelu_tanh, tg_gelu_tanh(t, in[0]))
+CALL(silu, tg_silu(t, in[0]))
+CALL(abs, tg_abs(t, in[0]))
+CALL(clamp, tg_clamp(t, in[0], -0.5, 0.75))
+CALL(where, tg_where(t, in[0], in[1], in[2]))
+CALL(masked_fill, tg_masked_fill(t, in[0], in[1], -7))
+CALL(tril, tg_tril(t, in[0], 1))
+CALL(triu, tg_triu(t, in[0], -1))
+CALL(sum, tg_sum(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(mean, tg_mean(t, in[0], TG_AXES(1), TG_KEEP_AXES))
+CALL(max, tg_max(t, in[0], TG_AXES(-1), TG_DROP_AXES))
+CALL(var, tg_var(t, in[0], TG_AXES(0, 2), 1, TG_DROP_AXES))
+CALL(topk, tg_topk(t, in[0], 3, 1, NULL))
+CALL(reshape, tg_reshape(t, in[0], TG_SHAPE(3, -1)))
+CALL(transpose, tg_transpose(t, in[0], 0, 2))
+CALL(permute, tg_permute(t, in[0], TG_AXES(2, 0, 1)))
+CALL(slice, tg_slice(t, in[0], 1, 1, 6, 2))
+CALL(select, tg_select(t, in[0], 1, -1))
+CALL(expand, tg_expand(t, in[0], TG_SHAPE(4, 2, 5, -1)))
+CALL(cat, tg_cat(t, in, 2, 1))
+CALL(stack, tg_stack(t, in, 2, 1))
+CALL(gather, tg_gather(t, in[0], 1, in[1]))
+CALL(index_select, tg_index_select(t, in[0], 1, in[1]))
+CALL(matmul, tg_matmul(t, in[0], in[1]))
+CALL(embedding, tg_embedding_lookup(t, in[0], in[1]))
+CALL(embedding_by_frequency, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){TG_NO_PADDING, true}))
+#define BAG(mode, padding, offsets, weights) \
+    tg_embedding_bag(t, in[0], in[1], &(tg_embedding_bag_config){mode, padding, offsets, weights})
+CALL(bag_mean, BAG(TG_BAG_MEAN, TG_NO_PADDING, NULL, NULL))
+CALL(bag_max, BAG(TG_BAG_MAX, TG_NO_PADDING, NULL, NULL))
+CALL(bag_padded, BAG(TG_BAG_MEAN, -1, NULL, NULL))
+CALL(bag_padded_max, BAG(TG_BAG_MAX, 4, NULL, NULL))
+CALL(bag_weighted, BAG(TG_BAG_SUM, TG_NO_PADDING, NULL, in[2]))
+CALL(bag_offsets, BAG(TG_BAG_MEAN, TG_NO_PADDING, in[2], NULL))
+CALL(bag_offsets_sum, BAG(TG_BAG_SUM, TG_NO_PADDING, in[2], in[3]))
+CALL(embedding_padded, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){-1, false}))
+CALL(softmax, tg_softmax(t, in[0], 1))
+CALL(log_softmax, tg_log_softmax(t, in[0], -1))
+CALL(layer_norm, tg_layer_norm(t, in[0], in[1], in[2], 1e-5))
+CALL(rms_norm, tg_rms_norm(t, in[0], in[1], 1e-5))
+CALL(cross_entropy, tg_cross_entropy(t, in[0], in[1]))
+CALL(cross_entropy_smooth,
+     tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0.1, TG_REDUCTION_SUM}))
+CALL(cross_entropy_none, tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0, TG_REDUCTION_NONE}))
+CALL(nll_loss, tg_nll_loss(t, in[0], in[1], -100, TG_REDUCTION_MEAN))
+CALL(mse_loss, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_MEAN))
+CALL(attention, tg_attention(t, in[0], in[1], in[2], NULL))
+CALL(attention_elementary, tg_attention_elementary(t, in[0], in[1], in[2], NULL))
+CALL(attention_cross, tg_attention(t, in[0], in[1], in[2], &(tg_attention_config){false, 0, in[3]}))
+
+/* Of make_values.py alone. */
+CALL(maximum_detached, tg_detach(t, tg_maximum(t, in[0], in[1])))
+CALL(minimum_detached, tg_detach(t, tg_minimum(t, in[0], in[1])))
+CALL(square, tg_pow_scalar(t, in[0], 2))
+CALL(inverse, tg_pow_scalar(t, in[0], -1))
+CALL(power_of_zero, tg_pow_scalar(t, in[0], 0))
+CALL(clamp_below, tg_clamp(t, in[0], -(double)INFINITY, 0.5))
+CALL(clamp_to_one, tg_clamp(t, in[0], 3, 3))
+CALL(eq, tg_eq(t, in[0], in[1]))
+CALL(ne, tg_ne(t, in[0], in[1]))
+CALL(lt, tg_lt(t, in[0], in[1]))
+CALL(le, tg_le(t, in[0], in[1]))
+CALL(gt, tg_gt(t, in[0], in[1]))
+CALL(ge, tg_ge(t, in[0], in[1]))
+CALL(mask_out, tg_masked_fill(t, in[0], in[1], -(double)INFINITY))
+CALL(max_all, tg_max(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(max_outer, tg_max(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(sum_last, tg_sum(t, in[0], TG_AXES(-1), TG_DROP_AXES))
+CALL(mean_last, tg_mean(t, in[0], TG_AXES(-1), TG_DROP_AXES))
+CALL(var_last, tg_var(t, in[0], TG_AXES(-1), 1, TG_DROP_AXES))
+CALL(var_biased, tg_var(t, in[0], TG_AXES(-1), 0, TG_DROP_AXES))
+CALL(sum_all, tg_sum(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(mean_all, tg_mean(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(argmax, tg_argmax(t, in[0], 1, TG_DROP_AXES))
+CALL(topk_none, tg_topk(t, in[0], 0, 1, NULL))
+CALL(softmax_last, tg_softmax(t, in[0], -1))
+CALL(smooth_none, tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0.25, TG_REDUCTION_NONE}))
+CALL(nll_none, tg_nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
+CALL(mse_none, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_NONE))
+CALL(transpose_pair, tg_transpose(t, in[0], 0, -1))
+CALL(slice_pair, tg_slice(t, in[0], -1, 1, 2, 1))
+CALL(reshape_none, tg_reshape(t, in[0], TG_SHAPE(2, 0, 3)))
+CALL(expand_none, tg_expand(t, in[0], TG_SHAPE(0, -1)))
+CALL(linear_map_bias, tg_linear_map_bias(t, in[0], in[1], in[2]))
+CALL(one_hot, tg_one_hot(t, in[0], 5, TG_F64))
+
+static const struct {
+    const char *name;
+    call *run;
+} calls[] = {
+#define ENTRY(name)        \
+    {                      \
+#name, call_##name \
+    }
+    ENTRY(add),
+    ENTRY(sub),
+    ENTRY(mul),
+    ENTRY(div),
+    ENTRY(pow),
+    ENTRY(maximum),
+    ENTRY(minimum),
+    ENTRY(add_scalar),
+    ENTRY(mul_scalar),
+    ENTRY(div_scalar),
+    ENTRY(pow_scalar),
+    ENTRY(neg),
+    ENTRY(exp),
+    ENTRY(log),
+    ENTRY(sqrt),
+    ENTRY(tanh),
+    ENTRY(sigmoid),
+    ENTRY(relu),
+    ENTRY(gelu),
+    ENTRY(gelu_tanh),
+    ENTRY(silu),
+    ENTRY(abs),
+    ENTRY(clamp),
+    ENTRY(where),
+    ENTRY(masked_fill),
+    ENTRY(tril),
+    ENTRY(triu),
+    ENTRY(sum),
+    ENTRY(mean),
+    ENTRY(max),
+    ENTRY(var),
+    ENTRY(topk),
+    ENTRY(reshape),
+    ENTRY(transpose),
+    ENTRY(permute),
+    ENTRY(slice),
+    ENTRY(select),
+    ENTRY(expand),
+    ENTRY(cat),
+    ENTRY(stack),
+    ENTRY(gather),
+    ENTRY(index_select),
+    ENTRY(matmul),
+    ENTRY(embedding),
+    ENTRY(embedding_by_frequency),
+    ENTRY(bag_mean),
+    ENTRY(bag_max),
+    ENTRY(bag_padded),
+    ENTRY(bag_padded_max),
+    ENTRY(bag_weighted),
+    ENTRY(bag_offsets),
+    ENTRY(bag_offsets_sum),
+    ENTRY(embedding_padded),
+    ENTRY(softmax),
+    ENTRY(log_softmax),
+    ENTRY(layer_norm),
+    ENTRY(rms_norm),
+    ENTRY(cross_entropy),
+    ENTRY(cross_entropy_smooth),
+    ENTRY(cross_entropy_none),
+    ENTRY(nll_loss),
+    ENTRY(mse_loss),
+    ENTRY(attention),
+    ENTRY(attention_elementary),
+    ENTRY(attention_cross),
+    ENTRY(maximum_detached),
+    ENTRY(minimum_detached),
+    ENTRY(square),
+    ENTRY(inverse),
+    ENTRY(power_of_zero),
+    ENTRY(clamp_below),
+    ENTRY(clamp_to_one),
+    ENTRY(eq),
+    ENTRY(ne),
+    ENTRY(lt),
+    ENTRY(le),
+    ENTRY(gt),
+    ENTRY(ge),
+    ENTRY(mask_out),
+    ENTRY(max_all),
+    ENTRY(max_outer),
+    ENTRY(sum_last),
+    ENTRY(mean_last),
+    ENTRY(var_last),
+    ENTRY(var_biased),
+    ENTRY(sum_all),
+    ENTRY(mean_all),
+    ENTRY(argmax),
+    ENTRY(topk_none),
+    ENTRY(softmax_last),
+    ENTRY(smooth_none),
+    ENTRY(nll_none),
+    ENTRY(mse_none),
+    ENTRY(transpose_pair),
+    ENTRY(slice_pair),
+    ENTRY(reshape_none),
+    ENTRY(expand_none),
+    ENTRY(linear_map_bias),
+    ENTRY(one_hot),
+};
+
+static char line[1 << 16];
+
+/* The next line's tensor; floats become `dtype`. */
+static tg_tensor *read_tensor(FILE *goldens, tg_dtype dtype)
+{
+    int rank, used;
+    char name[4];
+    assert_non_null(fgets(line, sizeof line, goldens));
+    assert_int_equal(sscanf(line, "%3s %d%n", name, &rank, &used), 2);
+    char *at = line + used;
+    tg_shape shape = {.rank = rank};
+    for (int axis = 0; axis < rank; axis++) {
+        shape.size[axis] = strtoll(at, &at, 10);
+    }
+    tg_tensor *values = tg_tensor_new(TG_F64, shape, NULL);
+    assert_non_null(values);
+    for (int64_t i = 0; i < tg_count(values); i++) {
+        ((double *)tg_data_mut(values))[i] = strtod(at, &at);
+    }
+    tg_dtype own = strcmp(name, "i32") == 0 ? TG_I32 : strcmp(name, "u8") == 0 ? TG_U8 : dtype;
+    tg_tensor *x = tg_tensor_new_cast(values, own, NULL);
+    tg_release(values);
+    return x;
+}
+
+static bool is_float(const tg_tensor *x)
+{
+    return tg_dtype_of(x) == TG_F32 || tg_dtype_of(x) == TG_F64;
+}
+
+static bool is_close(double value, double expected, const golden_rule *rule)
+{
+    if (isnan(expected) || isinf(expected)) {
+        return isnan(expected) ? isnan(value) : value == expected;
+    }
+    return fabs(value - expected) <= rule->absolute + rule->relative * fabs(expected);
+}
+
+/* NaN beside NaN; else equal, zeros by their signs too. */
+static bool is_same(double value, double expected)
+{
+    return isnan(expected) ? isnan(value) : value == expected && signbit(value) == signbit(expected);
+}
+
+/* What is compared, for messages. */
+typedef struct place {
+    const char *name;
+    int number; /* of the case in its file, from 1 */
+    const char *what;
+    bool exact;
+} place;
+
+static void assert_same(place at, const tg_tensor *x, const tg_tensor *expected, const golden_rule *rule)
+{
+    assert_non_null(x);
+    if (!tg_shape_equal(tg_shape_of(x), tg_shape_of(expected))) {
+        char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+        fail_msg("%s, case %d: the %s has shape %s, torch's %s", at.name, at.number, at.what,
+                 tg_shape_format(tg_shape_of(x), a), tg_shape_format(tg_shape_of(expected), b));
+    }
+    for (int64_t i = 0; i < tg_count(x); i++) {
+        double value = tg_value_at(x, i), wanted = tg_value_at(expected, i);
+        if (!(at.exact ? is_same(value, wanted) : is_close(value, wanted, rule))) {
+            fail_msg("%s, case %d: the %s is %.17g at %lld, torch's %.17g", at.name, at.number, at.what, value,
+                     (long long)i, wanted);
+        }
+    }
+}
+
+static call *call_of(const char *name)
+{
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+        if (strcmp(calls[k].name, name) == 0) {
+            return calls[k].run;
+        }
+    }
+    fail_msg("no call for %s", name);
+    return NULL;
+}
+
+static void check_case(FILE *goldens, place at, int count, const golden_rule *rule)
+{
+    tg_tape *t = tg_tape_new(NULL);
+    assert_in_range(count, 1, MAX_INPUTS);
+    tg_tensor *in[MAX_INPUTS];
+    for (int i = 0; i < count; i++) {
+        in[i] = read_tensor(goldens, rule->dtype);
+        if (is_float(in[i])) {
+            leaf(in[i]);
+        }
+    }
+    tg_tensor *y = call_of(at.name)(t, in);
+    assert_string_equal(tg_tape_error(t), "");
+    tg_tensor *seed = tg_requires_grad(y) ? read_tensor(goldens, rule->dtype) : NULL;
+    tg_tensor *expected = read_tensor(goldens, rule->dtype);
+    at.what = "result";
+    at.exact = rule->exact;
+    assert_same(at, y, expected, rule);
+    tg_release(expected);
+    if (seed) {
+        assert_true(tg_backward_seed(t, y, seed));
+    }
+    at.what = "gradient";
+    at.exact = false;
+    for (int i = 0; i < count; i++) {
+        if (seed && is_float(in[i])) {
+            tg_tensor *gradient = tg_grad_new_dense(in[i], NULL);
+            expected = read_tensor(goldens, rule->dtype);
+            assert_same(at, gradient, expected, rule);
+            tg_release(gradient);
+            tg_release(expected);
+        }
+        tg_release(in[i]);
+    }
+    tg_release(seed);
+    tg_tape_free(t);
+}
+
+int check_goldens(const char *path, const golden_rule *rules, int count)
+{
+    FILE *goldens = fopen(path, "r");
+    assert_non_null(goldens);
+    int cases = 0;
+    while (fgets(line, sizeof line, goldens)) {
+        char name[32], dtype[4] = "", kind[8] = "";
+        int inputs, rule = 0;
+        assert_in_range(sscanf(line, "op %31s %d %3s %7s", name, &inputs, dtype, kind), 2, 4);
+        while (rule < count && (strcmp(rules[rule].kind, kind) || (*dtype && strcmp(tg_dtype_name(rules[rule].dtype), dtype)))) {
+            rule++;
+        }
+        assert_in_range(rule, 0, count - 1);
+        check_case(goldens, (place){.name = name, .number = ++cases}, inputs, &rules[rule]);
+    }
+    fclose(goldens);
+    return cases;
+}
