@@ -58,8 +58,8 @@ TG_API tg_dtype tg_gpt_dtype(const tg_gpt *model); /* its params' */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids);
 
 /* The two halves: what the last layer norm gives, (B,T) -> (B,T,C), and the head, (..,C) -> (..,V). With a cache the ids
- * are the positions that follow those in it, and recording must be off; NULL for none. SHAPE for a cache of other sizes; a
- * call that fails leaves the cache's length. */
+ * are the positions that follow those in it, and recording must be off; NULL for none. SHAPE for a cache of other
+ * sizes; a call that fails leaves the cache's length. */
 TG_API tg_tensor *tg_gpt_features(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
 TG_API tg_tensor *tg_gpt_head(tg_tape *tape, const tg_gpt *model, tg_tensor *features);
 

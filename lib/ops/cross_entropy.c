@@ -6,7 +6,8 @@
  * with t the targets, e the label smoothing and V the classes, which are on the last axis. Targets equal to ignore_index
  * give no loss and no gradient. The mean is over the targets that count; over none of them it is NaN, as in PyTorch.
  * Forward keeps two numbers of each row, its maximum m and the sum of exp(x - m), and backward makes the softmax again from
- * them: a (S,V) matrix is never stored. (L itself, rounded to float, would be too coarse where logits are large.)
+ * them: a (S,V) matrix is never stored. L itself would be too coarse where logits are large: log s is lost beside m, so the
+ * loss is (m - x) + log s.
  * Rows are independent, and the losses are summed in order in double; so the bits do not depend on the threads.
  *
  * Follows torch.nn.functional.cross_entropy and nll_loss.
@@ -68,6 +69,21 @@ static row_sum KERNEL(sum_of_row)(const real *x, int64_t n)
     return (row_sum){(double)most, sum};
 }
 
+/* mean_k (most - x_k) */
+static double KERNEL(mean_distance)(const real *x, int64_t n, real most)
+{
+    real part[256];
+    double sum = 0;
+    for (int64_t k = 0; k < n; k += 256) {
+        int64_t length = n - k < 256 ? n - k : 256;
+        for (int64_t i = 0; i < length; i++) {
+            part[i] = most - x[k + i];
+        }
+        sum += KERNEL(row_sum)(part, length);
+    }
+    return sum / (double)n;
+}
+
 static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(rows) *r = context;
@@ -78,14 +94,15 @@ static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
         if (r->targets[s] == r->a.config.ignore_index) {
             continue;
         }
-        double log_sum = 0;
+        double most = 0, log_sum = 0;
         if (!r->a.from_log_probabilities) {
             r->saved->rows[s] = KERNEL(sum_of_row)(x, r->classes);
-            log_sum = r->saved->rows[s].most + log(r->saved->rows[s].sum);
+            most = r->saved->rows[s].most;
+            log_sum = log(r->saved->rows[s].sum);
         }
-        double loss = (1 - e) * (log_sum - (double)x[r->targets[s]]);
+        double loss = (1 - e) * (most - (double)x[r->targets[s]] + log_sum);
         if (e > 0) {
-            loss += e * (log_sum - KERNEL(row_sum)(x, r->classes) / (double)r->classes);
+            loss += e * (KERNEL(mean_distance)(x, r->classes, (real)most) + log_sum);
         }
         r->losses[s] = (real)loss;
     }
@@ -178,7 +195,8 @@ static bool cross_entropy_shape(tg_op_call *call)
     }
     rows.rank--;
     if (rows.rank < 0 || !tg_shape_equal(rows, tg_shape_of(targets)) || logits->shape[rows.rank] < 1) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "logits %s and targets %s; they must be (S,V) and (S) with V >= 1",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (S,V) and (S) with V >= 1",
+                          a->from_log_probabilities ? "log-probabilities" : "logits",
                           tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
     }
     if (!(a->config.label_smoothing >= 0 && a->config.label_smoothing <= 1)) {

@@ -277,7 +277,7 @@ void KERNEL(tg_mean_backward)(const tg_op_call *call)
     KERNEL(backward)(call, true, KERNEL(spread));
 }
 
-/* In the forward pass this was: y = max x. Values that tie share. */
+/* In the forward pass this was: y = max x. Values that tie share; a maximum that is NaN makes all gradients NaN. */
 static void KERNEL(share)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(reduction) *r = context;
@@ -288,18 +288,20 @@ static void KERNEL(share)(void *context, int64_t begin, int64_t end)
         const real *x = r->x + KERNEL(place)(&r->kept, r->kept.stride, at);
         real *dx = r->out + KERNEL(place)(&r->kept, r->kept.gradient_stride, at);
         int64_t ties = 0;
+        real most = r->y[at], gradient = 0;
         for (int pass = 0; pass < 2; pass++) { /* count, then give */
             int64_t index[TG_MAX_RANK] = {0}, place = 0, gradient_place = 0;
             for (int64_t done = 0; done < walk->count; done += line) {
                 for (int64_t i = 0; i < line; i++) {
-                    bool largest = x[place + i * step] == r->y[at] || r->y[at] != r->y[at];
+                    bool largest = x[place + i * step] == most || most != most;
                     ties += pass == 0 && largest;
                     if (pass == 1 && largest) {
-                        dx[gradient_place + i * gradient_step] += r->dy[at] / (real)ties;
+                        dx[gradient_place + i * gradient_step] += gradient;
                     }
                 }
                 KERNEL(next_line)(walk, index, &place, &gradient_place);
             }
+            gradient = most == most ? r->dy[at] / (real)ties : most;
         }
     }
 }

@@ -29,38 +29,43 @@ static const tg_op scalar_op = {
     .f64 = {tg_scalar_forward_f64, NULL},
 };
 
-tg_tensor *tg_scalar_like(tg_tape *t, const tg_tensor *x, double value)
+static tg_tensor *number_like(tg_tape *t, const char *name, const tg_tensor *x, double value)
 {
     int axis = 0;
-    if (!tg_tape_axis(t, "scalar_like", x, &axis)) {
+    if (!tg_tape_axis(t, name, x, &axis)) {
         return NULL;
     }
     if (!tg_dtype_is_float((tg_dtype)x->dtype)) {
-        return tg_tape_fail(t, TG_ERROR_DTYPE, "scalar_like", "a number like a %s tensor; allowed are f32 and f64",
+        return tg_tape_fail(t, TG_ERROR_DTYPE, name, "input 0 is %s; it must be f32 or f64 (tg_cast converts)",
                             tg_dtype_name((tg_dtype)x->dtype));
     }
     scalar_attributes attributes = {value, (tg_dtype)x->dtype};
     return tg_apply(t, &scalar_op, NULL, 0, &attributes, sizeof attributes);
 }
 
+tg_tensor *tg_scalar_like(tg_tape *t, const tg_tensor *x, double value)
+{
+    return number_like(t, "scalar_like", x, value);
+}
+
 tg_tensor *tg_add_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_add(t, x, tg_scalar_like(t, x, value));
+    return tg_add(t, x, number_like(t, "add_scalar", x, value));
 }
 
 tg_tensor *tg_mul_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_mul(t, x, tg_scalar_like(t, x, value));
+    return tg_mul(t, x, number_like(t, "mul_scalar", x, value));
 }
 
 tg_tensor *tg_div_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_div(t, x, tg_scalar_like(t, x, value));
+    return tg_div(t, x, number_like(t, "div_scalar", x, value));
 }
 
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_pow(t, x, tg_scalar_like(t, x, value));
+    return tg_pow(t, x, number_like(t, "pow_scalar", x, value));
 }
 
 #endif

@@ -3,9 +3,10 @@
 
     python3 make_gpt.py FOLDER
 
-Each file is a list of tensors: the length of the name and the name; the rank and the sizes (64-bit integers); the values,
-little-endian, in the file's dtype. First the parameters as drawn from seed 123, in the order and under the names of the state
-dict; then the logits, the loss, and "grad NAME" for each parameter. Dropout draws from seed 7, set before the forward pass.
+Each file is a list of tensors: the length of the name and the name; the rank and the sizes (64-bit integers); the
+values, little-endian, in the file's dtype. First the parameters as drawn from seed 123, in the order and under the names
+of the state dict; then the logits, the loss, and "grad NAME" for each parameter. Dropout draws from seed 7, set before
+the forward pass.
 """
 import math
 import struct

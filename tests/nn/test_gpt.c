@@ -397,7 +397,8 @@ static uint64_t checksum(const fixture *f)
     return sum;
 }
 
-/* Allocation k fails, for every k of a whole step: an error, nothing changed, nothing leaked, and a retry gives the bits. */
+/* Allocation k fails, for every k of a whole step: an error, nothing changed, nothing leaked, and a retry gives the
+ * bits. */
 static void test_step_without_memory(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every module's gradients in f64 against differences, with respect to its input and to each of its parameters; and those
- * of a whole GPT. */
+/* Every module's gradients in f64 against differences, with respect to its input and to each of its parameters; and
+ * those of a whole GPT. */
 #include "support.h"
 
 #include <math.h>
@@ -163,8 +163,8 @@ static void test_rmsnorm(void **state)
 
 /* ---- a whole GPT ---- */
 
-/* A model keeps its tensors to itself, so tg_gradcheck cannot hand it copies: differences are taken here, of the loss, in
- * every value of every parameter. */
+/* A model keeps its tensors to itself, so tg_gradcheck cannot hand it copies: differences are taken here, of the loss,
+ * in every value of every parameter. */
 static double loss_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets, bool backward)
 {
     tg_rng_seed(rng, 17); /* dropout drops the same */

@@ -360,7 +360,8 @@ int check_goldens(const char *path, const golden_rule *rules, int count)
         char name[32], dtype[4] = "", kind[8] = "";
         int inputs, rule = 0;
         assert_in_range(sscanf(line, "op %31s %d %3s %7s", name, &inputs, dtype, kind), 2, 4);
-        while (rule < count && (strcmp(rules[rule].kind, kind) || (*dtype && strcmp(tg_dtype_name(rules[rule].dtype), dtype)))) {
+        while (rule < count &&
+               (strcmp(rules[rule].kind, kind) || (*dtype && strcmp(tg_dtype_name(rules[rule].dtype), dtype)))) {
             rule++;
         }
         assert_in_range(rule, 0, count - 1);

@@ -1,0 +1,84 @@
+/* Ops at the edges of their domains against torch's: see make_values.py. */
+#include "ops/goldens.h"
+#include "support.h"
+
+#include <math.h>
+
+/* Two denormals for what ends below the normal range; some roundings of 1 for the coarse ones. */
+static const golden_rule rules[] = {
+    {"exact", TG_F32, true, 3e-45, 1e-6},  {"exact", TG_F64, true, 1e-323, 2e-15},
+    {"close", TG_F32, false, 3e-45, 1e-6}, {"close", TG_F64, false, 1e-323, 2e-15},
+    {"coarse", TG_F32, false, 5e-7, 1e-6}, {"coarse", TG_F64, false, 1e-15, 2e-15},
+};
+
+static void test_edges(void **state)
+{
+    (void)state;
+    assert_int_equal(check_goldens(TG_TEST_GOLDENS "/values.txt", rules, sizeof rules / sizeof *rules), 390);
+}
+
+/* Of equal values the one that comes first, where torch leaves it open; and NaN before all. */
+static void test_topk_ties(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(7), (float[]){2, NAN, 2, NAN, 5, -INFINITY, 2})), *places;
+    tg_tensor *y = tg_topk(t, x, 5, 0, &places);
+    assert_values(y, (double[]){NAN, NAN, 5, 2, 2}, 5, 0, 0);
+    assert_values(places, (double[]){1, 3, 4, 0, 2}, 5, 0, 0);
+    tg_tensor *dy = tensor_f32(TG_SHAPE(5), (float[]){1, 2, 3, 4, 5});
+    assert_true(tg_backward_seed(t, y, dy));
+    assert_values(tg_grad(x), (double[]){4, 1, 5, 2, 3, 0, 0}, 7, 0, 0);
+    tg_release(dy);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
+/* A triangle copies its part of the gradient, the sign of a zero too, and writes 0 elsewhere, whatever was there. */
+static void test_triangle_gradient(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 4}));
+    tg_tensor *dy = tensor_f64(TG_SHAPE(2, 2), (double[]){-0.0, NAN, INFINITY, -0.0});
+    assert_true(tg_backward_seed(t, tg_tril(t, x, 0), dy));
+    const double expected[] = {-0.0, 0, INFINITY, -0.0};
+    assert_memory_equal(tg_data(tg_grad(x)), expected, sizeof expected);
+    tg_release(dy);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
+/* A float has steps of 1/1024 at 1e4: a softmax from a rounded log-sum-exp would miss 1 by as much. */
+static void test_large_logits_sum_to_one(void **state)
+{
+    (void)state;
+    float logits[257];
+    for (int i = 0; i < 257; i++) {
+        logits[i] = 1e4F + (float)((i * 37) % 64) / 64;
+    }
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(1, 257), logits)), *target = tensor_i32(TG_SHAPE(1), (int32_t[]){256});
+    tg_tensor *loss = tg_cross_entropy(t, x, target);
+    assert_true(tg_backward(t, loss));
+    double of_softmax = tg_item(t, tg_sum(t, tg_softmax(t, x, 1), TG_ALL_AXES, TG_DROP_AXES));
+    double of_exp = tg_item(t, tg_sum(t, tg_exp(t, tg_log_softmax(t, x, 1)), TG_ALL_AXES, TG_DROP_AXES));
+    double of_gradient = tg_item(t, tg_sum(t, tg_grad(x), TG_ALL_AXES, TG_DROP_AXES));
+    assert_true(fabs(of_softmax - 1) < 3e-7);
+    assert_true(fabs(of_exp - 1) < 1e-6);
+    assert_true(fabs(of_gradient) < 3e-7);
+    tg_release(x);
+    tg_release(target);
+    tg_tape_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_topk_ties),
+        cmocka_unit_test(test_triangle_gradient),
+        cmocka_unit_test(test_large_logits_sum_to_one),
+    };
+    return cmocka_run_group_tests_name("values", tests, NULL, NULL);
+}
