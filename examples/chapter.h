@@ -1,5 +1,5 @@
-/* chapter: what the chapter's programs share. A program ends with a message when something fails: it is one page long, and
- * a reader should see what it is about. */
+/* chapter: what the chapter's programs share. A program ends with a message when something fails: it is one page long,
+ * and a reader should see what it is about. */
 #ifndef CHAPTER_H
 #define CHAPTER_H
 
@@ -7,8 +7,8 @@
 
 #include <tapegrad.h>
 
-/* The folder after --book on the command line. Without one, says which two files it must hold and where they are from, and
- * exits with 2. */
+/* The folder after --book on the command line. Without one, says which two files it must hold and where they are from,
+ * and exits with 2. */
 const char *book_folder(int argc, char **argv);
 
 /* A file of the book's, as text; a program's end when it cannot be read. */

@@ -1,4 +1,5 @@
-/* 02: the same for all words at once: one matrix product for the scores, a softmax a row, one product for the context. */
+/* 02: the same for all words at once: one matrix product for the scores, a softmax a row, one product for the
+ * context. */
 #include "inputs.h"
 
 int main(void)

@@ -1,5 +1,5 @@
-/* 03: self-attention with weights that can be trained: each word becomes a query, a key and a value. Scores are divided by
- * the square root of the keys' width, so that softmax does not saturate when it is large. */
+/* 03: self-attention with weights that can be trained: each word becomes a query, a key and a value. Scores are divided
+ * by the square root of the keys' width, so that softmax does not saturate when it is large. */
 #include "inputs.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* 04: a word must not look at the words after it. Either weights of the future are set to 0 and the rows divided by their
- * sums again, or scores of the future are set to -inf before the softmax: the same. Then dropout on the weights. */
+/* 04: a word must not look at the words after it. Either weights of the future are set to 0 and the rows divided by
+ * their sums again, or scores of the future are set to -inf before the softmax: the same. Then dropout on the
+ * weights. */
 #include "inputs.h"
 
 #include <math.h>

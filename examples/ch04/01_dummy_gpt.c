@@ -1,5 +1,5 @@
-/* 01: the outline of a GPT, whose blocks do nothing yet: token and position embeddings, dropout, and a head that gives a
- * number for each of the 50257 tokens. */
+/* 01: the outline of a GPT, whose blocks do nothing yet: token and position embeddings, dropout, and a head that gives
+ * a number for each of the 50257 tokens. */
 #include "../chapter.h"
 
 int main(int argc, char **argv)

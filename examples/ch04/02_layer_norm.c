@@ -1,5 +1,5 @@
-/* 02: layer normalisation. A layer's outputs have any mean and variance; subtracting the mean and dividing by the standard
- * deviation gives every row mean 0 and variance 1, which keeps training steady. */
+/* 02: layer normalisation. A layer's outputs have any mean and variance; subtracting the mean and dividing by the
+ * standard deviation gives every row mean 0 and variance 1, which keeps training steady. */
 #include "../chapter.h"
 
 /* By hand: mean and variance of each row. `correction` 1 divides by n - 1, 0 by n. */

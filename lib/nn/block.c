@@ -14,8 +14,8 @@ tg_transformer_block tg_transformer_block_make(tg_params *params, const char *na
         tg_params_fail(params, TG_ERROR_VALUE, "block %s: dropout %g is outside [0,1]", name ? name : "", dropout);
     }
     if (width < 1 || width > INT64_MAX / 4) {
-        tg_params_fail(params, TG_ERROR_SHAPE, "block %s: a width of %lld; it must be at least 1", name ? name : "",
-                       (long long)width);
+        tg_params_fail(params, TG_ERROR_SHAPE, "block %s: a width of %lld is outside [1,%lld]", name ? name : "",
+                       (long long)width, (long long)(INT64_MAX / 4));
         return made;
     }
     if (tg_module_name(params, name, "att", full)) {

@@ -34,8 +34,13 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
         return tg_tape_fail(t, TG_ERROR_VALUE, "attention", "dropout probability %g is outside [0,1)", config.dropout);
     }
     tg_tensor *scores = tg_matmul(t, queries, tg_transpose(t, keys, -2, -1));
-    if (!scores || (config.causal && tg_size(keys, -2) < tg_size(queries, -2))) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "attention", "there are fewer keys than queries");
+    if (!scores) {
+        return NULL;
+    }
+    if (config.causal && tg_size(keys, -2) < tg_size(queries, -2)) {
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "attention",
+                            "%lld keys for %lld queries; there must be as many at least", (long long)tg_size(keys, -2),
+                            (long long)tg_size(queries, -2));
     }
     scores = tg_div_scalar(t, scores, sqrt((double)tg_size(queries, -1)));
     if (config.bias) {

@@ -3,10 +3,10 @@
  *   forward     y = x m,   m = b / (1 - p),   b drawn from bernoulli(1 - p), one for each value, in order
  *   gradient    dx += dy m
  *
- * The draws are torch.nn.functional.dropout's, so the same seed drops the same values; and like torch the factor 1/(1-p) is
- * rounded once, and then multiplied. Forward keeps b as bits, an eighth of a byte a value. In evaluation, and for p = 0,
- * nothing is drawn and x itself is returned; for p = 1 nothing is drawn and all is 0. An x that is not contiguous is drawn for
- * in the row-major order of its shape, where torch takes the order of its memory.
+ * The draws are torch.nn.functional.dropout's, so the same seed drops the same values; and like torch the factor
+ * 1/(1-p) is rounded once, and then multiplied. Forward keeps b as bits, an eighth of a byte a value. In evaluation,
+ * and for p = 0, nothing is drawn and x itself is returned; for p = 1 nothing is drawn and all is 0. The draws for an
+ * x that is not contiguous are in the row-major order of its shape, where torch's are in the order of its memory.
  */
 #include "ops/real.h"
 

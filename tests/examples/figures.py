@@ -6,9 +6,9 @@
 BOOK is the folder with figures.json, PROGRAMS the one with the built programs. Prints a line a chapter and at the end
 "book: N of M". With --full the training of chapter 5 runs to its end; without, it makes 10 steps.
 
-Words must be equal, Python's own decoration aside (grad_fn, "Parameter containing:", quotes and brackets of lists). Numbers
-must agree at the printed precision or to 1e-5 relative, whichever is coarser; RULES lists where BOOK/README.md says
-otherwise. Then what was to be printed is altered, one word or figure at a time, and the comparison must see each.
+Words must be equal, Python's own decoration aside (grad_fn, "Parameter containing:", quotes and brackets of lists).
+Numbers must agree at the printed precision or to 1e-5 relative, whichever is coarser; RULES lists where BOOK/README.md
+says otherwise. Then what was to be printed is altered, one word or figure at a time, and the comparison must see each.
 Without a BOOK it exits with 77: skipped.
 """
 import json
@@ -58,7 +58,7 @@ def pieces(text):
 
 
 def step_of(word):
-    """One unit of the last printed digit. "1." and "1.0" are not rounded: torch and Python write only whole numbers so."""
+    """One unit of the last printed digit. "1." and "1.0" are not rounded: only whole numbers are written so."""
     mantissa, _, exponent = word.lower().partition("e")
     digits = mantissa.partition(".")[2]
     return 0.0 if digits in ("", "0") else 10.0 ** (int(exponent or 0) - len(digits))
@@ -86,8 +86,8 @@ def differs(expected, found, cell):
 
 
 def altered(expected, cell):
-    """The expected text with one thing wrong at a time: a figure just beyond its tolerance to either side, or greater by one
-    (which no tolerance may hide, however it is computed); another word; the last word missing."""
+    """The expected text with one thing wrong at a time: a figure just beyond its tolerance to either side, or greater
+    by one (which no tolerance may hide, however it is computed); another word; the last word missing."""
     words = pieces(expected)
     for i, word in enumerate(words):
         wrong = ["altered" + word]

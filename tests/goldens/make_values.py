@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Goldens of the ops at the edges of their domains, by torch 2.13.0: NaN, infinities, both zeros, denormals, numbers near
-the largest, ties, kinks and no values at all. Writes values.txt beside itself.
+"""Goldens of the ops at the edges of their domains, by torch 2.13.0: NaN, infinities, both zeros, denormals, numbers
+near the largest, ties, kinks and no values at all. Writes values.txt beside itself.
 
 The form is that of ops.txt (make_ops.py), and a case's line ends in two words more: the dtype that it is for, in which
 torch computed it, and how near to torch's the results must be (EXACT, COARSE; else "close"). For accurate_cases torch
-computes in double from what a float holds. A result without gradient has no cotangent. Floats are written in decimal or in
-hexadecimal, whichever is shorter.
+computes in double from what a float holds. A result without gradient has no cotangent. Floats are written in decimal or
+in hexadecimal, whichever is shorter.
 
-Left out, because torch's answer depends on which of its code paths runs: the power 1/2 of -0 and -inf, where x ** 0.5 is a
-square root but torch.pow(x, tensor) is C's pow; which of two equal values topk finds first.
+Left out, because torch's answer depends on which of its code paths runs: x ** 1.5 of -inf, where torch's gradient is
+that of a square root but torch.pow(x, tensor) is C's pow; which of two equal values topk finds first. And the gradients
+of maximum and minimum beside a NaN.
 """
 import itertools
 import os
@@ -21,10 +22,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NAN, INF = float("nan"), float("inf")
 
 # Results that are copies, or one rounding: bit for bit, the signs of zeros included.
-EXACT = {"add", "sub", "mul", "div", "maximum", "minimum", "maximum_detached", "minimum_detached", "add_scalar", "mul_scalar",
-         "neg", "sqrt", "relu", "abs", "clamp", "clamp_below", "clamp_to_one", "eq", "ne", "lt", "le", "gt", "ge", "where",
-         "masked_fill", "mask_out", "tril", "triu", "max", "max_all", "max_outer", "argmax", "topk", "embedding",
-         "index_select", "gather", "one_hot"}
+EXACT = {"add", "sub", "mul", "div", "maximum", "minimum", "maximum_detached", "minimum_detached", "add_scalar",
+         "mul_scalar", "neg", "sqrt", "relu", "abs", "clamp", "clamp_below", "clamp_to_one", "eq", "ne", "lt", "le",
+         "gt", "ge", "where", "masked_fill", "mask_out", "tril", "triu", "max", "max_all", "max_outer", "argmax",
+         "topk", "embedding", "index_select", "gather", "one_hot"}
 # Formulas that subtract from a number near 1: right to some roundings of 1.
 COARSE = {"tanh", "gelu", "gelu_tanh", "silu", "softmax", "softmax_last", "log_softmax", "cross_entropy",
           "cross_entropy_none", "smooth_none", "layer_norm"}
@@ -97,11 +98,12 @@ def cases(dtype):
     yield "triu", [square], lambda x: torch.triu(x, -1), square.flip(1)
     yield "triu", [torch.stack([square, square.T])], lambda x: torch.triu(x, -1)
 
-    rows = real(NAN, 1.0, 2.0, 5.0, 5.0, 5.0, INF, INF, 1.0, -INF, -INF, -INF, -0.0, 0.0, -1.0, -INF, 3.0, 3.0)
-    rows = rows.reshape(6, 3)
+    rows = real(NAN, 1.0, 2.0, 5.0, 5.0, 5.0, INF, INF, 1.0, -INF, -INF, -INF, -0.0, 0.0, -1.0, -INF, 3.0, 3.0,
+                1.0, NAN, 2.0)
+    rows = rows.reshape(7, 3)
     yield "max", [rows], lambda x: torch.amax(x, 1)
-    yield "max_all", [rows[1:]], lambda x: torch.amax(x)
-    yield "max_outer", [rows.T.reshape(3, 2, 3)], lambda x: torch.amax(x, (0, 2))
+    yield "max_all", [rows[1:6]], lambda x: torch.amax(x)
+    yield "max_outer", [rows[:6].T.reshape(3, 2, 3)], lambda x: torch.amax(x, (0, 2))
     yield "sum_last", [rows], lambda x: x.sum(1)
     yield "mean_last", [rows], lambda x: x.mean(1)
     yield "var_last", [rows], lambda x: x.var(1)
@@ -138,7 +140,8 @@ def cases(dtype):
     yield "mse_loss", both, F.mse_loss
     yield "mse_none", both, lambda a, b: F.mse_loss(a, b, reduction="none")
 
-    constant = real(*[0.0] * 4, *[-0.0] * 4, *[1024.0] * 4, *[tiny] * 4, 1.0, NAN, 2.0, 3.0, INF, 1.0, 2.0, 3.0).reshape(6, 4)
+    constant = real(*[0.0] * 4, *[-0.0] * 4, *[1024.0] * 4, *[tiny] * 4, 1.0, NAN, 2.0, 3.0, INF, 1.0, 2.0, 3.0)
+    constant = constant.reshape(6, 4)
     weight, bias = real(1.0, -2.0, 0.5, 0.0), real(0.25, 0.0, -1.0, 3.0)
     yield "layer_norm", [constant[:4], weight, bias], lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
     yield "layer_norm", [constant[4:], weight, bias], lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
@@ -198,6 +201,18 @@ def cases(dtype):
     yield "embedding", [square, ids()], lambda w, i: F.embedding(i, w)
     yield "embedding", [none(0, 3), ids([], [])], lambda w, i: F.embedding(i, w)
     yield "embedding", [none(3, 0), ids(1, 2)], lambda w, i: F.embedding(i, w)
+    for shape in ((0, 2), (2, 0)):
+        no_ids = torch.zeros(shape, dtype=torch.int64)
+        yield "embedding_by_frequency", [square, no_ids], lambda w, i: F.embedding(i, w, scale_grad_by_freq=True)
+    yield "bag_mean", [square, torch.zeros((0, 2), dtype=torch.int64)], lambda w, i: F.embedding_bag(i, w, mode="mean")
+    yield "bag_max", [square, torch.zeros((0, 2), dtype=torch.int64)], lambda w, i: F.embedding_bag(i, w, mode="max")
+    yield "bag_offsets", [square, ids(), ids(0, 0)], lambda w, i, o: F.embedding_bag(i, w, o, mode="mean")
+    yield "attention", [none(0, 2, 3), none(0, 2, 3), none(0, 2, 3)], \
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    yield "attention_elementary", [none(0, 2, 3), none(0, 2, 3), none(0, 2, 3)], \
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    yield "permute", [none(2, 0, 3)], lambda x: x.permute(2, 0, 1)
+    yield "select", [none(0, 2, 3)], lambda x: x.select(1, -1)
     yield "layer_norm", [none(0, 4), weight, bias], lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
     yield "rms_norm", [none(0, 4), weight], lambda x, w: F.rms_norm(x, (4,), w, 1e-5)
     yield "cross_entropy", [none(0, 3), ids()], F.cross_entropy
@@ -226,9 +241,9 @@ def accurate_cases():
     yield "cross_entropy_none", [large, targets], lambda x, t: F.cross_entropy(x, t, reduction="none")
     yield "cross_entropy", [torch.arange(200).remainder(97).float().mul(0.37).add(1e4).double().reshape(2, 100),
                             torch.tensor([7, 99])], F.cross_entropy
-    rows = torch.cat([real(10000.0, 10001.0, 10002.0, 9999.0), real(1e-3, -1e-3, 2e-3, 0.0)]).reshape(2, 4)
-    yield "layer_norm", [rows, real(1.0, -2.0, 0.5, 0.0), real(0.25, 0.0, -1.0, 3.0)], \
-        lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
+    rows = real(1000000.1, 1000001.0, 1000002.5, 1e-3, -1e-3, 2e-3).reshape(2, 3)
+    yield "layer_norm", [rows, real(1.0, -2.0, 0.5), real(0.25, 0.0, -1.0)], \
+        lambda x, w, b: F.layer_norm(x, (3,), w, b, 1e-5)
 
 
 def line(x, dtype, out):

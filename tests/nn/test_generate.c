@@ -60,6 +60,33 @@ static void test_cache_changes_nothing(void **state)
     }
 }
 
+/* The same where positions are seen by attention, of which the cache holds turned keys, and for both of its paths. */
+static void test_cache_changes_nothing_for_any_position(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind <= TG_POSITION_NONE; kind++) {
+        for (int path = 0; path < 2; path++) {
+            const tg_gpt_config c = {
+                V, CONTEXT, 12, 3, 2, 0.1, TG_NO_BIAS, false, (tg_attention_path)path, (tg_position)kind};
+            tg_params *own = tg_params_new(TG_F64, rng);
+            tg_gpt *other = tg_gpt_new(own, &c);
+            assert_non_null(other);
+            int32_t ids[2][14];
+            tg_generate_config config = tg_generate_config_default();
+            config.max_new_tokens = 14;
+            config.sampling.greedy = false;
+            for (int cached = 0; cached < 2; cached++) {
+                config.use_cache = cached;
+                tg_rng_seed(rng, 6);
+                assert_int_equal(tg_gpt_generate(tape, other, prompt, 3, &config, ids[cached]), 14);
+            }
+            assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+            tg_gpt_free(other);
+            tg_params_free(own);
+        }
+    }
+}
+
 /* What passes through the model shows in the memory that a tape holds: with a cache one token at a time. */
 static void test_cache_is_used(void **state)
 {
@@ -131,11 +158,17 @@ static void test_ends(void **state)
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, again), first);
     assert_memory_equal(again, ids, (size_t)first * sizeof *ids);
 
-    config.end_token = -1;
     config.on_token = listen;
     config.context = heard;
     heard_count = 0;
     heard_most = 3;
+    config.end_token = ids[0]; /* at once: nothing is new, and nobody hears of it */
+    again[0] = -7;
+    tg_rng_seed(rng, 1);
+    assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, again), 0);
+    assert_true(again[0] == -7 && heard_count == 0 && tg_rng_position(rng) == 2 * V);
+
+    config.end_token = -1;
     tg_rng_seed(rng, 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, &config, again), 3);
     assert_int_equal(heard_count, 3);
@@ -244,28 +277,31 @@ static void test_without_memory(void **state)
     config.sampling.greedy = false;
     tg_rng_seed(rng, 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 5, &config, expected), 6);
-    bool finished = false;
-    for (size_t k = 1; !finished; k++) {
-        counting_allocator counting;
-        allocator_install(&counting);
-        tg_tape *fresh = tg_tape_new(rng);
-        tg_rng_seed(rng, 1);
-        ids[0] = -7;
-        allocator_arm(&counting, k, false);
-        finished = tg_gpt_generate(fresh, model, prompt, 5, &config, ids) == 6;
-        allocator_arm(&counting, 0, false);
-        if (!finished) {
-            assert_int_equal(tg_tape_error_code(fresh), TG_ERROR_MEMORY);
-            assert_int_equal(tg_tape_stats_of(fresh).results, 0);
-            assert_true(ids[0] == -7 && tg_rng_position(rng) == 0);
-            assert_true(tg_tape_recording(fresh) && tg_tape_training(fresh));
-            tg_tape_clear_error(fresh);
-            assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, &config, ids), 6);
+    for (int way = 0; way < 4; way++) { /* one allocation fails, or all from the k-th on */
+        bool finished = false;
+        config.use_cache = way / 2;
+        for (size_t k = 1; !finished; k++) {
+            counting_allocator counting;
+            allocator_install(&counting);
+            tg_tape *fresh = tg_tape_new(rng);
+            tg_rng_seed(rng, 1);
+            ids[0] = -7;
+            allocator_arm(&counting, k, way % 2);
+            finished = tg_gpt_generate(fresh, model, prompt, 5, &config, ids) == 6;
+            allocator_arm(&counting, 0, false);
+            if (!finished) {
+                assert_int_equal(tg_tape_error_code(fresh), TG_ERROR_MEMORY);
+                assert_int_equal(tg_tape_stats_of(fresh).results, 0);
+                assert_true(ids[0] == -7 && tg_rng_position(rng) == 0);
+                assert_true(tg_tape_recording(fresh) && tg_tape_training(fresh));
+                tg_tape_clear_error(fresh);
+                assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, &config, ids), 6);
+            }
+            assert_memory_equal(ids, expected, sizeof ids);
+            tg_tape_free(fresh);
+            assert_int_equal(counting.live, 0);
+            allocator_restore();
         }
-        assert_memory_equal(ids, expected, sizeof ids);
-        tg_tape_free(fresh);
-        assert_int_equal(counting.live, 0);
-        allocator_restore();
     }
 }
 
@@ -273,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cache_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cache_changes_nothing_for_any_position, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cache_is_used, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_is_the_courses_loop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),

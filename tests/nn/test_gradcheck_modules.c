@@ -131,6 +131,16 @@ static void test_attention(void **state)
     check(call_attention, &attention, 3);
 }
 
+static void test_attention_in_both_directions(void **state)
+{
+    (void)state;
+    tg_multi_head_attention_config config = {.both_directions = true};
+    tg_multi_head_attention attention = tg_multi_head_attention_make(params, "att", 4, 6, 3, &config);
+    check(call_attention, &attention, 4);
+    attention.config.path = TG_ATTENTION_ELEMENTARY;
+    check(call_attention, &attention, 4);
+}
+
 static void test_feed_forward(void **state)
 {
     (void)state;
@@ -151,6 +161,8 @@ static void test_block(void **state)
     (void)state;
     tg_multi_head_attention_config config = {.dropout = 0.1};
     tg_transformer_block block = tg_transformer_block_make(params, "block", 4, 2, 0.1, &config);
+    check(call_block, &block, 4);
+    block.attention.config.path = TG_ATTENTION_ELEMENTARY;
     check(call_block, &block, 4);
 }
 
@@ -228,45 +240,108 @@ static void test_gpt(void **state)
     check_gpt(&(tg_gpt_config){5, 4, 6, 3, 2, 0.2, TG_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
 }
 
+static void test_gpt_elementary(void **state)
+{
+    (void)state;
+    check_gpt(&(tg_gpt_config){5, 4, 6, 3, 2, 0.2, TG_BIAS, false, TG_ATTENTION_ELEMENTARY, TG_POSITION_LEARNED});
+}
+
 static void test_gpt_tied(void **state)
 {
     (void)state;
+    check_gpt(&(tg_gpt_config){5, 3, 4, 2, 2, 0, TG_NO_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+}
+
+static void test_gpt_tied_elementary(void **state)
+{
+    (void)state;
     check_gpt(&(tg_gpt_config){5, 3, 4, 2, 2, 0, TG_NO_BIAS, true, TG_ATTENTION_ELEMENTARY, TG_POSITION_LEARNED});
+}
+
+static void make_refused(int i)
+{
+    tg_multi_head_attention_config config = {.dropout = i == 1 ? 1.5 : (double)NAN};
+    switch (i) {
+    case 0: tg_multi_head_attention_make(params, "a", 4, 4, 3, NULL); break;
+    case 1:
+    case 2: tg_multi_head_attention_make(params, "a", 4, 4, 2, &config); break;
+    case 3: tg_multi_head_attention_make(params, "a", 4, 4, 0, NULL); break;
+    case 4: tg_multi_head_attention_make(params, "a", 4, 0, 1, NULL); break;
+    case 5: tg_multi_head_attention_make(params, "a", 0, 4, 2, NULL); break;
+    case 6: tg_multi_head_attention_make(params, NULL, 4, 4, 2, NULL); break;
+    case 7: tg_feed_forward_make(params, "f", 4, 4, (tg_feed_forward_kind)7); break;
+    case 8: tg_feed_forward_make(params, "f", 4, 0, TG_FEED_FORWARD_SWIGLU); break;
+    case 9: tg_rmsnorm_make(params, "n", 0, 1); break;
+    case 10: tg_transformer_block_make(params, "b", 4, 2, 2, NULL); break;
+    default: tg_transformer_block_make(params, "b", INT64_MAX / 2, 1, 0, NULL);
+    }
 }
 
 static void test_refuses(void **state)
 {
     (void)state;
     const char *texts[] = {"attention a: 3 heads do not divide a width of 4",
-                           "attention a: dropout 1.5 is outside [0,1)", "feed_forward f: 7 is not a kind",
-                           "rmsnorm n: a width of 0 and an eps of 1", "block b: dropout 2 is outside [0,1]"};
-    for (int i = 0; i < 5; i++) {
-        tg_multi_head_attention_config config = {.dropout = i == 1 ? 1.5 : 0};
-        switch (i) {
-        case 0: tg_multi_head_attention_make(params, "a", 4, 4, 3, NULL); break;
-        case 1: tg_multi_head_attention_make(params, "a", 4, 4, 2, &config); break;
-        case 2: tg_feed_forward_make(params, "f", 4, 4, (tg_feed_forward_kind)7); break;
-        case 3: tg_rmsnorm_make(params, "n", 0, 1); break;
-        default: tg_transformer_block_make(params, "b", 4, 2, 2, NULL);
-        }
-        if (!strstr(tg_params_error(params), texts[i])) {
+                           "attention a: dropout 1.5 is outside [0,1)",
+                           "attention a: dropout nan is outside [0,1)",
+                           "attention a: 0 heads do not divide a width of 4",
+                           "attention a: 1 heads do not divide a width of 0",
+                           "linear a.W_query: 0 inputs and 4 outputs; both must be at least 1",
+                           "a module's name is NULL",
+                           "feed_forward f: 7 is not a kind of feed-forward",
+                           "linear f.fc1: 4 inputs and 0 outputs; both must be at least 1",
+                           "rmsnorm n: a width of 0 and an eps of 1",
+                           "block b: dropout 2 is outside [0,1]",
+                           "block b: a width of 4611686018427387903 is outside [1,2305843009213693951]"};
+    for (int i = 0; i < 12; i++) {
+        make_refused(i);
+        if (strncmp(tg_params_error(params), texts[i], strlen(texts[i])) != 0) {
             fail_msg("expected \"%s\", found \"%s\"", texts[i], tg_params_error(params));
         }
+        assert_int_equal(tg_params_count(params), 0);
         tg_params_clear_error(params);
     }
+}
+
+/* Inputs that do not fit, and a module that could not be made: an error of the tape. */
+static void test_refuses_inputs(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(rng);
+    tg_multi_head_attention attention = tg_multi_head_attention_make(params, "att", 4, 4, 2, NULL);
+    tg_tensor *flat = tg_tensor_new(TG_F64, TG_SHAPE(3, 4), NULL),
+              *wide = tg_tensor_new(TG_F64, TG_SHAPE(1, 3, 5), NULL);
+    assert_null(tg_multi_head_attention_forward(t, &attention, flat));
+    assert_tape_error(t, TG_ERROR_SHAPE, "attention: the input has shape (3,4); it must be (B,T,C)");
+    assert_null(tg_multi_head_attention_forward(t, &attention, wide));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear: x is (1,3,5), the weight (4,4)");
+    assert_null(tg_multi_head_attention_forward(t, &attention, NULL));
+    assert_tape_error(t, TG_ERROR_STATE, "linear: input 0 is NULL");
+    tg_multi_head_attention unmade = tg_multi_head_attention_make(params, "odd", 4, 4, 3, NULL);
+    assert_null(tg_multi_head_attention_forward(t, &unmade, wide));
+    assert_tape_error(t, TG_ERROR_VALUE, "linear: attention odd: 3 heads do not divide a width of 4");
+    tg_params_clear_error(params);
+    assert_null(tg_multi_head_attention_forward(t, &unmade, wide));
+    assert_tape_error(t, TG_ERROR_STATE, "linear: the module was not made");
+    tg_release(flat);
+    tg_release(wide);
+    tg_tape_free(t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_attention, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_attention_in_both_directions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_feed_forward, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_swiglu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_block, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rmsnorm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpt_elementary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt_tied, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpt_tied_elementary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refuses_inputs, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

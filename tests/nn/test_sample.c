@@ -223,11 +223,13 @@ static void test_refuses(void **state)
         assert_int_equal(tg_sample(x, &cases[i].config, rng, &error), -1);
         assert_error(&error, cases[i].code, cases[i].text);
     }
-    tg_sampling_config good = {false, 1, -1, 1};
+    tg_sampling_config good = {false, 1, -1, 1}, greedy = tg_sampling_config_default();
     assert_int_equal(tg_sample(x, &good, NULL, &error), -1);
     assert_error(&error, TG_ERROR_STATE, "sample: there is no generator; only greedy needs none");
     ((float *)tg_data_mut(x))[7] = NAN;
     assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+    assert_error(&error, TG_ERROR_VALUE, "sample: logit nan of token 7;");
+    assert_int_equal(tg_sample(x, &greedy, NULL, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: logit nan of token 7;");
     ((float *)tg_data_mut(x))[7] = INFINITY;
     assert_int_equal(tg_sample(x, &good, rng, &error), -1);
@@ -235,6 +237,9 @@ static void test_refuses(void **state)
     tg_fill(x, -INFINITY, NULL);
     assert_int_equal(tg_sample(x, &good, rng, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: all logits are -inf");
+    assert_int_equal(tg_sample(x, &greedy, NULL, &error), -1);
+    assert_error(&error, TG_ERROR_VALUE, "sample: all logits are -inf");
+    assert_int_equal(tg_sample(x, &good, rng, NULL), -1); /* who does not ask is not told */
     tg_tensor *matrix = tg_tensor_new(TG_F32, TG_SHAPE(2, 2), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(3), NULL);
     const tg_tensor *wrong[] = {matrix, ids, NULL};
     for (int i = 0; i < 3; i++) {

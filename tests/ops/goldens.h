@@ -12,7 +12,7 @@ typedef struct golden_rule {
     double absolute, relative;
 } golden_rule;
 
-/* Runs every case of a file that make_ops.py or make_values.py wrote, by the first rule that is for it; returns how many. */
+/* Runs every case of a file that make_ops.py or make_values.py wrote, by the first rule for it; returns how many. */
 int check_goldens(const char *path, const golden_rule *rules, int count);
 
 #endif

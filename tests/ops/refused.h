@@ -117,7 +117,7 @@ static inline void check_refused(fixture *f, const void *result, tg_code code, c
 
 #define REFUSED(call, code, text) check_refused(f, call, TG_ERROR_##code, text, __LINE__)
 
-/* A chain of ops is refused by one of its links, which has the word. What the links before it recorded stays, unused. */
+/* A chain of ops is refused by one of its links, which has the word. What those before it recorded stays, unused. */
 #define CHAIN_REFUSED(call, code) check_refused(f, call, TG_ERROR_##code, NULL, __LINE__)
 
 /* Messages that many ops share. */

@@ -293,7 +293,11 @@ static void test_errors(void **state)
     tg_attention_elementary(t, x, x, x, &(tg_attention_config){true, -0.5, NULL});
     assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability -0.5 is outside [0,1)");
     tg_attention_elementary(t, x, y, y, NULL);
-    assert_tape_error(t, TG_ERROR_SHAPE, "fewer keys than queries");
+    assert_tape_error(t, TG_ERROR_SHAPE, "attention: 2 keys for 3 queries; there must be as many at least");
+    tg_attention_elementary(t, x, NULL, x, NULL);
+    assert_tape_error(t, TG_ERROR_STATE, "input 0 is NULL");
+    tg_attention_elementary(t, x, flat, flat, NULL);
+    assert_tape_error(t, TG_ERROR_RANGE, "axis -2");
     tg_attention(silent, x, x, x, &half);
     assert_tape_error(silent, TG_ERROR_STATE, "attention: the tape has no generator");
     tg_tape_set_training(silent, false);

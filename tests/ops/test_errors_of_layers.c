@@ -225,6 +225,23 @@ static void test_losses(void **state)
     REFUSED(tg_mse_loss(t, NULL, f->x, TG_REDUCTION_MEAN), STATE, NULL_INPUT("mse_loss", 0));
 }
 
+static void test_no_generator(void **state)
+{
+    fixture *f = *state;
+    tg_tape *t = tg_tape_new(NULL);
+    assert_null(tg_dropout(t, f->x, 0.5));
+    assert_string_equal(tg_tape_error(t), "dropout: the tape has no generator; give tg_tape_new one");
+    assert_tape_error(t, TG_ERROR_STATE, "");
+    tg_attention_config config = {.dropout = 0.5};
+    assert_null(tg_attention(t, f->x, f->x, f->x, &config));
+    assert_string_equal(tg_tape_error(t), "attention: the tape has no generator; give tg_tape_new one");
+    assert_tape_error(t, TG_ERROR_STATE, "");
+    tg_tape_set_training(t, false);
+    assert_non_null(tg_dropout(t, f->x, 0.5));
+    assert_non_null(tg_attention(t, f->x, f->x, f->x, &config));
+    tg_tape_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +249,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_embedding, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_losses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_generator, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("errors of layers", tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static const golden_rule rules[] = {
 static void test_edges(void **state)
 {
     (void)state;
-    assert_int_equal(check_goldens(TG_TEST_GOLDENS "/values.txt", rules, sizeof rules / sizeof *rules), 390);
+    assert_int_equal(check_goldens(TG_TEST_GOLDENS "/values.txt", rules, sizeof rules / sizeof *rules), 408);
 }
 
 /* Of equal values the one that comes first, where torch leaves it open; and NaN before all. */
@@ -72,12 +72,40 @@ static void test_large_logits_sum_to_one(void **state)
     tg_tape_free(t);
 }
 
+/* No values at all, where torch has no function of the kind. */
+static void test_empty(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(0, 4), NULL)), *parts[2];
+    tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(0), NULL), *table = tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL);
+    tg_tensor *y = tg_relative_unshift(t, tg_relative_shift(t, x, 0, 4), 4);
+    y = tg_contiguous(t, tg_transpose(t, y, 0, 1));
+    y = tg_cast(t, tg_dropout(t, y, 0.5), TG_F64);
+    y = tg_squeeze(t, tg_unsqueeze(t, y, 0), 0);
+    assert_int_equal(tg_split(t, y, 3, 1, parts, 2), 1);
+    assert_int_equal(tg_split(t, y, 3, 0, parts, 2), 2);
+    assert_true(tg_embedding_renorm(t, table, ids, 1, 2));
+    assert_ptr_equal(tg_copy_into(t, ids, ids), ids);
+    assert_true(tg_backward(t, tg_sum(t, parts[1], TG_ALL_AXES, TG_DROP_AXES)));
+    assert_true(tg_shape_equal(tg_shape_of(parts[1]), TG_SHAPE(1, 0)));
+    assert_true(tg_shape_equal(tg_shape_of(tg_grad(x)), TG_SHAPE(0, 4)));
+    assert_int_equal(tg_rng_position(rng), 0);
+    tg_release(x);
+    tg_release(ids);
+    tg_release(table);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_topk_ties),
         cmocka_unit_test(test_triangle_gradient),
+        cmocka_unit_test(test_empty),
         cmocka_unit_test(test_large_logits_sum_to_one),
     };
     return cmocka_run_group_tests_name("values", tests, NULL, NULL);

@@ -1,0 +1,191 @@
+/* GPT and memory: making one and a whole training step with each allocation failing, and steps that allocate nothing. */
+#include "support.h"
+
+#include <string.h>
+
+#define V 31
+#define LENGTH 9
+
+static const tg_gpt_config small = {V, 12, 16, 2, 1, 0.1, TG_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
+
+typedef struct training {
+    tg_rng *rng, *saved;
+    tg_params *params;
+    tg_gpt *model;
+    tg_optim *adam;
+    tg_tape *tape;
+    tg_tensor *ids, *targets;
+} training;
+
+static training training_make(tg_attention_path path)
+{
+    int32_t ids[2 * LENGTH], targets[2 * LENGTH];
+    for (int i = 0; i < 2 * LENGTH; i++) {
+        ids[i] = (i * i * 7 + 3) % V;
+        targets[i] = (i * i * i * 5 + 1) % V;
+    }
+    tg_gpt_config config = small;
+    config.path = path;
+    training m = {.rng = tg_rng_new(123), .saved = tg_rng_new(0)};
+    m.params = tg_params_new(TG_F32, m.rng);
+    m.model = tg_gpt_new(m.params, &config);
+    m.adam = tg_adamw_new(m.params, NULL);
+    m.tape = tg_tape_new(m.rng);
+    m.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
+    m.targets = tensor_i32(TG_SHAPE(2, LENGTH), targets);
+    tg_rng_copy(m.saved, m.rng);
+    return m;
+}
+
+static void training_free(training *m)
+{
+    tg_release(m->ids);
+    tg_release(m->targets);
+    tg_tape_free(m->tape);
+    tg_optim_free(m->adam);
+    tg_gpt_free(m->model);
+    tg_params_free(m->params);
+    tg_rng_free(m->rng);
+    tg_rng_free(m->saved);
+}
+
+static bool step(training *m)
+{
+    tg_tape_reset(m->tape);
+    tg_optim_zero_grad(m->adam);
+    tg_tensor *logits = tg_gpt_forward(m->tape, m->model, m->ids);
+    return tg_backward(m->tape, tg_cross_entropy(m->tape, logits, m->targets)) && tg_optim_step(m->adam);
+}
+
+static uint64_t checksum(const tg_params *params)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        const tg_tensor *x = tg_params_at(params, i).tensor;
+        const uint32_t *bits = tg_data(x);
+        for (int64_t k = 0; k < tg_count(x); k++) {
+            sum = sum * 31 + bits[k];
+        }
+    }
+    return sum;
+}
+
+/* Allocation k of a step fails, or all from the k-th on: an error, no weight changed, nothing leaked, and a retry gives
+ * the bits. */
+static void check_step(tg_attention_path path, bool on)
+{
+    uint64_t expected = 0;
+    bool finished = false;
+    for (size_t k = 0; !finished; k++) {
+        counting_allocator counting;
+        allocator_install(&counting);
+        training m = training_make(path);
+        uint64_t before = checksum(m.params);
+        allocator_arm(&counting, k, on);
+        bool good = step(&m);
+        allocator_arm(&counting, 0, false);
+        if (k == 0) {
+            assert_true(good);
+            expected = checksum(m.params);
+            assert_true(expected != before);
+        } else if (good) {
+            finished = true;
+            assert_true(k > 50); /* from the embedding to the optimizer's state, all were among what failed */
+        } else {
+            assert_true(tg_tape_error_code(m.tape) == TG_ERROR_MEMORY ||
+                        tg_optim_error_code(m.adam) == TG_ERROR_MEMORY);
+            assert_true(checksum(m.params) == before);
+            tg_tape_clear_error(m.tape);
+            tg_optim_clear_error(m.adam);
+            tg_rng_copy(m.rng, m.saved);
+            assert_true(step(&m));
+        }
+        assert_true(checksum(m.params) == expected);
+        training_free(&m);
+        assert_int_equal(counting.live, 0);
+        allocator_restore();
+    }
+}
+
+static void test_step_without_memory(void **state)
+{
+    (void)state;
+    check_step(TG_ATTENTION_FUSED, false);
+    check_step(TG_ATTENTION_FUSED, true);
+    check_step(TG_ATTENTION_ELEMENTARY, false);
+}
+
+/* Once a step has seen its shapes. The chain of ops makes its mask anew in each step: a tensor with its values. */
+static void test_later_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    for (int chain = 0; chain < 2; chain++) {
+        training m = training_make(chain ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED);
+        counting_allocator counting;
+        assert_true(step(&m) && step(&m));
+        allocator_install(&counting);
+        for (int i = 0; i < 3; i++) {
+            ((int32_t *)tg_data_mut(m.ids))[i] = i; /* other rows are touched */
+            assert_true(step(&m));
+        }
+        assert_int_equal(counting.calls, chain ? 3 * 2 : 0);
+        allocator_restore();
+        training_free(&m);
+    }
+}
+
+/* Allocation k of tg_gpt_new fails: an error of the params, parameters made until then stay and are the model's first
+ * ones, and nothing leaks. */
+static void check_made(tg_position position)
+{
+    tg_gpt_config config = small;
+    config.position = position;
+    tg_gpt *model = NULL;
+    int64_t fewest = INT64_MAX, most = 0;
+    for (size_t k = 1; !model; k++) {
+        counting_allocator counting;
+        allocator_install(&counting);
+        tg_rng *rng = tg_rng_new(123);
+        tg_params *params = tg_params_new(TG_F32, rng);
+        allocator_arm(&counting, k, false);
+        model = tg_gpt_new(params, &config);
+        allocator_arm(&counting, 0, false);
+        if (!model) {
+            int64_t count = tg_params_count(params);
+            assert_int_equal(tg_params_error_code(params), TG_ERROR_MEMORY);
+            fewest = count < fewest ? count : fewest;
+            most = count > most ? count : most;
+            assert_true(count == 0 || strcmp(tg_params_at(params, 0).name, "tok_emb.weight") == 0);
+            assert_null(tg_gpt_new(params, &config)); /* the error stays */
+            assert_int_equal(tg_params_count(params), count);
+        } else {
+            assert_string_equal(tg_params_error(params), "");
+            assert_int_equal(most, tg_params_count(params) - 1);
+            assert_int_equal(fewest, 0);
+        }
+        tg_gpt_free(model);
+        tg_params_free(params);
+        tg_rng_free(rng);
+        assert_int_equal(counting.live, 0);
+        allocator_restore();
+    }
+}
+
+static void test_made_without_memory(void **state)
+{
+    (void)state;
+    check_made(TG_POSITION_LEARNED);
+    check_made(TG_POSITION_T5);
+    check_made(TG_POSITION_SHAW); /* positions of each block's own */
+    check_made(TG_POSITION_TRANSFORMER_XL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step_without_memory),
+        cmocka_unit_test(test_later_steps_allocate_nothing),
+        cmocka_unit_test(test_made_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
