@@ -144,7 +144,8 @@ static KERNEL(block) KERNEL(block_of)(const tg_op_call *call)
     b.factor = 1 / (real)(1 - a->p);
     b.weights = call->scratch;
     b.dweights = b.weights + BLOCK * b.keys;
-    b.bits = a->p > 0 ? (const uint8_t *)((real *)call->saved + KERNEL(rows_of)(q)) : NULL;
+    bool dropped = a->p > 0 && call->saved; /* without rows nothing is kept */
+    b.bits = dropped ? (const uint8_t *)((real *)call->saved + KERNEL(rows_of)(q)) : NULL;
     return b;
 }
 
