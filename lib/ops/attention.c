@@ -361,10 +361,11 @@ static bool attention_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; give tg_tape_new one");
     }
     int64_t rows = q->count / q->shape[q->rank - 1], keys = k->shape[k->rank - 2];
+    int64_t room = keys > 0 ? keys : 1; /* without keys the rows are empty, but their place is no NULL */
     size_t value = tg_dtype_size(tg_dtype_of(q));
     return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, value) &&
            (p == 0 || rows == 0 || (rows <= INT64_MAX / 8 / (keys + 1) && tg_op_save(call, rows * keys / 8 + 1, 1))) &&
-           tg_op_scratch(call, BLOCK * keys, value) && tg_op_backward_scratch(call, 2 * BLOCK * keys, value);
+           tg_op_scratch(call, BLOCK * room, value) && tg_op_backward_scratch(call, 2 * BLOCK * room, value);
 }
 
 static const tg_op attention_op = {

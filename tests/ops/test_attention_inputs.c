@@ -214,6 +214,28 @@ static void test_empty(void **state)
     }
 }
 
+/* Queries that have no keys, which the mask of causal attention cannot give, get zeros, as in PyTorch. */
+static void test_no_keys(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tg_tensor *q = leaf(normal(TG_SHAPE(2, 3, 4))), *k = leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 0, 4), NULL));
+        tg_tensor *bias = leaf(tg_tensor_new(TG_F64, TG_SHAPE(3, 0), NULL));
+        tg_attention_config config = {false, i < 2 ? 0 : 0.5, bias};
+        tg_tensor *y = both[i % 2](tape, q, k, k, &config);
+        backward(y);
+        tg_tensor *gradient = tg_grad_new_dense(q, NULL);
+        const double zeros[24] = {0};
+        assert_values(y, zeros, 24, 0, 0);
+        assert_values(gradient, zeros, 24, 0, 0);
+        tg_release(gradient);
+        tg_release(q);
+        tg_release(k);
+        tg_release(bias);
+        tg_tape_reset(tape);
+    }
+}
+
 /* A query from which the bias takes every key has nothing to look at: its row is NaN, as softmax's is in PyTorch, and
  * the other rows do not notice. */
 static void test_query_without_keys(void **state)
@@ -291,6 +313,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_tensor_thrice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_query_without_keys, set_up, tear_down),
         cmocka_unit_test(test_without_memory),
     };
