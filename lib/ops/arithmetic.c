@@ -122,10 +122,11 @@ static void KERNEL(minimum)(const KERNEL(chunk) * k)
     }
 }
 
-/* The share of a value against the other: 1 when it was chosen, 1/2 on a tie, 0 when not. */
+/* The share of a value against the other: all when it was chosen, half on a tie, none when not. Beside a NaN neither is
+ * smaller, and both get all, as in torch. */
 static real KERNEL(share)(real dy, real chosen, real other)
 {
-    return chosen == other ? dy / 2 : chosen > other ? dy : 0;
+    return chosen == other ? dy / 2 : chosen < other ? 0 : dy;
 }
 
 static void KERNEL(maximum_gradient_a)(const KERNEL(chunk) * k)

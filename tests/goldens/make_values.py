@@ -8,8 +8,7 @@ computes in double from what a float holds. A result without gradient has no cot
 in hexadecimal, whichever is shorter.
 
 Left out, because torch's answer depends on which of its code paths runs: x ** 1.5 of -inf, where torch's gradient is
-that of a square root but torch.pow(x, tensor) is C's pow; which of two equal values topk finds first. And the gradients
-of maximum and minimum beside a NaN.
+that of a square root but torch.pow(x, tensor) is C's pow; which of two equal values topk finds first.
 """
 import itertools
 import os
@@ -56,7 +55,6 @@ def cases(dtype):
     ordinary = [1.0, -1.0, 0.5, -0.75, 3.0, -3.0, 20.0, -20.0]
     edges = real(*special, *ordinary)
     both = pairs([NAN, INF, -INF, -0.0, 0.0, tiny, large, -3.0], [NAN, INF, -INF, -0.0, 0.0, tiny, large, 1.5])
-    ties = pairs([INF, -INF, -0.0, tiny, -2.0, large], [INF, -INF, 0.0, tiny, -2.0, large])
 
     yield "add", both, torch.add
     yield "sub", both, torch.sub
@@ -64,10 +62,8 @@ def cases(dtype):
     yield "div", both, torch.div
     yield "pow", pairs([NAN, INF, -INF, -0.0, 0.0, 1.0, -1.0, 0.5, -2.0, large],
                        [NAN, INF, -INF, 0.0, -0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 1.5]), torch.pow
-    yield "maximum", ties, torch.maximum
-    yield "minimum", ties, torch.minimum
-    yield "maximum_detached", both, lambda a, b: torch.maximum(a, b).detach()
-    yield "minimum_detached", both, lambda a, b: torch.minimum(a, b).detach()
+    yield "maximum", both, torch.maximum
+    yield "minimum", both, torch.minimum
     yield "add_scalar", [edges], lambda x: x + 1.5
     yield "mul_scalar", [edges], lambda x: x * 1.5
     yield "div_scalar", [edges], lambda x: x / 1.5

@@ -89,8 +89,6 @@ CALL(attention_elementary, tg_attention_elementary(t, in[0], in[1], in[2], NULL)
 CALL(attention_cross, tg_attention(t, in[0], in[1], in[2], &(tg_attention_config){false, 0, in[3]}))
 
 /* Of make_values.py alone. */
-CALL(maximum_detached, tg_detach(t, tg_maximum(t, in[0], in[1])))
-CALL(minimum_detached, tg_detach(t, tg_minimum(t, in[0], in[1])))
 CALL(square, tg_pow_scalar(t, in[0], 2))
 CALL(inverse, tg_pow_scalar(t, in[0], -1))
 CALL(power_of_zero, tg_pow_scalar(t, in[0], 0))
@@ -197,8 +195,6 @@ static const struct {
     ENTRY(attention),
     ENTRY(attention_elementary),
     ENTRY(attention_cross),
-    ENTRY(maximum_detached),
-    ENTRY(minimum_detached),
     ENTRY(square),
     ENTRY(inverse),
     ENTRY(power_of_zero),
