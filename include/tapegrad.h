@@ -5,6 +5,7 @@
 #include <tapegrad/base.h>
 #include <tapegrad/random.h>
 #include <tapegrad/tensor.h>
+#include <tapegrad/rows.h>
 #include <tapegrad/data.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/gradcheck.h>

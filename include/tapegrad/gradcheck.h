@@ -39,7 +39,7 @@ typedef enum tg_gradcheck_mode {
 } tg_gradcheck_mode;
 
 /* A row (an index on axis 0) of an input that gets no gradient by design: the padding row of a lookup. Its analytic
- * gradient must be exactly zero; differences are not taken there. */
+ * gradient must be exactly zero; differences are not taken there. Frozen rows (tapegrad/rows.h) are such rows unasked. */
 typedef struct tg_gradcheck_row {
     int input;
     int64_t row;

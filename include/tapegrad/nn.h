@@ -22,7 +22,8 @@ extern "C" {
 /* ---- Embedding: torch.nn.Embedding ------------------------------------------------------------------------------------ */
 
 typedef struct tg_embedding_config {
-    /* this row starts as zeros and gets no gradient from lookups; negative: from the end; default TG_NO_PADDING */
+    /* this row starts as zeros and is frozen (tapegrad/rows.h): unlike torch's it gets no gradient from a tied output head
+     * either, and no weight decay; negative: from the end; default TG_NO_PADDING */
     int64_t padding_index;
     /* the table starts as N(mean, std): 0 and 1 */
     double mean, std;
@@ -42,7 +43,7 @@ typedef struct tg_embedding {
     const tg_params *params;
     tg_tensor *weight; /* (rows,width), owned by the params; NULL if it could not be made */
     tg_lookup_config lookup;
-    double max_norm, norm_type;
+    double mean, std, max_norm, norm_type;
 } tg_embedding;
 
 TG_API tg_embedding_config tg_embedding_config_default(void);
@@ -50,6 +51,11 @@ TG_API tg_embedding_config tg_embedding_config_default(void);
 /* A table "<name>.weight" of rows x width. `config` may be NULL for the default. */
 TG_API tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                       const tg_embedding_config *config);
+
+/* The table gets a new number of rows, 1 or more: tg_resize_rows, and new rows are drawn from the params' generator as at
+ * the beginning, one run of N(mean, std). The handle, the names and an optimizer go on. False with the error, and nothing
+ * changed: STATE for what tg_resize_rows refuses (the padding row among it) and without a generator, SHAPE, MEMORY. */
+TG_API bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error);
 
 /* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where a max_norm is set, then tg_embedding_lookup_with. */
 TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids);

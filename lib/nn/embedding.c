@@ -1,9 +1,11 @@
 /* embedding: a table as a module. The lookup and its gradient are lib/ops/embedding.c.
  *
  * As in PyTorch the padding row is drawn with the others and then set to zero, so that it costs the stream the same
- * numbers as any row.
+ * numbers as any row. It is frozen besides, which keeps it a padding row whatever else trains the table.
  */
 #include "nn/module.h"
+
+#include <tapegrad/rows.h>
 
 #include <math.h>
 #include <string.h>
@@ -49,13 +51,17 @@ tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows
                                const tg_embedding_config *given)
 {
     tg_embedding_config config = given ? *given : tg_embedding_config_default();
-    tg_embedding made = {.params = params, .max_norm = config.max_norm, .norm_type = config.norm_type};
-    made.lookup = (tg_lookup_config){config.padding_index, config.scale_by_frequency};
+    int64_t padding = config.padding_index < 0 && config.padding_index != TG_NO_PADDING ? config.padding_index + rows
+                                                                                        : config.padding_index;
+    tg_embedding made = {.params = params, .mean = config.mean, .std = config.std};
+    made.max_norm = config.max_norm;
+    made.norm_type = config.norm_type;
+    made.lookup = (tg_lookup_config){padding, config.scale_by_frequency};
     char full[TG_NAME_SIZE];
+    tg_error error = TG_NO_ERROR;
     if (!tg_module_name(params, name, "weight", full) || !check(params, name, rows, width, &config)) {
         return made;
     }
-    int64_t padding = config.padding_index < 0 ? config.padding_index + rows : config.padding_index;
     if (config.from) {
         made.weight = tg_params_add_existing(params, full, config.from);
     } else {
@@ -66,10 +72,48 @@ tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows
             memset((char *)tg_data_mut(made.weight) + (size_t)padding * row, 0, row);
         }
     }
+    if (made.weight && config.padding_index != TG_NO_PADDING &&
+        !tg_set_rows_frozen(made.weight, padding, 1, true, &error)) {
+        tg_params_fail(params, error.code, "embedding %s: %s", name, error.text);
+        made.weight = NULL;
+    }
     if (made.weight && config.frozen) {
         tg_params_set_frozen(params, full, true);
     }
     return made;
+}
+
+bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error)
+{
+    tg_tensor *table = embedding ? embedding->weight : NULL;
+    if (!table) {
+        return tg_error_set(error, TG_ERROR_STATE, "embedding_resize: the embedding has no table");
+    }
+    tg_rng *rng = tg_params_rng(embedding->params);
+    int64_t before = tg_size(table, 0), width = tg_size(table, 1);
+    tg_tensor *added = NULL;
+    if (rows > before) {
+        if (!rng && embedding->std > 0) {
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "embedding_resize: new rows need the params' generator; they have none");
+        }
+        added = tg_tensor_new(tg_dtype_of(table), tg_shape_make(2, (int64_t[]){rows - before, width}), error);
+        if (!added) {
+            return false;
+        }
+    }
+    bool resized = tg_resize_rows(table, rows, error);
+    if (resized && added) {
+        if (rng) {
+            tg_fill_normal(added, rng, embedding->mean, embedding->std, NULL);
+        } else {
+            tg_fill(added, embedding->mean, NULL);
+        }
+        size_t row = (size_t)width * tg_dtype_size(tg_dtype_of(table));
+        memcpy((char *)tg_data_mut(table) + (size_t)before * row, tg_data(added), (size_t)(rows - before) * row);
+    }
+    tg_release(added);
+    return resized;
 }
 
 tg_tensor *tg_embedding_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)

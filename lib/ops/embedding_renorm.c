@@ -2,25 +2,12 @@
  *
  *   n = sum(|w_c|^p)^(1/p)       where n > max_norm:   w = w max_norm / (n + 1e-7)
  *
- * A row that is named twice is looked at once: a bit for each row of the table remembers it.
+ * A row that is named twice is looked at once: a bit for each row of the table remembers it. Frozen rows stay.
  */
-#include <math.h>
-
 #include <tapegrad/ops.h>
 
 #include "base/alloc.h"
 #include "tape/tape.h"
-
-static double norm_of(const tg_tensor *table, int64_t row, double p)
-{
-    int64_t width = table->shape[1];
-    double sum = 0;
-    for (int64_t c = 0; c < width; c++) {
-        double size = fabs(tg_value_at(table, row * width + c));
-        sum = isinf(p) ? fmax(sum, size) : sum + (p == 2 ? size * size : pow(size, p));
-    }
-    return isinf(p) ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
-}
 
 static void scale_row(tg_tensor *table, int64_t row, double factor)
 {
@@ -81,7 +68,7 @@ bool tg_embedding_renorm(tg_tape *t, tg_tensor *table, tg_tensor *ids, double ma
         return false;
     }
     for (int64_t i = 0; i < ids->count; i++) {
-        double norm = met(seen, id[i]) ? 0 : norm_of(table, id[i], p);
+        double norm = met(seen, id[i]) || tg_row_is_frozen(table, id[i]) ? 0 : tg_row_norm(table, id[i], p);
         if (norm > max_norm) {
             scale_row(table, id[i], max_norm / (norm + 1e-7));
         }

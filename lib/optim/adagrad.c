@@ -38,6 +38,11 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
     factors[EPS] = config->adagrad.eps;
 }
 
+static double initial(const tg_optim_config *config)
+{
+    return config->adagrad.initial_accumulator;
+}
+
 static const tg_optim_method adagrad_method = {
     .name = "adagrad",
     .states = {"sum"},
@@ -45,6 +50,7 @@ static const tg_optim_method adagrad_method = {
     .update_f32 = tg_adagrad_update_f32,
     .update_f64 = tg_adagrad_update_f64,
     .unlisted = TG_UNLISTED_REST,
+    .initial = initial,
 };
 
 tg_adagrad_config tg_adagrad_config_default(void)
@@ -63,11 +69,7 @@ tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *given)
         return NULL;
     }
     tg_optim_config common = {.adagrad = config};
-    tg_optim *optim = tg_optim_new(params, &adagrad_method, &common, 1, config.lr, config.weight_decay);
-    for (int64_t i = 0; optim && config.initial_accumulator > 0 && i < tg_optim_state_count(optim); i++) {
-        tg_fill(tg_optim_state_at(optim, i).tensor, config.initial_accumulator, NULL);
-    }
-    return optim;
+    return tg_optim_new(params, &adagrad_method, &common, 1, config.lr, config.weight_decay);
 }
 
 #endif

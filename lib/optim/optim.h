@@ -1,4 +1,5 @@
-/* optim (private): what a method gives, and what all methods share. */
+/* optim (private): what a method gives, and what all methods share: parameters with their buffers (optim.c), the loops of a
+ * step (step.c), groups (groups.c). */
 #ifndef TG_OPTIM_OPTIM_H
 #define TG_OPTIM_OPTIM_H
 
@@ -34,12 +35,47 @@ typedef struct tg_optim_method {
     /* The numbers that are the same for all values of a parameter, at its step number `step` (the first is 1). */
     void (*prepare)(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors);
     tg_optim_kernel *update_f32, *update_f64;
-    tg_unlisted unlisted; /* a method without buffers rests in any case */
+    tg_unlisted unlisted;                             /* a method without buffers rests in any case */
+    double (*initial)(const tg_optim_config *config); /* what buffers begin as; NULL: 0 */
 } tg_optim_method;
+
+typedef struct tg_slot {
+    const char *name; /* the params' */
+    tg_tensor *tensor;
+    tg_tensor *state[TG_OPTIM_STATES];
+    int64_t steps;
+    size_t group;
+} tg_slot;
+
+#define TG_MAX_GROUP_NAME 255
+
+typedef struct tg_group {
+    char name[TG_MAX_GROUP_NAME + 1];
+    double lr, weight_decay;
+} tg_group;
+
+struct tg_optim {
+    tg_error error;
+    tg_params *params;
+    const tg_optim_method *method;
+    tg_optim_kernel *kernel;
+    tg_optim_config config;
+    int states; /* buffers a parameter */
+    double initial;
+    size_t value_size;
+    int64_t entries; /* of the params that were looked at */
+    tg_slot *slots;
+    int64_t count;
+    tg_group *groups; /* the first is "default" */
+    size_t group_count, group_capacity;
+};
 
 /* `states`: how many buffers a parameter gets, the first of the method's. The config was checked. */
 tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
                        double lr, double weight_decay);
+
+/* False when out of memory. The name fits. */
+bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay);
 
 /* For _new functions: an option that must be finite and >= 0. */
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);

@@ -61,6 +61,20 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     return true;
 }
 
+/* The gradient of a leaf has the leaf's shape, which a resize changes. */
+static bool check_sizes(tg_tape *t, const tg_record *record)
+{
+    for (int i = 0; i < record->input_count; i++) {
+        const tg_tensor *x = tg_record_inputs(t, record)[i];
+        if (x->requires_grad && x->node < 0 && t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
+            tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
+                         record->op->name);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_record(tg_tape *t, const tg_record *record)
 {
     if (record->freed) {
@@ -74,7 +88,7 @@ static bool check_record(tg_tape *t, const tg_record *record)
                      record->f64 ? "f64" : "f32");
         return false;
     }
-    return check_versions(t, record);
+    return check_sizes(t, record) && check_versions(t, record);
 }
 
 /* The gradient of input i is collected as rows while nothing has made it dense. */
@@ -268,6 +282,9 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
     }
     keep_gradients(&call);
     kernels_of(record)->backward(&call);
+    for (int i = 0; i < record->input_count; i++) {
+        tg_gradient_drop_frozen(call.inputs[i]);
+    }
     forget_adjoints(t, record);
 }
 

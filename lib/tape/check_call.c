@@ -74,6 +74,15 @@ static tg_tensor *copy_like(const tg_tensor *x, tg_dtype dtype)
     return copy;
 }
 
+static bool copy_frozen_rows(const tg_tensor *x, tg_tensor *copy)
+{
+    bool copied = true;
+    for (int64_t row = 0; copied && tg_has_frozen_rows(x) && row < x->shape[0]; row++) {
+        copied = !tg_row_is_frozen(x, row) || tg_set_rows_frozen(copy, row, 1, true, NULL);
+    }
+    return copied;
+}
+
 bool tg_check_copy_input(tg_check *c, int k)
 {
     const tg_tensor *x = c->given[k];
@@ -100,14 +109,22 @@ bool tg_check_copy_input(tg_check *c, int k)
     if (!c->inputs[k] || !c->moved[k]) {
         return tg_check_out_of_memory(c);
     }
-    return tg_set_requires_grad(c->inputs[k], v->checked, NULL) && tg_set_requires_grad(c->moved[k], v->checked, NULL);
+    return tg_set_requires_grad(c->inputs[k], v->checked, NULL) &&
+           tg_set_requires_grad(c->moved[k], v->checked, NULL) &&
+           (copy_frozen_rows(x, c->inputs[k]) || tg_check_out_of_memory(c));
 }
 
 bool tg_check_without_gradient(const tg_check *c, int k, int64_t index)
 {
+    if (c->variables[k].shape.rank < 1) {
+        return false;
+    }
+    int64_t width = c->variables[k].count / c->variables[k].shape.size[0];
+    if (tg_row_is_frozen(c->inputs[k], index / width)) {
+        return true;
+    }
     for (int i = 0; i < c->config.row_count; i++) {
         const tg_gradcheck_row *row = &c->config.rows_without_gradient[i];
-        int64_t width = c->variables[k].count / c->variables[k].shape.size[0];
         if (row->input == k && index / width == row->row) {
             return true;
         }

@@ -135,16 +135,27 @@ int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
     return place;
 }
 
-void tg_gradient_free(tg_tensor *x)
+void tg_gradient_release_buffers(tg_tensor *x)
 {
     tg_gradient *gradient = x->gradient;
-    x->gradient = NULL;
     if (gradient) {
         tg_release(gradient->dense);
         tg_free(gradient->ids);
         tg_free(gradient->values);
         tg_free(gradient->slot);
-        tg_free(gradient);
+        *gradient = (tg_gradient){
+            .frozen = gradient->frozen, .frozen_count = gradient->frozen_count, .updates = gradient->updates};
+    }
+}
+
+void tg_gradient_free(tg_tensor *x)
+{
+    if (x->gradient) {
+        tg_gradient_release_buffers(x);
+        tg_free(x->gradient->frozen);
+        tg_free(x->gradient->updates);
+        tg_free(x->gradient);
+        x->gradient = NULL;
     }
 }
 
@@ -167,7 +178,7 @@ bool tg_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
     }
     x->requires_grad = requires_grad;
     if (!requires_grad) {
-        tg_gradient_free(x);
+        tg_gradient_release_buffers(x);
     }
     return true;
 }

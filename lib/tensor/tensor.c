@@ -29,6 +29,7 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
     if (storage) {
         atomic_init(&storage->references, 1);
         atomic_init(&storage->version, 0);
+        storage->born = 0;
     }
     return storage;
 }

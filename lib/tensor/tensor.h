@@ -13,13 +13,14 @@
 
 #include <stdatomic.h>
 
-#include <tapegrad/tensor.h>
+#include <tapegrad/rows.h>
 
 #include "tensor/pool.h"
 
 typedef struct tg_storage {
     atomic_int references;
     atomic_ullong version; /* moves on with each write from outside of an op that owns the storage */
+    uint64_t born;         /* the version that it began with: 0, or that of a table after a resize */
 } tg_storage;
 
 /* The head of the block and the head of the storage fill one cache line; the values begin on the next. */
@@ -35,6 +36,10 @@ typedef struct tg_gradient {
     int32_t *ids;
     void *values;
     int32_t *slot; /* one per row of the leaf */
+    /* properties of rows (rows.c), one entry a row; NULL where nobody asked for them */
+    uint8_t *frozen;
+    int64_t frozen_count;
+    tg_row_updates *updates;
 } tg_gradient;
 
 struct tg_tape;
@@ -173,6 +178,22 @@ void tg_gradient_make_dense(tg_tensor *leaf, bool *fresh);
 /* The place of row `id` among the rows; a row not seen before is listed and zeroed. Room was reserved. */
 int64_t tg_gradient_row(tg_tensor *leaf, int32_t id);
 
+/* Back to none, without memory; what is said of rows stays. */
+void tg_gradient_release_buffers(tg_tensor *x);
+
 void tg_gradient_free(tg_tensor *x);
+
+/* ---- rows (rows.c) ---- */
+
+static inline bool tg_has_frozen_rows(const tg_tensor *x)
+{
+    return x->gradient && x->gradient->frozen_count > 0;
+}
+
+/* Takes the gradient of frozen rows away: after whoever contributed to it. */
+void tg_gradient_drop_frozen(tg_tensor *leaf);
+
+/* Counts the rows that the gradient of a watched leaf moves in its step number `step`. */
+void tg_rows_updated(tg_tensor *leaf, int64_t step);
 
 #endif

@@ -1,0 +1,346 @@
+/* rows: properties of a leaf's single rows. They live beside its gradient (tensor.h), because who asks about them is who
+ * has a gradient in hand: backward, and a step of an optimizer.
+ */
+#include <tapegrad/rows.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+static int64_t rows_of(const tg_tensor *x)
+{
+    return x && x->rank > 0 ? x->shape[0] : 0;
+}
+
+static int64_t width_of(const tg_tensor *x)
+{
+    return x->shape[0] > 0 ? x->count / x->shape[0] : 0;
+}
+
+/* tg_value_at, without a division an axis where that is possible. */
+static double value_of(const tg_tensor *x, int64_t i)
+{
+    return x->contiguous && x->dtype == TG_F32   ? (double)((const float *)tg_values(x))[i]
+           : x->contiguous && x->dtype == TG_F64 ? ((const double *)tg_values(x))[i]
+                                                 : tg_value_at(x, i);
+}
+
+static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
+{
+    if (!x || x->rank < 1) {
+        return tg_error_set(error, x ? TG_ERROR_SHAPE : TG_ERROR_STATE, "%s: the tensor %s", call,
+                            x ? "is a scalar, which has no rows" : "is NULL");
+    }
+    if (x->tape || x->node >= 0) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the result of an op; only leaves have such rows",
+                            call);
+    }
+    return tg_dtype_is_float((tg_dtype)x->dtype) ||
+           tg_error_set(error, TG_ERROR_DTYPE, "%s: the tensor is %s; it must be f32 or f64", call,
+                        tg_dtype_name((tg_dtype)x->dtype));
+}
+
+static bool out_of_memory(const char *call, int64_t rows, tg_error *error)
+{
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows);
+}
+
+/* ---- frozen rows ---- */
+
+bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error)
+{
+    if (!check_leaf("set_rows_frozen", x, error)) {
+        return false;
+    }
+    int64_t rows = rows_of(x);
+    if (first < 0 || count < 0 || first > rows || count > rows - first) {
+        return tg_error_set(error, TG_ERROR_RANGE, "set_rows_frozen: %lld rows from row %lld; the tensor has %lld",
+                            (long long)count, (long long)first, (long long)rows);
+    }
+    if (!tg_gradient_reserve(x)) {
+        return out_of_memory("set_rows_frozen", rows, error);
+    }
+    tg_gradient *gradient = x->gradient;
+    if (!gradient->frozen && frozen && count > 0 && !(gradient->frozen = tg_alloc_zeroed((size_t)rows, 1))) {
+        return out_of_memory("set_rows_frozen", rows, error);
+    }
+    for (int64_t row = first; gradient->frozen && row < first + count; row++) {
+        gradient->frozen_count += frozen - gradient->frozen[row];
+        gradient->frozen[row] = frozen;
+    }
+    tg_gradient_drop_frozen(x);
+    return true;
+}
+
+bool tg_row_is_frozen(const tg_tensor *x, int64_t row)
+{
+    return row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->gradient->frozen[row];
+}
+
+/* Keeps the order of the rows that stay: it is that of the first touch. */
+static void drop_frozen_from_list(tg_gradient *gradient, size_t bytes)
+{
+    int64_t kept = 0;
+    char *values = gradient->values;
+    for (int64_t i = 0; i < gradient->count; i++) {
+        int32_t id = gradient->ids[i];
+        if (gradient->frozen[id]) {
+            gradient->slot[id] = -1;
+            continue;
+        }
+        if (kept < i) {
+            memcpy(values + (size_t)kept * bytes, values + (size_t)i * bytes, bytes);
+            gradient->ids[kept] = id;
+            gradient->slot[id] = (int32_t)kept;
+        }
+        kept++;
+    }
+    gradient->count = kept;
+}
+
+void tg_gradient_drop_frozen(tg_tensor *leaf)
+{
+    if (!tg_has_frozen_rows(leaf)) {
+        return;
+    }
+    tg_gradient *gradient = leaf->gradient;
+    size_t bytes = (size_t)width_of(leaf) * tg_size_of(leaf->dtype);
+    if (gradient->kind == TG_GRADIENT_ROWS) {
+        drop_frozen_from_list(gradient, bytes);
+    }
+    char *dense = gradient->kind == TG_GRADIENT_DENSE ? tg_values(gradient->dense) : NULL;
+    for (int64_t row = 0; dense && row < rows_of(leaf); row++) {
+        if (gradient->frozen[row]) {
+            memset(dense + (size_t)row * bytes, 0, bytes);
+        }
+    }
+}
+
+/* ---- what training did to each row ---- */
+
+bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error)
+{
+    if (!check_leaf("watch_rows", x, error)) {
+        return false;
+    }
+    if (watch && !tg_gradient_reserve(x)) {
+        return out_of_memory("watch_rows", rows_of(x), error);
+    }
+    tg_row_updates *updates = NULL;
+    if (watch && !(updates = tg_alloc_zeroed((size_t)rows_of(x), sizeof *updates))) {
+        return out_of_memory("watch_rows", rows_of(x), error);
+    }
+    if (x->gradient) {
+        tg_free(x->gradient->updates);
+        x->gradient->updates = updates;
+    }
+    return true;
+}
+
+static bool is_zero(const tg_tensor *x, int64_t row)
+{
+    int64_t width = width_of(x);
+    for (int64_t c = 0; c < width; c++) {
+        if (value_of(x, row * width + c) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void tg_rows_updated(tg_tensor *leaf, int64_t step)
+{
+    const tg_gradient *gradient = leaf->gradient;
+    tg_row_updates *updates = gradient->updates;
+    if (!updates) {
+        return;
+    }
+    if (gradient->kind == TG_GRADIENT_ROWS) {
+        for (int64_t i = 0; i < gradient->count; i++) {
+            updates[gradient->ids[i]].count++;
+            updates[gradient->ids[i]].last_step = step;
+        }
+        return;
+    }
+    for (int64_t row = 0; row < rows_of(leaf); row++) {
+        if (!is_zero(gradient->dense, row)) {
+            updates[row].count++;
+            updates[row].last_step = step;
+        }
+    }
+}
+
+tg_row_updates tg_row_updates_of(const tg_tensor *x, int64_t row)
+{
+    bool counted = row >= 0 && row < rows_of(x) && x->gradient && x->gradient->updates;
+    return counted ? x->gradient->updates[row] : (tg_row_updates){0, 0};
+}
+
+int64_t tg_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity)
+{
+    if (!x || !x->gradient || !x->gradient->updates) {
+        return -1;
+    }
+    int64_t never = 0;
+    for (int64_t row = 0; row < rows_of(x); row++) {
+        if (x->gradient->updates[row].count == 0) {
+            if (never < capacity) {
+                ids[never] = (int32_t)row;
+            }
+            never++;
+        }
+    }
+    return never;
+}
+
+/* ---- norms and neighbours ---- */
+
+double tg_row_norm(const tg_tensor *x, int64_t row, double p)
+{
+    if (row < 0 || row >= rows_of(x) || !(p > 0)) {
+        return NAN;
+    }
+    double sum = 0;
+    int64_t width = width_of(x);
+    for (int64_t c = 0; c < width; c++) {
+        double size = fabs(value_of(x, row * width + c));
+        sum = isinf(p) ? (size > sum || isnan(size) ? size : sum) : sum + (p == 2 ? size * size : pow(size, p));
+    }
+    return isinf(p) ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+}
+
+static double cosine(const tg_tensor *x, int64_t a, int64_t b)
+{
+    double product = 0, a_squares = 0, b_squares = 0;
+    int64_t width = width_of(x);
+    for (int64_t c = 0; c < width; c++) {
+        double u = value_of(x, a * width + c), v = value_of(x, b * width + c);
+        product += u * v;
+        a_squares += u * u;
+        b_squares += v * v;
+    }
+    return a_squares > 0 && b_squares > 0 ? product / (sqrt(a_squares) * sqrt(b_squares)) : 0;
+}
+
+int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbour *neighbours,
+                          int64_t count)
+{
+    if (row < 0 || row >= rows_of(x) || count < 0) {
+        return -1;
+    }
+    int64_t found = 0;
+    for (int64_t other = 0; count > 0 && other < rows_of(x); other++) {
+        if (other == row || (among && !among[other])) {
+            continue;
+        }
+        double near = cosine(x, row, other);
+        int64_t place = found;
+        while (place > 0 && near > neighbours[place - 1].cosine) {
+            place--;
+        }
+        if (place < count) {
+            found += found < count;
+            memmove(&neighbours[place + 1], &neighbours[place], (size_t)(found - place - 1) * sizeof *neighbours);
+            neighbours[place] = (tg_row_neighbour){other, near};
+        }
+    }
+    return found;
+}
+
+/* ---- resizing ---- */
+
+/* Whether nothing is lost or confused by leaving `rows` of x. */
+static bool check_resize(const tg_tensor *x, int64_t rows, tg_error *error)
+{
+    if (rows < 1 || (x->rank == 2 && rows > INT32_MAX)) {
+        return tg_error_set(error, TG_ERROR_SHAPE, "resize_rows: %lld rows; allowed are 1 to %d", (long long)rows,
+                            INT32_MAX);
+    }
+    if (tg_gradient_kind_of(x) != TG_GRADIENT_NONE) {
+        return tg_error_set(error, TG_ERROR_STATE,
+                            "resize_rows: the table has a gradient; step first, or drop it with tg_zero_grad");
+    }
+    if (!x->contiguous || atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
+        return tg_error_set(
+            error, TG_ERROR_STATE,
+            "resize_rows: another tensor shares the table's values: reset the tape that has views of it, "
+            "release detached ones");
+    }
+    for (int64_t row = rows; row < x->shape[0]; row++) {
+        tg_row_updates updates = tg_row_updates_of(x, row);
+        if (tg_row_is_frozen(x, row)) {
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "resize_rows: row %lld is frozen (a padding row?) and would go with %lld rows",
+                                (long long)row, (long long)rows);
+        }
+        if (updates.count > 0) {
+            return tg_error_set(
+                error, TG_ERROR_STATE,
+                "resize_rows: row %lld would go with %lld rows, but was updated %lld times, last in step "
+                "%lld; tg_watch_rows(table, false, ..) forgets that",
+                (long long)row, (long long)rows, (long long)updates.count, (long long)updates.last_step);
+        }
+    }
+    return true;
+}
+
+static size_t kept_bytes(const tg_tensor *x, int64_t rows, size_t row_bytes)
+{
+    return (size_t)(rows < x->shape[0] ? rows : x->shape[0]) * row_bytes;
+}
+
+/* A copy of a property's array with another number of rows, zeros in the new ones; *resized is NULL where there is none. */
+static bool copy_property(const tg_tensor *x, const void *property, size_t size, int64_t rows, void **resized)
+{
+    *resized = property ? tg_alloc_zeroed((size_t)rows, size) : NULL;
+    if (*resized) {
+        memcpy(*resized, property, kept_bytes(x, rows, size));
+    }
+    return *resized || !property;
+}
+
+bool tg_resize_rows(tg_tensor *x, int64_t rows, tg_error *error)
+{
+    if (!check_leaf("resize_rows", x, error) || !check_resize(x, rows, error)) {
+        return false;
+    }
+    if (rows == x->shape[0]) {
+        return true;
+    }
+    tg_shape shape = tg_shape_of(x);
+    shape.size[0] = rows;
+    size_t bytes, row_bytes = tg_bytes_of(x) / (size_t)(x->shape[0] > 0 ? x->shape[0] : 1);
+    if (!tg_shape_bytes("resize_rows", (tg_dtype)x->dtype, &shape, &bytes, error)) {
+        return false;
+    }
+    tg_gradient *gradient = x->gradient;
+    void *frozen, *updates;
+    bool copied = copy_property(x, gradient ? gradient->frozen : NULL, 1, rows, &frozen);
+    copied = copy_property(x, gradient ? gradient->updates : NULL, sizeof *gradient->updates, rows, &updates) && copied;
+    tg_storage *storage = copied ? tg_storage_new(NULL, bytes) : NULL;
+    if (!storage) {
+        tg_free(frozen);
+        tg_free(updates);
+        return out_of_memory("resize_rows", rows, error);
+    }
+    size_t kept = kept_bytes(x, rows, row_bytes);
+    char *values = tg_storage_values(storage);
+    memcpy(values, tg_values(x), kept);
+    memset(values + kept, 0, bytes - kept);
+    storage->born = tg_storage_version(x) + 1;
+    atomic_store_explicit(&storage->version, storage->born, memory_order_relaxed);
+    tg_storage_drop(NULL, x->storage);
+    x->storage = storage;
+    x->offset = 0;
+    x->shape[0] = rows;
+    x->count = tg_shape_count(shape);
+    if (gradient) {
+        tg_gradient_release_buffers(x);
+        tg_free(gradient->frozen);
+        tg_free(gradient->updates);
+        gradient->frozen = frozen;
+        gradient->updates = updates;
+    }
+    return true;
+}
