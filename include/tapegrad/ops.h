@@ -246,8 +246,18 @@ TG_API tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_ten
  * of which is x[i][T - 1 - i + j], or 0 beyond L. L is T + S - 1, or S when no key lies ahead. Dai et al. 2019, appendix B. */
 TG_API tg_tensor *tg_relative_shift(tg_tape *tape, tg_tensor *x, int64_t queries, int64_t keys);
 
-/* The way back: x (..,T,S) -> (..,T,L), with 0 where no key is. */
-TG_API tg_tensor *tg_relative_unshift(tg_tape *tape, tg_tensor *x, int64_t distances);
+/* tg_relative_shift(queries distances^T, T, S), without the products that the shift would leave unused: queries (..,T,D),
+ * distances (..,L,D) with the queries' batch axes, or axes of 1, or none -> (..,T,S). L >= T + S - 1, or, with `causal`,
+ * L >= S >= T: scores of keys ahead are 0 then, for a mask to hide. Transformer-XL's position scores, Dai et al. 2019, section 3.3. */
+TG_API tg_tensor *tg_relative_scores(tg_tape *tape, tg_tensor *queries, tg_tensor *distances, int64_t keys,
+                                     bool causal);
+
+/* Scores by clipped distance, moved to where the keys are, as Shaw, Uszkoreit and Vaswani 2018 clip them: x (..,T,2 k + 1)
+ * -> (..,T,S), value (i,j) of which is x[i][k + clip(a, -k, k)], where key j lies a = j - (S - T + i) positions ahead. */
+TG_API tg_tensor *tg_relative_spread(tg_tape *tape, tg_tensor *x, int64_t keys);
+
+/* The way back: x (..,T,S) -> (..,T,2 clip + 1), the sums of the values with the same clipped distance. */
+TG_API tg_tensor *tg_relative_collect(tg_tape *tape, tg_tensor *x, int64_t clip);
 
 typedef enum tg_rotary_pairing {
     TG_ROTARY_HALVES,    /* channels i and i + D/2: GPT-NeoX, Llama */

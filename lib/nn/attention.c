@@ -72,7 +72,7 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_positional *position, tg
         return (path == TG_ATTENTION_FUSED ? tg_attention : tg_attention_elementary)(t, queries, keys, values, &config);
     }
     tg_tensor *weights = tg_attention_weights(t, queries, keys, &config);
-    return tg_add(t, tg_matmul(t, weights, values), tg_positional_values(t, position, weights, causal));
+    return tg_add(t, tg_matmul(t, weights, values), tg_positional_values(t, position, weights));
 }
 
 static tg_tensor *forward(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x, tg_tensor *memory,

@@ -23,22 +23,40 @@ tg_positional_config tg_positional_config_default(void)
                                   .rotary = tg_rotary_config_default()};
 }
 
-/* Row p of a table of sines and cosines of position `first` + p times `step`. */
-void tg_fill_sinusoidal(tg_tensor *table, double first, double step)
+static void put(tg_tensor *x, int64_t i, double value)
 {
-    int64_t rows = tg_size(table, 0), width = tg_size(table, 1);
-    void *values = tg_data_mut(table);
-    for (int64_t c = 0; c < width; c++) {
-        double frequency = pow(10000, -(double)(c - c % 2) / (double)width);
+    void *values = tg_values(x);
+    if (x->dtype == TG_F32) {
+        ((float *)values)[i] = (float)value;
+    } else {
+        ((double *)values)[i] = value;
+    }
+}
+
+/* Row p of a table of sines and cosines, times `amplitude`, of position `first` + p times `step`. From row to row an angle grows by the same
+ * step, so (sine, cosine) is turned by it: a fresh start every 64 rows keeps what that rounds below 1e-14. */
+void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude)
+{
+    int64_t rows = table->shape[0], width = table->shape[1];
+    for (int64_t c = 0; c < width; c += 2) {
+        double frequency = pow(10000, -(double)c / (double)width), sine = 0, cosine = 1;
+        double turn_sine = sin(step * frequency), turn_cosine = cos(step * frequency);
         for (int64_t p = 0; p < rows; p++) {
-            double angle = (first + step * (double)p) * frequency, value = c % 2 == 0 ? sin(angle) : cos(angle);
-            if (tg_dtype_of(table) == TG_F32) {
-                ((float *)values)[p * width + c] = (float)value;
-            } else {
-                ((double *)values)[p * width + c] = value;
+            if (p % 64 == 0) {
+                double angle = (first + step * (double)p) * frequency;
+                sine = sin(angle);
+                cosine = cos(angle);
             }
+            put(table, p * width + c, amplitude * sine);
+            if (c + 1 < width) {
+                put(table, p * width + c + 1, amplitude * cosine);
+            }
+            double turned = sine * turn_cosine + cosine * turn_sine;
+            cosine = cosine * turn_cosine - sine * turn_sine;
+            sine = turned;
         }
     }
+    tg_touch(table);
 }
 
 static bool check(tg_params *params, const char *name, tg_position kind, int64_t context, int64_t width,
@@ -120,7 +138,7 @@ tg_positional tg_positional_make_with(tg_params *params, const char *name, tg_po
     }
     if (made.weight &&
         (kind == TG_POSITION_SINUSOIDAL || (kind == TG_POSITION_LEARNED && made.config.sinusoidal_start))) {
-        tg_fill_sinusoidal(made.weight, 0, 1);
+        tg_fill_sinusoidal(made.weight, 0, 1, 1);
     }
     made.made = tg_params_error_code(params) == TG_OK;
     return made;

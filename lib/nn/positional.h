@@ -4,7 +4,7 @@
 
 #include "nn/module.h"
 
-void tg_fill_sinusoidal(tg_tensor *table, double first, double step);
+void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude);
 
 /* Queries or keys (B,H,T,D) from position `start` on, turned when the positions are rotary, and otherwise as they are.
  * `positional` may be NULL in all of these: no relative positions. */
@@ -19,7 +19,7 @@ bool tg_positional_bias(tg_tape *tape, const tg_positional *positional, tg_tenso
 tg_tensor *tg_positional_content(tg_tape *tape, const tg_positional *positional, tg_tensor *queries);
 
 /* What is added to the attention's result: Shaw's values, from weights (B,H,T,S). */
-tg_tensor *tg_positional_values(tg_tape *tape, const tg_positional *positional, tg_tensor *weights, bool causal);
+tg_tensor *tg_positional_values(tg_tape *tape, const tg_positional *positional, tg_tensor *weights);
 
 static inline bool tg_positional_needs_weights(const tg_positional *positional)
 {

@@ -6,8 +6,9 @@
  *   Shaw             q_i . K[clip(-d)] / sqrt(D)       and V[clip(-d)] to each value       Shaw, Uszkoreit and Vaswani 2018
  *   Transformer-XL   (q_i + v) . (R_d W_r) / sqrt(D)   R sinusoidal; keys meet q_i + u     Dai et al. 2019, section 3.3
  *
- * and rotary turns queries and keys before they meet (lib/ops/rotary.c). Everything is computed once a distance and not once
- * a pair: place l of L stands for the distance S - 1 - l, and tg_relative_shift moves it to the pairs.
+ * and rotary turns queries and keys before they meet (lib/ops/rotary.c). What depends on the distance alone is computed once
+ * a distance and not once a pair: place l of L stands for the distance S - 1 - l (lib/ops/relative.c), and Shaw's clipped
+ * distances have few places (lib/ops/relative_clip.c).
  */
 #include "nn/positional.h"
 
@@ -55,36 +56,21 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
     return first + (bucket < buckets ? bucket : buckets - 1);
 }
 
-/* i32 (L): the table's row for each place. */
-static tg_tensor *rows_new(tg_tape *t, const tg_positional *p, int64_t keys, int64_t places, bool causal)
+/* (H,1,L) of T5's table, by distance. */
+static tg_tensor *t5(tg_tape *t, const tg_positional *p, int64_t keys, int64_t places, bool causal)
 {
     tg_error error = {0};
-    tg_tensor *ids = tg_tensor_new(TG_I32, tg_shape_make(1, &places), &error);
-    if (!ids) {
+    tg_tensor *buckets = tg_tensor_new(TG_I32, tg_shape_make(1, &places), &error);
+    if (!buckets) {
         return tg_tape_fail(t, error.code, "positional", "%s", error.text);
     }
-    int32_t *rows = tg_data_mut(ids);
-    int64_t clip = p->config.clip;
+    int32_t *bucket = tg_data_mut(buckets);
     for (int64_t l = 0; l < places; l++) {
-        int64_t ahead = l - (keys - 1); /* how far the key lies ahead of the query */
-        rows[l] = (int32_t)(p->kind == TG_POSITION_T5
-                                ? tg_t5_bucket(-ahead, p->config.buckets, p->config.max_distance, !causal)
-                                : (ahead < -clip  ? -clip
-                                   : ahead > clip ? clip
-                                                  : ahead) +
-                                      clip);
+        bucket[l] = (int32_t)tg_t5_bucket(keys - 1 - l, p->config.buckets, p->config.max_distance, !causal);
     }
-    return ids;
-}
-
-/* (L,columns) of a table, by distance. */
-static tg_tensor *by_distance(tg_tape *t, const tg_positional *p, tg_tensor *table, int64_t keys, int64_t places,
-                              bool causal)
-{
-    tg_tensor *ids = rows_new(t, p, keys, places, causal);
-    tg_tensor *found = ids ? tg_embedding_lookup(t, table, ids) : NULL;
-    tg_release(ids);
-    return found;
+    tg_tensor *found = tg_embedding_lookup(t, p->weight, buckets);
+    tg_release(buckets);
+    return tg_unsqueeze(t, tg_transpose(t, found, 0, 1), 1);
 }
 
 /* (H,1,L), fixed. */
@@ -111,8 +97,9 @@ static tg_tensor *alibi(tg_tape *t, const tg_positional *p, tg_dtype dtype, int6
     return x;
 }
 
-/* (q + v) . (R W_r), (B,H,T,L) */
-static tg_tensor *transformer_xl(tg_tape *t, const tg_positional *p, tg_tensor *queries, int64_t keys, int64_t places)
+/* (q + v) . (R W_r) / scale, (B,H,T,S) */
+static tg_tensor *transformer_xl(tg_tape *t, const tg_positional *p, tg_tensor *queries, double scale, int64_t keys,
+                                 int64_t places, bool causal)
 {
     tg_error error = {0};
     int64_t heads = p->config.heads, width = p->width / heads;
@@ -120,11 +107,12 @@ static tg_tensor *transformer_xl(tg_tape *t, const tg_positional *p, tg_tensor *
     if (!distances) {
         return tg_tape_fail(t, error.code, "positional", "%s", error.text);
     }
-    tg_fill_sinusoidal(distances, (double)(keys - 1), -1);
+    tg_fill_sinusoidal(distances, (double)(keys - 1), -1, 1 / scale); /* so that no score needs it */
     tg_tensor *r = tg_linear_map(t, distances, p->weight);
     tg_release(distances);
-    r = tg_permute(t, tg_reshape(t, r, tg_shape_make(3, (int64_t[]){places, heads, width})), TG_AXES(1, 2, 0));
-    return tg_matmul(t, tg_add(t, queries, tg_unsqueeze(t, p->position_bias, 1)), r);
+    r = tg_permute(t, tg_reshape(t, r, tg_shape_make(3, (int64_t[]){places, heads, width})), TG_AXES(1, 0, 2));
+    tg_tensor *biased = tg_add(t, queries, tg_unsqueeze(t, p->position_bias, 1));
+    return tg_relative_scores(t, biased, r, keys, causal);
 }
 
 bool tg_positional_bias(tg_tape *t, const tg_positional *p, tg_tensor *queries, int64_t keys, bool causal,
@@ -138,20 +126,20 @@ bool tg_positional_bias(tg_tape *t, const tg_positional *p, tg_tensor *queries, 
     }
     int64_t count = tg_size(queries, -2), places = causal ? keys : count + keys - 1;
     double scale = sqrt((double)tg_size(queries, -1));
-    tg_tensor *wide = NULL, *own = NULL;
+    tg_tensor *own = NULL;
     switch (p->kind) {
-    case TG_POSITION_ALIBI: wide = own = alibi(t, p, tg_dtype_of(queries), keys, places); break;
-    case TG_POSITION_T5:
-        wide = tg_unsqueeze(t, tg_transpose(t, by_distance(t, p, p->weight, keys, places, causal), 0, 1), 1);
+    case TG_POSITION_ALIBI:
+        own = alibi(t, p, tg_dtype_of(queries), keys, places);
+        *bias = own ? tg_relative_shift(t, own, count, keys) : NULL;
+        tg_release(own);
         break;
+    case TG_POSITION_T5: *bias = tg_relative_shift(t, t5(t, p, keys, places, causal), count, keys); break;
     case TG_POSITION_SHAW:
-        wide = tg_matmul(t, queries, tg_transpose(t, by_distance(t, p, p->weight, keys, places, causal), 0, 1));
-        wide = tg_div_scalar(t, wide, scale);
+        *bias = tg_matmul(t, queries, tg_transpose(t, tg_div_scalar(t, p->weight, scale), 0, 1));
+        *bias = tg_relative_spread(t, *bias, keys);
         break;
-    default: wide = tg_div_scalar(t, transformer_xl(t, p, queries, keys, places), scale);
+    default: *bias = transformer_xl(t, p, queries, scale, keys, places, causal);
     }
-    *bias = wide ? tg_relative_shift(t, wide, count, keys) : NULL;
-    tg_release(own);
     return *bias != NULL;
 }
 
@@ -162,12 +150,7 @@ tg_tensor *tg_positional_content(tg_tape *t, const tg_positional *p, tg_tensor *
                : queries;
 }
 
-tg_tensor *tg_positional_values(tg_tape *t, const tg_positional *p, tg_tensor *weights, bool causal)
+tg_tensor *tg_positional_values(tg_tape *t, const tg_positional *p, tg_tensor *weights)
 {
-    if (!weights) {
-        return NULL;
-    }
-    int64_t keys = tg_size(weights, -1), places = causal ? keys : tg_size(weights, -2) + keys - 1;
-    tg_tensor *values = by_distance(t, p, p->values, keys, places, causal);
-    return values ? tg_matmul(t, tg_relative_unshift(t, weights, places), values) : NULL;
+    return weights ? tg_matmul(t, tg_relative_collect(t, weights, p->config.clip), p->values) : NULL;
 }

@@ -15,6 +15,7 @@
  * position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
+#include "ops/matrices.h"
 #include "ops/rows.h"
 
 #include <tapegrad/ops.h>
@@ -35,23 +36,6 @@ static int64_t KERNEL(rows_of)(const tg_tensor *queries)
     return queries->count / queries->shape[queries->rank - 1];
 }
 
-/* Where matrix number `batch` of x begins, for any strides of the batch axes. */
-static int64_t KERNEL(matrix)(const tg_tensor *x, int64_t batch)
-{
-    int64_t start = 0;
-    for (int axis = x->rank - 3; axis >= 0; axis--) {
-        start += batch % x->shape[axis] * x->strides[axis];
-        batch /= x->shape[axis];
-    }
-    return start;
-}
-
-static int64_t KERNEL(distance)(const tg_tensor *x)
-{
-    int64_t rows = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
-    return rows == 1 ? width : x->strides[x->rank - 2];
-}
-
 /* One block of rows of one matrix: rows first .. first + rows - 1 of T, which see columns 0 .. seen - 1 of S. */
 typedef struct KERNEL(block) {
     int64_t queries, keys, width; /* T, S, D */
@@ -62,6 +46,7 @@ typedef struct KERNEL(block) {
     const real *bias; /* of the block's first row, or NULL */
     real *dbias;      /* likewise: contiguous rows of S */
     int64_t bias_distance;
+    bool dbias_fresh; /* write, not add */
     bool causal;
     real *log_sums;      /* of the block's rows */
     const uint8_t *bits; /* of the whole call, or NULL */
@@ -149,19 +134,6 @@ static KERNEL(block) KERNEL(block_of)(const tg_op_call *call)
     return b;
 }
 
-/* Where matrix number `batch` of a tensor that repeats along axes of 1 begins; it is contiguous, or has strides. */
-static int64_t KERNEL(repeated_matrix)(const tg_tensor *x, const tg_tensor *queries, int64_t batch, bool contiguous)
-{
-    int64_t start = 0, plain = x->shape[x->rank - 2] * x->shape[x->rank - 1];
-    for (int axis = queries->rank - 3, own = x->rank - 3; own >= 0; axis--, own--) {
-        int64_t index = x->shape[own] == 1 ? 0 : batch % queries->shape[axis];
-        start += index * (contiguous ? plain : x->strides[own]);
-        plain *= x->shape[own];
-        batch /= queries->shape[axis];
-    }
-    return start;
-}
-
 /* The block's rows of the bias, and of its gradient in backward. */
 static void KERNEL(take_bias)(KERNEL(block) * b, const tg_op_call *call, int64_t batch, bool backward)
 {
@@ -169,11 +141,12 @@ static void KERNEL(take_bias)(KERNEL(block) * b, const tg_op_call *call, int64_t
         return;
     }
     const tg_tensor *bias = call->inputs[3], *q = call->inputs[0];
-    b->bias_distance = KERNEL(distance)(bias);
+    b->bias_distance = tg_row_distance(bias);
     b->bias =
-        (const real *)tg_values(bias) + KERNEL(repeated_matrix)(bias, q, batch, false) + b->first * b->bias_distance;
+        (const real *)tg_values(bias) + tg_repeated_matrix_of(bias, q, batch, false) + b->first * b->bias_distance;
     real *dbias = backward ? call->input_gradients[3] : NULL;
-    b->dbias = dbias ? dbias + KERNEL(repeated_matrix)(bias, q, batch, true) + b->first * b->keys : NULL;
+    b->dbias = dbias ? dbias + tg_repeated_matrix_of(bias, q, batch, true) + b->first * b->keys : NULL;
+    b->dbias_fresh = dbias && call->fresh[3] && tg_is_first_use(bias, q, batch);
 }
 
 static int64_t KERNEL(grain)(const KERNEL(block) * b)
@@ -192,9 +165,9 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
         tg_rng_bernoulli_bits(call->rng, (uint8_t *)(log_sums + rows), rows * b.keys, 1 - p);
     }
     for (int64_t batch = 0; batch < batches; batch++) {
-        const real *q_0 = (const real *)tg_values(q) + KERNEL(matrix)(q, batch);
-        const real *k_0 = (const real *)tg_values(k) + KERNEL(matrix)(k, batch);
-        const real *v_0 = (const real *)tg_values(v) + KERNEL(matrix)(v, batch);
+        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, batch);
+        const real *k_0 = (const real *)tg_values(k) + tg_matrix_of(k, batch);
+        const real *v_0 = (const real *)tg_values(v) + tg_matrix_of(v, batch);
         for (int64_t first = 0; first < b.queries; first += BLOCK) {
             KERNEL(take_block)(&b, batch, first);
             int64_t row = batch * b.queries + first;
@@ -204,14 +177,26 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
                               b.seen,
                               b.width,
                               .transpose_b = true,
-                              .lda = KERNEL(distance)(q),
-                              .ldb = KERNEL(distance)(k),
+                              .lda = tg_row_distance(q),
+                              .ldb = tg_row_distance(k),
                               .ldc = b.seen};
             KERNEL(tg_gemm)(&scores, q_0 + first * scores.lda, k_0, 0, b.weights);
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(softmax_rows), &b);
-            tg_gemm mix = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = KERNEL(distance)(v), .ldc = b.width};
+            tg_gemm mix = {b.rows, b.width, b.seen, .lda = b.seen, .ldb = tg_row_distance(v), .ldc = b.width};
             KERNEL(tg_gemm)(&mix, b.weights, v_0, 0, y + row * b.width);
         }
+    }
+}
+
+static void KERNEL(give_bias)(const KERNEL(block) * b, const real *drow, int64_t n, real *dbias)
+{
+    if (b->dbias_fresh) {
+        memcpy(dbias, drow, (size_t)n * sizeof(real));
+        memset(dbias + n, 0, (size_t)(b->keys - n) * sizeof(real));
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        dbias[j] += drow[j];
     }
 }
 
@@ -231,8 +216,8 @@ static void KERNEL(gradient_rows)(void *context, int64_t begin, int64_t end)
             row[j] = EXP(row[j] - log_sum);
             drow[j] = row[j] * (drow[j] - r);
         }
-        for (int64_t j = 0; b->dbias && j < n; j++) {
-            b->dbias[i * b->keys + j] += drow[j];
+        if (b->dbias) {
+            KERNEL(give_bias)(b, drow, n, b->dbias + i * b->keys);
         }
         for (int64_t j = 0; j < n; j++) {
             drow[j] *= b->scale;
@@ -260,29 +245,28 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
     KERNEL(block) b = KERNEL(block_of)(call);
     int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
     const real *y = tg_values(call->outputs[0]), *dy = call->output_gradients[0];
-    for (int i = 0; i < call->input_count;
-         i++) { /* the last block reaches every key, but the first ones must find zeros to add to */
+    /* the last block reaches every key, but the first ones must find zeros to add to; the bias has its rows for itself */
+    for (int i = 0; i < (batches > 0 ? 3 : call->input_count); i++) {
         if (call->input_gradients[i] && call->fresh[i]) {
             memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));
         }
     }
     for (int64_t batch = 0; batch < batches; batch++) {
-        const real *q_0 = (const real *)tg_values(q) + KERNEL(matrix)(q, batch);
-        const real *k_0 = (const real *)tg_values(k) + KERNEL(matrix)(k, batch);
-        const real *v_0 = (const real *)tg_values(v) + KERNEL(matrix)(v, batch);
+        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, batch);
+        const real *k_0 = (const real *)tg_values(k) + tg_matrix_of(k, batch);
+        const real *v_0 = (const real *)tg_values(v) + tg_matrix_of(v, batch);
         real *dq = KERNEL(gradient_matrix)(call, 0, batch), *dk = KERNEL(gradient_matrix)(call, 1, batch);
         real *dv = KERNEL(gradient_matrix)(call, 2, batch);
         for (int64_t first = 0; first < b.queries; first += BLOCK) {
             KERNEL(take_block)(&b, batch, first);
-            int64_t row = batch * b.queries + first, lq = KERNEL(distance)(q), lk = KERNEL(distance)(k);
+            int64_t row = batch * b.queries + first, lq = tg_row_distance(q), lk = tg_row_distance(k);
             b.log_sums = (real *)call->saved + row;
             KERNEL(take_bias)(&b, call, batch, true);
             b.y = y + row * b.width;
             b.dy = dy + row * b.width;
             tg_gemm scores = {b.rows, b.seen, b.width, .transpose_b = true, .lda = lq, .ldb = lk, .ldc = b.seen};
             tg_gemm dweights = {
-                b.rows,       b.seen, b.width, .transpose_b = true, .lda = b.width, .ldb = KERNEL(distance)(v),
-                .ldc = b.seen};
+                b.rows, b.seen, b.width, .transpose_b = true, .lda = b.width, .ldb = tg_row_distance(v), .ldc = b.seen};
             KERNEL(tg_gemm)(&scores, q_0 + first * lq, k_0, 0, b.weights);
             KERNEL(tg_gemm)(&dweights, b.dy, v_0, 0, b.dweights);
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(gradient_rows), &b);
@@ -304,29 +288,6 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
-
-/* Rows of D values without gaps, at any distance. */
-static bool rows_layout(const tg_tensor *x, int i)
-{
-    (void)i;
-    if (x->rank < 2) {
-        return false;
-    }
-    int64_t width = x->shape[x->rank - 1], rows = x->shape[x->rank - 2], distance = x->strides[x->rank - 2];
-    return (width == 1 || x->strides[x->rank - 1] == 1) &&
-           (rows == 1 || (distance >= width && distance <= TG_GEMM_LIMIT));
-}
-
-/* (..,T,S) with axes of the batch, or of 1. */
-static bool bias_fits(const tg_tensor *q, const tg_tensor *k, const tg_tensor *bias)
-{
-    bool fits = bias->rank >= 2 && bias->rank <= q->rank && bias->shape[bias->rank - 2] == q->shape[q->rank - 2] &&
-                bias->shape[bias->rank - 1] == k->shape[k->rank - 2];
-    for (int axis = q->rank - 3, own = bias->rank - 3; fits && own >= 0; axis--, own--) {
-        fits = bias->shape[own] == 1 || bias->shape[own] == q->shape[axis];
-    }
-    return fits;
-}
 
 static bool attention_shape(tg_op_call *call)
 {
@@ -352,7 +313,8 @@ static bool attention_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text),
                           tg_shape_format(tg_shape_of(v), v_text), a->causal ? " with S >= T" : "");
     }
-    if (call->input_count == 4 && !bias_fits(q, k, call->inputs[3])) {
+    if (call->input_count == 4 &&
+        !tg_is_repeated_matrix(call->inputs[3], q, q->shape[q->rank - 2], k->shape[k->rank - 2])) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
                           tg_shape_format(tg_shape_of(call->inputs[3]), v_text),
                           tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text));
@@ -373,7 +335,7 @@ static const tg_op attention_op = {
     .shape = attention_shape,
     .f32 = {tg_attention_forward_f32, tg_attention_backward_f32},
     .f64 = {tg_attention_forward_f64, tg_attention_backward_f64},
-    .accepts_layout = rows_layout,
+    .accepts_layout = tg_rows_layout,
     .backward_reads_inputs = 15,
     .backward_reads_outputs = 1,
     .overwrites_fresh = true,

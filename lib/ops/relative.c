@@ -1,4 +1,4 @@
-/* relative: scores by distance, moved to where the tokens are, and back.
+/* relative: scores by distance, moved to where the tokens are.
  *
  * Let query i of T stand at position S - T + i, and key j of S at j. Scores that depend on the distance are computed in the
  * order of the distances, x (..,T,L), where place l means the distance S - 1 - l; so key j's is at l = T - 1 - i + j.
@@ -6,11 +6,8 @@
  *   shift       y[i][j] = x[i][T - 1 - i + j]               x (..,T,L), or (..,1,L) for all queries alike  ->  y (..,T,S)
  *   gradient    dx[i][T - 1 - i + j] += dy[i][j]
  *
- *   unshift     y[i][T - 1 - i + j] = x[i][j], 0 elsewhere  x (..,T,S)  ->  y (..,T,L)
- *   gradient    dx[i][j] += dy[i][T - 1 - i + j]
- *
  * L is T + S - 1 for all distances, or S for those that are not negative; what lies beyond L counts as 0, and a causal mask
- * hides it anyway. Each is the other's gradient. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative
+ * hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative
  * shift".
  */
 #include "ops/real.h"
@@ -19,15 +16,13 @@
 
 TG_DECLARE_KERNEL(tg_relative_shift_forward);
 TG_DECLARE_KERNEL(tg_relative_shift_backward);
-TG_DECLARE_KERNEL(tg_relative_unshift_forward);
-TG_DECLARE_KERNEL(tg_relative_unshift_backward);
 
 /* Rows by distance (`wide`, L values, one a query or one a matrix) and by key (`square`, S values). */
 typedef struct KERNEL(rows) {
     real *wide, *square;
     int64_t queries, keys, distances; /* T, S, L */
     bool shared;                      /* one wide row for all queries of a matrix */
-    bool fresh;
+    bool fresh;                       /* the values are written, not added */
 } KERNEL(rows);
 
 static KERNEL(rows) KERNEL(rows_of)(const tg_tensor *wide, const tg_tensor *square)
@@ -63,8 +58,27 @@ static void KERNEL(to_square)(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Adds; threads divide the matrices, because queries may share a row. */
-static void KERNEL(to_wide)(void *context, int64_t begin, int64_t end)
+/* A wide row for each query: written, or added to. */
+static void KERNEL(to_own_rows)(void *context, int64_t begin, int64_t end)
+{
+    const KERNEL(rows) *r = context;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t count;
+        real *to = KERNEL(place)(r, row, &count), *first = r->wide + row * r->distances;
+        const real *from = r->square + row * r->keys;
+        for (int64_t j = 0; j < count; j++) {
+            to[j] = r->fresh ? from[j] : to[j] + from[j];
+        }
+        if (r->fresh) {
+            int64_t before = count > 0 ? to - first : 0, after = before + (count > 0 ? count : 0);
+            memset(first, 0, (size_t)before * sizeof(real));
+            memset(first + after, 0, (size_t)(r->distances - after) * sizeof(real));
+        }
+    }
+}
+
+/* A wide row for each matrix: threads divide the matrices. */
+static void KERNEL(to_shared_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(rows) *r = context;
     for (int64_t row = begin * r->queries; row < end * r->queries; row++) {
@@ -83,10 +97,18 @@ static void KERNEL(run_to_square)(KERNEL(rows) * r, int64_t count)
     tg_parallel_for(rows, 1 + TG_GRAIN / (r->keys + 1), KERNEL(to_square), r);
 }
 
-static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t count)
+/* `wide`: how many values all wide rows have. */
+static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t wide)
 {
-    int64_t values = r->queries * r->keys;
-    tg_parallel_for(values > 0 ? count / values : 0, 1 + TG_GRAIN / (values + 1), KERNEL(to_wide), r);
+    int64_t rows = r->distances > 0 ? wide / r->distances : 0;
+    if (!r->shared) {
+        tg_parallel_for(rows, 1 + TG_GRAIN / (r->distances + 1), KERNEL(to_own_rows), r);
+        return;
+    }
+    if (r->fresh) {
+        memset(r->wide, 0, (size_t)wide * sizeof(real));
+    }
+    tg_parallel_for(rows, 1 + TG_GRAIN / (r->queries * r->keys + 1), KERNEL(to_shared_rows), r);
 }
 
 void KERNEL(tg_relative_shift_forward)(const tg_op_call *call)
@@ -104,27 +126,8 @@ void KERNEL(tg_relative_shift_backward)(const tg_op_call *call)
     KERNEL(rows) r = KERNEL(rows_of)(call->inputs[0], call->outputs[0]);
     r.wide = call->input_gradients[0];
     r.square = (real *)call->output_gradients[0];
-    KERNEL(run_to_wide)(&r, call->outputs[0]->count);
-}
-
-void KERNEL(tg_relative_unshift_forward)(const tg_op_call *call)
-{
-    KERNEL(rows) r = KERNEL(rows_of)(call->outputs[0], call->inputs[0]);
-    r.wide = tg_values(call->outputs[0]);
-    r.square = tg_values(call->inputs[0]);
-    r.shared = false;
-    memset(r.wide, 0, (size_t)call->outputs[0]->count * sizeof(real));
+    r.fresh = call->fresh[0];
     KERNEL(run_to_wide)(&r, call->inputs[0]->count);
-}
-
-/* In the forward pass this was: y[i][T - 1 - i + j] = x[i][j]. */
-void KERNEL(tg_relative_unshift_backward)(const tg_op_call *call)
-{
-    KERNEL(rows) r = KERNEL(rows_of)(call->outputs[0], call->inputs[0]);
-    r.wide = (real *)call->output_gradients[0];
-    r.square = call->input_gradients[0];
-    r.shared = false;
-    KERNEL(run_to_square)(&r, call->inputs[0]->count);
 }
 
 #ifdef TG_ONCE
@@ -157,25 +160,13 @@ static const tg_op relative_shift_op = {
     .shape = relative_shape,
     .f32 = {tg_relative_shift_forward_f32, tg_relative_shift_backward_f32},
     .f64 = {tg_relative_shift_forward_f64, tg_relative_shift_backward_f64},
-};
-
-static const tg_op relative_unshift_op = {
-    .name = "relative_unshift",
-    .shape = relative_shape,
-    .f32 = {tg_relative_unshift_forward_f32, tg_relative_unshift_backward_f32},
-    .f64 = {tg_relative_unshift_forward_f64, tg_relative_unshift_backward_f64},
+    .overwrites_fresh = true,
 };
 
 tg_tensor *tg_relative_shift(tg_tape *t, tg_tensor *x, int64_t queries, int64_t keys)
 {
     relative_sizes sizes = {queries, keys};
     return tg_apply(t, &relative_shift_op, &x, 1, &sizes, sizeof sizes);
-}
-
-tg_tensor *tg_relative_unshift(tg_tape *t, tg_tensor *x, int64_t distances)
-{
-    relative_sizes sizes = {x && x->rank >= 2 ? x->shape[x->rank - 2] : 0, distances};
-    return tg_apply(t, &relative_unshift_op, &x, 1, &sizes, sizeof sizes);
 }
 
 #endif

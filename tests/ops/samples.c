@@ -98,8 +98,11 @@ static tg_tensor *call_bag_offsets(tg_tape *t, tg_tensor *const *x)
 
 CALL(shift_all, tg_relative_shift(t, x[0], 3, 4))
 CALL(shift_past, tg_relative_shift(t, x[0], 3, 3))
-CALL(unshift_all, tg_relative_unshift(t, x[0], 6))
-CALL(unshift_past, tg_relative_unshift(t, x[0], 4))
+CALL(scores_all, tg_relative_scores(t, x[0], x[1], 4, false))
+CALL(scores_past, tg_relative_scores(t, x[0], x[1], 4, true))
+CALL(spread, tg_relative_spread(t, x[0], 5))
+CALL(collect, tg_relative_collect(t, x[0], 1))
+CALL(collect_wide, tg_relative_collect(t, x[0], 3))
 CALL(rotary, tg_rotary(t, x[0], 5, NULL))
 CALL(rotary_neighbours, tg_rotary(t, x[0], 0, &(tg_rotary_config){100, TG_ROTARY_NEIGHBOURS, 2, 3}))
 CALL(attention_weights, tg_attention_weights(t, x[0], x[1], &(tg_attention_config){true, 0, x[2]}))
@@ -341,10 +344,19 @@ const sample samples[] = {
     {"tg_embedding_bag", "offsets", call_bag_offsets, {REAL, IDS}, .shapes = {"4,3 5", "4,2 3"}, .bound = 4},
     {"tg_relative_shift", "all", call_shift_all, {REAL}, .shapes = {"3,6", "2,3,6", "2,1,6", "1,6"}},
     {"tg_relative_shift", "past", call_shift_past, {REAL}, .shapes = {"3,3", "2,3,3", "2,1,3"}},
-    {"tg_relative_unshift", "all", call_unshift_all, {REAL}, .shapes = {"3,4", "2,3,4", "1,6"}},
-    {"tg_relative_unshift", "past", call_unshift_past, {REAL}, .shapes = {"3,4", "2,2,4"}},
     {"tg_relative_shift", "nothing", call_shift_all, {REAL}, .shapes = {"0,3,6"}, .empty = true},
-    {"tg_relative_unshift", "nothing", call_unshift_all, {REAL}, .shapes = {"0,3,4"}, .empty = true},
+    {"tg_relative_scores",
+     "all",
+     call_scores_all,
+     {REAL, REAL},
+     .shapes = {"3,2 6,2", "2,3,2 2,6,2", "2,2,3,2 2,1,7,2", "2,3,1 6,1", "1,3 4,3"}},
+    {"tg_relative_scores", "past", call_scores_past, {REAL, REAL}, .shapes = {"3,2 4,2", "2,4,2 4,2", "2,1,2 2,5,2"}},
+    {"tg_relative_scores", "nothing", call_scores_all, {REAL, REAL}, .shapes = {"0,3,2 6,2", "0,2 3,2"}, .empty = true},
+    {"tg_relative_spread", "", call_spread, {REAL}, .shapes = {"3,3", "2,5,7", "4,1", "2,2,5"}},
+    {"tg_relative_spread", "nothing", call_spread, {REAL}, .shapes = {"0,3,3", "0,3"}, .empty = true},
+    {"tg_relative_collect", "", call_collect, {REAL}, .shapes = {"3,4", "2,3,3", "1,5"}},
+    {"tg_relative_collect", "wide", call_collect_wide, {REAL}, .shapes = {"3,4", "1,2"}},
+    {"tg_relative_collect", "nothing", call_collect, {REAL}, .shapes = {"0,3,4"}, .empty = true},
     {"tg_rotary", "", call_rotary, {REAL}, .shapes = {"3,4", "2,3,6", "1,2", "2,2,2,2"}},
     {"tg_rotary", "neighbours", call_rotary_neighbours, {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
     {"tg_rotary", "nothing", call_rotary, {REAL}, .shapes = {"0,3,4", "0,4"}, .empty = true},

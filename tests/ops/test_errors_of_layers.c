@@ -134,8 +134,26 @@ static void test_attention(void **state)
             "relative_shift: x is (3,); for 1 queries it must be (..,1,L) or (..,1,L)");
     REFUSED(tg_relative_shift(t, f->ids, 2, 2), DTYPE, NOT_FLOAT("relative_shift", 0, "i32"));
     REFUSED(tg_relative_shift(t, NULL, 2, 2), STATE, NULL_INPUT("relative_shift", 0));
-    REFUSED(tg_relative_unshift(t, f->ids, 4), DTYPE, NOT_FLOAT("relative_unshift", 0, "i32"));
-    REFUSED(tg_relative_unshift(t, NULL, 4), STATE, NULL_INPUT("relative_unshift", 0));
+#define SCORES(distances, keys, rule)                                       \
+    "relative_scores: queries (2,3), distances " distances " and S = " keys \
+    " keys; they must be (..,T,D) and (..,L,D), " rule
+    REFUSED(tg_relative_scores(t, f->x, f->x, 2, false), SHAPE, SCORES("(2,3)", "2", "T + S - 1 <= L"));
+    REFUSED(tg_relative_scores(t, f->x, f->x, 1, true), SHAPE, SCORES("(2,3)", "1", "T <= S <= L"));
+    REFUSED(tg_relative_scores(t, f->x, f->x, 3, true), SHAPE, SCORES("(2,3)", "3", "T <= S <= L"));
+    REFUSED(tg_relative_scores(t, f->x, f->x, -1, false), SHAPE, SCORES("(2,3)", "-1", "T + S - 1 <= L"));
+    REFUSED(tg_relative_scores(t, f->x, f->vector, 1, false), SHAPE, SCORES("(3,)", "1", "T + S - 1 <= L"));
+    REFUSED(tg_relative_scores(t, f->x, f->doubles, 2, true), DTYPE, MIXED("relative_scores", "f32", "f64"));
+    REFUSED(tg_relative_scores(t, f->ids, f->x, 2, true), DTYPE, NOT_FLOAT("relative_scores", 0, "i32"));
+    REFUSED(tg_relative_scores(t, f->x, NULL, 2, true), STATE, NULL_INPUT("relative_scores", 1));
+    REFUSED(tg_relative_spread(t, f->four_rows, 2), SHAPE, "relative_spread: x is (4,2); it must be (..,T,2 clip + 1)");
+    REFUSED(tg_relative_spread(t, f->vector, 2), SHAPE, "relative_spread: x is (3,); it must be (..,T,2 clip + 1)");
+    REFUSED(tg_relative_spread(t, f->x, -1), SHAPE, "relative_spread: -1 keys; allowed are 0 or more");
+    REFUSED(tg_relative_spread(t, f->ids, 2), DTYPE, NOT_FLOAT("relative_spread", 0, "i32"));
+    REFUSED(tg_relative_spread(t, NULL, 2), STATE, NULL_INPUT("relative_spread", 0));
+    REFUSED(tg_relative_collect(t, f->x, -1), VALUE, "relative_collect: a clip of -1; allowed are 0 to 2147483647");
+    REFUSED(tg_relative_collect(t, f->vector, 1), SHAPE, "relative_collect: x is (3,); it must be (..,T,S)");
+    REFUSED(tg_relative_collect(t, f->ids, 1), DTYPE, NOT_FLOAT("relative_collect", 0, "i32"));
+    REFUSED(tg_relative_collect(t, NULL, 1), STATE, NULL_INPUT("relative_collect", 0));
     REFUSED(tg_rotary(t, f->x, 0, NULL), SHAPE, "rotary: x is (2,3); it must be (..,T,D) with an even D");
     REFUSED(tg_rotary(t, f->four, 0, NULL), SHAPE, "rotary: x is (4,); it must be (..,T,D) with an even D");
     REFUSED((tg_rotary(t, f->batches, 0, &(tg_rotary_config){1, TG_ROTARY_HALVES, 1, 1})), VALUE,

@@ -1,0 +1,75 @@
+/* matrices: tensors (..,T,D) seen as a batch of matrices, one for each combination of the indices before the last two.
+ * A second tensor may have fewer of these axes, or axes of 1: its matrix is repeated along them, as in broadcasting.
+ */
+#ifndef TG_OPS_MATRICES_H
+#define TG_OPS_MATRICES_H
+
+#include "ops/real.h"
+
+/* Where matrix number `batch` of x begins, for any strides of the batch axes. */
+static inline int64_t tg_matrix_of(const tg_tensor *x, int64_t batch)
+{
+    int64_t start = 0;
+    for (int axis = x->rank - 3; axis >= 0; axis--) {
+        start += batch % x->shape[axis] * x->strides[axis];
+        batch /= x->shape[axis];
+    }
+    return start;
+}
+
+/* Where the matrix of x that meets matrix number `batch` of `other` begins: in x, or in a contiguous gradient of it. */
+static inline int64_t tg_repeated_matrix_of(const tg_tensor *x, const tg_tensor *other, int64_t batch, bool contiguous)
+{
+    int64_t start = 0, plain = x->shape[x->rank - 2] * x->shape[x->rank - 1];
+    for (int axis = other->rank - 3, own = x->rank - 3; own >= 0; axis--, own--) {
+        int64_t index = x->shape[own] == 1 ? 0 : batch % other->shape[axis];
+        start += index * (contiguous ? plain : x->strides[own]);
+        plain *= x->shape[own];
+        batch /= other->shape[axis];
+    }
+    return start;
+}
+
+/* Whether no matrix of `other` before this one meets the same matrix of x. */
+static inline bool tg_is_first_use(const tg_tensor *x, const tg_tensor *other, int64_t batch)
+{
+    bool first = true;
+    for (int axis = other->rank - 3, own = x->rank - 3; axis >= 0; axis--, own--) {
+        bool repeated = own < 0 || x->shape[own] == 1;
+        first = first && (!repeated || batch % other->shape[axis] == 0);
+        batch /= other->shape[axis];
+    }
+    return first;
+}
+
+/* Whether x is (..,rows,columns) with the batch axes of `other`, or 1, or none. */
+static inline bool tg_is_repeated_matrix(const tg_tensor *x, const tg_tensor *other, int64_t rows, int64_t columns)
+{
+    bool fits =
+        x->rank >= 2 && x->rank <= other->rank && x->shape[x->rank - 2] == rows && x->shape[x->rank - 1] == columns;
+    for (int axis = other->rank - 3, own = x->rank - 3; fits && own >= 0; axis--, own--) {
+        fits = x->shape[own] == 1 || x->shape[own] == other->shape[axis];
+    }
+    return fits;
+}
+
+/* From one row of a matrix to the next, as gemm wants it. */
+static inline int64_t tg_row_distance(const tg_tensor *x)
+{
+    int64_t rows = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
+    return rows == 1 ? width : x->strides[x->rank - 2];
+}
+
+/* For tg_op.accepts_layout: rows without gaps, at any distance. */
+static inline bool tg_rows_layout(const tg_tensor *x, int i)
+{
+    (void)i;
+    if (x->rank < 2) {
+        return false;
+    }
+    int64_t width = x->shape[x->rank - 1], rows = x->shape[x->rank - 2], distance = x->strides[x->rank - 2];
+    return (width == 1 || x->strides[x->rank - 1] == 1) &&
+           (rows == 1 || (distance >= width && distance <= TG_GEMM_LIMIT));
+}
+
+#endif
