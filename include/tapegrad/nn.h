@@ -60,6 +60,11 @@ TG_API bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error 
 /* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where a max_norm is set, then tg_embedding_lookup_with. */
 TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids);
 
+/* Bags of the table's rows: torch.nn.EmbeddingBag. As tg_embedding_bag, with the embedding's own padding row, scaling by
+ * frequency and max_norm; those of `config`, which may be NULL, are not looked at. */
+TG_API tg_tensor *tg_embedding_bag_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids,
+                                           const tg_embedding_bag_config *config);
+
 /* ---- positions ---------------------------------------------------------------------------------------------------------- */
 
 typedef enum tg_position {

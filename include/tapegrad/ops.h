@@ -200,6 +200,9 @@ typedef struct tg_embedding_bag_config {
                               NULL: ids are (bags,length) */
     tg_tensor *weights; /* of the entries, in the shape of ids: each row is multiplied by its own; TG_BAG_SUM alone.
                               NULL: none */
+    bool last_offset;   /* there is one offset more than bags, where the last bag ends (include_last_offset): false */
+    bool
+        scale_by_frequency; /* each row's gradient is divided by how often this call names it; not with TG_BAG_MAX; false */
 } tg_embedding_bag_config;
 
 TG_API tg_embedding_bag_config tg_embedding_bag_config_default(void);

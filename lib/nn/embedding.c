@@ -116,14 +116,24 @@ bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error)
     return resized;
 }
 
+/* Rows that the ids name are cut to max_norm, where there is one. */
+static bool prepare(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)
+{
+    return tg_module_ready(t, "embedding", embedding->params, embedding->weight) &&
+           (embedding->max_norm == 0 ||
+            tg_embedding_renorm(t, embedding->weight, ids, embedding->max_norm, embedding->norm_type));
+}
+
 tg_tensor *tg_embedding_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)
 {
-    if (!tg_module_ready(t, "embedding", embedding->params, embedding->weight)) {
-        return NULL;
-    }
-    if (embedding->max_norm > 0 &&
-        !tg_embedding_renorm(t, embedding->weight, ids, embedding->max_norm, embedding->norm_type)) {
-        return NULL;
-    }
-    return tg_embedding_lookup_with(t, embedding->weight, ids, &embedding->lookup);
+    return prepare(t, embedding, ids) ? tg_embedding_lookup_with(t, embedding->weight, ids, &embedding->lookup) : NULL;
+}
+
+tg_tensor *tg_embedding_bag_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids,
+                                    const tg_embedding_bag_config *given)
+{
+    tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
+    config.padding_index = embedding->lookup.padding_index;
+    config.scale_by_frequency = embedding->lookup.scale_by_frequency;
+    return prepare(t, embedding, ids) ? tg_embedding_bag(t, embedding->weight, ids, &config) : NULL;
 }

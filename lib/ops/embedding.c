@@ -109,7 +109,7 @@ static int64_t KERNEL(below)(const int32_t *sorted, int64_t count, int64_t bound
     return low;
 }
 
-static void KERNEL(scale_by_frequency)(const int32_t *id, int64_t count, int32_t *sorted, real *scales)
+void KERNEL(tg_frequency_scales)(const int32_t *id, int64_t count, int32_t *sorted, real *scales)
 {
     memcpy(sorted, id, (size_t)count * sizeof *id);
     KERNEL(sort)(sorted, count);
@@ -139,7 +139,7 @@ void KERNEL(tg_embedding_backward)(const tg_op_call *call)
     }
     if (values) {
         if (a->by_frequency) {
-            KERNEL(scale_by_frequency)(id, ids->count, place + ids->count, scales);
+            KERNEL(tg_frequency_scales)(id, ids->count, place + ids->count, scales);
         }
         rows_context r = {call->output_gradients[0],      values, place, ids->count, table->shape[1],
                           a->by_frequency ? scales : NULL};

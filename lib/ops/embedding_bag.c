@@ -5,7 +5,7 @@
  *   max       y[b][c] = max_i W[id_i][c]
  *   gradient  dW[id_i] += w_i dy[b], dy[b] / n, or dy[b][c] to the row that had the maximum; dw_i += dy[b] . W[id_i]
  *
- * Entries with the padding index do not count. A bag without entries gives zeros. Of equal maxima the first takes the
+ * By frequency, what a row gets is divided by how often the call names it. Entries with the padding index do not count. A bag without entries gives zeros. Of equal maxima the first takes the
  * gradient. Bags are what threads divide forward, columns backward, so the bits do not depend on their number.
  * Follows torch.nn.functional.embedding_bag.
  */
@@ -19,17 +19,19 @@ TG_DECLARE_KERNEL(tg_embedding_bag_backward);
 typedef struct bag_attributes {
     tg_bag_mode mode;
     int64_t padding; /* a row, or -1 */
-    bool has_offsets, has_weights;
+    bool has_offsets, has_weights, by_frequency, last_offset;
 } bag_attributes;
 
 typedef struct KERNEL(bags) {
     bag_attributes a;
     const int32_t *ids, *offsets;
     int64_t entries, count, length, width; /* ids, bags, ids a bag without offsets, columns */
+    int64_t offset_count;                  /* bags, or one more */
     const real *table, *weights, *dy;
     real *y, *values; /* of the table's gradient */
     const int32_t *places;
-    int32_t *winners; /* max: the entry that won, for each value of y; -1 for none */
+    const real *scales; /* of the entries' gradients, by frequency, or NULL */
+    int32_t *winners;   /* max: the entry that won, for each value of y; -1 for none */
 } KERNEL(bags);
 
 static KERNEL(bags) KERNEL(bags_of)(const tg_op_call *call)
@@ -41,6 +43,7 @@ static KERNEL(bags) KERNEL(bags_of)(const tg_op_call *call)
     b.table = tg_values(table);
     b.y = tg_values(call->outputs[0]);
     b.offsets = b.a.has_offsets ? tg_values(call->inputs[2]) : NULL;
+    b.offset_count = b.a.has_offsets ? call->inputs[2]->count : 0;
     b.length = b.a.has_offsets ? 0 : ids->shape[1];
     b.weights = b.a.has_weights ? tg_values(call->inputs[call->input_count - 1]) : NULL;
     b.winners = call->saved;
@@ -49,7 +52,7 @@ static KERNEL(bags) KERNEL(bags_of)(const tg_op_call *call)
 
 static int64_t KERNEL(bag_begin)(const KERNEL(bags) * b, int64_t bag)
 {
-    return !b->offsets ? bag * b->length : bag < b->count ? b->offsets[bag] : b->entries;
+    return !b->offsets ? bag * b->length : bag < b->offset_count ? b->offsets[bag] : b->entries;
 }
 
 /* Entries of a bag that count. */
@@ -134,7 +137,8 @@ static void KERNEL(add_columns)(void *context, int64_t begin, int64_t end)
         real share = b->a.mode == TG_BAG_MEAN ? 1 / (real)KERNEL(bag_size)(b, bag) : 1;
         for (int64_t i = KERNEL(bag_begin)(b, bag); i < KERNEL(bag_begin)(b, bag + 1); i++) {
             if (b->ids[i] != b->a.padding) {
-                real *to = b->values + b->places[i] * b->width, scale = b->weights ? b->weights[i] : share;
+                real *to = b->values + b->places[i] * b->width;
+                real scale = (b->weights ? b->weights[i] : share) * (b->scales ? b->scales[i] : 1);
                 for (int64_t c = begin; c < end; c++) {
                     to[c] += scale * dy[c];
                 }
@@ -160,13 +164,18 @@ static void KERNEL(add_weights)(const KERNEL(bags) * b, real *dweights)
 void KERNEL(tg_embedding_bag_backward)(const tg_op_call *call)
 {
     KERNEL(bags) b = KERNEL(bags_of)(call);
-    int32_t *places = call->scratch;
+    real *scales = call->scratch;
+    int32_t *places = (int32_t *)(scales + b.entries);
     b.dy = call->output_gradients[0];
     b.places = places;
     for (int64_t i = 0; i < b.entries; i++) {
         if (b.ids[i] != b.a.padding) {
             b.values = tg_op_gradient_rows(call, 0, &b.ids[i], 1, &places[i]);
         }
+    }
+    if (b.a.by_frequency) {
+        KERNEL(tg_frequency_scales)(b.ids, b.entries, places + b.entries, scales);
+        b.scales = scales;
     }
     if (b.values) {
         int64_t grain = TG_GRAIN / (b.entries + 1);
@@ -180,7 +189,7 @@ void KERNEL(tg_embedding_bag_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tensor *offsets)
+static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tensor *offsets, bool last_offset)
 {
     const int32_t *offset = tg_values(offsets);
     if (!tg_op_expect_dtype(call, 2, TG_I32) || !tg_op_expect_rank(call, 2, 1) || !tg_op_expect_rank(call, 1, 1)) {
@@ -194,6 +203,10 @@ static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tenso
                 "offset %d at [%lld]; the first is 0, none is below the one before (%d) or beyond the %lld ids",
                 offset[b], (long long)b, least, (long long)ids->count);
         }
+    }
+    if (last_offset && (offsets->count == 0 || offset[offsets->count - 1] != ids->count)) {
+        return tg_op_fail(call, TG_ERROR_RANGE, "the last of %lld offsets is where the last bag ends: it must be %lld",
+                          (long long)offsets->count, (long long)ids->count);
     }
     return true;
 }
@@ -212,17 +225,21 @@ static bool embedding_bag_shape(tg_op_call *call)
                           weights ? "weights go with TG_BAG_SUM alone, not with mode %d" : "%d is not a mode of bags",
                           (int)a->mode);
     }
-    if (a->has_offsets ? !check_offsets(call, ids, call->inputs[2]) : !tg_op_expect_rank(call, 1, 2)) {
+    if (a->by_frequency && a->mode == TG_BAG_MAX) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "scaling by frequency goes with sums and means, not with maxima");
+    }
+    if (a->has_offsets ? !check_offsets(call, ids, call->inputs[2], a->last_offset) : !tg_op_expect_rank(call, 1, 2)) {
         return false;
     }
     if (weights && (!tg_op_expect_float(call, call->input_count - 1) ||
                     !tg_op_expect_same_shape(call, 1, call->input_count - 1))) {
         return false;
     }
-    int64_t bags = a->has_offsets ? call->inputs[2]->count : ids->shape[0], width = table->shape[1];
+    int64_t bags = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0], width = table->shape[1];
     return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bags, width})) &&
            (a->mode != TG_BAG_MAX || tg_op_save(call, bags * width, sizeof(int32_t))) &&
-           tg_op_touches_rows(call, ids->count) && tg_op_backward_scratch(call, ids->count, sizeof(int32_t));
+           tg_op_touches_rows(call, ids->count) &&
+           tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
 }
 
 static const tg_op embedding_bag_op = {
@@ -252,7 +269,11 @@ tg_embedding_bag_config tg_embedding_bag_config_default(void)
 tg_tensor *tg_embedding_bag(tg_tape *t, tg_tensor *table, tg_tensor *ids, const tg_embedding_bag_config *given)
 {
     tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
-    bag_attributes a = {.mode = config.mode, .has_offsets = config.offsets, .has_weights = config.weights};
+    bag_attributes a = {.mode = config.mode,
+                        .has_offsets = config.offsets,
+                        .has_weights = config.weights,
+                        .by_frequency = config.scale_by_frequency,
+                        .last_offset = config.offsets && config.last_offset};
     tg_tensor *inputs[4] = {table, ids};
     int count = 2;
     if (config.offsets) {

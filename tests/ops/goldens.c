@@ -65,7 +65,7 @@ CALL(matmul, tg_matmul(t, in[0], in[1]))
 CALL(embedding, tg_embedding_lookup(t, in[0], in[1]))
 CALL(embedding_by_frequency, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){TG_NO_PADDING, true}))
 #define BAG(mode, padding, offsets, weights) \
-    tg_embedding_bag(t, in[0], in[1], &(tg_embedding_bag_config){mode, padding, offsets, weights})
+    tg_embedding_bag(t, in[0], in[1], &(tg_embedding_bag_config){mode, padding, offsets, weights, false, false})
 CALL(bag_mean, BAG(TG_BAG_MEAN, TG_NO_PADDING, NULL, NULL))
 CALL(bag_max, BAG(TG_BAG_MAX, TG_NO_PADDING, NULL, NULL))
 CALL(bag_padded, BAG(TG_BAG_MEAN, -1, NULL, NULL))

@@ -84,14 +84,15 @@ CALL(attention_same, tg_attention(t, x[0], x[0], x[0], NULL))
 CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], NULL))
 CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
 CALL(bag_mean, tg_embedding_bag(t, x[0], x[1], NULL))
-CALL(bag_sum, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_SUM, 1, NULL, x[2]}))
-CALL(bag_max, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MAX, TG_NO_PADDING, NULL, NULL}))
+CALL(bag_sum, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_SUM, 1, NULL, x[2], false, false}))
+CALL(bag_max,
+     tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MAX, TG_NO_PADDING, NULL, NULL, false, false}))
 
 static tg_tensor *call_bag_offsets(tg_tape *t, tg_tensor *const *x)
 {
     tg_tensor *offsets = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){0, 2, 2}, NULL);
-    tg_tensor *y =
-        tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, offsets, NULL});
+    tg_tensor *y = tg_embedding_bag(
+        t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, offsets, NULL, false, false});
     tg_release(offsets);
     return y;
 }

@@ -100,7 +100,7 @@ static void test_by_frequency(void **state)
 
 static tg_tensor *bag(tg_bag_mode mode, int64_t padding, tg_tensor *ids, tg_tensor *offsets, tg_tensor *weights)
 {
-    tg_embedding_bag_config config = {mode, padding, offsets, weights};
+    tg_embedding_bag_config config = {mode, padding, offsets, weights, false, false};
     return tg_embedding_bag(tape, table, ids, &config);
 }
 
@@ -156,6 +156,15 @@ static void test_bags_refuse(void **state)
     assert_tape_error(tape, TG_ERROR_VALUE, "embedding_bag: weights go with TG_BAG_SUM alone");
     bag((tg_bag_mode)9, TG_NO_PADDING, ids, NULL, NULL);
     assert_tape_error(tape, TG_ERROR_VALUE, "9 is not a mode of bags");
+    tg_embedding_bag_config ends = {TG_BAG_SUM, TG_NO_PADDING, late, NULL, true, false};
+    ends.offsets = tg_slice(tape, falling, 0, 0, 2, 1); /* 0 3 */
+    tg_embedding_bag(tape, table, flat, &ends);
+    assert_tape_error(tape, TG_ERROR_RANGE, "the last of 2 offsets is where the last bag ends: it must be 4");
+    ends.offsets = tg_slice(tape, falling, 0, 0, 0, 1);
+    tg_embedding_bag(tape, table, flat, &ends);
+    assert_tape_error(tape, TG_ERROR_RANGE, "the last of 0 offsets is where the last bag ends: it must be 4");
+    tg_embedding_bag(tape, table, ids, &(tg_embedding_bag_config){TG_BAG_MAX, TG_NO_PADDING, NULL, NULL, false, true});
+    assert_tape_error(tape, TG_ERROR_VALUE, "scaling by frequency goes with sums and means, not with maxima");
     bag(TG_BAG_SUM, 4, ids, NULL, NULL);
     assert_tape_error(tape, TG_ERROR_RANGE, "embedding_bag: padding index 4 is outside [-4,4)");
     tg_release(flat);

@@ -68,28 +68,30 @@ static void test_embedding(void **state)
     REFUSED(tg_embedding_bag(t, f->vector, f->ids, NULL), SHAPE,
             "embedding_bag: input 0 has shape (3,); it must have rank 2");
     REFUSED(tg_embedding_bag(t, f->table, f->x, NULL), DTYPE, NOT_IDS("embedding_bag", 1, "f32"));
-    REFUSED((tg_embedding_bag(t, f->table, f->ids, &(tg_embedding_bag_config){TG_BAG_SUM, -10, NULL, NULL})), RANGE,
-            "embedding_bag: padding index -10 is outside [-9,9)");
     REFUSED(
-        (tg_embedding_bag(t, f->table, f->ids, &(tg_embedding_bag_config){(tg_bag_mode)3, TG_NO_PADDING, NULL, NULL})),
-        VALUE, "embedding_bag: 3 is not a mode of bags");
-    REFUSED((tg_embedding_bag(t, f->table, f->ids, &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, NULL, f->x})),
-            VALUE, "embedding_bag: weights go with TG_BAG_SUM alone, not with mode 1");
-    REFUSED(
-        (tg_embedding_bag(t, f->table, f->ids, &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, NULL, f->four})),
-        SHAPE, "embedding_bag: inputs 1 and 2 have shapes (2,3) and (4,); they must be equal");
+        (tg_embedding_bag(t, f->table, f->ids, &(tg_embedding_bag_config){TG_BAG_SUM, -10, NULL, NULL, false, false})),
+        RANGE, "embedding_bag: padding index -10 is outside [-9,9)");
     REFUSED((tg_embedding_bag(t, f->table, f->ids,
-                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, NULL, f->doubles})),
+                              &(tg_embedding_bag_config){(tg_bag_mode)3, TG_NO_PADDING, NULL, NULL, false, false})),
+            VALUE, "embedding_bag: 3 is not a mode of bags");
+    REFUSED((tg_embedding_bag(t, f->table, f->ids,
+                              &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, NULL, f->x, false, false})),
+            VALUE, "embedding_bag: weights go with TG_BAG_SUM alone, not with mode 1");
+    REFUSED((tg_embedding_bag(t, f->table, f->ids,
+                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, NULL, f->four, false, false})),
+            SHAPE, "embedding_bag: inputs 1 and 2 have shapes (2,3) and (4,); they must be equal");
+    REFUSED((tg_embedding_bag(t, f->table, f->ids,
+                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, NULL, f->doubles, false, false})),
             DTYPE, MIXED("embedding_bag", "f32", "f64"));
     REFUSED((tg_embedding_bag(t, f->table, f->id_list,
-                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->id_list, NULL})),
+                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->id_list, NULL, false, false})),
             RANGE,
             "embedding_bag: offset 5 at [0]; the first is 0, none is below the one before (0) or beyond the 2 ids");
     REFUSED((tg_embedding_bag(t, f->table, f->ids,
-                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->id_list, NULL})),
+                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->id_list, NULL, false, false})),
             SHAPE, "embedding_bag: input 1 has shape (2,3); it must have rank 1");
     REFUSED((tg_embedding_bag(t, f->table, f->id_list,
-                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->vector, NULL})),
+                              &(tg_embedding_bag_config){TG_BAG_SUM, TG_NO_PADDING, f->vector, NULL, false, false})),
             DTYPE, NOT_IDS("embedding_bag", 2, "f32"));
     REFUSED(tg_embedding_bag(t, f->table, NULL, NULL), STATE, NULL_INPUT("embedding_bag", 1));
 }
