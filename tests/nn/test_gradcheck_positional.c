@@ -1,0 +1,120 @@
+/* Every kind of position through attention, on both paths and in both directions, with keys of a segment before: gradients
+ * in f64 against differences, with respect to queries, keys, values and each parameter of the positions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support.h"
+
+enum { B = 2, H = 2, T = 4, S = 7, D = 4 };
+
+typedef struct job {
+    tg_positional positional;
+    tg_attention_path path;
+    bool causal;
+} job;
+
+/* gradcheck hands over copies of the inputs: the positions get theirs in the order of their making. */
+static tg_positional with_parameters(tg_positional p, tg_tensor *const *parameters)
+{
+    tg_tensor **places[] = {&p.weight, &p.values, &p.content_bias, &p.position_bias};
+    for (int i = 0; i < 4; i++) {
+        if (*places[i]) {
+            *places[i] = *parameters++;
+        }
+    }
+    return p;
+}
+
+static tg_tensor *attend(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    const job *j = context;
+    tg_positional p = with_parameters(j->positional, in + 3);
+    tg_tensor *queries = in[0], *keys = in[1];
+    if (p.kind == TG_POSITION_ROTARY) {
+        queries = tg_rotary(t, queries, S - T, &p.config.rotary);
+        keys = tg_rotary(t, keys, 0, &p.config.rotary);
+    }
+    return tg_positional_attention(t, &p, j->path, queries, keys, in[2], j->causal, 0.2);
+}
+
+static tg_tensor *add_positions(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    const job *j = context;
+    tg_positional p = with_parameters(j->positional, in + 1);
+    return tg_positional_forward_at(t, &p, in[0], S - T);
+}
+
+static void check(job *j, bool absolute, const char *what)
+{
+    tg_rng *rng = tg_rng_new(7);
+    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_positional_config config = tg_positional_config_default();
+    config.heads = H;
+    config.buckets = 8;
+    config.max_distance = 6;
+    config.clip = 2;
+    config.rotary.pairing = j->causal ? TG_ROTARY_HALVES : TG_ROTARY_NEIGHBOURS;
+    config.rotary.position_scale = 1.5;
+    config.rotary.ntk_factor = 2;
+    j->positional = tg_positional_make_with(params, "p", j->positional.kind, S, H * D, &config);
+    tg_tensor *inputs[8];
+    int count = 0;
+    for (; count < (absolute ? 1 : 3); count++) {
+        inputs[count] = absolute ? leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, T, H * D), NULL))
+                                 : leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, H, count == 0 ? T : S, D), NULL));
+        tg_fill_normal(inputs[count], rng, 0, 1, NULL);
+    }
+    int own = count;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        inputs[count++] = tg_params_at(params, i).tensor;
+    }
+    tg_gradcheck_config checks = tg_gradcheck_config_default();
+    checks.rng = rng;
+    tg_gradcheck_report report;
+    bool passed = tg_gradcheck(absolute ? add_positions : attend, j, inputs, count, &checks, &report);
+    if (!passed || report.max_relative_error > 1e-7) {
+        fail_msg("%s, %s: %s (largest relative error %.2g)", tg_position_name(j->positional.kind), what, report.text,
+                 report.max_relative_error);
+    }
+    for (int i = 0; i < own; i++) {
+        tg_release(inputs[i]);
+    }
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+static void test_through_attention(void **state)
+{
+    (void)state;
+    for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
+        for (int variant = 0; variant < 4; variant++) {
+            job j = {.positional = {.kind = kind},
+                     .path = variant % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY,
+                     .causal = variant / 2};
+            char what[64];
+            snprintf(what, sizeof what, "%s, %s", variant % 2 ? "fused" : "elementary",
+                     variant / 2 ? "causal" : "both directions");
+            check(&j, false, what);
+        }
+    }
+}
+
+static void test_added(void **state)
+{
+    (void)state;
+    job learned = {.positional = {.kind = TG_POSITION_LEARNED}},
+        fixed = {.positional = {.kind = TG_POSITION_SINUSOIDAL}};
+    check(&learned, true, "added");
+    check(&fixed, true, "added");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_through_attention),
+        cmocka_unit_test(test_added),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
