@@ -103,10 +103,8 @@ void KERNEL(tg_relative_scores_forward)(const tg_op_call *call)
         real *y = (real *)tg_values(call->outputs[0]) + batch * b.queries * b.keys;
         for (int64_t first = 0; first < b.queries; first += BLOCK) {
             KERNEL(take_block)(&b, first, y);
-            if (b.count > 0) { /* one query without keys needs no place */
-                tg_gemm g = {b.rows, b.count, b.width, .transpose_b = true, .lda = lq, .ldb = lr, .ldc = b.count};
-                KERNEL(tg_gemm)(&g, q_0 + first * lq, r_0 + b.low * lr, 0, b.wide);
-            }
+            tg_gemm g = {b.rows, b.count, b.width, .transpose_b = true, .lda = lq, .ldb = lr, .ldc = b.count};
+            KERNEL(tg_gemm)(&g, q_0 + first * lq, r_0 + b.low * lr, 0, b.wide);
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(to_square), &b);
         }
     }
@@ -126,9 +124,6 @@ void KERNEL(tg_relative_scores_backward)(const tg_op_call *call)
         dr = dr ? dr + tg_repeated_matrix_of(r, q, batch, true) : NULL;
         for (int64_t first = 0; first < b.queries; first += BLOCK) {
             KERNEL(take_block)(&b, first, (real *)call->output_gradients[0] + batch * b.queries * b.keys);
-            if (b.count <= 0) {
-                continue;
-            }
             tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(to_wide), &b);
             tg_gemm to_queries = {b.rows, b.width, b.count, .lda = b.count, .ldb = lr, .ldc = b.width};
             tg_gemm to_places = {b.count,        b.width,   b.rows,        .transpose_a = true,

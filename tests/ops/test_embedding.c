@@ -116,6 +116,25 @@ static void test_bags_keep_rows(void **state)
     tg_release(ids);
 }
 
+/* Row 1 comes twice and row 3 once: each gives its gradient's mean. (torch 2.13's bags halve row 3's as well.) */
+static void test_bags_by_frequency(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){1, 1, 3}),
+              *dy = tensor_f64(TG_SHAPE(1, 2), (double[]){6, 3});
+    for (int mode = TG_BAG_SUM; mode <= TG_BAG_MEAN; mode++) {
+        tg_embedding_bag_config config = {(tg_bag_mode)mode, TG_NO_PADDING, NULL, NULL, false, true};
+        tg_zero_grad(table);
+        assert_true(tg_backward_seed(tape, tg_embedding_bag(tape, table, ids, &config), dy));
+        tg_tensor *gradient = tg_grad_new_dense(table, NULL);
+        double n = mode == TG_BAG_MEAN ? 3 : 1;
+        assert_values(gradient, (double[]){0, 0, 6 / n, 3 / n, 0, 0, 6 / n, 3 / n}, 8, 1e-15, 0);
+        tg_release(gradient);
+    }
+    tg_release(ids);
+    tg_release(dy);
+}
+
 static void test_bags_without_entries(void **state)
 {
     (void)state;
@@ -196,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_renorm_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bags_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_under_tying, set_up, tear_down),
