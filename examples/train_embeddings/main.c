@@ -23,10 +23,9 @@ typedef struct job {
 } job;
 
 typedef struct result {
-    float *losses;    /* one a step */
-    double final;     /* mean loss of the last tenth */
-    int64_t *touched; /* how often each row was looked up */
-    tg_tensor *before, *after, *positions;
+    float *losses; /* one a step */
+    double final;  /* mean loss of the last tenth */
+    tg_tensor *before, *halfway, *after, *positions;
 } result;
 
 /* ---- the text ---- */
@@ -99,11 +98,10 @@ static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_
         if (!step(t, m, optim, batch, &r->losses[done])) {
             return false;
         }
-        const int32_t *ids = tg_data(batch.inputs);
-        for (int64_t i = 0; i < tg_count(batch.inputs); i++) {
-            r->touched[ids[i]]++;
-        }
         done++;
+        if (done == (j->o->steps + 1) / 2 && !(r->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
+            return complain("out of memory");
+        }
         show_progress(j->o, done, (double)r->losses[done - 1], start);
     }
     int64_t tenth = (j->o->steps + 9) / 10;
@@ -127,13 +125,12 @@ static bool train(const job *j, bool with_positions, result *r)
     tg_loader *loader = tg_loader_new(j->tokens.ids, j->tokens.count, &windows, rng, &error);
     tg_optim *optim = make_optimizer(o, m.params);
     r->losses = calloc((size_t)o->steps, sizeof *r->losses);
-    r->touched = calloc((size_t)tg_tokenizer_size(j->bpe), sizeof *r->touched);
     bool good = true;
     if (tg_params_error_code(m.params) != TG_OK) {
         good = complain("%s", tg_params_error(m.params));
     } else if (!loader) {
         good = complain("%s", error.text);
-    } else if (!rng || !t || !optim || !r->losses || !r->touched ||
+    } else if (!rng || !t || !optim || !r->losses || !tg_watch_rows(m.token.weight, true, &error) ||
                !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
         good = complain("out of memory");
     }
@@ -157,8 +154,8 @@ static bool train(const job *j, bool with_positions, result *r)
 static void result_free(result *r)
 {
     free(r->losses);
-    free(r->touched);
     tg_release(r->before);
+    tg_release(r->halfway);
     tg_release(r->after);
     tg_release(r->positions);
 }
@@ -172,11 +169,12 @@ static bool report(const job *j, const result *with, const result *without)
     curves_terminal(curves, 2);
     printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final,
            without->final, without->final - with->final);
-    report_neighbours(j->bpe, with->before, with->after, with->touched);
-    report_touched(j->bpe, with->before, with->after, with->touched);
+    const tg_tensor *const tables[] = {with->before, with->halfway, with->after};
+    report_neighbours(j->bpe, tables);
+    report_rows(j->bpe, with->before, with->after, j->o->steps);
     bool written = folder_make(j->o->out) && curves_svg(folder_file(j->o->out, "loss.svg"), curves, 2) &&
                    report_vectors(folder_file(j->o->out, "tokens.tsv"), with->after) &&
-                   report_token_labels(folder_file(j->o->out, "tokens_labels.tsv"), j->bpe, with->touched) &&
+                   report_token_labels(folder_file(j->o->out, "tokens_labels.tsv"), j->bpe, with->after) &&
                    report_vectors(folder_file(j->o->out, "positions.tsv"), with->positions) &&
                    report_position_labels(folder_file(j->o->out, "positions_labels.tsv"), j->o->context);
     if (written && !j->o->vocab) {

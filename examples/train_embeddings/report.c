@@ -1,29 +1,19 @@
 #include "report.h"
 
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../common/program.h"
 
 #define NEIGHBOURS 4
-#define WORDS 8
+#define WORDS 6
+#define OFTEN 50
 
 /* ---- neighbours ---- */
 
-static double cosine(const float *a, const float *b, int64_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (int64_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
-}
-
-/* Words of four letters and more that came often enough to have learned something. */
-static bool is_word(const tg_tokenizer *bpe, int32_t id, const int64_t *touched)
+/* Words of four letters and more that were updated often enough to have learned something. */
+static bool is_word(const tg_tokenizer *bpe, int32_t id, const tg_tensor *watched)
 {
     size_t length;
     const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
@@ -31,83 +21,91 @@ static bool is_word(const tg_tokenizer *bpe, int32_t id, const int64_t *touched)
     for (size_t i = 1; letters && i < length; i++) {
         letters = (bytes[i] >= 'a' && bytes[i] <= 'z') || (bytes[i] >= 'A' && bytes[i] <= 'Z');
     }
-    return letters && touched[id] >= 50;
+    return letters && tg_row_updates_of(watched, id).count >= OFTEN;
 }
 
-static void print_neighbours(const tg_tokenizer *bpe, const tg_tensor *table, int32_t id, const int64_t *touched)
+/* The word that was updated most often, but less often than those before it. Of equals the first. */
+static int32_t next_word(const tg_tensor *watched, uint8_t *left)
 {
-    const float *values = tg_data(table);
-    int64_t width = tg_size(table, 1), rows = tg_size(table, 0);
-    int32_t best[NEIGHBOURS];
-    double near[NEIGHBOURS];
-    int count = 0;
-    for (int32_t other = 0; other < rows; other++) {
-        if (other == id || !is_word(bpe, other, touched)) {
-            continue;
+    int32_t most = -1;
+    int64_t count = 0;
+    for (int32_t id = 0; id < tg_size(watched, 0); id++) {
+        int64_t updates = tg_row_updates_of(watched, id).count;
+        if (left[id] && updates > count) {
+            most = id;
+            count = updates;
         }
-        double similar = cosine(values + id * width, values + other * width, width);
-        int place = count < NEIGHBOURS ? count++ : NEIGHBOURS;
-        for (; place > 0 && similar > near[place - 1]; place--) {
-            if (place < NEIGHBOURS) {
-                near[place] = near[place - 1];
-                best[place] = best[place - 1];
+    }
+    if (most >= 0) {
+        left[most] = 0;
+    }
+    return most;
+}
+
+void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *const tables[3])
+{
+    static const char *const when[] = {"before", "halfway", "after"};
+    int64_t rows = tg_size(tables[2], 0);
+    uint8_t *words = calloc((size_t)rows, 1), *left = calloc((size_t)rows, 1);
+    for (int32_t id = 0; words && left && id < rows; id++) {
+        words[id] = left[id] = is_word(bpe, id, tables[2]);
+    }
+    printf("\nNearest neighbours by cosine, among words updated in at least %d steps (_ is a space):\n", OFTEN);
+    for (int word = 0; words && left && word < WORDS; word++) {
+        int32_t id = next_word(tables[2], left);
+        char text[TOKEN_TEXT];
+        for (int k = 0; id >= 0 && k < 3; k++) {
+            tg_row_neighbour near[NEIGHBOURS];
+            int64_t count = tg_row_neighbours(tables[k], id, words, near, NEIGHBOURS);
+            printf("  %-13s %7s:", k == 0 ? token_text(bpe, id, text) : "", when[k]);
+            for (int64_t i = 0; i < count; i++) {
+                printf(" %s (%.2f)", token_text(bpe, (int32_t)near[i].row, text), near[i].cosine);
             }
-        }
-        if (place < NEIGHBOURS) {
-            near[place] = similar;
-            best[place] = other;
+            printf("\n");
         }
     }
-    char text[TOKEN_TEXT];
-    for (int i = 0; i < count; i++) {
-        printf(" %s (%.2f)", token_text(bpe, best[i], text), near[i]);
-    }
-    printf("\n");
+    free(words);
+    free(left);
 }
 
-void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched)
+/* ---- rows ---- */
+
+static void print_row(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, int32_t id)
 {
-    int64_t rows = tg_size(after, 0), limit = INT64_MAX;
     char text[TOKEN_TEXT];
-    printf("\nNearest neighbours by cosine, among words seen at least 50 times (_ is a space):\n");
-    for (int word = 0; word < WORDS; word++) {
-        int32_t most = -1;
-        for (int32_t id = 0; id < rows; id++) {
-            if (is_word(bpe, id, touched) && touched[id] < limit && (most < 0 || touched[id] > touched[most])) {
-                most = id;
-            }
-        }
-        if (most < 0) {
-            return;
-        }
-        limit = touched[most];
-        token_text(bpe, most, text);
-        printf("  %-13s before:", text);
-        print_neighbours(bpe, before, most, touched);
-        printf("  %-13s after: ", "");
-        print_neighbours(bpe, after, most, touched);
-    }
+    tg_row_updates updates = tg_row_updates_of(after, id);
+    printf("  %-13s %7lld %10lld %11.3f %8.3f\n", token_text(bpe, id, text), (long long)updates.count,
+           (long long)updates.last_step, tg_row_norm(before, id, 2), tg_row_norm(after, id, 2));
 }
 
-void report_touched(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, const int64_t *touched)
+void report_rows(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, int64_t steps)
 {
-    int64_t never = 0, same = 0, total = 0, width = tg_size(after, 1), rows = tg_size(after, 0);
-    int32_t most = 0;
-    const float *was = tg_data(before), *is = tg_data(after);
+    int64_t never = tg_rows_never_updated(after, NULL, 0), rows = tg_size(after, 0), same = 0;
+    size_t bytes = (size_t)tg_size(after, 1) * sizeof(float);
+    int32_t most = 0, longest_ago = -1;
     for (int32_t id = 0; id < rows; id++) {
-        size_t bytes = (size_t)width * sizeof *was;
-        never += touched[id] == 0;
-        same += touched[id] == 0 && memcmp(was + id * width, is + id * width, bytes) == 0;
-        total += touched[id];
-        most = touched[id] > touched[most] ? id : most;
+        tg_row_updates updates = tg_row_updates_of(after, id);
+        bool kept = memcmp((const char *)tg_data(before) + (size_t)id * bytes,
+                           (const char *)tg_data(after) + (size_t)id * bytes, bytes) == 0;
+        same += updates.count == 0 && kept;
+        most = updates.count > tg_row_updates_of(after, most).count ? id : most;
+        bool older = longest_ago < 0 || updates.last_step < tg_row_updates_of(after, longest_ago).last_step;
+        longest_ago = updates.count > 0 && older ? id : longest_ago;
     }
-    char text[TOKEN_TEXT];
-    printf(
-        "\nRows of the token table: %lld were touched, %lld never. Of these %lld are bit for bit what they were%s.\n",
-        (long long)(rows - never), (long long)never, (long long)same,
-        same < never ? "; weight decay shrank the others" : "");
-    printf("The row of %s was looked up most: %lld times, %.1f %% of all.\n", token_text(bpe, most, text),
-           (long long)touched[most], 100.0 * (double)touched[most] / (double)(total ? total : 1));
+    printf("\nRows of the token table: %lld were updated in %lld steps, %lld never. Of these %lld are bit for bit what "
+           "they "
+           "were%s.\n",
+           (long long)(rows - never), (long long)steps, (long long)never, (long long)same,
+           same < never ? "; weight decay shrank the others" : "");
+    printf("  %-13s %7s %10s %11s %8s\n", "token", "updates", "last step", "norm before", "after");
+    print_row(bpe, before, after, most);
+    if (longest_ago >= 0) {
+        print_row(bpe, before, after, longest_ago);
+    }
+    int32_t first_never;
+    if (tg_rows_never_updated(after, &first_never, 1) > 0) {
+        print_row(bpe, before, after, first_never);
+    }
 }
 
 /* ---- tables for the Embedding Projector ---- */
@@ -126,16 +124,18 @@ bool report_vectors(const char *path, const tg_tensor *table)
     return file_end(file, path);
 }
 
-bool report_token_labels(const char *path, const tg_tokenizer *bpe, const int64_t *touched)
+bool report_token_labels(const char *path, const tg_tokenizer *bpe, const tg_tensor *watched)
 {
     FILE *file = file_begin(path);
     if (!file) {
         return false;
     }
     char text[TOKEN_TEXT];
-    fprintf(file, "token\tid\ttouched\n");
+    fprintf(file, "token\tid\tupdates\tlast step\n");
     for (int32_t id = 0; id < tg_tokenizer_size(bpe); id++) {
-        fprintf(file, "%s\t%d\t%lld\n", token_text(bpe, id, text), id, (long long)touched[id]);
+        tg_row_updates updates = tg_row_updates_of(watched, id);
+        fprintf(file, "%s\t%d\t%lld\t%lld\n", token_text(bpe, id, text), id, (long long)updates.count,
+                (long long)updates.last_step);
     }
     return file_end(file, path);
 }

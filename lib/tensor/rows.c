@@ -258,8 +258,9 @@ static bool check_resize(const tg_tensor *x, int64_t rows, tg_error *error)
                             INT32_MAX);
     }
     if (tg_gradient_kind_of(x) != TG_GRADIENT_NONE) {
-        return tg_error_set(error, TG_ERROR_STATE,
-                            "resize_rows: the table has a gradient; step first, or drop it with tg_zero_grad");
+        return tg_error_set(
+            error, TG_ERROR_STATE,
+            "resize_rows: the table has a gradient; tg_zero_grad drops it, after the step that uses it");
     }
     if (!x->contiguous || atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
         return tg_error_set(
