@@ -98,7 +98,8 @@ void curves_terminal(const curve *curves, int count)
 bool curves_svg(const char *path, const curve *curves, int count)
 {
     enum { left = 60, top = 20, width = 560, height = 300 };
-    static const char *const colours[] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad"};
+    static const char *const colours[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
+                                                "#17a2a2", "#7f5539", "#d63384", "#6c757d"};
     double low, high, mean[PARTS];
     int64_t last = last_step(curves, count);
     FILE *file = file_begin(path);
@@ -106,9 +107,9 @@ bool curves_svg(const char *path, const curve *curves, int count)
         return false;
     }
     find_range(curves, count, PARTS, &low, &high);
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"380\" font-family=\"sans-serif\" "
+    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"780\" height=\"380\" font-family=\"sans-serif\" "
                   "font-size=\"12\">\n"
-                  "<rect width=\"640\" height=\"380\" fill=\"white\"/>\n");
+                  "<rect width=\"780\" height=\"380\" fill=\"white\"/>\n");
     for (int i = 0; i <= 5; i++) {
         double y = top + height * i / 5.0, x = left + width * i / 5.0;
         fprintf(file, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, left + width, y,
@@ -122,7 +123,7 @@ bool curves_svg(const char *path, const curve *curves, int count)
         if (curves[k].count == 0) {
             continue;
         }
-        fprintf(file, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colours[k % 4]);
+        fprintf(file, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colours[k % CURVES]);
         means(&curves[k], last, PARTS, mean);
         for (int i = 0; i < PARTS; i++) {
             if (isfinite(mean[i])) {
@@ -130,8 +131,8 @@ bool curves_svg(const char *path, const curve *curves, int count)
                         top + height * (high - mean[i]) / (high - low));
             }
         }
-        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width - 180, top + 20 + 18 * k,
-                colours[k % 4], curves[k].name);
+        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width + 14, top + 10 + 18 * k,
+                colours[k % CURVES], curves[k].name);
     }
     fprintf(file, "<text x=\"340\" y=\"370\" text-anchor=\"middle\">step</text>\n<text x=\"16\" y=\"170\" "
                   "transform=\"rotate(-90 16 170)\" "

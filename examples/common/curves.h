@@ -12,7 +12,9 @@ typedef struct curve {
     int64_t count;
 } curve;
 
-/* Smoothed: what falls onto the same place is averaged. At most 4 curves; one without any loss is left out. */
+#define CURVES 9 /* at most, on a picture; 4 on the terminal */
+
+/* Smoothed: what falls onto the same place is averaged. A curve without any loss is left out. */
 void curves_terminal(const curve *curves, int count);
 bool curves_svg(const char *path, const curve *curves, int count); /* false after complaining */
 

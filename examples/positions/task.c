@@ -61,14 +61,16 @@ void model_free(model *m)
     tg_rng_free(m->rng);
 }
 
-tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, tg_tensor **embedded)
+tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, insight *seen)
 {
-    tg_tensor *x = tg_positional_forward(t, &m->position, tg_embedding_forward(t, &m->tokens, tokens));
-    if (embedded) {
-        *embedded = x;
-    }
+    tg_tensor *embedded = tg_positional_forward(t, &m->position, tg_embedding_forward(t, &m->tokens, tokens));
+    tg_tensor *x = embedded;
     for (int i = 0; i < BLOCKS; i++) {
         x = tg_transformer_block_forward(t, &m->blocks[i], x);
+    }
+    if (seen) {
+        seen->embedded = embedded;
+        seen->states = x;
     }
     return tg_linear_forward(t, &m->head, tg_layernorm_forward(t, &m->norm, x));
 }

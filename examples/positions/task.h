@@ -30,7 +30,12 @@ typedef struct model {
 bool model_make(model *m, tg_position kind, bool both_directions);
 void model_free(model *m);
 
-/* (B,T) -> (B,T,TOKENS). *embedded, unless NULL, is what the blocks are given. */
-tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, tg_tensor **embedded);
+/* What a forward passes through: what the blocks are given, and what they make of it, both (B,T,WIDTH). */
+typedef struct insight {
+    tg_tensor *embedded, *states;
+} insight;
+
+/* (B,T) -> (B,T,TOKENS). `seen` may be NULL. */
+tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, insight *seen);
 
 #endif

@@ -1,0 +1,185 @@
+#include "lesson.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "../common/program.h"
+
+/* ---- training ---- */
+
+static double share_right(tg_tape *t, tg_tensor *logits, const puzzle *p)
+{
+    const int32_t *said = tg_data(tg_argmax(t, logits, -1, TG_DROP_AXES)), *answers = tg_data(p->answers);
+    int right = 0;
+    for (int i = 0; i < BATCH * LENGTH; i++) {
+        right += said[i] == answers[i];
+    }
+    return (double)right / (BATCH * (LENGTH - BACK));
+}
+
+static bool train(lesson *l, const model *m, tg_tape *t, puzzle *p, int64_t steps)
+{
+    tg_adam_config config = tg_adam_config_default();
+    config.lr = 3e-3;
+    tg_optim *adam = tg_adam_new(m->params, &config);
+    int64_t counted = 0;
+    for (int64_t step = 1; step <= steps; step++) {
+        puzzle_draw(p, m->rng);
+        tg_tape_reset(t);
+        tg_tensor *logits = model_forward(t, m, p->tokens, NULL), *loss = tg_cross_entropy(t, logits, p->answers);
+        tg_optim_zero_grad(adam);
+        if (!tg_backward(t, loss) || !tg_optim_step(adam)) {
+            tg_optim_free(adam);
+            return complain("%s", tg_tape_error(t));
+        }
+        l->losses[step - 1] = (float)tg_item(t, loss);
+        if (step > steps - steps / 10 || step == steps) {
+            l->loss += tg_item(t, loss);
+            l->right += share_right(t, logits, p);
+            counted++;
+        }
+        progress(step, steps, "%-16s loss %.4f", l->name, tg_item(t, loss));
+    }
+    progress_break();
+    l->loss /= (double)counted;
+    l->right /= (double)counted;
+    tg_optim_free(adam);
+    return true;
+}
+
+/* ---- looking into the model ---- */
+
+/* For each place i: the gradient of the answers there with respect to every embedded token, its size a token. */
+static bool measure_influence(lesson *l, const model *m, tg_tape *t, puzzle *p)
+{
+    for (int i = 0; i < LENGTH; i++) {
+        insight seen;
+        tg_tape_reset(t);
+        tg_tensor *logits = model_forward(t, m, p->tokens, &seen);
+        tg_tensor *answers = tg_max(t, tg_select(t, logits, 1, i), TG_AXES(-1), TG_DROP_AXES);
+        if (!tg_keep_grad(t, seen.embedded) || !tg_backward(t, tg_sum(t, answers, TG_ALL_AXES, TG_DROP_AXES))) {
+            return complain("%s", tg_tape_error(t));
+        }
+        tg_tensor *gradient = tg_grad(seen.embedded);
+        for (int64_t k = 0; k < tg_count(gradient); k++) {
+            l->influence[i][k / WIDTH % LENGTH] += fabs(tg_value_at(gradient, k));
+        }
+    }
+    return true;
+}
+
+/* What the tokens bring averages out over sequences; what is left of the states at a place is what the place brings. */
+static bool measure_similarity(lesson *l, const model *m, tg_tape *t, puzzle *p)
+{
+    enum { SEQUENCES = 64 * BATCH };
+    double mean[LENGTH][WIDTH] = {{0}}, all[WIDTH] = {0}, squares = 0, between = 0;
+    for (int round = 0; round < SEQUENCES / BATCH; round++) {
+        insight seen;
+        puzzle_draw(p, m->rng);
+        tg_tape_reset(t);
+        if (!model_forward(t, m, p->tokens, &seen)) {
+            return complain("%s", tg_tape_error(t));
+        }
+        const float *states = tg_data(seen.states);
+        for (int k = 0; k < BATCH * LENGTH * WIDTH; k++) {
+            mean[k / WIDTH % LENGTH][k % WIDTH] += (double)states[k] / SEQUENCES;
+            all[k % WIDTH] += (double)states[k] / (SEQUENCES * LENGTH);
+            squares += (double)states[k] * (double)states[k] / (SEQUENCES * LENGTH);
+        }
+    }
+    for (int c = 0; c < WIDTH; c++) {
+        squares -= all[c] * all[c];
+        for (int i = 0; i < LENGTH; i++) {
+            mean[i][c] -= all[c];
+            between += mean[i][c] * mean[i][c] / LENGTH;
+        }
+    }
+    l->place_share = squares > 0 ? between / squares : 0;
+    for (int i = 0; i < LENGTH; i++) {
+        for (int j = 0; j < LENGTH; j++) {
+            double product = 0, a = 0, b = 0;
+            for (int c = 0; c < WIDTH; c++) {
+                product += mean[i][c] * mean[j][c];
+                a += mean[i][c] * mean[i][c];
+                b += mean[j][c] * mean[j][c];
+            }
+            l->similarity[i][j] = a > 0 && b > 0 ? product / sqrt(a * b) : 0;
+        }
+    }
+    return true;
+}
+
+bool lesson_learn(lesson *l, puzzle *p, int64_t steps)
+{
+    model m;
+    l->losses = calloc((size_t)steps, sizeof *l->losses);
+    bool good = model_make(&m, l->kind, l->both_directions) && (l->losses || complain("out of memory"));
+    tg_tape *t = tg_tape_new(m.rng);
+    good = good && train(l, &m, t, p, steps) && measure_influence(l, &m, t, p) && measure_similarity(l, &m, t, p);
+    tg_tape_free(t);
+    model_free(&m);
+    return good;
+}
+
+void lesson_free(lesson *l)
+{
+    free(l->losses);
+}
+
+/* ---- maps ---- */
+
+enum { CELL = 9, MAP = CELL * LENGTH, GAP = 34, ACROSS = 5 };
+
+/* Red above zero, blue below; strength 0 .. 1. */
+static void cell(FILE *file, int left, int top, double value)
+{
+    int light = 255 - (int)(230 * fmin(fabs(value), 1));
+    fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgb(%d,%d,%d)\"/>\n", left, top, CELL,
+            CELL, value > 0 ? 255 : light, light, value > 0 ? light : 255);
+}
+
+static void map(FILE *file, const lesson *l, int left, int top, bool similarity)
+{
+    fprintf(file,
+            similarity ? "<text x=\"%d\" y=\"%d\">%s: %.1f %%</text>\n"
+                       : "<text x=\"%d\" y=\"%d\">%s: %.0f %%</text>\n",
+            left, top - 6, l->name, 100 * (similarity ? l->place_share : l->right));
+    for (int i = 0; i < LENGTH; i++) {
+        double most = 0;
+        for (int j = 0; j < LENGTH; j++) {
+            most = fmax(most, l->influence[i][j]);
+        }
+        for (int j = 0; j < LENGTH; j++) {
+            double value = similarity ? l->similarity[i][j] : most > 0 ? -l->influence[i][j] / most : 0;
+            cell(file, left + j * CELL, top + i * CELL, value);
+        }
+    }
+}
+
+static bool maps_svg(const char *path, const lesson *lessons, int count, bool similarity)
+{
+    FILE *file = file_begin(path);
+    if (!file) {
+        return false;
+    }
+    int width = ACROSS * (MAP + GAP) + GAP, height = (count + ACROSS - 1) / ACROSS * (MAP + GAP) + GAP;
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+            "font-size=\"12\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+            width, height, width, height);
+    for (int k = 0; k < count; k++) {
+        map(file, &lessons[k], GAP + k % ACROSS * (MAP + GAP), GAP + k / ACROSS * (MAP + GAP), similarity);
+    }
+    fprintf(file, "</svg>\n");
+    return file_end(file, path);
+}
+
+bool lessons_influence_svg(const char *path, const lesson *lessons, int count)
+{
+    return maps_svg(path, lessons, count, false);
+}
+
+bool lessons_similarity_svg(const char *path, const lesson *lessons, int count)
+{
+    return maps_svg(path, lessons, count, true);
+}
