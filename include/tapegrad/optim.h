@@ -176,7 +176,8 @@ TG_API const char *tg_optim_method_name(const tg_optim *optim);
 
 /* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of
  * all gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an
- * error. As in PyTorch a norm that is not finite makes gradients NaN. */
+ * error. As in PyTorch a norm that is not finite makes gradients NaN. Gradients by rows are clipped like dense ones, which
+ * torch 1.13 fails to do with sparse ones. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
 /* torch.nn.utils.clip_grad_value_: every entry into [-limit, limit], limit >= 0. */

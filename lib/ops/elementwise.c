@@ -223,10 +223,14 @@ static void KERNEL(backward_of_one_chunk)(const tg_op_call *call, KERNEL(chunk) 
     k->dy = call->output_gradients[0];
     for (int i = 0; i < call->input_count; i++) {
         real result[CHUNK], *dx = call->input_gradients[i];
-        if (dx) {
-            k->out = call->fresh[i] ? dx : result;
-            op->FUNCTIONS->gradient[i](k);
-            for (int64_t at = 0; !call->fresh[i] && at < k->n; at++) {
+        if (!dx) {
+            continue;
+        }
+        bool add = !call->fresh[i];
+        k->out = add ? result : dx;
+        op->FUNCTIONS->gradient[i](k);
+        if (add) {
+            for (int64_t at = 0; at < k->n; at++) {
                 dx[at] += result[at];
             }
         }

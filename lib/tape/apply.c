@@ -14,7 +14,8 @@ typedef struct pending_call {
     struct {
         tg_dtype dtype;
         tg_shape shape;
-        tg_tensor *viewed; /* NULL: storage of its own */
+        const tg_tensor *like; /* the shape is this one's; NULL: it is `shape` */
+        tg_tensor *viewed;     /* NULL: storage of its own */
         int64_t offset;
         int64_t strides[TG_MAX_RANK];
     } outputs[TG_OP_MAX_OUTPUTS];
@@ -109,6 +110,7 @@ static bool declare(pending_call *pending, int output, tg_dtype dtype, const tg_
     pending->call.output_count++;
     pending->outputs[output].dtype = dtype;
     pending->outputs[output].shape = *shape;
+    pending->outputs[output].like = NULL;
     return true;
 }
 
@@ -132,10 +134,7 @@ bool tg_op_output_like(tg_op_call *call, int output, tg_dtype dtype, int input)
     call->output_count++;
     pending->outputs[output].viewed = NULL;
     pending->outputs[output].dtype = dtype;
-    pending->outputs[output].shape.rank = x->rank;
-    for (int axis = 0; axis < x->rank; axis++) {
-        pending->outputs[output].shape.size[axis] = x->shape[axis];
-    }
+    pending->outputs[output].like = x;
     return true;
 }
 
@@ -245,10 +244,14 @@ static bool make_outputs(tg_tape *t, pending_call *pending)
 {
     tg_op_call *call = &pending->call;
     for (int i = 0; i < call->output_count; i++) {
-        call->outputs[i] = pending->outputs[i].viewed
-                               ? tg_tensor_make_view(t->pool, pending->outputs[i].viewed, &pending->outputs[i].shape,
-                                                     pending->outputs[i].strides, pending->outputs[i].offset)
-                               : tg_tensor_make(t->pool, pending->outputs[i].dtype, &pending->outputs[i].shape);
+        if (pending->outputs[i].like) {
+            call->outputs[i] = tg_tensor_make_like(t->pool, pending->outputs[i].dtype, pending->outputs[i].like);
+        } else if (pending->outputs[i].viewed) {
+            call->outputs[i] = tg_tensor_make_view(t->pool, pending->outputs[i].viewed, &pending->outputs[i].shape,
+                                                   pending->outputs[i].strides, pending->outputs[i].offset);
+        } else {
+            call->outputs[i] = tg_tensor_make(t->pool, pending->outputs[i].dtype, &pending->outputs[i].shape);
+        }
         if (!call->outputs[i]) {
             while (i-- > 0) {
                 tg_tensor_drop(t->pool, call->outputs[i]);

@@ -61,20 +61,6 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     return true;
 }
 
-/* The gradient of a leaf has the leaf's shape, which a resize changes. */
-static bool check_sizes(tg_tape *t, const tg_record *record)
-{
-    for (int i = 0; i < record->input_count; i++) {
-        const tg_tensor *x = tg_record_inputs(t, record)[i];
-        if (x->requires_grad && x->node < 0 && t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
-            tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
-                         record->op->name);
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool check_record(tg_tape *t, const tg_record *record)
 {
     if (record->freed) {
@@ -88,7 +74,7 @@ static bool check_record(tg_tape *t, const tg_record *record)
                      record->f64 ? "f64" : "f32");
         return false;
     }
-    return check_sizes(t, record) && check_versions(t, record);
+    return check_versions(t, record);
 }
 
 /* The gradient of input i is collected as rows while nothing has made it dense. */
@@ -98,6 +84,19 @@ static bool wants_rows(const tg_tape *t, const tg_record *record, int i)
     return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 && tg_gradient_kind_of(x) != TG_GRADIENT_DENSE;
 }
 
+/* A leaf's gradient has the leaf's shape, which a resize changes. */
+static bool plan_leaf(tg_tape *t, const tg_record *record, int i)
+{
+    tg_tensor *x = tg_record_inputs(t, record)[i];
+    if (t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
+        tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
+                     record->op->name);
+        return false;
+    }
+    return wants_rows(t, record, i) ? tg_gradient_reserve_rows(x, record->rows) : tg_gradient_reserve_dense(x);
+}
+
+/* False after an error, or when out of memory. */
 static bool plan_inputs(tg_tape *t, const tg_record *record)
 {
     size_t count = (size_t)record->input_count;
@@ -105,22 +104,22 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
         !tg_grow((void **)&t->fresh, &t->fresh_capacity, 0, count, sizeof *t->fresh)) {
         return false;
     }
+    tg_tensor *const *inputs = tg_record_inputs(t, record);
     for (int i = 0; i < record->input_count; i++) {
-        tg_tensor *x = tg_record_inputs(t, record)[i];
+        tg_tensor *x = inputs[i];
         if (!x->requires_grad) {
             continue;
         }
-        if (x->node >= 0) {
-            if (!x->adjoint) {
-                x->adjoint = tg_pool_take(t->pool, tg_bytes_of(x));
-                x->adjoint_fresh = true;
+        if (x->node < 0) {
+            if (!plan_leaf(t, record, i)) {
+                return false;
             }
+        } else if (!x->adjoint) {
+            x->adjoint = tg_pool_take(t->pool, tg_bytes_of(x));
+            x->adjoint_fresh = true;
             if (!x->adjoint) {
                 return false;
             }
-        } else if (wants_rows(t, record, i) ? !tg_gradient_reserve_rows(x, record->rows)
-                                            : !tg_gradient_reserve_dense(x)) {
-            return false;
         }
     }
     return true;
@@ -176,9 +175,8 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
         if (!record->planned) {
             continue;
         }
-        bool checked = check_record(t, record);
-        if (!checked || !plan_inputs(t, record)) {
-            if (checked) {
+        if (!check_record(t, record) || !plan_inputs(t, record)) {
+            if (t->error.code == TG_OK) {
                 tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'",
                              record->op->name);
             }
@@ -206,10 +204,11 @@ static bool has_duplicates(tg_tensor *const *inputs, int count)
     return false;
 }
 
-static void prepare_inputs(tg_tape *t, const tg_record *record)
+/* Says where the gradients of the inputs are. True when one is a leaf with frozen rows. */
+static bool prepare_inputs(tg_tape *t, const tg_record *record)
 {
     tg_tensor *const *inputs = tg_record_inputs(t, record);
-    bool overwrites = record->op->overwrites_fresh && !has_duplicates(inputs, record->input_count);
+    bool overwrites = record->op->overwrites_fresh && !has_duplicates(inputs, record->input_count), frozen = false;
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
         t->input_gradients[i] = NULL;
@@ -224,12 +223,16 @@ static void prepare_inputs(tg_tape *t, const tg_record *record)
             }
             x->adjoint_fresh = false;
             t->input_gradients[i] = x->adjoint;
-        } else if (!wants_rows(t, record, i)) {
+            continue;
+        }
+        frozen |= tg_has_frozen_rows(x);
+        if (!wants_rows(t, record, i)) {
             t->fresh[i] = overwrites;
             tg_gradient_make_dense(x, &t->fresh[i]);
             t->input_gradients[i] = tg_values(x->gradient->dense);
         }
     }
+    return frozen;
 }
 
 static void add_into(tg_tensor *sum, const void *more)
@@ -262,7 +265,7 @@ static void keep_gradients(const tg_op_call *call)
 
 static void run_record(tg_tape *t, tg_record *record, void *scratch)
 {
-    prepare_inputs(t, record);
+    bool frozen = prepare_inputs(t, record);
     tg_op_call call; /* field by field: zeros for outputs that are not there would cost as much as a small kernel */
     call.op = record->op;
     call.tape = t;
@@ -282,7 +285,7 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
     }
     keep_gradients(&call);
     kernels_of(record)->backward(&call);
-    for (int i = 0; i < record->input_count; i++) {
+    for (int i = 0; frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);
     }
     forget_adjoints(t, record);

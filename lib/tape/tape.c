@@ -173,18 +173,6 @@ void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
 
 /* ---- results and scopes ---- */
 
-bool tg_tape_reserve_results(tg_tape *t, size_t more)
-{
-    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, t->result_count + more,
-                   sizeof *t->results);
-}
-
-void tg_tape_adopt(tg_tape *t, tg_tensor *x)
-{
-    x->tape = t;
-    t->results[t->result_count++] = x;
-}
-
 void tg_scope_begin(tg_tape *t)
 {
     if (!t) {

@@ -75,9 +75,18 @@ static inline bool tg_tape_recorded(const tg_tape *t, const tg_tensor *x)
     return x->tape == t && x->node >= 0;
 }
 
+static inline bool tg_tape_reserve_results(tg_tape *t, size_t more)
+{
+    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, t->result_count + more,
+                   sizeof *t->results);
+}
+
 /* Makes the tape own x. Room was reserved in results[]. */
-void tg_tape_adopt(tg_tape *t, tg_tensor *x);
-bool tg_tape_reserve_results(tg_tape *t, size_t more);
+static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x)
+{
+    x->tape = t;
+    t->results[t->result_count++] = x;
+}
 
 /* A contiguous copy, as a recorded op: contiguous.c. */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);

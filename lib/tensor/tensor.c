@@ -1,7 +1,7 @@
 /* tensor: making, sharing and looking at tensors.
  *
  * Invariants: the strides of an axis of size 1 mean nothing; `contiguous` is computed once, when a tensor is made, since
- * shape and strides never change afterwards; a reference count of one means that the holder is alone, so that the last
+ * strides never change afterwards, and of a shape only the rows of a contiguous tensor (tg_resize_rows); a reference count of one means that the holder is alone, so that the last
  * release needs no atomic subtraction.
  */
 #include <math.h>
@@ -62,14 +62,14 @@ static bool has_contiguous_strides(const tg_tensor *x)
     return true;
 }
 
-/* A tensor without storage. */
-static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
+/* A tensor without shape and storage. */
+static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
 {
     tg_tensor *x = tg_pool_take(pool, sizeof *x);
     if (x) {
         atomic_init(&x->references, 1);
         x->dtype = (uint8_t)dtype;
-        x->rank = (uint8_t)shape->rank;
+        x->rank = (uint8_t)rank;
         x->requires_grad = false;
         x->adjoint_fresh = false;
         x->node = -1;
@@ -77,12 +77,33 @@ static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape
         x->tape = NULL;
         x->gradient = NULL;
         x->adjoint = NULL;
-        int64_t count = 1;
-        for (int axis = 0; axis < shape->rank; axis++) {
-            x->shape[axis] = shape->size[axis];
-            count *= shape->size[axis];
-        }
+    }
+    return x;
+}
+
+/* A tensor without storage and strides. */
+static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
+{
+    tg_tensor *x = make_bare(pool, dtype, shape->rank);
+    int64_t count = 1;
+    for (int axis = 0; x && axis < shape->rank; axis++) {
+        x->shape[axis] = shape->size[axis];
+        count *= shape->size[axis];
+    }
+    if (x) {
         x->count = count;
+    }
+    return x;
+}
+
+/* Contiguous storage for x; or the end of x. */
+static tg_tensor *give_storage(tg_pool *pool, tg_tensor *x)
+{
+    x->contiguous = true;
+    x->storage = tg_storage_new(pool, tg_bytes_of(x));
+    if (!x->storage) {
+        tg_pool_give(pool, x);
+        return NULL;
     }
     return x;
 }
@@ -93,14 +114,26 @@ tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
     if (!x) {
         return NULL;
     }
-    x->storage = tg_storage_new(pool, tg_bytes_of(x));
-    if (!x->storage) {
-        tg_pool_give(pool, x);
+    tg_contiguous_strides(shape, x->strides);
+    return give_storage(pool, x);
+}
+
+tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *like)
+{
+    if (!like->contiguous) {
+        tg_shape shape = tg_shape_of(like);
+        return tg_tensor_make(pool, dtype, &shape);
+    }
+    tg_tensor *x = make_bare(pool, dtype, like->rank);
+    if (!x) {
         return NULL;
     }
-    x->contiguous = true;
-    tg_contiguous_strides(shape, x->strides);
-    return x;
+    x->count = like->count;
+    for (int axis = 0; axis < like->rank; axis++) {
+        x->shape[axis] = like->shape[axis];
+        x->strides[axis] = like->strides[axis];
+    }
+    return give_storage(pool, x);
 }
 
 tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,

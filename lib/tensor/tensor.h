@@ -70,6 +70,9 @@ void tg_storage_drop(tg_pool *pool, tg_storage *storage);
 /* A contiguous tensor with values not initialised. `shape` must be valid (tg_shape_bytes). NULL when out of memory. */
 tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape);
 
+/* The same with the shape of x. */
+tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *x);
+
 /* A view: shares base's storage. strides in values; `offset` from base's first value. No history, no gradient. */
 tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,
                                int64_t offset);

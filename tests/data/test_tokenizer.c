@@ -18,6 +18,7 @@ static tg_tokenizer *trained(int32_t size)
     return z;
 }
 
+#ifdef TG_BOOK
 /* A line of tokens.txt: the text in hexadecimal ("-" for none), the number of ids, the ids. */
 static void check_line(tg_tokenizer *z, const char *line)
 {
@@ -49,6 +50,7 @@ static void check_line(tg_tokenizer *z, const char *line)
     tg_text_free(decoded);
     tg_tokens_free(&tokens);
 }
+#endif
 
 static void test_gpt2_ids_are_tiktokens(void **state)
 {

@@ -59,7 +59,9 @@ static void test_frozen_rows_get_no_gradient(void **state)
     const double *values = rows.values;
     assert_true(values[0] == 2 && values[1] == 2 && values[2] == 1 && values[3] == 1);
     assert_true(tg_backward(tape, sum(lookup(2, (int32_t[]){2, 0})))); /* on top */
-    assert_values(tg_grad_new_dense(table, NULL), (double[]){2, 2, 0, 0, 0, 0, 2, 2}, 8, 0, 0);
+    tg_tensor *gradient = tg_grad_new_dense(table, NULL);
+    assert_values(gradient, (double[]){2, 2, 0, 0, 0, 0, 2, 2}, 8, 0, 0);
+    tg_release(gradient);
 
     /* dense, over the rows, from any op */
     assert_true(tg_backward(tape, sum(tg_mul_scalar(tape, table, 3))));
