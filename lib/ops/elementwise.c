@@ -362,7 +362,7 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
     bool equal = true;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        equal = equal && tg_same_shape(x, call->inputs[0]);
+        equal = equal && (i == 0 || tg_same_shape(x, call->inputs[0]));
         if (op->f32->gradient[i] && !tg_dtype_is_float((tg_dtype)x->dtype)) {
             return tg_op_expect_float(call, i);
         }

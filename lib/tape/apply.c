@@ -361,26 +361,23 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     return true;
 }
 
-/* Replaces inputs of a layout that the op does not take by contiguous copies. */
-static bool run_contiguous(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count,
-                           const void *attributes, size_t attributes_size, const input_facts *facts,
-                           tg_tensor **outputs)
+/* The inputs, those of a layout that the op does not take replaced by contiguous copies: a block for the pool, or NULL. */
+static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count)
 {
-    size_t bytes = (size_t)input_count * sizeof *inputs;
-    tg_tensor **copies = tg_pool_take(t->pool, bytes);
+    tg_tensor **copies = tg_pool_take(t->pool, (size_t)input_count * sizeof *inputs);
     if (!copies) {
         tg_tape_fail(t, TG_ERROR_MEMORY, op->name, "out of memory");
-        return false;
+        return NULL;
     }
-    bool made = true;
-    for (int i = 0; made && i < input_count; i++) {
+    for (int i = 0; i < input_count; i++) {
         bool accepted = inputs[i]->contiguous || (op->accepts_layout && op->accepts_layout(inputs[i], i));
         copies[i] = accepted ? inputs[i] : tg_make_contiguous(t, inputs[i]);
-        made = copies[i] != NULL;
+        if (!copies[i]) {
+            tg_pool_give(t->pool, copies);
+            return NULL;
+        }
     }
-    made = made && run(t, op, copies, input_count, attributes, attributes_size, facts, outputs);
-    tg_pool_give(t->pool, copies);
-    return made;
+    return copies;
 }
 
 bool tg_apply_outputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
@@ -390,9 +387,14 @@ bool tg_apply_outputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int
         return false;
     }
     input_facts facts;
-    return check_inputs(t, op, inputs, input_count, &facts) &&
-           (facts.needs_copy ? run_contiguous : run)(t, op, inputs, input_count, attributes, attributes_size, &facts,
-                                                     outputs);
+    tg_tensor **copies = NULL;
+    if (!check_inputs(t, op, inputs, input_count, &facts) ||
+        (facts.needs_copy && !(copies = copy_inputs(t, op, inputs, input_count)))) {
+        return false;
+    }
+    bool made = run(t, op, copies ? copies : inputs, input_count, attributes, attributes_size, &facts, outputs);
+    tg_pool_give(t->pool, copies);
+    return made;
 }
 
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,

@@ -82,10 +82,3 @@ void *tg_pool_take_any(tg_pool *pool, size_t bytes)
     }
     return (char *)taken + TG_BLOCK_HEAD;
 }
-
-void tg_pool_release(void *memory)
-{
-    if (memory) {
-        tg_free((char *)memory - TG_BLOCK_HEAD);
-    }
-}

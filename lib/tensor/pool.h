@@ -35,9 +35,8 @@ typedef struct tg_pool {
 tg_pool *tg_pool_new(bool recycle); /* recycle false: every block really goes back, for sanitizers */
 void tg_pool_free(tg_pool *pool);
 
-/* For the two below: any size, whether or not a block waits; and a block that no list takes. */
+/* For the one below: any size, whether or not a block waits. */
 void *tg_pool_take_any(tg_pool *pool, size_t bytes);
-void tg_pool_release(void *memory);
 
 /* At least `bytes` (0 is fine), aligned to 32 and not initialised; NULL when out of memory. Without a pool: from the
  * allocator. The common case, a small block that waits, is here, to be inlined: a recorded op takes three. */
@@ -55,12 +54,15 @@ static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
 /* NULL is fine. Without a pool: back to the allocator. */
 static inline void tg_pool_give(tg_pool *pool, void *memory)
 {
-    if (memory && pool && (pool->recycle || pool->held)) {
-        tg_block *given = (tg_block *)((char *)memory - TG_BLOCK_HEAD);
+    if (!memory) {
+        return;
+    }
+    tg_block *given = (tg_block *)((char *)memory - TG_BLOCK_HEAD);
+    if (pool && (pool->recycle || pool->held)) {
         given->next = pool->waiting[given->size_class];
         pool->waiting[given->size_class] = given;
     } else {
-        tg_pool_release(memory);
+        tg_free(given);
     }
 }
 

@@ -129,9 +129,12 @@ tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *l
         return NULL;
     }
     x->count = like->count;
-    for (int axis = 0; axis < like->rank; axis++) {
-        x->shape[axis] = like->shape[axis];
-        x->strides[axis] = like->strides[axis];
+    if (like->rank <= 4) { /* a few moves, and a cache line less than all eight */
+        memcpy(x->shape, like->shape, 4 * sizeof *x->shape);
+        memcpy(x->strides, like->strides, 4 * sizeof *x->strides);
+    } else {
+        memcpy(x->shape, like->shape, sizeof x->shape);
+        memcpy(x->strides, like->strides, sizeof x->strides);
     }
     return give_storage(pool, x);
 }
