@@ -54,6 +54,13 @@ TG_API void tg_gpt_free(tg_gpt *model); /* NULL is fine */
 TG_API const tg_gpt_config *tg_gpt_config_of(const tg_gpt *model);
 TG_API tg_dtype tg_gpt_dtype(const tg_gpt *model); /* its params' */
 
+/* Another number of tokens: tg_embedding_resize of the token table, and the same of a head of its own, whose new rows are
+ * drawn as a Linear's. All or nothing. */
+TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error);
+
+/* A longer context, for training to go on with: tg_positional_extend, where positions have a table. RANGE for a shorter one. */
+TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error);
+
 /* ids (B,T) i32 -> logits (B,T,V). RANGE for an id outside of [0,V) or T above the context. */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids);
 

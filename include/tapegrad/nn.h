@@ -126,6 +126,11 @@ TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *p
  * interpolated, the first and the last stay. Yours to release. NULL with the error. */
 TG_API tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error);
 
+/* The same for a module whose positions have a table, which is the same tensor afterwards (tg_resize_rows): learned ones are
+ * interpolated, sinusoidal ones computed on. `context` is at least what it was (RANGE). A learned row then means another
+ * position, so begin with a new optimizer. Kinds without a table reach any context: true. */
+TG_API bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *error);
+
 /* ALiBi's slope of a head, and T5's bucket of a distance (query minus key): what the papers' code computes. */
 TG_API double tg_alibi_slope(int64_t heads, int64_t head);
 TG_API int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool both_directions);

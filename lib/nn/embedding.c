@@ -85,35 +85,11 @@ tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows
 
 bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error)
 {
-    tg_tensor *table = embedding ? embedding->weight : NULL;
-    if (!table) {
+    if (!embedding || !embedding->weight) {
         return tg_error_set(error, TG_ERROR_STATE, "embedding_resize: the embedding has no table");
     }
-    tg_rng *rng = tg_params_rng(embedding->params);
-    int64_t before = tg_size(table, 0), width = tg_size(table, 1);
-    tg_tensor *added = NULL;
-    if (rows > before) {
-        if (!rng && embedding->std > 0) {
-            return tg_error_set(error, TG_ERROR_STATE,
-                                "embedding_resize: new rows need the params' generator; they have none");
-        }
-        added = tg_tensor_new(tg_dtype_of(table), tg_shape_make(2, (int64_t[]){rows - before, width}), error);
-        if (!added) {
-            return false;
-        }
-    }
-    bool resized = tg_resize_rows(table, rows, error);
-    if (resized && added) {
-        if (rng) {
-            tg_fill_normal(added, rng, embedding->mean, embedding->std, NULL);
-        } else {
-            tg_fill(added, embedding->mean, NULL);
-        }
-        size_t row = (size_t)width * tg_dtype_size(tg_dtype_of(table));
-        memcpy((char *)tg_data_mut(table) + (size_t)before * row, tg_data(added), (size_t)(rows - before) * row);
-    }
-    tg_release(added);
-    return resized;
+    tg_new_rows table = {embedding->weight, tg_fill_normal, embedding->mean, embedding->std};
+    return tg_resize_and_draw(&table, 1, rows, tg_params_rng(embedding->params), error);
 }
 
 /* Rows that the ids name are cut to max_norm, where there is one. */

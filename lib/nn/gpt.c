@@ -6,6 +6,7 @@
  */
 #include <tapegrad/gpt.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,6 +164,36 @@ tg_dtype tg_gpt_dtype(const tg_gpt *model)
     return tg_params_dtype(model->params);
 }
 
+bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error)
+{
+    if (!model) {
+        return tg_error_set(error, TG_ERROR_STATE, "gpt_resize_vocabulary: the model is NULL");
+    }
+    double bound = 1 / sqrt((double)model->config.width);
+    tg_new_rows tables[] = {{model->tok_emb.weight, tg_fill_normal, model->tok_emb.mean, model->tok_emb.std},
+                            {model->out_head.weight, tg_fill_uniform, -bound, bound}};
+    if (!tg_resize_and_draw(tables, model->config.tied_head ? 1 : 2, vocabulary, tg_params_rng(model->params), error)) {
+        return false;
+    }
+    model->config.vocabulary = vocabulary;
+    return true;
+}
+
+bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error)
+{
+    if (!model || context < model->config.context) {
+        return tg_error_set(error, model ? TG_ERROR_RANGE : TG_ERROR_STATE, "gpt_extend_context: %s %lld",
+                            model ? "a context cannot shrink; it is" : "the model is NULL, for a context of",
+                            (long long)(model ? model->config.context : context));
+    }
+    bool absolute = model->config.position <= TG_POSITION_SINUSOIDAL;
+    if (absolute && !tg_positional_extend(&model->pos_emb, context, error)) {
+        return false;
+    }
+    model->config.context = context;
+    return true;
+}
+
 tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
     if (!model) {
@@ -177,7 +208,11 @@ tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_k
         return tg_tape_fail(t, TG_ERROR_SHAPE, "gpt", "the cache has %lld layers; the model has %lld",
                             (long long)cache->layers, (long long)model->config.layers);
     }
-    int64_t cached = cache ? cache->length : 0;
+    int64_t cached = cache ? cache->length : 0, positions = ids ? tg_size(ids, 1) : 0;
+    if (positions > model->config.context - cached) {
+        return tg_tape_fail(t, TG_ERROR_RANGE, "gpt", "%lld positions from %lld on; the context is %lld",
+                            (long long)positions, (long long)cached, (long long)model->config.context);
+    }
     tg_tensor *x = tg_embedding_forward(t, &model->tok_emb, ids);
     if (!positions_of_blocks(model->config.position)) {
         x = tg_positional_forward_at(t, &model->pos_emb, x, cached);

@@ -1,6 +1,9 @@
 #include "nn/module.h"
 
+#include "tensor/tensor.h"
+
 #include <stdio.h>
+#include <string.h>
 
 bool tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE])
 {
@@ -23,4 +26,33 @@ bool tg_module_ready(tg_tape *t, const char *call, const tg_params *params, cons
                      code == TG_OK ? "the module was not made" : tg_params_error(params));
     }
     return tensor != NULL;
+}
+
+bool tg_resize_and_draw(const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng, tg_error *error)
+{
+    tg_tensor *added[TG_MAX_TABLES] = {NULL}, *targets[TG_MAX_TABLES];
+    int64_t before = tg_size(tables[0].table, 0);
+    bool ready = true;
+    for (int i = 0; i < count; i++) {
+        tg_shape shape = tg_shape_of(tables[i].table);
+        shape.size[0] = rows - before;
+        targets[i] = tables[i].table;
+        if (ready && rows > before) {
+            ready = (rng || tg_error_set(error, TG_ERROR_STATE,
+                                         "resize: new rows need the params' generator; they have none")) &&
+                    (added[i] = tg_tensor_new(tg_dtype_of(targets[i]), shape, error));
+        }
+    }
+    ready = ready && tg_resize_tables(targets, count, rows, error);
+    for (int i = 0; i < count; i++) {
+        if (ready && added[i]) {
+            tables[i].fill(added[i], rng, tables[i].a, tables[i].b, NULL);
+            size_t size = tg_dtype_size(tg_dtype_of(targets[i]));
+            char *end = (char *)tg_data_mut(targets[i]) + (size_t)tg_count(targets[i]) * size;
+            size_t bytes = (size_t)tg_count(added[i]) * size;
+            memcpy(end - bytes, tg_data(added[i]), bytes);
+        }
+        tg_release(added[i]);
+    }
+    return ready;
 }

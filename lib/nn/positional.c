@@ -210,6 +210,32 @@ tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, 
     return made;
 }
 
+bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *error)
+{
+    if (!positional || !positional->made) {
+        return tg_error_set(error, TG_ERROR_STATE, "positional_extend: the positions are NULL, or were not made");
+    }
+    tg_tensor *table = positional->weight;
+    if (positional->kind != TG_POSITION_LEARNED && positional->kind != TG_POSITION_SINUSOIDAL) {
+        return true;
+    }
+    if (context < table->shape[0]) {
+        return tg_error_set(error, TG_ERROR_RANGE,
+                            "positional_extend: %lld positions; the table has %lld and cannot shrink",
+                            (long long)context, (long long)table->shape[0]);
+    }
+    bool learned = positional->kind == TG_POSITION_LEARNED;
+    tg_tensor *longer = learned && context > table->shape[0] ? tg_positional_interpolate(table, context, error) : NULL;
+    bool extended = (longer || !learned || context == table->shape[0]) && tg_resize_rows(table, context, error);
+    if (extended && longer) {
+        tg_fill_copy(table, longer, NULL);
+    } else if (extended && !learned) {
+        tg_fill_sinusoidal(table, 0, 1, 1);
+    }
+    tg_release(longer);
+    return extended;
+}
+
 static const char *const position_names[] = {"learned", "sinusoidal", "rotary",         "alibi",
                                              "t5",      "shaw",       "transformer-xl", "none"};
 

@@ -26,7 +26,7 @@ static double value_of(const tg_tensor *x, int64_t i)
                                                  : tg_value_at(x, i);
 }
 
-static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
+bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
     if (!x || x->rank < 1) {
         return tg_error_set(error, x ? TG_ERROR_SHAPE : TG_ERROR_STATE, "%s: the tensor %s", call,
@@ -50,7 +50,7 @@ static bool out_of_memory(const char *call, int64_t rows, tg_error *error)
 
 bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error)
 {
-    if (!check_leaf("set_rows_frozen", x, error)) {
+    if (!tg_rows_check_leaf("set_rows_frozen", x, error)) {
         return false;
     }
     int64_t rows = rows_of(x);
@@ -121,7 +121,7 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
 
 bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error)
 {
-    if (!check_leaf("watch_rows", x, error)) {
+    if (!tg_rows_check_leaf("watch_rows", x, error)) {
         return false;
     }
     if (watch && !tg_gradient_reserve(x)) {
@@ -246,102 +246,4 @@ int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among,
         }
     }
     return found;
-}
-
-/* ---- resizing ---- */
-
-/* Whether nothing is lost or confused by leaving `rows` of x. */
-static bool check_resize(const tg_tensor *x, int64_t rows, tg_error *error)
-{
-    if (rows < 1 || (x->rank == 2 && rows > INT32_MAX)) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "resize_rows: %lld rows; allowed are 1 to %d", (long long)rows,
-                            INT32_MAX);
-    }
-    if (tg_gradient_kind_of(x) != TG_GRADIENT_NONE) {
-        return tg_error_set(
-            error, TG_ERROR_STATE,
-            "resize_rows: the table has a gradient; tg_zero_grad drops it, after the step that uses it");
-    }
-    if (!x->contiguous || atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
-        return tg_error_set(
-            error, TG_ERROR_STATE,
-            "resize_rows: another tensor shares the table's values: reset the tape that has views of it, "
-            "release detached ones");
-    }
-    for (int64_t row = rows; row < x->shape[0]; row++) {
-        tg_row_updates updates = tg_row_updates_of(x, row);
-        if (tg_row_is_frozen(x, row)) {
-            return tg_error_set(error, TG_ERROR_STATE,
-                                "resize_rows: row %lld is frozen (a padding row?) and would go with %lld rows",
-                                (long long)row, (long long)rows);
-        }
-        if (updates.count > 0) {
-            return tg_error_set(
-                error, TG_ERROR_STATE,
-                "resize_rows: row %lld would go with %lld rows, but was updated %lld times, last in step "
-                "%lld; tg_watch_rows(table, false, ..) forgets that",
-                (long long)row, (long long)rows, (long long)updates.count, (long long)updates.last_step);
-        }
-    }
-    return true;
-}
-
-static size_t kept_bytes(const tg_tensor *x, int64_t rows, size_t row_bytes)
-{
-    return (size_t)(rows < x->shape[0] ? rows : x->shape[0]) * row_bytes;
-}
-
-/* A copy of a property's array with another number of rows, zeros in the new ones; *resized is NULL where there is none. */
-static bool copy_property(const tg_tensor *x, const void *property, size_t size, int64_t rows, void **resized)
-{
-    *resized = property ? tg_alloc_zeroed((size_t)rows, size) : NULL;
-    if (*resized) {
-        memcpy(*resized, property, kept_bytes(x, rows, size));
-    }
-    return *resized || !property;
-}
-
-bool tg_resize_rows(tg_tensor *x, int64_t rows, tg_error *error)
-{
-    if (!check_leaf("resize_rows", x, error) || !check_resize(x, rows, error)) {
-        return false;
-    }
-    if (rows == x->shape[0]) {
-        return true;
-    }
-    tg_shape shape = tg_shape_of(x);
-    shape.size[0] = rows;
-    size_t bytes, row_bytes = tg_bytes_of(x) / (size_t)(x->shape[0] > 0 ? x->shape[0] : 1);
-    if (!tg_shape_bytes("resize_rows", (tg_dtype)x->dtype, &shape, &bytes, error)) {
-        return false;
-    }
-    tg_gradient *gradient = x->gradient;
-    void *frozen, *updates;
-    bool copied = copy_property(x, gradient ? gradient->frozen : NULL, 1, rows, &frozen);
-    copied = copy_property(x, gradient ? gradient->updates : NULL, sizeof *gradient->updates, rows, &updates) && copied;
-    tg_storage *storage = copied ? tg_storage_new(NULL, bytes) : NULL;
-    if (!storage) {
-        tg_free(frozen);
-        tg_free(updates);
-        return out_of_memory("resize_rows", rows, error);
-    }
-    size_t kept = kept_bytes(x, rows, row_bytes);
-    char *values = tg_storage_values(storage);
-    memcpy(values, tg_values(x), kept);
-    memset(values + kept, 0, bytes - kept);
-    storage->born = tg_storage_version(x) + 1;
-    atomic_store_explicit(&storage->version, storage->born, memory_order_relaxed);
-    tg_storage_drop(NULL, x->storage);
-    x->storage = storage;
-    x->offset = 0;
-    x->shape[0] = rows;
-    x->count = tg_shape_count(shape);
-    if (gradient) {
-        tg_gradient_release_buffers(x);
-        tg_free(gradient->frozen);
-        tg_free(gradient->updates);
-        gradient->frozen = frozen;
-        gradient->updates = updates;
-    }
-    return true;
 }

@@ -193,6 +193,13 @@ static inline bool tg_has_frozen_rows(const tg_tensor *x)
     return x->gradient && x->gradient->frozen_count > 0;
 }
 
+/* A leaf of f32 or f64 with rows; otherwise the error begins with `call`. */
+bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
+
+/* tg_resize_rows for up to TG_MAX_TABLES tables: all of them, or none. */
+#define TG_MAX_TABLES 2
+bool tg_resize_tables(tg_tensor *const *tables, int count, int64_t rows, tg_error *error);
+
 /* Takes the gradient of frozen rows away: after whoever contributed to it. */
 void tg_gradient_drop_frozen(tg_tensor *leaf);
 

@@ -401,8 +401,7 @@ static void test_refuses_inputs(void **state)
     tg_tensor *wrong = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){0, V, 1});
     tg_tensor *negative = tensor_i32(TG_SHAPE(2, 2), (int32_t[]){0, 1, 2, -1});
     tg_tensor *flat = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 1, 2});
-    assert_refused(&f, f.model, longer, TG_ERROR_RANGE,
-                   "positional: 13 positions from 0 on; the table has 12 (the context length)");
+    assert_refused(&f, f.model, longer, TG_ERROR_RANGE, "gpt: 13 positions from 0 on; the context is 12");
     assert_refused(&f, f.model, wrong, TG_ERROR_RANGE, "embedding: id 31 at [0,1] is outside [0,31)");
     assert_refused(&f, f.model, negative, TG_ERROR_RANGE, "embedding: id -1 at [1,1] is outside [0,31)");
     assert_refused(&f, f.model, NULL, TG_ERROR_STATE, "embedding: input 1 is NULL");

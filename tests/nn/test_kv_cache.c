@@ -192,8 +192,7 @@ static void test_refuses_inputs(void **state)
     tg_release(outside);
     assert_non_null(tg_gpt_features(f.tape, f.model, three, f.cache)); /* full to the last place */
     assert_int_equal(tg_kv_cache_length(f.cache), CONTEXT);
-    assert_refused(&f, f.cache, three, TG_ERROR_RANGE,
-                   "positional: 3 positions from 12 on; the table has 12 (the context length)");
+    assert_refused(&f, f.cache, three, TG_ERROR_RANGE, "gpt: 3 positions from 12 on; the context is 12");
     tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 2, 3, 4, 12, NULL); /* shorter than the model's context */
     assert_non_null(tg_gpt_features(f.tape, f.model, three, cache));
     assert_refused(&f, cache, three, TG_ERROR_RANGE,

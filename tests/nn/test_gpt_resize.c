@@ -1,0 +1,178 @@
+/* A GPT that gets more tokens, or a longer context, and goes on: what it computed before it computes still. */
+#include <math.h>
+#include <string.h>
+
+#include "support.h"
+
+typedef struct job {
+    tg_rng *rng;
+    tg_params *params;
+    tg_gpt *model;
+    tg_optim *optim;
+    tg_tape *tape;
+} job;
+
+static job begin(const tg_gpt_config *config)
+{
+    job j = {.rng = tg_rng_new(3)};
+    j.params = tg_params_new(TG_F64, j.rng);
+    j.model = tg_gpt_new(j.params, config);
+    j.optim = tg_adam_new(j.params, NULL);
+    j.tape = tg_tape_new(j.rng);
+    assert_non_null(j.model);
+    assert_non_null(j.optim);
+    return j;
+}
+
+static void end(job *j)
+{
+    tg_optim_free(j->optim);
+    tg_tape_free(j->tape);
+    tg_gpt_free(j->model);
+    tg_params_free(j->params);
+    tg_rng_free(j->rng);
+}
+
+static tg_tensor *logits(job *j, int64_t length, const int32_t *ids)
+{
+    tg_tensor *at = tensor_i32(TG_SHAPE(1, length), ids);
+    tg_tensor *y = tg_gpt_forward(j->tape, j->model, at);
+    tg_release(at);
+    return y;
+}
+
+static void step(job *j, const int32_t *ids)
+{
+    tg_tensor *targets = tensor_i32(TG_SHAPE(1, 3), ids);
+    tg_optim_zero_grad(j->optim);
+    assert_true(tg_backward(j->tape, tg_cross_entropy(j->tape, logits(j, 3, ids), targets)));
+    assert_true(tg_optim_step(j->optim));
+    tg_optim_zero_grad(j->optim);
+    tg_tape_reset(j->tape);
+    tg_release(targets);
+}
+
+static void test_vocabulary(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        job j = begin(&(tg_gpt_config){5, 4, 6, 2, 1, 0, TG_NO_BIAS, tied, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+        step(&j, (int32_t[]){4, 1, 0});
+        tg_tensor *before = tg_tensor_new_copy(logits(&j, 3, (int32_t[]){4, 1, 0}), NULL);
+        tg_tape_reset(j.tape);
+        tg_rng *twin = tg_rng_new(0);
+        tg_rng_copy(twin, j.rng);
+        tg_error error = TG_NO_ERROR;
+        assert_true(tg_gpt_resize_vocabulary(j.model, 8, &error));
+        assert_int_equal(tg_gpt_config_of(j.model)->vocabulary, 8);
+        tg_tensor *after = logits(&j, 3, (int32_t[]){4, 1, 0});
+        assert_true(tg_shape_equal(tg_shape_of(after), TG_SHAPE(1, 3, 8)));
+        for (int i = 0; i < 15; i++) { /* old tokens: the same logits */
+            assert_float_equal(tg_value_at(after, i / 5 * 8 + i % 5), tg_value_at(before, i), 1e-14);
+        }
+        /* new rows: the table's first, then the head's, if it has its own */
+        tg_tensor *rows = tg_tensor_new(TG_F64, TG_SHAPE(3, 6), NULL);
+        const double *table = tg_data(tg_params_find(j.params, "tok_emb.weight"));
+        const double *head = tg_data(tg_params_find(j.params, "out_head.weight"));
+        assert_true(tg_fill_normal(rows, twin, 0, 1, NULL));
+        assert_memory_equal(table + 30, tg_data(rows), 18 * sizeof(double));
+        if (!tied) {
+            assert_true(tg_fill_uniform(rows, twin, -1 / sqrt(6), 1 / sqrt(6), NULL));
+        }
+        assert_memory_equal(head + 30, tg_data(rows), 18 * sizeof(double));
+        tg_tape_reset(j.tape);
+        step(&j, (int32_t[]){7, 1, 6}); /* the optimizer follows */
+        assert_int_equal(tg_optim_steps(j.optim, "tok_emb.weight"), 2);
+        assert_true(tg_gpt_resize_vocabulary(j.model, 5, &error));
+        assert_null(logits(&j, 3, (int32_t[]){7, 1, 6}));
+        assert_tape_error(j.tape, TG_ERROR_RANGE, "id 7 at [0,0] is outside [0,5)");
+        assert_false(tg_gpt_resize_vocabulary(j.model, 0, &error));
+        assert_error(&error, TG_ERROR_SHAPE, "0 rows");
+        assert_int_equal(tg_gpt_config_of(j.model)->vocabulary, 5);
+        tg_release(rows);
+        tg_release(before);
+        tg_rng_free(twin);
+        end(&j);
+    }
+}
+
+/* Either both tables have the new size or none, and the generator has not moved: every allocation fails once. */
+static void test_vocabulary_out_of_memory(void **state)
+{
+    (void)state;
+    counting_allocator counting = {0};
+    allocator_install(&counting);
+    job j = begin(&(tg_gpt_config){5, 4, 6, 2, 1, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+    assert_true(tg_watch_rows(tg_params_find(j.params, "out_head.weight"), true, NULL));
+    bool done = false;
+    size_t k = 0;
+    while (!done) {
+        tg_error error = TG_NO_ERROR;
+        uint64_t position = tg_rng_position(j.rng);
+        allocator_arm(&counting, ++k, false);
+        done = tg_gpt_resize_vocabulary(j.model, 9, &error);
+        allocator_arm(&counting, 0, false);
+        int64_t rows = done ? 9 : 5;
+        assert_int_equal(error.code, done ? TG_OK : TG_ERROR_MEMORY);
+        assert_int_equal(tg_size(tg_params_find(j.params, "tok_emb.weight"), 0), rows);
+        assert_int_equal(tg_size(tg_params_find(j.params, "out_head.weight"), 0), rows);
+        assert_int_equal(tg_gpt_config_of(j.model)->vocabulary, rows);
+        assert_true((tg_rng_position(j.rng) == position) == !done);
+    }
+    assert_true(k > 5);
+    end(&j);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+}
+
+static void test_context(void **state)
+{
+    (void)state;
+    for (tg_position kind = TG_POSITION_LEARNED; kind <= TG_POSITION_NONE; kind++) {
+        job j = begin(&(tg_gpt_config){5, 3, 8, 2, 1, 0, TG_NO_BIAS, true, TG_ATTENTION_FUSED, kind});
+        const int32_t ids[] = {4, 1, 0, 2, 3};
+        tg_tensor *before = tg_tensor_new_copy(logits(&j, 3, ids), NULL);
+        assert_null(logits(&j, 5, ids));
+        assert_tape_error(j.tape, TG_ERROR_RANGE, "gpt: 5 positions from 0 on; the context is 3");
+        tg_tape_reset(j.tape);
+        tg_error error = TG_NO_ERROR;
+        tg_tensor *table = tg_params_find(j.params, "pos_emb.weight");
+        double last = table ? tg_value_at(table, 2 * 8 + 5) : 0;
+        assert_true(tg_gpt_extend_context(j.model, 5, &error));
+        assert_non_null(logits(&j, 5, ids));
+        if (kind == TG_POSITION_LEARNED) { /* stretched: the last position is the last one still */
+            assert_float_equal(tg_value_at(table, 4 * 8 + 5), last, 1e-15);
+            assert_int_equal(tg_size(table, 0), 5);
+        } else { /* the others only go on */
+            tg_tensor *after = logits(&j, 3, ids);
+            for (int i = 0; i < 15; i++) {
+                assert_float_equal(tg_value_at(after, i), tg_value_at(before, i), 1e-14);
+            }
+        }
+        if (kind == TG_POSITION_SINUSOIDAL) {
+            assert_float_equal(tg_value_at(table, 4 * 8), sin(4), 1e-14);
+            assert_float_equal(tg_value_at(table, 4 * 8 + 7), cos(4 / 1000.0), 1e-14);
+        }
+        tg_tape_reset(j.tape);
+        assert_false(tg_gpt_extend_context(j.model, 4, &error));
+        assert_error(&error, TG_ERROR_RANGE, "a context cannot shrink; it is 5");
+        assert_int_equal(tg_gpt_config_of(j.model)->context, 5);
+        tg_release(before);
+        end(&j);
+    }
+    tg_error error = TG_NO_ERROR;
+    assert_false(tg_gpt_extend_context(NULL, 4, &error));
+    assert_error(&error, TG_ERROR_STATE, "the model is NULL");
+    assert_false(tg_gpt_resize_vocabulary(NULL, 4, &error));
+    assert_error(&error, TG_ERROR_STATE, "the model is NULL");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_vocabulary_out_of_memory),
+        cmocka_unit_test(test_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
