@@ -1,7 +1,7 @@
 /* 01: from text to words, from words to ids. The chapter's first tokenizer, which knows whole words only.
  *
- * A text is split at white space and at punctuation, and the pieces are kept. The sorted set of pieces is the vocabulary, and
- * a piece's place in it is its id. What is not in the vocabulary has no id: <|unk|> stands for it.
+ * A text is split at white space and at punctuation, and the pieces are kept. The sorted set of pieces is the
+ * vocabulary, and a piece's place in it is its id. What is not in the vocabulary has no id: <|unk|> stands for it.
  */
 #include <stdlib.h>
 #include <string.h>

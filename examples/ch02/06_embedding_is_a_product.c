@@ -1,4 +1,5 @@
-/* 06: a lookup is a matrix product with one-hot rows, only cheaper. The chapter's page on embeddings and linear layers. */
+/* 06: a lookup is a matrix product with one-hot rows, only cheaper. The chapter's page on embeddings and linear
+ * layers. */
 #include "../chapter.h"
 
 int main(void)

@@ -1,4 +1,5 @@
-/* 06: GPT-2 of 124 million parameters, untrained: its logits, its size, and what it writes when nothing has been learned. */
+/* 06: GPT-2 of 124 million parameters, untrained: its logits, its size, and what it writes when nothing has been
+ * learned. */
 #include "../chapter.h"
 
 #include <string.h>

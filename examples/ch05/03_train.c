@@ -1,10 +1,11 @@
-/* 03: the training of chapter 5, with the book's losses: 124 million parameters, ten passes through a short story, AdamW.
+/* 03: the training of chapter 5, with the book's losses: 124 million parameters, ten passes through a short story,
+ * AdamW.
  *
  *     ch05_03_train --book DIR [--steps N]
  *
- * All ten passes are 90 steps and take some minutes; --steps stops earlier. The losses are the book's to three decimals. The
- * sample texts are too for the first passes; later a rounding may turn one greedy choice, and then a sentence goes on
- * differently.
+ * All ten passes are 90 steps and take some minutes; --steps stops earlier. The losses are the book's to three
+ * decimals. The sample texts are too for the first passes; later a rounding may turn one greedy choice, and then a
+ * sentence goes on differently.
  */
 #include "course.h"
 

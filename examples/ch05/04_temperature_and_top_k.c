@@ -1,5 +1,5 @@
-/* 04: which token comes next? The likeliest is always the same; drawing from the probabilities gives variety, a temperature
- * says how much, and top-k keeps out what is absurd. A vocabulary of nine words shows it. */
+/* 04: which token comes next? The likeliest is always the same; drawing from the probabilities gives variety, a
+ * temperature says how much, and top-k keeps out what is absurd. A vocabulary of nine words shows it. */
 #include "../chapter.h"
 
 #include <math.h>

@@ -14,8 +14,8 @@ typedef struct lesson {
     /* How strongly the answer at place i depends on the token at place j: the size of the gradient. */
     double influence[LENGTH][LENGTH];
 
-    /* The cosine between what the model's states have in common at place i and at place j, over many sequences of random
-     * tokens: -1 .. 1. And how much of what makes states differ is the place, 0 .. 1. */
+    /* The cosine between what the model's states have in common at place i and at place j, over many sequences of
+     * random tokens: -1 .. 1. And how much of what makes states differ is the place, 0 .. 1. */
     double similarity[LENGTH][LENGTH];
     double place_share;
 } lesson;

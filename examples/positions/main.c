@@ -2,14 +2,14 @@
  *
  *     positions [--steps N] [--out DIR]
  *
- * The task: at each place, say which token stood three places before. Without positions, attention over the whole sequence
- * sees a bag of words and cannot do better than guess from it; a causal mask alone leaks some order, because a token that
- * sees three others knows that it is the fourth. Every kind of positions solves the task, but for ALiBi, which prefers what
- * is near and cannot point at the third: it gets better slowly.
+ * The task: at each place, say which token stood three places before. Without positions, attention over the whole
+ * sequence sees a bag of words and cannot do better than guess from it; a causal mask alone leaks some order, because
+ * a token that sees three others knows that it is the fourth. Every kind of positions solves the task, but for ALiBi,
+ * which prefers what is near and cannot point at the third: it gets better slowly.
  *
- * Three pictures show what was learned. The losses. How strongly the answer at place i (down) depends on the token at place j
- * (across), as the size of the gradient: a solved task is a dark diagonal, three to the left. And how similar places are to
- * the model: red where two have much in common, blue where they are opposites.
+ * Three pictures show what was learned. The losses. How strongly the answer at place i (down) depends on the token at
+ * place j (across), as the size of the gradient: a solved task is a dark diagonal, three to the left. And how similar
+ * places are to the model: red where two have much in common, blue where they are opposites.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* train_embeddings: token and position embeddings, from a text to trained tables.
  *
- * Two models are trained from the same seed on the same batches: one with position embeddings, and one without. What the
- * second cannot learn is what order is worth.
+ * Two models are trained from the same seed on the same batches: one with position embeddings, and one without. What
+ * the second cannot learn is what order is worth.
  */
 #include <stdio.h>
 #include <stdlib.h>

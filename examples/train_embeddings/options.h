@@ -13,7 +13,8 @@ typedef struct options {
     int64_t threads;       /* 0: all processors */
 } options;
 
-/* Reads the command line. Returns -1 to go on, or the exit status: 0 after --help, 2 after an error, which is printed. */
+/* Reads the command line. Returns -1 to go on, or the exit status: 0 after --help, 2 after an error, which is
+ * printed. */
 int options_read(options *o, int argc, char **argv);
 
 #endif

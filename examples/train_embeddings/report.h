@@ -4,11 +4,12 @@
 
 #include <tapegrad.h>
 
-/* The nearest neighbours, by cosine, of some frequent words: in the table before training, halfway, and after. The last one
- * was watched (tg_watch_rows). */
+/* The nearest neighbours, by cosine, of some frequent words: in the table before training, halfway, and after. The
+ * last one was watched (tg_watch_rows). */
 void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *const tables[3]);
 
-/* Which rows of the watched table training updated how often, and last when; and what became of those that it never did. */
+/* Which rows of the watched table training updated how often, and last when; and what became of those that it never
+ * did. */
 void report_rows(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tensor *after, int64_t steps);
 
 /* For the Embedding Projector (projector.tensorflow.org): a table as tab-separated vectors, and its labels. */

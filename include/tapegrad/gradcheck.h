@@ -34,12 +34,13 @@ typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inp
 
 typedef enum tg_gradcheck_mode {
     TG_GRADCHECK_SLOW, /* every entry of every Jacobian: 2 evaluations an input value, 3 backwards an output value */
-    TG_GRADCHECK_FAST /* one random direction an input, one random projection of the output: 2 evaluations an input and 3
+    TG_GRADCHECK_FAST /* a random direction an input, a random projection of the output: 2 evaluations an input and 3
                           backwards in all; after a failure the slow mode is run to name the entry */
 } tg_gradcheck_mode;
 
 /* A row (an index on axis 0) of an input that gets no gradient by design: the padding row of a lookup. Its analytic
- * gradient must be exactly zero; differences are not taken there. Frozen rows (tapegrad/rows.h) are such rows unasked. */
+ * gradient must be exactly zero; differences are not taken there. Frozen rows (tapegrad/rows.h) are such rows
+ * unasked. */
 typedef struct tg_gradcheck_row {
     int input;
     int64_t row;

@@ -1,8 +1,8 @@
 /* ledger: what every op of a run did, in lines that two runs can be compared by.
  *
- * When two programs that should print the same number do not, the question is which op was the first to differ. A ledger
- * answers it: attach one to a tape, run, and compare the file with that of another run, of another machine, or of the
- * same model in PyTorch (tests/goldens/make_ledger.py writes such a file).
+ * When two programs that should print the same number do not, the question is which op was the first to differ. A
+ * ledger answers it: attach one to a tape, run, and compare the file with that of another run, of another machine, or
+ * of the same model in PyTorch (tests/goldens/make_ledger.py writes such a file).
  *
  *     FILE *file = fopen("run.ledger", "w");
  *     tg_ledger *ledger = tg_ledger_new(file, tape, &error);
@@ -37,7 +37,7 @@
  *     dtype             a conversion is missing
  *     draws             one was in training mode, or draws in another way
  *     position          the seeds are in other places, or somebody drew between two ops
- *     sum, size         the op computes something else, or a parameter that it reads is different: the inputs were equal
+ *     sum, size     the op computes something else, or a parameter that it reads is different: the inputs were equal
  */
 #ifndef TAPEGRAD_LEDGER_H
 #define TAPEGRAD_LEDGER_H

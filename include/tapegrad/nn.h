@@ -19,11 +19,11 @@
 extern "C" {
 #endif
 
-/* ---- Embedding: torch.nn.Embedding ------------------------------------------------------------------------------------ */
+/* ---- Embedding: torch.nn.Embedding ------------------------------------------------------------------------------- */
 
 typedef struct tg_embedding_config {
-    /* this row starts as zeros and is frozen (tapegrad/rows.h): unlike torch's it gets no gradient from a tied output head
-     * either, and no weight decay; negative: from the end; default TG_NO_PADDING */
+    /* this row starts as zeros and is frozen (tapegrad/rows.h): unlike torch's it gets no gradient from a tied output
+     * head either, and no weight decay; negative: from the end; default TG_NO_PADDING */
     int64_t padding_index;
     /* the table starts as N(mean, std): 0 and 1 */
     double mean, std;
@@ -34,8 +34,8 @@ typedef struct tg_embedding_config {
     bool frozen;
     /* each row's gradient is divided by how often a lookup names it: scale_grad_by_freq; default false */
     bool scale_by_frequency;
-    /* before a lookup, rows with a larger norm are cut to this one, in place: max_norm and norm_type; 0, the default, for
-     * none, and 2 */
+    /* before a lookup, rows with a larger norm are cut to this one, in place: max_norm and norm_type; 0, the default,
+     * for none, and 2 */
     double max_norm, norm_type;
 } tg_embedding_config;
 
@@ -52,20 +52,21 @@ TG_API tg_embedding_config tg_embedding_config_default(void);
 TG_API tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                       const tg_embedding_config *config);
 
-/* The table gets a new number of rows, 1 or more: tg_resize_rows, and new rows are drawn from the params' generator as at
- * the beginning, one run of N(mean, std). The handle, the names and an optimizer go on. False with the error, and nothing
- * changed: STATE for what tg_resize_rows refuses (the padding row among it) and without a generator, SHAPE, MEMORY. */
+/* The table gets a new number of rows, 1 or more: tg_resize_rows, and new rows are drawn from the params' generator
+ * as at the beginning, one run of N(mean, std). The handle, the names and an optimizer go on. False with the error,
+ * and nothing changed: STATE for what tg_resize_rows refuses (the padding row among it) and without a generator,
+ * SHAPE, MEMORY. */
 TG_API bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error);
 
-/* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where a max_norm is set, then tg_embedding_lookup_with. */
+/* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where there is a max_norm, tg_embedding_lookup_with. */
 TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids);
 
-/* Bags of the table's rows: torch.nn.EmbeddingBag. As tg_embedding_bag, with the embedding's own padding row, scaling by
- * frequency and max_norm; those of `config`, which may be NULL, are not looked at. */
+/* Bags of the table's rows: torch.nn.EmbeddingBag. As tg_embedding_bag, with the embedding's own padding row, scaling
+ * by frequency and max_norm; those of `config`, which may be NULL, are not looked at. */
 TG_API tg_tensor *tg_embedding_bag_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids,
                                            const tg_embedding_bag_config *config);
 
-/* ---- positions ---------------------------------------------------------------------------------------------------------- */
+/* ---- positions --------------------------------------------------------------------------------------------------- */
 
 typedef enum tg_position {
     /* absolute: vectors that are added to the tokens' */
@@ -109,16 +110,16 @@ typedef struct tg_positional {
 } tg_positional;
 
 /* Absolute: positions 0 .. context - 1, as "<name>.weight", drawn from N(0,1) when learned. T5: "<name>.weight"; Shaw:
- * "<name>.keys" and ".values"; Transformer-XL: "<name>.r_net.weight", ".r_w_bias" (u) and ".r_r_bias" (v), as its code calls
- * them; the others have no parameters. `config` may be NULL for the default. VALUE, SHAPE. */
+ * "<name>.keys" and ".values"; Transformer-XL: "<name>.r_net.weight", ".r_w_bias" (u) and ".r_r_bias" (v), as its
+ * code calls them; the others have no parameters. `config` may be NULL for the default. VALUE, SHAPE. */
 TG_API tg_positional tg_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
                                         int64_t width);
 TG_API tg_positional tg_positional_make_with(tg_params *params, const char *name, tg_position kind, int64_t context,
                                              int64_t width, const tg_positional_config *config);
 
-/* Adds the positions' vectors to x (..,T,width): position 0 to the first of T, or `start`, for a sequence that goes on. The
- * relative kinds, and none, return x itself: they are an attention's (tg_multi_head_attention_config.position).
- * RANGE when start + T is above the context. */
+/* Adds the positions' vectors to x (..,T,width): position 0 to the first of T, or `start`, for a sequence that goes
+ * on. The relative kinds, and none, return x itself: they are an attention's
+ * (tg_multi_head_attention_config.position). RANGE when start + T is above the context. */
 TG_API tg_tensor *tg_positional_forward(tg_tape *tape, const tg_positional *positional, tg_tensor *x);
 TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *positional, tg_tensor *x, int64_t start);
 
@@ -126,16 +127,16 @@ TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *p
  * interpolated, the first and the last stay. Yours to release. NULL with the error. */
 TG_API tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error);
 
-/* The same for a module whose positions have a table, which is the same tensor afterwards (tg_resize_rows): learned ones are
- * interpolated, sinusoidal ones computed on. `context` is at least what it was (RANGE). A learned row then means another
- * position, so begin with a new optimizer. Kinds without a table reach any context: true. */
+/* The same for a module whose positions have a table, which is the same tensor afterwards (tg_resize_rows): learned
+ * ones are interpolated, sinusoidal ones computed on. `context` is at least what it was (RANGE). A learned row then
+ * means another position, so begin with a new optimizer. Kinds without a table reach any context: true. */
 TG_API bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *error);
 
 /* ALiBi's slope of a head, and T5's bucket of a distance (query minus key): what the papers' code computes. */
 TG_API double tg_alibi_slope(int64_t heads, int64_t head);
 TG_API int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool both_directions);
 
-/* ---- Linear: torch.nn.Linear --------------------------------------------------------------------------------------------- */
+/* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
 
 typedef enum tg_bias { TG_NO_BIAS, TG_BIAS } tg_bias;
 
@@ -152,7 +153,7 @@ TG_API tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in,
 /* x (..,in) -> x weight^T + bias, (..,out). */
 TG_API tg_tensor *tg_linear_forward(tg_tape *tape, const tg_linear *linear, tg_tensor *x);
 
-/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm, torch.nn.RMSNorm over the last axis ------------------------------------------ */
+/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm, torch.nn.RMSNorm over the last axis ------------------------------ */
 
 typedef struct tg_layernorm {
     const tg_params *params;
@@ -181,7 +182,7 @@ TG_API tg_rmsnorm tg_rmsnorm_make(tg_params *params, const char *name, int64_t w
 /* x (..,width): tg_rms_norm. */
 TG_API tg_tensor *tg_rmsnorm_forward(tg_tape *tape, const tg_rmsnorm *norm, tg_tensor *x);
 
-/* ---- multi-head causal self-attention: Vaswani et al. 2017, section 3.2; the course's MultiHeadAttention ---------------------- */
+/* ---- multi-head causal self-attention: Vaswani et al. 2017, section 3.2; the course's MultiHeadAttention --------- */
 
 /* Two ways to the same numbers: TG_ATTENTION_FUSED is one op, tg_attention, which keeps no (T,T) matrix;
  * TG_ATTENTION_ELEMENTARY is the chapter's chain of ops, which keeps several: for the classroom and for tests. */
@@ -203,8 +204,8 @@ typedef struct tg_multi_head_attention {
     tg_multi_head_attention_config config;
 } tg_multi_head_attention;
 
-/* "<name>.W_query", ".W_key", ".W_value" (out,in) and ".out_proj" (out,out), drawn in this order. `heads` divides `out`:
- * VALUE otherwise. `config` may be NULL for the default. */
+/* "<name>.W_query", ".W_key", ".W_value" (out,in) and ".out_proj" (out,out), drawn in this order. `heads` divides
+ * `out`: VALUE otherwise. `config` may be NULL for the default. */
 TG_API tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, const char *name, int64_t in,
                                                             int64_t out, int64_t heads,
                                                             const tg_multi_head_attention_config *config);
@@ -213,14 +214,14 @@ TG_API tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, c
 TG_API tg_tensor *tg_multi_head_attention_forward(tg_tape *tape, const tg_multi_head_attention *attention,
                                                   tg_tensor *x);
 
-/* The same, where keys and values are also made of a memory (B,M,in), the positions before x: Transformer-XL's recurrence
- * over segments. The memory gets no gradient. */
+/* The same, where keys and values are also made of a memory (B,M,in), the positions before x: Transformer-XL's
+ * recurrence over segments. The memory gets no gradient. */
 TG_API tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *tape, const tg_multi_head_attention *attention,
                                                          tg_tensor *x, tg_tensor *memory);
 
 /* What the module does between its projections: attention of queries (B,H,T,D) to keys and values (B,H,S,D) with what
- * `position` adds to scores and values. `position` may be NULL or of any kind; queries and keys of rotary ones were turned
- * before (tg_rotary). */
+ * `position` adds to scores and values. `position` may be NULL or of any kind; queries and keys of rotary ones were
+ * turned before (tg_rotary). */
 TG_API tg_tensor *tg_positional_attention(tg_tape *tape, const tg_positional *position, tg_attention_path path,
                                           tg_tensor *queries, tg_tensor *keys, tg_tensor *values, bool causal,
                                           double dropout);
@@ -236,16 +237,16 @@ TG_API void tg_kv_cache_free(tg_kv_cache *cache);            /* NULL is fine */
 TG_API void tg_kv_cache_clear(tg_kv_cache *cache);           /* forgets all positions */
 TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache); /* positions that are complete in every layer */
 
-/* x (B,T,in) are the T positions that follow those in the cache; they are added to its layer `layer`. RANGE when they do
- * not fit. Only without recording: STATE otherwise. */
+/* x (B,T,in) are the T positions that follow those in the cache; they are added to its layer `layer`. RANGE when they
+ * do not fit. Only without recording: STATE otherwise. */
 TG_API tg_tensor *tg_multi_head_attention_forward_cached(tg_tape *tape, const tg_multi_head_attention *attention,
                                                          tg_tensor *x, tg_kv_cache *cache, int64_t layer);
 
-/* ---- feed-forward ------------------------------------------------------------------------------------------------------------- */
+/* ---- feed-forward ------------------------------------------------------------------------------------------------ */
 
 typedef enum tg_feed_forward_kind {
     TG_FEED_FORWARD_GELU, /* down(gelu_tanh(up(x))), with biases: GPT-2. "<name>.layers.0" up, "<name>.layers.2" down */
-    TG_FEED_FORWARD_SWIGLU /* down(silu(gate(x)) * up(x)), without: Shazeer 2020. "<name>.fc1" gate, "fc2" up, "fc3" down */
+    TG_FEED_FORWARD_SWIGLU /* down(silu(gate(x)) * up(x)): Shazeer 2020. "<name>.fc1" gate, "fc2" up, "fc3" down */
 } tg_feed_forward_kind;
 
 typedef struct tg_feed_forward {
@@ -260,7 +261,7 @@ TG_API tg_feed_forward tg_feed_forward_make(tg_params *params, const char *name,
 /* x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_feed_forward_forward(tg_tape *tape, const tg_feed_forward *feed_forward, tg_tensor *x);
 
-/* ---- pre-norm transformer block ----------------------------------------------------------------------------------------------- */
+/* ---- pre-norm transformer block ---------------------------------------------------------------------------------- */
 
 typedef struct tg_transformer_block {
     tg_multi_head_attention attention;

@@ -4,16 +4,17 @@
  *     tg_tensor *y = tg_apply(tape, &my_op, inputs, input_count, &attributes, sizeof attributes);
  *
  * What happens then, in this order; whatever fails leaves everything as it was:
- *   1. inputs are checked: not NULL, float inputs all of one dtype, contiguous unless the op accepts their layout (a copy,
+ * 1. inputs are checked: not NULL, float inputs all of one dtype, contiguous unless the op accepts their layout (a
+ * copy,
  *      recorded like any op, is made of those that are not);
  *   2. the shape rule checks the rest, and declares outputs, saved bytes and scratch;
  *   3. the tape reserves all of it;
  *   4. the forward kernel runs. It cannot fail;
  *   5. if recording is on and an input needs a gradient, the call is kept for backward.
  *
- * Backward runs with everything reserved and cannot fail either. A gradient is always contiguous, in its tensor's shape.
- * The kernel adds to the gradients of its inputs: the tape has zeroed those that are new, unless the op says that it
- * `overwrites_fresh`. tests/tape/test_own_op.c is a complete example of an op written from outside.
+ * Backward runs with everything reserved and cannot fail either. A gradient is always contiguous, in its tensor's
+ * shape. The kernel adds to the gradients of its inputs: the tape has zeroed those that are new, unless the op says
+ * that it `overwrites_fresh`. tests/tape/test_own_op.c is a complete example of an op written from outside.
  */
 #ifndef TAPEGRAD_OP_H
 #define TAPEGRAD_OP_H
@@ -78,8 +79,8 @@ TG_API tg_tensor *tg_apply(tg_tape *tape, const tg_op *op, tg_tensor *const *inp
 TG_API bool tg_apply_outputs(tg_tape *tape, const tg_op *op, tg_tensor *const *inputs, int input_count,
                              const void *attributes, size_t attributes_size, tg_tensor **outputs);
 
-/* Calls `observer(context, call)` after each forward kernel on this tape, recorded or not; call->outputs hold the results.
- * One at a time: NULL takes it away. The observer must not run ops on the tape. */
+/* Calls `observer(context, call)` after each forward kernel on this tape, recorded or not; call->outputs hold the
+ * results. One at a time: NULL takes it away. The observer must not run ops on the tape. */
 typedef void tg_observer(void *context, const tg_op_call *call);
 TG_API void tg_tape_set_observer(tg_tape *tape, tg_observer *observer, void *context);
 
@@ -130,8 +131,8 @@ TG_API bool tg_broadcast(tg_shape a, tg_shape b, tg_shape *result);
 
 /* ---- for kernels --------------------------------------------------------------------------------------------- */
 
-/* Where the rows of input's gradient are, in a leaf's row gradient or a dense one: returns the values of row 0 and writes
- * places[i], so that row ids[i] begins at values + places[i] * width. Rows that are new are zero. */
+/* Where the rows of input's gradient are, in a leaf's row gradient or a dense one: returns the values of row 0 and
+ * writes places[i], so that row ids[i] begins at values + places[i] * width. Rows that are new are zero. */
 TG_API void *tg_op_gradient_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *places);
 
 /* Runs body(context, begin, end) over pieces of [0, count), on several threads when there are at least two pieces of

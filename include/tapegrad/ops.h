@@ -2,12 +2,12 @@
  *
  * All of these take the tape first, check their inputs, and return a result that the tape owns (tg_retain keeps it), or
  * NULL with the error in the tape. They are recorded, and so differentiated by tg_backward, when recording is on and an
- * input requires a gradient. An input that is NULL is an error, never "left out". f32 and f64 are computed alike; nothing
- * is promoted: mixing them is an error that names tg_cast. Layouts: any strides are taken; only where it says "view" does
- * a result share its input's storage.
+ * input requires a gradient. An input that is NULL is an error, never "left out". f32 and f64 are computed alike;
+ * nothing is promoted: mixing them is an error that names tg_cast. Layouts: any strides are taken; only where it says
+ * "view" does a result share its input's storage.
  *
- * Axes: 0 is the first, negative ones count from the end. Unless said otherwise an op follows the PyTorch function of the
- * same name. One difference is meant: the classes of losses are on the last axis (PyTorch has them on axis 1).
+ * Axes: 0 is the first, negative ones count from the end. Unless said otherwise an op follows the PyTorch function of
+ * the same name. One difference is meant: the classes of losses are on the last axis (PyTorch has them on axis 1).
  *
  * Reduced axes: TG_AXES(0, -1) lists some, TG_ALL_AXES means all. With TG_KEEP_AXES a reduced axis stays as size 1.
  */
@@ -57,7 +57,7 @@ TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);       /* gradient 0 at 0 
  * The gradient passes where low <= x <= high. */
 TG_API tg_tensor *tg_clamp(tg_tape *tape, tg_tensor *x, double low, double high);
 
-/* ---- comparisons and masks: u8 results, 1 for true; no gradient; shapes broadcast --------------------------------- */
+/* ---- comparisons and masks: u8 results, 1 for true; no gradient; shapes broadcast -------------------------------- */
 
 /* Any dtypes; i32 and u8 are compared exactly. A u8 input counts as 0 or 1, as masks do. */
 TG_API tg_tensor *tg_eq(tg_tape *tape, tg_tensor *a, tg_tensor *b);
@@ -73,15 +73,15 @@ TG_API tg_tensor *tg_where(tg_tape *tape, tg_tensor *mask, tg_tensor *a, tg_tens
 /* x with `value` where the mask is true: no gradient flows there. mask broadcasts to x's shape. */
 TG_API tg_tensor *tg_masked_fill(tg_tape *tape, tg_tensor *x, tg_tensor *mask, double value);
 
-/* The last two axes' triangle: entries (i,j) with j - i <= diagonal (tril) or >= diagonal (triu) stay, the others become
- * 0. Rank 2 or more. */
+/* The last two axes' triangle: entries (i,j) with j - i <= diagonal (tril) or >= diagonal (triu) stay, the others
+ * become 0. Rank 2 or more. */
 TG_API tg_tensor *tg_tril(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 TG_API tg_tensor *tg_triu(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 
 /* ids (S) i32 -> (S,classes) of `dtype`, 1 at the id and 0 elsewhere. RANGE for an id outside of [0,classes). */
 TG_API tg_tensor *tg_one_hot(tg_tape *tape, tg_tensor *ids, int64_t classes, tg_dtype dtype);
 
-/* ---- reductions --------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 typedef struct tg_axes {
     int count; /* -1: all axes */
@@ -94,8 +94,9 @@ TG_API tg_axes tg_axes_make(int count, const int *axes);
 #define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
 #define TG_ALL_AXES tg_axes_make(-1, NULL)
 
-/* Sums are exact to a rounding of the result for up to some thousands of values: f32 is summed in double. Axes named twice
- * or not there are errors of RANGE. An empty sum is 0, an empty mean NaN; an empty maximum is an error of SHAPE. */
+/* Sums are exact to a rounding of the result for up to some thousands of values: f32 is summed in double. Axes named
+ * twice or not there are errors of RANGE. An empty sum is 0, an empty mean NaN; an empty maximum is an error of
+ * SHAPE. */
 TG_API tg_tensor *tg_sum(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
@@ -108,11 +109,12 @@ TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correcti
 /* i32 positions of the first maximum along one axis; NaN counts as the largest. No gradient. */
 TG_API tg_tensor *tg_argmax(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
 
-/* The k largest along an axis, largest first, and their i32 positions (into *indices unless it is NULL). On ties the lower
- * position comes first; NaN counts as the largest. 0 <= k <= size, else RANGE. Gradients go to the chosen values. */
+/* The k largest along an axis, largest first, and their i32 positions (into *indices unless it is NULL). On ties the
+ * lower position comes first; NaN counts as the largest. 0 <= k <= size, else RANGE. Gradients go to the chosen
+ * values. */
 TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_tensor **indices);
 
-/* ---- layout: views share storage and pass gradients ---------------------------------------------------------------- */
+/* ---- layout: views share storage and pass gradients -------------------------------------------------------------- */
 
 /* Same count; one size may be -1 and is computed. A view when x is contiguous, else of a contiguous copy. */
 TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
@@ -136,39 +138,39 @@ TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x,
 TG_API tg_tensor *tg_cat(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 TG_API tg_tensor *tg_stack(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 
-/* Views of at most `size` along an axis, the last one maybe smaller; writes `parts`, which must have room for all of them
- * (capacity), and returns how many, or -1 after an error. */
+/* Views of at most `size` along an axis, the last one maybe smaller; writes `parts`, which must have room for all of
+ * them (capacity), and returns how many, or -1 after an error. */
 TG_API int64_t tg_split(tg_tape *tape, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity);
 
-/* torch.gather: y[i][j][k] = x[i][ids[i][j][k]][k] for axis 1, and so on; ids i32, of x's rank and nowhere larger than x
- * but along the axis. */
+/* torch.gather: y[i][j][k] = x[i][ids[i][j][k]][k] for axis 1, and so on; ids i32, of x's rank and nowhere larger
+ * than x but along the axis. */
 TG_API tg_tensor *tg_gather(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
 
 /* Slices of x along an axis, picked by ids of rank 1. */
 TG_API tg_tensor *tg_index_select(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
 
-/* Copies src (broadcast to dst's shape, same dtype) into dst in place and returns dst. Not recorded: an error of STATE when
- * dst has a history, or requires a gradient while recording is on. Moves dst's version on. */
+/* Copies src (broadcast to dst's shape, same dtype) into dst in place and returns dst. Not recorded: an error of
+ * STATE when dst has a history, or requires a gradient while recording is on. Moves dst's version on. */
 TG_API tg_tensor *tg_copy_into(tg_tape *tape, tg_tensor *dst, tg_tensor *src);
 
 /* The value of a tensor with one value, in any dtype; NaN, with the tape's error set, otherwise. */
 TG_API double tg_item(tg_tape *tape, const tg_tensor *x);
 
-/* ---- linear algebra ------------------------------------------------------------------------------------------------ */
+/* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 
-/* (..,M,K) x (..,K,N) -> (..,M,N): matrices on the last two axes, batches on the others, broadcast. A vector (K) counts as
- * a row on the left and as a column on the right, and its axis is dropped from the result. Transposed operands cost no
- * copy. OpenBLAS computes it: the same bits for the same number of threads. */
+/* (..,M,K) x (..,K,N) -> (..,M,N): matrices on the last two axes, batches on the others, broadcast. A vector (K)
+ * counts as a row on the left and as a column on the right, and its axis is dropped from the result. Transposed
+ * operands cost no copy. OpenBLAS computes it: the same bits for the same number of threads. */
 TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
 /* torch.nn.functional.linear: x (..,in), weight (out,in), bias (out) -> x weight^T, or x weight^T + bias, (..,out). */
 TG_API tg_tensor *tg_linear_map(tg_tape *tape, tg_tensor *x, tg_tensor *weight);
 TG_API tg_tensor *tg_linear_map_bias(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias);
 
-/* ---- embedding ------------------------------------------------------------------------------------------------------ */
+/* ---- embedding --------------------------------------------------------------------------------------------------- */
 
-/* Rows of a table, picked by ids of any shape: table (V,C), ids (S) i32 -> (S,C). The gradient of a table that is a leaf is
- * kept by rows; duplicates are summed in order. RANGE for an id outside of [0,V), with its place. */
+/* Rows of a table, picked by ids of any shape: table (V,C), ids (S) i32 -> (S,C). The gradient of a table that is a
+ * leaf is kept by rows; duplicates are summed in order. RANGE for an id outside of [0,V), with its place. */
 TG_API tg_tensor *tg_embedding_lookup(tg_tape *tape, tg_tensor *table, tg_tensor *ids);
 
 #define TG_NO_PADDING INT64_MIN
@@ -186,9 +188,9 @@ TG_API tg_tensor *tg_embedding_lookup_with(tg_tape *tape, tg_tensor *table, tg_t
                                            const tg_lookup_config *config);
 
 /* Before a lookup with a max_norm: each row that the ids name, and whose norm sum(|w|^p)^(1/p) is above max_norm, is
- * multiplied by max_norm / (norm + 1e-7), in place: torch.embedding_renorm_. Not recorded; moves the table's version on, so
- * that a backward which needs its old values is an error and not a wrong gradient. p may be INFINITY. VALUE unless max_norm
- * and p are above 0; STATE when the table is the result of a recorded op. */
+ * multiplied by max_norm / (norm + 1e-7), in place: torch.embedding_renorm_. Not recorded; moves the table's version
+ * on, so that a backward which needs its old values is an error and not a wrong gradient. p may be INFINITY. VALUE
+ * unless max_norm and p are above 0; STATE when the table is the result of a recorded op. */
 TG_API bool tg_embedding_renorm(tg_tape *tape, tg_tensor *table, tg_tensor *ids, double max_norm, double p);
 
 typedef enum tg_bag_mode { TG_BAG_SUM, TG_BAG_MEAN, TG_BAG_MAX } tg_bag_mode;
@@ -201,14 +203,15 @@ typedef struct tg_embedding_bag_config {
     tg_tensor *weights; /* of the entries, in the shape of ids: each row is multiplied by its own; TG_BAG_SUM alone.
                               NULL: none */
     bool last_offset;   /* there is one offset more than bags, where the last bag ends (include_last_offset): false */
-    bool
-        scale_by_frequency; /* each row's gradient is divided by how often this call names it; not with TG_BAG_MAX; false */
+    bool scale_by_frequency; /* as in a lookup; not with TG_BAG_MAX; false. torch 2.13's bags divide by the count of
+                                another row on a CPU (pytorch issue 190063) */
 } tg_embedding_bag_config;
 
 TG_API tg_embedding_bag_config tg_embedding_bag_config_default(void);
 
-/* Rows of a table (V,C) in bags: their sum, mean or maximum, (bags,C), without the rows in between. torch.nn.functional.
- * embedding_bag. The gradient of a table that is a leaf is kept by rows. `config` NULL: the default. */
+/* Rows of a table (V,C) in bags: their sum, mean or maximum, (bags,C), without the rows in between.
+ * torch.nn.functional. embedding_bag. The gradient of a table that is a leaf is kept by rows. `config` NULL: the
+ * default. */
 TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *table, tg_tensor *ids,
                                    const tg_embedding_bag_config *config);
 
@@ -219,20 +222,21 @@ typedef struct tg_attention_config {
     bool causal;
     /* in training each weight is dropped with this probability, in [0,1): 0 */
     double dropout;
-    /* added to the scaled scores; NULL for none, the default. (..,T,S), where axes of 1 before the last two repeat; of rank
-     * 2 up to the queries'. This is how positions that depend on two tokens come in: ALiBi, T5, Transformer-XL */
+    /* added to the scaled scores; NULL for none, the default. (..,T,S), where axes of 1 before the last two repeat;
+     * of rank 2 up to the queries'. This is how positions that depend on two tokens come in: ALiBi, T5,
+     * Transformer-XL */
     tg_tensor *bias;
 } tg_attention_config;
 
 TG_API tg_attention_config tg_attention_config_default(void);
 
-/* softmax(q k^T / sqrt(D) + bias) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes; S >= T
- * when it is causal. `config` NULL: the default. Dropout's draws are those of torch.nn.functional.dropout over the whole
- * (..,T,S) matrix, masked weights included, from the tape's generator.
+/* softmax(q k^T / sqrt(D) + bias) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes; S
+ * >= T when it is causal. `config` NULL: the default. Dropout's draws are those of torch.nn.functional.dropout over
+ * the whole (..,T,S) matrix, masked weights included, from the tape's generator.
  *
  * The fused op computes this in blocks of rows and keeps no matrix but a bit for each dropped weight: Dao et al. 2022
- * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention. SHAPE, VALUE, STATE when it must draw and
- * the tape has no generator. */
+ * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention. SHAPE, VALUE, STATE when it must draw
+ * and the tape has no generator. */
 TG_API tg_tensor *tg_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                const tg_attention_config *config);
 
@@ -245,18 +249,21 @@ TG_API tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_ten
                                        const tg_attention_config *config);
 
 /* Scores by distance, moved to where the keys are: place l of x means the distance S - 1 - l between a query and a key,
- * where query i of T stands at position S - T + i. x (..,T,L), or (..,1,L) for all queries alike -> (..,T,S), value (i,j)
- * of which is x[i][T - 1 - i + j], or 0 beyond L. L is T + S - 1, or S when no key lies ahead. Dai et al. 2019, appendix B. */
+ * where query i of T stands at position S - T + i. x (..,T,L), or (..,1,L) for all queries alike -> (..,T,S), value
+ * (i,j) of which is x[i][T - 1 - i + j], or 0 beyond L. L is T + S - 1, or S when no key lies ahead. Dai et al. 2019,
+ * appendix B. */
 TG_API tg_tensor *tg_relative_shift(tg_tape *tape, tg_tensor *x, int64_t queries, int64_t keys);
 
-/* tg_relative_shift(queries distances^T, T, S), without the products that the shift would leave unused: queries (..,T,D),
- * distances (..,L,D) with the queries' batch axes, or axes of 1, or none -> (..,T,S). L >= T + S - 1, or, with `causal`,
- * L >= S >= T: scores of keys ahead are 0 then, for a mask to hide. Transformer-XL's position scores, Dai et al. 2019, section 3.3. */
+/* tg_relative_shift(queries distances^T, T, S), without the products that the shift would leave unused: queries
+ * (..,T,D), distances (..,L,D) with the queries' batch axes, or axes of 1, or none -> (..,T,S). L >= T + S - 1, or,
+ * with `causal`, L >= S >= T: scores of keys ahead are 0 then, for a mask to hide. Transformer-XL's position scores,
+ * Dai et al. 2019, section 3.3. */
 TG_API tg_tensor *tg_relative_scores(tg_tape *tape, tg_tensor *queries, tg_tensor *distances, int64_t keys,
                                      bool causal);
 
-/* Scores by clipped distance, moved to where the keys are, as Shaw, Uszkoreit and Vaswani 2018 clip them: x (..,T,2 k + 1)
- * -> (..,T,S), value (i,j) of which is x[i][k + clip(a, -k, k)], where key j lies a = j - (S - T + i) positions ahead. */
+/* Scores by clipped distance, moved to where the keys are, as Shaw, Uszkoreit and Vaswani 2018 clip them: x (..,T,2 k
+ * + 1) -> (..,T,S), value (i,j) of which is x[i][k + clip(a, -k, k)], where key j lies a = j - (S - T + i) positions
+ * ahead. */
 TG_API tg_tensor *tg_relative_spread(tg_tape *tape, tg_tensor *x, int64_t keys);
 
 /* The way back: x (..,T,S) -> (..,T,2 clip + 1), the sums of the values with the same clipped distance. */
@@ -276,11 +283,11 @@ typedef struct tg_rotary_config {
 
 TG_API tg_rotary_config tg_rotary_config_default(void);
 
-/* Rotary positions, Su et al. 2021: x (..,T,D) with an even D, row t of which is at position start + t, turned pair by pair.
- * For queries and keys, before their product. `config` NULL: the default. SHAPE, VALUE. */
+/* Rotary positions, Su et al. 2021: x (..,T,D) with an even D, row t of which is at position start + t, turned pair
+ * by pair. For queries and keys, before their product. `config` NULL: the default. SHAPE, VALUE. */
 TG_API tg_tensor *tg_rotary(tg_tape *tape, tg_tensor *x, int64_t start, const tg_rotary_config *config);
 
-/* ---- normalisation and losses ---------------------------------------------------------------------------------------- */
+/* ---- normalisation and losses ------------------------------------------------------------------------------------ */
 
 TG_API tg_tensor *tg_softmax(tg_tape *tape, tg_tensor *x, int axis);
 TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
@@ -288,7 +295,8 @@ TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
 /* Over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, biased variance; weight and bias (C). eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
-/* Over the last axis: x / sqrt(mean(x^2) + eps) * weight; weight (C). eps > 0. Zhang and Sennrich 2019; torch's rms_norm. */
+/* Over the last axis: x / sqrt(mean(x^2) + eps) * weight; weight (C). eps > 0. Zhang and Sennrich 2019; torch's
+ * rms_norm. */
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
 /* In training each value becomes 0 with probability p and is divided by 1 - p otherwise; the draws are those of
@@ -306,8 +314,8 @@ typedef struct tg_cross_entropy_config {
 
 TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
 
-/* logits (S,V), targets (S) i32 of any shape S -> a scalar, or (S) with TG_REDUCTION_NONE. The mean over no target at all
- * is NaN, as in PyTorch. RANGE for a target that is neither ignored nor in [0,V). */
+/* logits (S,V), targets (S) i32 of any shape S -> a scalar, or (S) with TG_REDUCTION_NONE. The mean over no target at
+ * all is NaN, as in PyTorch. RANGE for a target that is neither ignored nor in [0,V). */
 TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets);
 TG_API tg_tensor *tg_cross_entropy_with(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
                                         const tg_cross_entropy_config *config);

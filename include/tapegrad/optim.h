@@ -67,9 +67,9 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
 /* ---- SparseAdam: torch.optim.SparseAdam -------------------------------------------------------------------------- */
 
-/* Adam for the rows that have a gradient; the others keep their moments and do not move, as if the step had not been. So it
- * costs what a batch touched, where Adam sweeps the table. m += (1 - beta1) (g - m);  v += (1 - beta2) (g^2 - v);
- * x -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps). A dense gradient touches all rows. */
+/* Adam for the rows that have a gradient; the others keep their moments and do not move, as if the step had not been.
+ * So it costs what a batch touched, where Adam sweeps the table. m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 -
+ * v); x -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps). A dense gradient touches all rows. */
 typedef struct tg_sparse_adam_config {
     double lr;           /* >= 0; 1e-3 */
     double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
@@ -79,10 +79,10 @@ typedef struct tg_sparse_adam_config {
 TG_API tg_sparse_adam_config tg_sparse_adam_config_default(void);
 TG_API tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_config *config);
 
-/* ---- Adagrad, RMSprop: torch.optim.Adagrad and RMSprop; Lion: Chen et al. 2023 -------------------------------------- */
+/* ---- Adagrad, RMSprop: torch.optim.Adagrad and RMSprop; Lion: Chen et al. 2023 ----------------------------------- */
 
-/* g += weight_decay * x;  s += g^2;  x -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps). Without weight decay only the
- * rows that have a gradient are visited, with the same result. Duchi, Hazan and Singer 2011. */
+/* g += weight_decay * x; s += g^2; x -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps). Without weight decay only
+ * the rows that have a gradient are visited, with the same result. Duchi, Hazan and Singer 2011. */
 typedef struct tg_adagrad_config {
     double lr;                  /* >= 0; 1e-2 */
     double lr_decay;            /* >= 0; 0 */
@@ -94,8 +94,8 @@ typedef struct tg_adagrad_config {
 TG_API tg_adagrad_config tg_adagrad_config_default(void);
 TG_API tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *config);
 
-/* s = alpha * s + (1 - alpha) g^2;  x -= lr * g / (sqrt(s) + eps); with momentum b = momentum * b + g / (..), x -= lr * b;
- * centered takes the variance for s. */
+/* s = alpha * s + (1 - alpha) g^2; x -= lr * g / (sqrt(s) + eps); with momentum b = momentum * b + g / (..), x -= lr
+ * * b; centered takes the variance for s. */
 typedef struct tg_rmsprop_config {
     double lr;           /* >= 0; 1e-2 */
     double alpha;        /* in [0,1); 0.99 */
@@ -176,8 +176,8 @@ TG_API const char *tg_optim_method_name(const tg_optim *optim);
 
 /* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of
  * all gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an
- * error. As in PyTorch a norm that is not finite makes gradients NaN. Gradients by rows are clipped like dense ones, which
- * torch 1.13 fails to do with sparse ones. */
+ * error. As in PyTorch a norm that is not finite makes gradients NaN. Gradients by rows are clipped like dense ones,
+ * which torch 1.13 fails to do with sparse ones. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
 /* torch.nn.utils.clip_grad_value_: every entry into [-limit, limit], limit >= 0. */

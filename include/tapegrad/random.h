@@ -29,8 +29,8 @@ TG_API void tg_rng_free(tg_rng *rng); /* NULL is fine */
 /* Back to the state of torch.manual_seed(seed): a cached normal is forgotten too. The profile stays. */
 TG_API void tg_rng_seed(tg_rng *rng, uint64_t seed);
 
-/* Makes `to` continue exactly where `from` is (state, cached normal, profile). Saving a state before a step that may have
- * to be repeated is a copy into a second generator, restoring it a copy back. */
+/* Makes `to` continue exactly where `from` is (state, cached normal, profile). Saving a state before a step that may
+ * have to be repeated is a copy into a second generator, restoring it a copy back. */
 TG_API void tg_rng_copy(tg_rng *to, const tg_rng *from);
 
 TG_API void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile);

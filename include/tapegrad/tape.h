@@ -5,12 +5,12 @@
  * An op is recorded when recording is on and an input needs a gradient. Recording order is a topological order, so
  * backward is one loop over the records, last to first; there is no recursion and no visited set.
  *
- * Errors are sticky: the first one stays in the tape, the op that met it returns NULL, and every later op returns NULL at
- * once. So one check a step is enough, at tg_backward. To try a step again: tg_tape_clear_error, tg_tape_reset, and put
- * the generator and the loader back to where they were.
+ * Errors are sticky: the first one stays in the tape, the op that met it returns NULL, and every later op returns
+ * NULL at once. So one check a step is enough, at tg_backward. To try a step again: tg_tape_clear_error,
+ * tg_tape_reset, and put the generator and the loader back to where they were.
  *
- * One tape belongs to one thread. Parameters may be read by tapes on several threads at once while none of them records;
- * two backwards into the same leaf at once are not supported.
+ * One tape belongs to one thread. Parameters may be read by tapes on several threads at once while none of them
+ * records; two backwards into the same leaf at once are not supported.
  */
 #ifndef TAPEGRAD_TAPE_H
 #define TAPEGRAD_TAPE_H
@@ -31,8 +31,8 @@ typedef struct tg_tape_config {
 
 TG_API tg_tape_config tg_tape_config_default(void);
 
-/* A tape that records and is in training mode; yours to free. `rng` feeds dropout and may be NULL when nothing draws; it
- * stays yours and must live as long as the tape. NULL when out of memory. */
+/* A tape that records and is in training mode; yours to free. `rng` feeds dropout and may be NULL when nothing draws;
+ * it stays yours and must live as long as the tape. NULL when out of memory. */
 TG_API tg_tape *tg_tape_new(tg_rng *rng);
 TG_API tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config);
 
@@ -59,23 +59,24 @@ TG_API bool tg_tape_recording(const tg_tape *tape);
 TG_API void tg_tape_set_training(tg_tape *tape, bool training);
 TG_API bool tg_tape_training(const tg_tape *tape);
 
-/* A scope frees, at its end, the results made inside it that were not recorded, but for `keep` (may be NULL), which goes
- * to the scope around. What was recorded stays until the reset: a backward may need it. For long evaluation or generation
- * inside of a step. Scopes nest. tg_scope_end without a begin is an error of STATE. */
+/* A scope frees, at its end, the results made inside it that were not recorded, but for `keep` (may be NULL), which
+ * goes to the scope around. What was recorded stays until the reset: a backward may need it. For long evaluation or
+ * generation inside of a step. Scopes nest. tg_scope_end without a begin is an error of STATE. */
 TG_API void tg_scope_begin(tg_tape *tape);
 TG_API void tg_scope_end(tg_tape *tape, tg_tensor *keep);
 
 /* ---- backward ------------------------------------------------------------------------------------------------ */
 
-/* Adds d loss / d leaf to the gradient of every leaf that `loss` depends on and that requires a gradient. `loss` has one
- * value. Follows torch.Tensor.backward: gradients accumulate until they are zeroed (tg_zero_grad, tg_optim_zero_grad).
+/* Adds d loss / d leaf to the gradient of every leaf that `loss` depends on and that requires a gradient. `loss` has
+ * one value. Follows torch.Tensor.backward: gradients accumulate until they are zeroed (tg_zero_grad,
+ * tg_optim_zero_grad).
  *
  * Values of results stay readable until the reset; the buffers that ops saved for this are freed, so a second backward
  * through the same records is refused: use tg_backward_keep for all but the last.
  *
- * Everything that can fail happens first: false means that no gradient has changed. Errors: an earlier error of the tape;
- * SHAPE when loss has more than one value; STATE when it was not recorded, when its records were freed by an earlier
- * backward, or when a tensor that an op saved was changed since; MEMORY. */
+ * Everything that can fail happens first: false means that no gradient has changed. Errors: an earlier error of the
+ * tape; SHAPE when loss has more than one value; STATE when it was not recorded, when its records were freed by an
+ * earlier backward, or when a tensor that an op saved was changed since; MEMORY. */
 TG_API bool tg_backward(tg_tape *tape, tg_tensor *loss);
 
 /* The same, and the records stay usable. */
@@ -107,8 +108,8 @@ TG_API tg_tape_stats tg_tape_stats_of(const tg_tape *tape);
  *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1]: no recorded op made it
  *
  * When no output has one, an input that has a NaN now is named, such as a parameter that a step turned NaN. False when
- * nothing that was recorded since the reset holds a NaN. Ops that were not recorded are not seen, but what they made is,
- * as an input. Looks at every value: slow, and for that moment only. */
+ * nothing that was recorded since the reset holds a NaN. Ops that were not recorded are not seen, but what they made
+ * is, as an input. Looks at every value: slow, and for that moment only. */
 TG_API bool tg_tape_find_nan(const tg_tape *tape, tg_error *found);
 
 /* Gives idle memory back to the allocator: after a step that was larger than the ones to come. */

@@ -3,8 +3,8 @@
  * A tensor is a shape and strides over storage that it may share with other tensors (its views). Tensors are row-major
  * as in NumPy and PyTorch: the last axis is the fastest. Rank 0 is a scalar with one value; sizes of 0 are allowed.
  *
- * Ownership. tg_tensor_new... give you a tensor that you own: tg_release it. What an op returns (tapegrad/ops.h) belongs
- * to the tape: use it until the tape is reset, and tg_retain it to keep it longer.
+ * Ownership. tg_tensor_new... give you a tensor that you own: tg_release it. What an op returns (tapegrad/ops.h)
+ * belongs to the tape: use it until the tape is reset, and tg_retain it to keep it longer.
  *
  * Errors. Constructors and fills take a tg_error (or NULL): on failure they return NULL or false and change nothing.
  *
@@ -183,10 +183,12 @@ typedef struct tg_print_options {
 TG_API tg_print_options tg_print_options_default(void);
 
 /* Writes at most size - 1 characters and a NUL, as snprintf does, and returns the length of the whole text; -1, and an
- * empty text, when x is NULL. Allocates nothing. `options` may be NULL for the default; a negative option counts as 0. */
+ * empty text, when x is NULL. Allocates nothing. `options` may be NULL for the default; a negative option counts as
+ * 0. */
 TG_API int64_t tg_format(const tg_tensor *x, const tg_print_options *options, char *text, size_t size);
 
-/* Writes the text and a newline to your file, in one go. false when out of memory, when the file refuses, and for NULL. */
+/* Writes the text and a newline to your file, in one go. false when out of memory, when the file refuses, and for
+ * NULL. */
 TG_API bool tg_print(FILE *file, const tg_tensor *x);
 TG_API bool tg_print_with(FILE *file, const tg_tensor *x, const tg_print_options *options); /* NULL: the default */
 

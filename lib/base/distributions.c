@@ -10,6 +10,7 @@
  *   bernoulli    double uniform < p.
  *   exponential  -1/lambda * log1p(-u), u a double uniform for floats too.
  */
+#include "base/fma.h"
 #include "base/random.h"
 
 #include <math.h>

@@ -15,6 +15,7 @@
  * fmaf() here. TG_RNG_GENERIC takes libm's functions of the dtype. The last step, z * std + mean, rounds once in large
  * fills of both profiles (PyTorch 1.13: twice in generic ones); in small fills it does so in TG_RNG_AVX2 alone.
  */
+#include "base/fma.h"
 #include "base/random.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* parallel: one crew of threads for the process, woken for each loop.
  *
- * A loop is cut into as many pieces as there are threads (fewer when a piece would be smaller than the grain); the caller
- * takes the first, worker i the piece i. The crew serves one loop at a time: a second caller, or a loop inside a loop,
- * runs its whole range itself, so nobody ever waits for a lock. Workers are started when a loop first needs them, and a
- * worker that cannot be started only makes the pieces larger: a loop cannot fail.
+ * A loop is cut into as many pieces as there are threads (fewer when a piece would be smaller than the grain); the
+ * caller takes the first, worker i the piece i. The crew serves one loop at a time: a second caller, or a loop inside
+ * a loop, runs its whole range itself, so nobody ever waits for a lock. Workers are started when a loop first needs
+ * them, and a worker that cannot be started only makes the pieces larger: a loop cannot fail.
  *
  * Between loops a worker spins for a short while, because the next loop of a training step mostly follows within
  * microseconds, and then sleeps. After a fork the child has no workers; it starts its own at its first loop.

@@ -50,29 +50,6 @@ static inline double tg_rng_unit_f64(uint32_t first, uint32_t second)
     return (double)(int64_t)(tg_rng_joined(first, second) & 0x1fffffffffffff) * 0x1p-53;
 }
 
-/* fma() rounds once everywhere, but without the instruction (x86-64's baseline lacks it) it is a slow function of libm.
- * A loop full of it is one always-inlined body, compiled a second time as a TG_FMA_VERSION and chosen by
- * tg_has_fma(). As fma() is written out and contraction is off, both versions give the same bits. */
-#if defined __GNUC__
-#define TG_FMA_BODY static inline __attribute__((always_inline))
-#else
-#define TG_FMA_BODY static inline
-#endif
-
-#if defined __GNUC__ && defined __x86_64__
-#define TG_FMA_VERSION __attribute__((target("avx2,fma")))
-static inline bool tg_has_fma(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-#else
-#define TG_FMA_VERSION
-static inline bool tg_has_fma(void)
-{
-    return false;
-}
-#endif
-
 /* The two versions of a loop, which only a test calls by name. uniform: outputs become low + (high - low) * unit;
  * normal: `count` units, a multiple of 16, become normals of the AVX2 profile in place. */
 void tg_uniform_portable(const uint32_t *outputs, float *out, int64_t count, float low, float high);

@@ -1,9 +1,9 @@
 /* real: how one file becomes kernels for float and for double.
  *
  * The build compiles every file of lib/ops and lib/optim twice, with TG_REAL_F32 and with TG_REAL_F64. Kernels are
- * written once over `real`, and named through KERNEL(name), which becomes name_f32 or name_f64, so that both can stand in
- * one program and even in one file. What exists once (shape rules, descriptors, public functions) stands below
- * `#ifdef TG_ONCE`, which only the first pass compiles.
+ * written once over `real`, and named through KERNEL(name), which becomes name_f32 or name_f64, so that both can
+ * stand in one program and even in one file. What exists once (shape rules, descriptors, public functions) stands
+ * below `#ifdef TG_ONCE`, which only the first pass compiles.
  *
  *     static real KERNEL(square)(real x) { return x * x; }
  *

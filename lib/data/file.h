@@ -4,7 +4,8 @@
 
 #include <tapegrad/data.h>
 
-/* Writes beside `path`, syncs, and renames over it, then syncs the folder: whoever looks sees the old file or the new one. */
+/* Writes beside `path`, syncs, and renames over it, then syncs the folder: whoever looks sees the old file or the new
+ * one. */
 bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_error *error);
 
 /* The first byte that is not UTF-8 (overlong forms and surrogates are not), or `length` when all is. */

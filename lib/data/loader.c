@@ -1,11 +1,11 @@
 /* loader: sliding windows over ids, in the order of torch's DataLoader.
  *
- * A pass begins with what the DataLoader draws (torch/utils/data, num_workers=0): one 64-bit number, which only workers would
- * use, and with shuffle a second one, which seeds a generator of its own for the permutation. So training that shares its
- * generator with the loader stays in step with PyTorch.
+ * A pass begins with what the DataLoader draws (torch/utils/data, num_workers=0): one 64-bit number, which only
+ * workers would use, and with shuffle a second one, which seeds a generator of its own for the permutation. So
+ * training that shares its generator with the loader stays in step with PyTorch.
  *
- * Batches are tensors that the loader keeps in a ring. One that nobody else holds is filled again; one that a tape's record
- * still holds is left alone, and another taken: two are enough for the usual loop.
+ * Batches are tensors that the loader keeps in a ring. One that nobody else holds is filled again; one that a tape's
+ * record still holds is left alone, and another taken: two are enough for the usual loop.
  */
 #include <string.h>
 

@@ -2,10 +2,10 @@
  *
  *   contractions | one space and letters | one space and digits | one space and anything else | white space
  *
- * A run of white space leaves its last character to the word behind it. PCRE2's own \s holds U+180E, which Python's does
- * not; White_Space is what is meant. Possessive quantifiers change nothing that matches, and keep a word of a million
- * letters from being walked back. Every character is matched by one of the branches, so words follow each other without
- * gaps.
+ * A run of white space leaves its last character to the word behind it. PCRE2's own \s holds U+180E, which Python's
+ * does not; White_Space is what is meant. Possessive quantifiers change nothing that matches, and keep a word of a
+ * million letters from being walked back. Every character is matched by one of the branches, so words follow each
+ * other without gaps.
  */
 #include "data/pretoken.h"
 

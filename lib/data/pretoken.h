@@ -9,8 +9,8 @@ typedef struct tg_pretokenizer tg_pretokenizer;
 tg_pretokenizer *tg_pretokenizer_new(tg_error *error);
 void tg_pretokenizer_free(tg_pretokenizer *pretokenizer);
 
-/* The end of the word that begins at `begin` < length; `text` must be UTF-8. SIZE_MAX, with the error set, when the matcher
- * runs out of memory. */
+/* The end of the word that begins at `begin` < length; `text` must be UTF-8. SIZE_MAX, with the error set, when the
+ * matcher runs out of memory. */
 size_t tg_pretokenizer_next(tg_pretokenizer *pretokenizer, const char *text, size_t length, size_t begin,
                             tg_error *error);
 

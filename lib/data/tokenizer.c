@@ -1,9 +1,9 @@
 /* tokenizer: the tables, and text to ids and back.
  *
- * A word becomes ids by merging: of all neighbouring pairs the one with the lowest rank, the leftmost of these, until no
- * pair is a merge. The symbols of a word are a list, and the pairs that could be merged wait in a heap, lowest rank first;
- * a merge makes at most two new pairs, and pairs that a merge took apart are recognised when they come up, because their
- * symbols have changed. So a word of n bytes costs n log n, even one of a million letters.
+ * A word becomes ids by merging: of all neighbouring pairs the one with the lowest rank, the leftmost of these, until
+ * no pair is a merge. The symbols of a word are a list, and the pairs that could be merged wait in a heap, lowest
+ * rank first; a merge makes at most two new pairs, and pairs that a merge took apart are recognised when they come
+ * up, because their symbols have changed. So a word of n bytes costs n log n, even one of a million letters.
  *
  * Follows openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2".
  */

@@ -1,9 +1,9 @@
 /* tokenizer_train: a vocabulary from a text.
  *
- * The text is cut into words; equal words are kept once, with their count. Then, until the vocabulary is full: count all
- * neighbouring pairs of symbols, each as often as its word comes; the most frequent becomes a merge, of equals the one with
- * the lower ids, and is merged in every word. A merge costs a pass over the distinct words, so time grows with the size of
- * the vocabulary times the distinct words: seconds for a book, not for an encyclopedia.
+ * The text is cut into words; equal words are kept once, with their count. Then, until the vocabulary is full: count
+ * all neighbouring pairs of symbols, each as often as its word comes; the most frequent becomes a merge, of equals
+ * the one with the lower ids, and is merged in every word. A merge costs a pass over the distinct words, so time
+ * grows with the size of the vocabulary times the distinct words: seconds for a book, not for an encyclopedia.
  *
  * Follows Sennrich, Haddow and Birch 2016, over bytes as Radford et al. 2019.
  */

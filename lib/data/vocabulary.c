@@ -1,9 +1,9 @@
 /* vocabulary: vocab.bpe, read and written.
  *
- * The first line is "#version: 0.2". Each other line is a merge: two symbols with one space between them, in the order of
- * their ranks. A symbol is written in characters, one for each byte: printable bytes as themselves, the other 68 as U+0100,
- * U+0101, ... in their order; so a space is written U+0120. A symbol must be a byte or the result of an earlier merge, which
- * is how the file is checked: symbols are looked up by their bytes, in an index by hash.
+ * The first line is "#version: 0.2". Each other line is a merge: two symbols with one space between them, in the
+ * order of their ranks. A symbol is written in characters, one for each byte: printable bytes as themselves, the
+ * other 68 as U+0100, U+0101, ... in their order; so a space is written U+0120. A symbol must be a byte or the result
+ * of an earlier merge, which is how the file is checked: symbols are looked up by their bytes, in an index by hash.
  */
 #include <string.h>
 

@@ -5,7 +5,8 @@
  *                                         come in here, nn/relative_position.c
  *   out     = y Wo^T + b                  the heads side by side again, (B,T,C)
  *
- * Heads are views: (B,T,C) read as (B,T,H,D) with the middle axes exchanged. The course's chapter 3, MultiHeadAttention.
+ * Heads are views: (B,T,C) read as (B,T,H,D) with the middle axes exchanged. The course's chapter 3,
+ * MultiHeadAttention.
  */
 #include "nn/kv_cache.h"
 #include "nn/positional.h"

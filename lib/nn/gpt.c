@@ -120,7 +120,14 @@ static void make(tg_gpt *model)
 
 tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config)
 {
-    if (!params || tg_params_error_code(params) != TG_OK || !check(params, config)) {
+    if (!params || tg_params_error_code(params) != TG_OK) {
+        return NULL;
+    }
+    if (!config) {
+        tg_params_fail(params, TG_ERROR_STATE, "gpt: the configuration is NULL; tg_gpt_config_named fills one");
+        return NULL;
+    }
+    if (!check(params, config)) {
         return NULL;
     }
     tg_gpt *model = tg_alloc_zeroed(1, sizeof *model + (size_t)config->layers * sizeof model->blocks[0]);

@@ -62,7 +62,8 @@ int64_t tg_kv_cache_length(const tg_kv_cache *cache)
     return cache->length;
 }
 
-/* One of the layer's two tensors with `added` (B,H,T,D) written behind the cached positions, as a view of all of them. */
+/* One of the layer's two tensors with `added` (B,H,T,D) written behind the cached positions, as a view of all of
+ * them. */
 static tg_tensor *extended(tg_tape *t, tg_tensor *cached, int64_t length, tg_tensor *added)
 {
     int64_t end = length + tg_size(added, -2);

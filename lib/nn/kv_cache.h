@@ -13,8 +13,8 @@ struct tg_kv_cache {
     int64_t length; /* positions that are complete in every layer */
 };
 
-/* Adds new keys and values (B,H,T,D) to a layer, and replaces them by views of all its positions. The last layer moves the
- * length on. False, with the tape's error set and the length as it was, when they do not fit. */
+/* Adds new keys and values (B,H,T,D) to a layer, and replaces them by views of all its positions. The last layer
+ * moves the length on. False, with the tape's error set and the length as it was, when they do not fit. */
 bool tg_kv_cache_extend(tg_tape *tape, tg_kv_cache *cache, int64_t layer, tg_tensor **keys, tg_tensor **values);
 
 #endif

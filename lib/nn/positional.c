@@ -3,8 +3,8 @@
  *   learned      y[..,t,:] = x[..,t,:] + W[start + t,:]       W is trained; its gradient sums over the batch
  *   sinusoidal   the same with W[p,2i] = sin(p / 10000^(2i/C)),  W[p,2i+1] = cos(p / 10000^(2i/C)), fixed
  *
- * Both read a slice of the table, a view, and add it with broadcasting. The relative kinds, which attention asks for, are
- * made here too; what they compute is in relative_position.c.
+ * Both read a slice of the table, a view, and add it with broadcasting. The relative kinds, which attention asks for,
+ * are made here too; what they compute is in relative_position.c.
  */
 #include "nn/positional.h"
 
@@ -33,8 +33,9 @@ static void put(tg_tensor *x, int64_t i, double value)
     }
 }
 
-/* Row p of a table of sines and cosines, times `amplitude`, of position `first` + p times `step`. From row to row an angle grows by the same
- * step, so (sine, cosine) is turned by it: a fresh start every 64 rows keeps what that rounds below 1e-14. */
+/* Row p of a table of sines and cosines, times `amplitude`, of position `first` + p times `step`. From row to row an
+ * angle grows by the same step, so (sine, cosine) is turned by it: a fresh start every 64 rows keeps what that rounds
+ * below 1e-14. */
 void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude)
 {
     int64_t rows = table->shape[0], width = table->shape[1];

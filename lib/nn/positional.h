@@ -10,8 +10,8 @@ void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double ampl
  * `positional` may be NULL in all of these: no relative positions. */
 tg_tensor *tg_positional_turn(tg_tape *tape, const tg_positional *positional, tg_tensor *x, int64_t start);
 
-/* What is added to the scaled scores of queries (B,H,T,D) and S keys: into *bias, NULL when the kind adds nothing. False
- * after an error. With `causal` no key lies ahead of its query. */
+/* What is added to the scaled scores of queries (B,H,T,D) and S keys: into *bias, NULL when the kind adds nothing.
+ * False after an error. With `causal` no key lies ahead of its query. */
 bool tg_positional_bias(tg_tape *tape, const tg_positional *positional, tg_tensor *queries, int64_t keys, bool causal,
                         tg_tensor **bias);
 

@@ -1,14 +1,14 @@
-/* relative_position: positions that attention sees as distances. With d = i - j the distance from key j to query i, what is
- * added to the scaled score of the two is
+/* relative_position: positions that attention sees as distances. With d = i - j the distance from key j to query i,
+ * what is added to the scaled score of the two is
  *
- *   ALiBi            -m_h |d|                          m_h fixed, a slope a head           Press, Smith and Lewis 2022
- *   T5               W[bucket(d), h]                   W trained                           Raffel et al. 2020, section 2.1
- *   Shaw             q_i . K[clip(-d)] / sqrt(D)       and V[clip(-d)] to each value       Shaw, Uszkoreit and Vaswani 2018
- *   Transformer-XL   (q_i + v) . (R_d W_r) / sqrt(D)   R sinusoidal; keys meet q_i + u     Dai et al. 2019, section 3.3
+ *   ALiBi      -m_h |d|                          m_h fixed, a slope a head          Press, Smith and Lewis 2022
+ *   T5         W[bucket(d), h]                   W trained                          Raffel et al. 2020, section 2.1
+ *   Shaw       q_i . K[clip(-d)] / sqrt(D)       and V[clip(-d)] to each value      Shaw, Uszkoreit and Vaswani 2018
+ *   Transf.-XL (q_i + v) . (R_d W_r) / sqrt(D)   R sinusoidal; keys meet q_i + u    Dai et al. 2019, section 3.3
  *
- * and rotary turns queries and keys before they meet (lib/ops/rotary.c). What depends on the distance alone is computed once
- * a distance and not once a pair: place l of L stands for the distance S - 1 - l (lib/ops/relative.c), and Shaw's clipped
- * distances have few places (lib/ops/relative_clip.c).
+ * and rotary turns queries and keys before they meet (lib/ops/rotary.c). What depends on the distance alone is
+ * computed once a distance and not once a pair: place l of L stands for the distance S - 1 - l (lib/ops/relative.c),
+ * and Shaw's clipped distances have few places (lib/ops/relative_clip.c).
  */
 #include "nn/positional.h"
 
@@ -19,8 +19,8 @@ tg_tensor *tg_positional_turn(tg_tape *t, const tg_positional *p, tg_tensor *x, 
     return p && p->kind == TG_POSITION_ROTARY && x ? tg_rotary(t, x, start, &p->config.rotary) : x;
 }
 
-/* Slopes of a power of two of heads: a geometric sequence from 2^(-8/n) on. Other numbers take every second slope of the
- * next power for what is missing, as in the paper's code. */
+/* Slopes of a power of two of heads: a geometric sequence from 2^(-8/n) on. Other numbers take every second slope of
+ * the next power for what is missing, as in the paper's code. */
 static double slope_of_power(int64_t heads, int64_t head)
 {
     return pow(2, -8.0 * (double)(head + 1) / (double)heads);
@@ -35,9 +35,9 @@ double tg_alibi_slope(int64_t heads, int64_t head)
     return head < power ? slope_of_power(power, head) : slope_of_power(2 * power, 2 * (head - power));
 }
 
-/* Half of the buckets hold one distance each, the others grow up to max_distance, and the last one holds what is beyond.
- * For attention in both directions each has half of the buckets. The logarithm is in float, as in the paper's code: it
- * decides on which side of an edge a distance falls. */
+/* Half of the buckets hold one distance each, the others grow up to max_distance, and the last one holds what is
+ * beyond. For attention in both directions each has half of the buckets. The logarithm is in float, as in the paper's
+ * code: it decides on which side of an edge a distance falls. */
 int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool both_directions)
 {
     int64_t first = 0;

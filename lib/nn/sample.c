@@ -85,8 +85,8 @@ static int64_t likeliest(const tg_tensor *logits, tg_error *error)
 
 /* ---- the order of the tokens, as far as it is asked for ---- */
 
-/* ids[0 .. count - ranked) is a heap with the likeliest on top; behind it are those that were taken, the last one first:
- * rank r is at ids[count - 1 - r]. */
+/* ids[0 .. count - ranked) is a heap with the likeliest on top; behind it are those that were taken, the last one
+ * first: rank r is at ids[count - 1 - r]. */
 typedef struct ranking {
     const double *logits;
     int32_t *ids;

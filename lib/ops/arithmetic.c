@@ -8,8 +8,8 @@
  *   maximum   y = max(a, b)         the larger one gets dy; on a tie half each
  *   minimum   y = min(a, b)         the smaller one gets dy; on a tie half each
  *
- * Follows torch.add, sub, mul, div, pow, maximum, minimum, ties and zeros included: da of pow is 0 where b is 0, db is 0
- * where a is 0 and b >= 0; a NaN in either input makes maximum and minimum NaN.
+ * Follows torch.add, sub, mul, div, pow, maximum, minimum, ties and zeros included: da of pow is 0 where b is 0, db
+ * is 0 where a is 0 and b >= 0; a NaN in either input makes maximum and minimum NaN.
  */
 #include "ops/elementwise.h"
 

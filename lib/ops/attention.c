@@ -1,18 +1,20 @@
 /* attention: scaled dot-product attention as one op, causal or not, with a bias or without.
  *
- *   forward     S = scale q k^T + b, causal: -inf above the diagonal    P = softmax(S)    y = (P m) v    scale = 1 / sqrt(D)
+ *   forward     S = scale q k^T + b, causal: -inf above the diagonal   P = softmax(S)   y = (P m) v
+ *               scale = 1 / sqrt(D)
  *   gradient    dv += (P m)^T dy        dP = (dy v^T) m       dS = P (dP - r)     r_i = sum_j dP_ij P_ij = dy_i . y_i
  *               dq += scale dS k        dk += scale dS^T q    db += dS, summed over the batches that b was repeated for
  *
- * m is dropout's mask, 1/(1-p) or 0 (all 1 without). For each matrix of the batch the rows are taken in blocks, and S, P and
- * dP exist for one block at a time; only the columns up to the diagonal are computed. Between forward and backward nothing
- * of size (T,S) is kept but m, as bits; P is made again from S and the row's log sum l_i: P_ij = exp(S_ij - l_i). That
- * r_i is dy_i . y_i holds with dropout as well, because y has the mask in it (Dao et al. 2022, appendix B.2).
+ * m is dropout's mask, 1/(1-p) or 0 (all 1 without). For each matrix of the batch the rows are taken in blocks, and
+ * S, P and dP exist for one block at a time; only the columns up to the diagonal are computed. Between forward and
+ * backward nothing of size (T,S) is kept but m, as bits; P is made again from S and the row's log sum l_i: P_ij =
+ * exp(S_ij - l_i). That r_i is dy_i . y_i holds with dropout as well, because y has the mask in it (Dao et al. 2022,
+ * appendix B.2).
  *
  * The products are gemm's, one block after the other; threads divide the rows of a block. Draws are those of
- * torch.nn.functional.dropout on the whole (..,T,S) matrix, masked weights included, which is what the course's chapter 3
- * draws. Otherwise follows torch.nn.functional.scaled_dot_product_attention with is_causal; if S > T, query t stands at
- * position S - T + t, as with keys from a cache.
+ * torch.nn.functional.dropout on the whole (..,T,S) matrix, masked weights included, which is what the course's
+ * chapter 3 draws. Otherwise follows torch.nn.functional.scaled_dot_product_attention with is_causal; if S > T, query
+ * t stands at position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
 #include "ops/matrices.h"
@@ -245,7 +247,8 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
     KERNEL(block) b = KERNEL(block_of)(call);
     int64_t rows = KERNEL(rows_of)(q), batches = b.queries > 0 ? rows / b.queries : 0;
     const real *y = tg_values(call->outputs[0]), *dy = call->output_gradients[0];
-    /* the last block reaches every key, but the first ones must find zeros to add to; the bias has its rows for itself */
+    /* the last block reaches every key, but the first ones must find zeros to add to; the bias has its rows for
+     * itself */
     for (int i = 0; i < (batches > 0 ? 3 : call->input_count); i++) {
         if (call->input_gradients[i] && call->fresh[i]) {
             memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));

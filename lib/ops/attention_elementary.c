@@ -57,8 +57,29 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
     return tg_dropout(t, tg_softmax(t, scores, -1), config.dropout);
 }
 
+/* Before anything is drawn. */
+static bool values_fit(tg_tape *t, const tg_tensor *keys, const tg_tensor *values)
+{
+    char k[TG_SHAPE_TEXT], v[TG_SHAPE_TEXT];
+    if (!keys || !values) {
+        tg_tape_fail(t, TG_ERROR_STATE, "attention", "the %s NULL", keys ? "values are" : "keys are");
+        return false;
+    }
+    if (tg_dtype_of(values) != tg_dtype_of(keys)) {
+        tg_tape_fail(t, TG_ERROR_DTYPE, "attention", "keys are %s and values %s; nothing is promoted",
+                     tg_dtype_name(tg_dtype_of(keys)), tg_dtype_name(tg_dtype_of(values)));
+        return false;
+    }
+    if (tg_rank(values) < 2 || tg_rank(values) != tg_rank(keys) || tg_size(values, -2) != tg_size(keys, -2)) {
+        tg_tape_fail(t, TG_ERROR_SHAPE, "attention", "keys %s and values %s; there must be a value for each key",
+                     tg_shape_format(tg_shape_of(keys), k), tg_shape_format(tg_shape_of(values), v));
+        return false;
+    }
+    return true;
+}
+
 tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                    const tg_attention_config *config)
 {
-    return tg_matmul(t, tg_attention_weights(t, queries, keys, config), values);
+    return values_fit(t, keys, values) ? tg_matmul(t, tg_attention_weights(t, queries, keys, config), values) : NULL;
 }

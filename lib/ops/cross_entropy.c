@@ -3,12 +3,12 @@
  *   forward     l_s = (1-e) (L_s - x[s,t_s]) + e (L_s - mean_k x[s,k])        L_s = log sum_k exp x[s,k]
  *   gradient    dx[s,k] += dl_s (softmax(x)[s,k] - (1-e) [k = t_s] - e / V)
  *
- * with t the targets, e the label smoothing and V the classes, which are on the last axis. Targets equal to ignore_index
- * give no loss and no gradient. The mean is over the targets that count; over none of them it is NaN, as in PyTorch.
- * Forward keeps two numbers of each row, its maximum m and the sum of exp(x - m), and backward makes the softmax again from
- * them: a (S,V) matrix is never stored. L itself would be too coarse where logits are large, for a rounded m + log s has
- * lost the logarithm: so the loss is (m - x) + log s.
- * Rows are independent, and the losses are summed in order in double; so the bits do not depend on the threads.
+ * with t the targets, e the label smoothing and V the classes, which are on the last axis. Targets equal to
+ * ignore_index give no loss and no gradient. The mean is over the targets that count; over none of them it is NaN, as
+ * in PyTorch. Forward keeps two numbers of each row, its maximum m and the sum of exp(x - m), and backward makes the
+ * softmax again from them: a (S,V) matrix is never stored. L itself would be too coarse where logits are large, for a
+ * rounded m + log s has lost the logarithm: so the loss is (m - x) + log s. Rows are independent, and the losses are
+ * summed in order in double; so the bits do not depend on the threads.
  *
  * Follows torch.nn.functional.cross_entropy and nll_loss.
  */

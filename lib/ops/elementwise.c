@@ -1,9 +1,9 @@
 /* elementwise: the loop that elementwise.h describes.
  *
- * The output is contiguous. It is cut into chunks of CHUNK values; for each the inputs are made contiguous in buffers on
- * the stack, unless they are already. Chunks of the forward pass are independent, and so are those of a gradient that
- * broadcasting did not repeat: these run on several threads. A repeated gradient is summed chunk after chunk in one
- * thread, so that its bits are always the same.
+ * The output is contiguous. It is cut into chunks of CHUNK values; for each the inputs are made contiguous in buffers
+ * on the stack, unless they are already. Chunks of the forward pass are independent, and so are those of a gradient
+ * that broadcasting did not repeat: these run on several threads. A repeated gradient is summed chunk after chunk in
+ * one thread, so that its bits are always the same.
  */
 #include "ops/elementwise.h"
 
@@ -195,9 +195,9 @@ static void KERNEL(run_threads)(KERNEL(loop) * loop, int64_t count)
     }
 }
 
-/* Few values, and inputs that are laid out like y: one chunk, and nothing to gather. Most calls of small models are, and
- * for four values the loop would cost more than the op. (An input that broadcasts to y and has as many values differs from
- * it by axes of 1 at most.) */
+/* Few values, and inputs that are laid out like y: one chunk, and nothing to gather. Most calls of small models are,
+ * and for four values the loop would cost more than the op. (An input that broadcasts to y and has as many values
+ * differs from it by axes of 1 at most.) */
 static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
 {
     const tg_tensor *y = call->outputs[0];

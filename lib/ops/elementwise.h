@@ -1,8 +1,8 @@
 /* elementwise: the shared loop behind every op that works value by value, with NumPy's broadcasting.
  *
- * An elementwise op is a tg_op followed by its chunk functions. The loop hands them short contiguous runs: of the inputs
- * (gathered when their layout is another, converted when they are masks or ids), of y and of dy; so a chunk function is a
- * plain loop over k->n values, which the compiler vectorises:
+ * An elementwise op is a tg_op followed by its chunk functions. The loop hands them short contiguous runs: of the
+ * inputs (gathered when their layout is another, converted when they are masks or ids), of y and of dy; so a chunk
+ * function is a plain loop over k->n values, which the compiler vectorises:
  *
  *     static void KERNEL(mul)(const KERNEL(chunk) *k)             out = a * b, which is y
  *     static void KERNEL(mul_gradient_a)(const KERNEL(chunk) *k)  out = dy * b

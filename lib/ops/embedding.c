@@ -4,10 +4,10 @@
  *   gradient    dW[id[i],:] += dy[i,:]          ids that repeat add up
  *
  * Every id is checked before anything is written: a bad id changes nothing.
- * Only rows that an id names get a gradient. In a leaf the others do not exist, so the cost is that of the batch and not
- * of V. Each row adds its positions in order, and the columns are what threads divide, so the bits never depend on their
- * number. With a padding index that row gets no gradient from here; forward returns it like any other. By frequency, each
- * dy is divided by how often the call names its row.
+ * Only rows that an id names get a gradient. In a leaf the others do not exist, so the cost is that of the batch and
+ * not of V. Each row adds its positions in order, and the columns are what threads divide, so the bits never depend
+ * on their number. With a padding index that row gets no gradient from here; forward returns it like any other. By
+ * frequency, each dy is divided by how often the call names its row.
  *
  * Follows torch.nn.functional.embedding.
  */

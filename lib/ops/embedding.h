@@ -4,8 +4,8 @@
 
 #include "ops/real.h"
 
-/* The row of a padding index, counted from the front; -1 for TG_NO_PADDING. False, with the tape's error set, when the table
- * has no such row. */
+/* The row of a padding index, counted from the front; -1 for TG_NO_PADDING. False, with the tape's error set, when
+ * the table has no such row. */
 bool tg_padding_row(tg_tape *tape, const char *name, const tg_tensor *table, int64_t padding_index, int64_t *row);
 
 /* scales[i] = 1 / how often ids[i] is among the ids. `sorted` is room for them. */

@@ -5,9 +5,10 @@
  *   max       y[b][c] = max_i W[id_i][c]
  *   gradient  dW[id_i] += w_i dy[b], dy[b] / n, or dy[b][c] to the row that had the maximum; dw_i += dy[b] . W[id_i]
  *
- * By frequency, what a row gets is divided by how often the call names it. Entries with the padding index do not count. A bag without entries gives zeros. Of equal maxima the first takes the
- * gradient. Bags are what threads divide forward, columns backward, so the bits do not depend on their number.
- * Follows torch.nn.functional.embedding_bag.
+ * By frequency, what a row gets is divided by how often the call names it. Entries with the padding index do not
+ * count. A bag without entries gives zeros. Of equal maxima the first takes the gradient. Bags are what threads
+ * divide forward, columns backward, so the bits do not depend on their number. Follows
+ * torch.nn.functional.embedding_bag.
  */
 #include "ops/embedding.h"
 

@@ -14,8 +14,8 @@
  *   abs       |x|                                  dx += dy sign(x)
  *   clamp     min(max(x, low), high)               dx += dy where low <= x <= high
  *
- * Phi is the normal distribution function, phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch functions of
- * these names, at the kinks too.
+ * Phi is the normal distribution function, phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch functions
+ * of these names, at the kinks too.
  */
 #include "ops/elementwise.h"
 

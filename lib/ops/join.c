@@ -3,8 +3,8 @@
  *   forward     y holds the inputs one after the other along an axis
  *   gradient    each input's gradient gets its part of dy
  *
- * With the axes before the joined one as rows, each input gives each row a run of values: all is copying of runs, of any
- * dtype. stack is cat along an axis of 1 that is put in first. Follows torch.cat and torch.stack.
+ * With the axes before the joined one as rows, each input gives each row a run of values: all is copying of runs, of
+ * any dtype. stack is cat along an axis of 1 that is put in first. Follows torch.cat and torch.stack.
  */
 #include "ops/real.h"
 

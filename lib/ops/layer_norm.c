@@ -4,8 +4,8 @@
  *   gradient    db += dy        dw += dy n        summed over rows
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
- * (Ba, Kiros and Hinton 2016.) Forward keeps m and r of each row, in double; n is made again from x. Rows are what threads
- * divide for y and dx, columns for dw and db, so each sum is made by one thread in the order of the rows.
+ * (Ba, Kiros and Hinton 2016.) Forward keeps m and r of each row, in double; n is made again from x. Rows are what
+ * threads divide for y and dx, columns for dw and db, so each sum is made by one thread in the order of the rows.
  * Follows torch.nn.functional.layer_norm over the last axis.
  */
 #include "ops/real.h"

@@ -5,10 +5,10 @@
  *               dW += dy^T x             summed over the rows
  *               db += dy                 likewise
  *
- * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view gives the same numbers, but
- * the gradient of the view would be one more pass over a matrix of the weight's size. The bias is put into y first, and
- * gemm adds to it. Threads divide the columns of db, so each sum is made by one of them in the order of the rows.
- * Follows torch.nn.functional.linear.
+ * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view gives the same numbers,
+ * but the gradient of the view would be one more pass over a matrix of the weight's size. The bias is put into y
+ * first, and gemm adds to it. Threads divide the columns of db, so each sum is made by one of them in the order of
+ * the rows. Follows torch.nn.functional.linear.
  */
 #include "ops/real.h"
 

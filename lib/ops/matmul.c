@@ -4,11 +4,11 @@
  *   gradient    dA[b] += dC[b] B[b]^T     summed over the batches that A was repeated for
  *               dB[b] += A[b]^T dC[b]     likewise
  *
- * All of it is BLAS's gemm. An operand may be row-major or transposed, at any distance between rows: gemm reads both, so a
- * transposed weight costs no copy; other layouts are made contiguous first. Batches broadcast: a matrix that is shared by a
- * batch of row-major ones (a linear layer on (B,T,C)) is one large product of (B T) rows instead of B small ones, forward
- * and backward. Batches run one after the other, and each gemm is threaded by BLAS; gradients of a shared operand are summed
- * in batch order.
+ * All of it is BLAS's gemm. An operand may be row-major or transposed, at any distance between rows: gemm reads both,
+ * so a transposed weight costs no copy; other layouts are made contiguous first. Batches broadcast: a matrix that is
+ * shared by a batch of row-major ones (a linear layer on (B,T,C)) is one large product of (B T) rows instead of B
+ * small ones, forward and backward. Batches run one after the other, and each gemm is threaded by BLAS; gradients of
+ * a shared operand are summed in batch order.
  *
  * Follows torch.matmul.
  */

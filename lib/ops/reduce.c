@@ -5,10 +5,10 @@
  *   max     y = max x                     dx += dy / ties where x = y        (torch.amax)
  *   var     y = sum (x - m)^2 / (n - c)   dx += dy 2 (x - m) / (n - c)       m the mean, c the correction
  *
- * x may have any strides: its axes are divided into kept and reduced ones, and each output value walks the reduced axes.
- * Sums are kept in double, in the order of x, and each output belongs to one thread; so the bits are always the same.
- * When all reduced axes come before the kept ones (the gradient of a bias, say) a tile of neighbouring outputs is summed
- * side by side, so that memory is read in order.
+ * x may have any strides: its axes are divided into kept and reduced ones, and each output value walks the reduced
+ * axes. Sums are kept in double, in the order of x, and each output belongs to one thread; so the bits are always the
+ * same. When all reduced axes come before the kept ones (the gradient of a bias, say) a tile of neighbouring outputs
+ * is summed side by side, so that memory is read in order.
  *
  * Follows torch.sum, mean, amax and var.
  */
@@ -87,7 +87,7 @@ static int64_t KERNEL(place)(const axes_walk *walk, const int64_t *strides, int6
     return place;
 }
 
-/* An odometer over the walked axes but the last, which callers run over in a loop of their own: moves both places on. */
+/* An odometer over the walked axes but the last, which callers run over themselves: moves both places on. */
 static void KERNEL(next_line)(const axes_walk *walk, int64_t *index, int64_t *place, int64_t *gradient_place)
 {
     for (int axis = walk->rank - 2; axis >= 0; axis--) {

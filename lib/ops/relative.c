@@ -1,14 +1,14 @@
 /* relative: scores by distance, moved to where the tokens are.
  *
- * Let query i of T stand at position S - T + i, and key j of S at j. Scores that depend on the distance are computed in the
- * order of the distances, x (..,T,L), where place l means the distance S - 1 - l; so key j's is at l = T - 1 - i + j.
+ * Let query i of T stand at position S - T + i, and key j of S at j. Scores that depend on the distance are computed
+ * in the order of the distances, x (..,T,L), where place l means the distance S - 1 - l; so key j's is at l = T - 1 -
+ * i + j.
  *
- *   shift       y[i][j] = x[i][T - 1 - i + j]               x (..,T,L), or (..,1,L) for all queries alike  ->  y (..,T,S)
+ *   shift       y[i][j] = x[i][T - 1 - i + j]           x (..,T,L), or (..,1,L) for all queries alike  ->  y (..,T,S)
  *   gradient    dx[i][T - 1 - i + j] += dy[i][j]
  *
- * L is T + S - 1 for all distances, or S for those that are not negative; what lies beyond L counts as 0, and a causal mask
- * hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative
- * shift".
+ * L is T + S - 1 for all distances, or S for those that are not negative; what lies beyond L counts as 0, and a
+ * causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative shift".
  */
 #include "ops/real.h"
 

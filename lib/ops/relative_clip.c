@@ -1,14 +1,14 @@
 /* relative_clip: scores by clipped distance, moved to the pairs, and weights of the pairs, summed by clipped distance.
  *
- * Let query i of T stand at position S - T + i, and key j of S at j. Beyond k, distances count as k: place p of 2 k + 1 means
- * a key p - k positions ahead of its query, or, at both ends, more.
+ * Let query i of T stand at position S - T + i, and key j of S at j. Beyond k, distances count as k: place p of 2 k +
+ * 1 means a key p - k positions ahead of its query, or, at both ends, more.
  *
  *   spread      y[i][j] = x[i][p(i,j)]                          x (..,T,2 k + 1)  ->  y (..,T,S)
  *               p(i,j) = k + clip(j - (S - T + i), -k, k)
  *   collect     y[i][p] = sum of x[i][j] with p(i,j) = p        x (..,T,S)  ->  y (..,T,2 k + 1)
  *
- * Each is the other's gradient. Shaw, Uszkoreit and Vaswani 2018, section 3.2, have the clip; that few vectors then serve all
- * pairs makes their products small ones.
+ * Each is the other's gradient. Shaw, Uszkoreit and Vaswani 2018, section 3.2, have the clip; that few vectors then
+ * serve all pairs makes their products small ones.
  */
 #include "ops/rows.h"
 

@@ -2,11 +2,12 @@
  *
  *   forward     y[i][j] = q_i . r_(T - 1 - i + j)         q (..,T,D), r (..,L,D)  ->  y (..,T,S)
  *   gradient    dq_i += sum_j dy[i][j] r_(T - 1 - i + j)
- *               dr_l += sum of dy[i][j] q_i over the pairs with T - 1 - i + j = l, and over the batches that r was repeated for
+ * dr_l += sum of dy[i][j] q_i over the pairs with T - 1 - i + j = l, and over the batches that r was repeated for
  *
- * That is tg_relative_shift (relative.c, which says what the places mean) of q r^T. But the shift leaves half of that product
- * unused, or more: here rows are taken in blocks, and a block's product has only the columns that one of its rows needs. With
- * `causal` these end at the diagonal, and what lies ahead of a query is 0. Nothing of size (T,L) is ever made.
+ * That is tg_relative_shift (relative.c, which says what the places mean) of q r^T. But the shift leaves half of that
+ * product unused, or more: here rows are taken in blocks, and a block's product has only the columns that one of its
+ * rows needs. With `causal` these end at the diagonal, and what lies ahead of a query is 0. Nothing of size (T,L) is
+ * ever made.
  */
 #include "ops/matrices.h"
 
@@ -22,8 +23,8 @@ typedef struct scores_attributes {
     bool causal;
 } scores_attributes;
 
-/* Rows first .. first + rows - 1 of one matrix, and the places low .. low + count - 1 that they need. Row i of the block
- * finds its first key at place rows - 1 - i of these. */
+/* Rows first .. first + rows - 1 of one matrix, and the places low .. low + count - 1 that they need. Row i of the
+ * block finds its first key at place rows - 1 - i of these. */
 typedef struct KERNEL(block) {
     int64_t queries, keys, width; /* T, S, D */
     bool causal;

@@ -5,8 +5,8 @@
  *               dx += r (g - n mean(g n)),    g = dy w
  *
  * (Zhang and Sennrich 2019.) Forward keeps r of each row, in double. Rows are what threads divide for y and dx, columns
- * for dw, so each sum is made by one thread in the order of the rows. Follows torch.nn.functional.rms_norm over the last
- * axis.
+ * for dw, so each sum is made by one thread in the order of the rows. Follows torch.nn.functional.rms_norm over the
+ * last axis.
  */
 #include "ops/rows.h"
 

@@ -1,12 +1,13 @@
 /* rotary: pairs of channels turned by an angle that grows with the position (Su et al. 2021).
  *
- *   forward     (a, b) -> (a cos u - b sin u, a sin u + b cos u)       u = (start + t) / s  base^(-2 i / D), pair i of D / 2
+ *   forward     (a, b) -> (a cos u - b sin u, a sin u + b cos u)
+ *               u = (start + t) / s  base^(-2 i / D), pair i of D / 2
  *   gradient    the same turn backwards: (da, db) += (dy_a cos u + dy_b sin u, -dy_a sin u + dy_b cos u)
  *
- * The product of a turned query and a turned key then depends on their distance alone. Pairs are neighbours (2 i, 2 i + 1),
- * as in the paper and in GPT-J, or halves (i, i + D / 2), as in GPT-NeoX and Llama. To read longer texts than were trained
- * on: s > 1 (position interpolation, Chen et al. 2023), or a base that is multiplied by f^(D / (D - 2)) (NTK-aware scaling,
- * bloc97 2023). Cosines and sines are made once a call, in double; threads divide the rows.
+ * The product of a turned query and a turned key then depends on their distance alone. Pairs are neighbours (2 i, 2 i
+ * + 1), as in the paper and in GPT-J, or halves (i, i + D / 2), as in GPT-NeoX and Llama. To read longer texts than
+ * were trained on: s > 1 (position interpolation, Chen et al. 2023), or a base that is multiplied by f^(D / (D - 2))
+ * (NTK-aware scaling, bloc97 2023). Cosines and sines are made once a call, in double; threads divide the rows.
  */
 #include "ops/real.h"
 

@@ -6,9 +6,9 @@
  *   log_softmax  y_i = x_i - m - log s
  *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
  *
- * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are kept in double. An
- * axis that is not the last is walked with its stride; each line of values is independent, so threads divide the lines.
- * Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
+ * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are kept in
+ * double. An axis that is not the last is walked with its stride; each line of values is independent, so threads
+ * divide the lines. Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
  */
 #include "ops/real.h"
 

@@ -3,10 +3,10 @@
  *   forward     y[.., i] = x[.., index[.., i]]
  *   gradient    dx[.., index[.., i]] += dy[.., i]
  *
- * Order: larger values first, NaN before everything, the lower position first on a tie; so the result is always the same.
- * (PyTorch leaves the order of ties open.) Selection keeps a heap of the best k, its worst on top: O(n log k) a line.
- * The indices are an output of their own, i32, without a gradient; backward reads them back.
- * Follows torch.topk with largest=True, sorted=True.
+ * Order: larger values first, NaN before everything, the lower position first on a tie; so the result is always the
+ * same. (PyTorch leaves the order of ties open.) Selection keeps a heap of the best k, its worst on top: O(n log k) a
+ * line. The indices are an output of their own, i32, without a gradient; backward reads them back. Follows torch.topk
+ * with largest=True, sorted=True.
  */
 #include "ops/real.h"
 

@@ -4,8 +4,9 @@
  *   s = s + g g
  *   x = x - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
  *
- * A value without a gradient stays as it is, and so does its s: of gradients by rows only the listed rows are visited, with
- * the dense result. Duchi, Hazan and Singer 2011; follows torch/optim/adagrad.py (single tensor), operation by operation.
+ * A value without a gradient stays as it is, and so does its s: of gradients by rows only the listed rows are
+ * visited, with the dense result. Duchi, Hazan and Singer 2011; follows torch/optim/adagrad.py (single tensor),
+ * operation by operation.
  */
 #include "base/real.h"
 #include "optim/optim.h"

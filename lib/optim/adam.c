@@ -12,7 +12,7 @@
  * bound by memory, but only with vectors of 32 bytes, since a root and two divisions take their time. So the loop is
  * compiled a second time for processors that have them; nothing is fused, so the bits are the same.
  */
-#include "base/random.h"
+#include "base/fma.h"
 #include "base/real.h"
 #include "optim/optim.h"
 #include "params/params.h"

@@ -1,6 +1,6 @@
-/* optim: what an optimizer is made of: each parameter with its buffers. A method (sgd.c, adam.c) is a constant structure: the
- * names of its buffers, a function that computes the factors of one parameter's step, and a kernel over a run of values.
- * Everything is allocated by tg_optim_new.
+/* optim: what an optimizer is made of: each parameter with its buffers. A method (sgd.c, adam.c) is a constant
+ * structure: the names of its buffers, a function that computes the factors of one parameter's step, and a kernel
+ * over a run of values. Everything is allocated by tg_optim_new.
  */
 #include "optim/optim.h"
 

@@ -1,5 +1,5 @@
-/* optim (private): what a method gives, and what all methods share: parameters with their buffers (optim.c), the loops of a
- * step (step.c), groups (groups.c). */
+/* optim (private): what a method gives, and what all methods share: parameters with their buffers (optim.c), the
+ * loops of a step (step.c), groups (groups.c). */
 #ifndef TG_OPTIM_OPTIM_H
 #define TG_OPTIM_OPTIM_H
 

@@ -6,7 +6,8 @@
  *   r = sqrt(s) + eps
  *   x = x - lr g / r,    or with momentum  b = momentum b + g / r,  x = x - lr b
  *
- * Tieleman and Hinton 2012; centered: Graves 2013. Follows torch/optim/rmsprop.py (single tensor), operation by operation.
+ * Tieleman and Hinton 2012; centered: Graves 2013. Follows torch/optim/rmsprop.py (single tensor), operation by
+ * operation.
  */
 #include "base/real.h"
 #include "optim/optim.h"

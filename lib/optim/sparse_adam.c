@@ -1,12 +1,12 @@
-/* sparse_adam: Adam for tables of which a step touches few rows. Rows without a gradient keep their moments and do not move,
- * which is another method than Adam, where both go on; it costs what the batch touched.
+/* sparse_adam: Adam for tables of which a step touches few rows. Rows without a gradient keep their moments and do
+ * not move, which is another method than Adam, where both go on; it costs what the batch touched.
  *
  *   m = m + (1 - beta1) (g - m)
  *   v = v + (1 - beta2) (g g - v)
- *   x = x - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)        t counts the parameter's steps, not the row's
+ *   x = x - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)   t counts the parameter's steps, not the row's
  *
- * eps is not divided by the correction, as it is in Adam. Follows torch/optim/sparse_adam.py, operation by operation. Where
- * the gradient is dense, all rows are touched.
+ * eps is not divided by the correction, as it is in Adam. Follows torch/optim/sparse_adam.py, operation by operation.
+ * Where the gradient is dense, all rows are touched.
  */
 #include "base/real.h"
 #include "optim/optim.h"

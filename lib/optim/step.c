@@ -1,12 +1,12 @@
 /* step: the loops of a step, for all methods.
  *
- * Gradients by rows give the dense result without a dense gradient. Some methods, without weight decay, do not move where
- * the gradient is zero, and then only the listed rows are visited (tg_unlisted). Otherwise every row is swept, since
- * moments and decay go on without a gradient: runs of rows that have none read zeros from one small array, which stays
- * in the cache. Frozen rows are passed over, in all of these.
+ * Gradients by rows give the dense result without a dense gradient. Some methods, without weight decay, do not move
+ * where the gradient is zero, and then only the listed rows are visited (tg_unlisted). Otherwise every row is swept,
+ * since moments and decay go on without a gradient: runs of rows that have none read zeros from one small array,
+ * which stays in the cache. Frozen rows are passed over, in all of these.
  *
- * Parameters are counted when the optimizer is made and looked at again only when the params have grown since. A table that
- * was resized is met here: its buffers follow before anything moves.
+ * Parameters are counted when the optimizer is made and looked at again only when the params have grown since. A
+ * table that was resized is met here: its buffers follow before anything moves.
  */
 #include "base/parallel.h"
 #include "optim/optim.h"

@@ -361,7 +361,8 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     return true;
 }
 
-/* The inputs, those of a layout that the op does not take replaced by contiguous copies: a block for the pool, or NULL. */
+/* The inputs, those of a layout that the op does not take replaced by contiguous copies: a block for the pool, or
+ * NULL. */
 static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count)
 {
     tg_tensor **copies = tg_pool_take(t->pool, (size_t)input_count * sizeof *inputs);

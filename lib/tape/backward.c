@@ -1,9 +1,9 @@
 /* backward: one loop over the records, last to first, in two passes.
  *
- * The first pass plans: it finds which records matter, checks them, and gives every intermediate gradient (an adjoint) a
- * block of memory. When the last user of an adjoint has been planned, its block goes back into the pool, where an
- * adjoint further down takes it up again; so a chain of any length needs the memory of a few links. All of this can
- * fail, and is undone then: no gradient has changed.
+ * The first pass plans: it finds which records matter, checks them, and gives every intermediate gradient (an
+ * adjoint) a block of memory. When the last user of an adjoint has been planned, its block goes back into the pool,
+ * where an adjoint further down takes it up again; so a chain of any length needs the memory of a few links. All of
+ * this can fail, and is undone then: no gradient has changed.
  *
  * The second pass runs the kernels in the same order over the blocks that were planned, and cannot fail.
  *

@@ -3,7 +3,8 @@
  *   forward     y = x        values in the order of x's shape
  *   gradient    dx += dy     a gradient is always contiguous, so this is a plain sum
  *
- * It lives with the tape, because tg_apply puts it before ops that want contiguous inputs. Follows torch.Tensor.contiguous.
+ * It lives with the tape, because tg_apply puts it before ops that want contiguous inputs. Follows
+ * torch.Tensor.contiguous.
  */
 #include "tape/tape.h"
 

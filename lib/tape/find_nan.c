@@ -1,9 +1,11 @@
-/* find_nan: after a loss turned NaN, where did it come from? The records are in order, and values live until the reset; so
- * the first output in that order that has a NaN is where to look, and nothing has to be watched before there is one.
+/* find_nan: after a loss turned NaN, where did it come from? The records are in order, and values live until the
+ * reset; so the first output in that order that has a NaN is where to look, and nothing has to be watched before
+ * there is one.
  *
- * An input with a NaN is named only when the output has one as well: a table may hold NaN in rows that no id asked for. And
- * an input may have been written into after the op, as the step of an optimizer does with every parameter once a loss is
- * NaN: then its values tell nothing about the op, and its storage's version, which the record kept, gives that away.
+ * An input with a NaN is named only when the output has one as well: a table may hold NaN in rows that no id asked
+ * for. And an input may have been written into after the op, as the step of an optimizer does with every parameter
+ * once a loss is NaN: then its values tell nothing about the op, and its storage's version, which the record kept,
+ * gives that away.
  */
 #include <math.h>
 

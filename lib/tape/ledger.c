@@ -1,7 +1,7 @@
 /* ledger: one line an op, and the first line in which two ledgers differ. The format is in tapegrad/ledger.h.
  *
- * A ledger is an observer of its tape, and costs nothing when there is none. Lines are read with a fixed buffer and every
- * field is checked: a ledger may come from another program.
+ * A ledger is an observer of its tape, and costs nothing when there is none. Lines are read with a fixed buffer and
+ * every field is checked: a ledger may come from another program.
  */
 #include <tapegrad/ledger.h>
 

@@ -6,9 +6,9 @@
  *     attributes  the copied attributes of all records, one after the other
  *     results[]   every tensor that the tape owns, recorded or not, in the order of its making
  *
- * All five only grow until the reset, and then start again at 0 with their memory kept: a step of known shapes allocates
- * nothing. A record holds a reference to each input, but not to inputs that this tape recorded itself: those live until
- * the reset anyway.
+ * All five only grow until the reset, and then start again at 0 with their memory kept: a step of known shapes
+ * allocates nothing. A record holds a reference to each input, but not to inputs that this tape recorded itself:
+ * those live until the reset anyway.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H

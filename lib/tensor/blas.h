@@ -4,9 +4,9 @@
 
 #include <tapegrad/base.h>
 
-/* C = A B + beta C for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda` and so on are the distances between
- * rows. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. beta 0 overwrites C
- * whatever it holds, NaN included. Sizes of 0 are fine. */
+/* C = A B + beta C for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda` and so on are the distances
+ * between rows. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. beta 0
+ * overwrites C whatever it holds, NaN included. Sizes of 0 are fine. */
 typedef struct tg_gemm {
     int64_t m, n, k;
     bool transpose_a, transpose_b;

@@ -1,8 +1,9 @@
 /* fill: writing all values of a tensor in place, constants and random numbers.
  *
- * The random fills are the streams of tapegrad/random.h with arguments checked. A contiguous tensor is filled directly; any
- * other layout through a row-major buffer, so the order of the draws is that of the tensor's own shape. PyTorch draws the
- * normals of a tensor that is not contiguous one by one; so does tg_fill_normal, by asking for fewer than 16 at a time.
+ * The random fills are the streams of tapegrad/random.h with arguments checked. A contiguous tensor is filled
+ * directly; any other layout through a row-major buffer, so the order of the draws is that of the tensor's own shape.
+ * PyTorch draws the normals of a tensor that is not contiguous one by one; so does tg_fill_normal, by asking for
+ * fewer than 16 at a time.
  */
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* gradient: what a leaf collects. None, rows, dense: the kind only rises until it is zeroed.
  *
- * Rows are compact: `ids` lists the rows in the order of their first touch, `values` holds their gradients one after the
- * other, and slot[id] says where row `id` is, or -1. The slots cost four bytes a row of the table, once; everything else
- * costs what the batch touched: a step over a table of a million rows never walks them. Invariant: slot[ids[i]] == i for
- * i < count, and every other slot is -1.
+ * Rows are compact: `ids` lists the rows in the order of their first touch, `values` holds their gradients one after
+ * the other, and slot[id] says where row `id` is, or -1. The slots cost four bytes a row of the table, once;
+ * everything else costs what the batch touched: a step over a table of a million rows never walks them. Invariant:
+ * slot[ids[i]] == i for i < count, and every other slot is -1.
  *
  * Buffers stay when a gradient is zeroed, so that the next step allocates nothing.
  */

@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 
-/* Stands before the memory that callers see, 32 bytes: a storage puts a head of its own behind it, and has its values on a
- * cache line. */
+/* Stands before the memory that callers see, 32 bytes: a storage puts a head of its own behind it, and has its values
+ * on a cache line. */
 typedef struct tg_block {
     struct tg_block *next; /* while in a list */
     size_t size;           /* bytes, this head included */

@@ -1,7 +1,7 @@
 /* resize: a table with another number of rows, the same tensor over another storage.
  *
- * The new storage's first version is above all that the old one had: so backward sees by the number alone that a call was
- * recorded before (tg_storage.born). Everything is reserved before anything changes, for several tables at once.
+ * The new storage's first version is above all that the old one had: so backward sees by the number alone that a call
+ * was recorded before (tg_storage.born). Everything is reserved before anything changes, for several tables at once.
  */
 #include <tapegrad/rows.h>
 
@@ -50,7 +50,8 @@ static size_t kept_bytes(const tg_tensor *x, int64_t rows, size_t row_bytes)
     return (size_t)(rows < x->shape[0] ? rows : x->shape[0]) * row_bytes;
 }
 
-/* A copy of a property's array with another number of rows, zeros in the new ones; *resized is NULL where there is none. */
+/* A copy of a property's array with another number of rows, zeros in the new ones; *resized is NULL where there is
+ * none. */
 static bool copy_property(const tg_tensor *x, const void *property, size_t size, int64_t rows, void **resized)
 {
     *resized = property ? tg_alloc_zeroed((size_t)rows, size) : NULL;

@@ -1,5 +1,5 @@
-/* rows: properties of a leaf's single rows. They live beside its gradient (tensor.h), because who asks about them is who
- * has a gradient in hand: backward, and a step of an optimizer.
+/* rows: properties of a leaf's single rows. They live beside its gradient (tensor.h), because who asks about them is
+ * who has a gradient in hand: backward, and a step of an optimizer.
  */
 #include <tapegrad/rows.h>
 

@@ -1,8 +1,8 @@
 /* tensor: making, sharing and looking at tensors.
  *
- * Invariants: the strides of an axis of size 1 mean nothing; `contiguous` is computed once, when a tensor is made, since
- * strides never change afterwards, and of a shape only the rows of a contiguous tensor (tg_resize_rows); a reference count of one means that the holder is alone, so that the last
- * release needs no atomic subtraction.
+ * Invariants: the strides of an axis of size 1 mean nothing; `contiguous` is computed once, when a tensor is made,
+ * since strides never change afterwards, and of a shape only the rows of a contiguous tensor (tg_resize_rows); a
+ * reference count of one means that the holder is alone, so that the last release needs no atomic subtraction.
  */
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* distributions.c and normal.c against PyTorch 2.13: make_random.py makes the same calls in the same order. */
+#include "base/fma.h"
 #include "streams.h"
 
 static tg_rng *rng_of(uint64_t seed, tg_rng_profile profile)

@@ -93,8 +93,8 @@ static const product products[] = {
 
 #define PRODUCTS ((int)(sizeof products / sizeof products[0]))
 
-/* Buffers of the model's size: a product takes the next stretch of memory each time, so nothing is in a cache that would
- * not be there in the model. */
+/* Buffers of the model's size: a product takes the next stretch of memory each time, so nothing is in a cache that
+ * would not be there in the model. */
 typedef struct arena {
     float *values;
     size_t size, used;

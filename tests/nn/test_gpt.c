@@ -1,5 +1,5 @@
-/* GPT: PyTorch's parameters, logits and gradients (tests/goldens/make_gpt.py); tied heads; the named models; what is refused.
- * The cache has test_kv_cache.c, and memory test_gpt_memory.c. */
+/* GPT: PyTorch's parameters, logits and gradients (tests/goldens/make_gpt.py); tied heads; the named models; what is
+ * refused. The cache has test_kv_cache.c, and memory test_gpt_memory.c. */
 #include "support.h"
 
 #include <math.h>
@@ -287,8 +287,8 @@ static void test_evaluation_draws_nothing(void **state)
 
 /* ---- named models ---- */
 
-/* Sizes of GPT-2: Radford et al. 2019, table 2, with the heads of the published weights. The numbers of parameters, with
- * a head of its own and without the bias of queries, keys and values, are those the course gives in chapter 4. */
+/* Sizes of GPT-2: Radford et al. 2019, table 2, with the heads of the published weights. The numbers of parameters,
+ * with a head of its own and without the bias of queries, keys and values, are those the course gives in chapter 4. */
 static void test_named(void **state)
 {
     (void)state;
@@ -369,6 +369,10 @@ static void test_refuses_configurations(void **state)
         {{V, 12, 16, 2, 2, (double)NAN, TG_NO_BIAS, false, 0, 0}, "gpt: dropout nan is outside [0,1)"},
         {{V, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, (tg_position)99}, "gpt: 99 is not a kind of position"},
     };
+    tg_params *without = tg_params_new(TG_F32, NULL);
+    assert_null(tg_gpt_new(without, NULL));
+    assert_string_equal(tg_params_error(without), "gpt: the configuration is NULL; tg_gpt_config_named fills one");
+    tg_params_free(without);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_rng *rng = tg_rng_new(1);
         tg_params *params = tg_params_new(TG_F32, rng);

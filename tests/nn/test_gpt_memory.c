@@ -1,4 +1,4 @@
-/* GPT and memory: making one and a whole training step with each allocation failing, and steps that allocate nothing. */
+/* GPT and memory: making one and a training step with each allocation failing, and steps that allocate nothing. */
 #include "support.h"
 
 #include <string.h>

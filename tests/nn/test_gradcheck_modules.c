@@ -25,8 +25,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* tg_gradcheck hands over copies of the inputs, so a module is copied, and gets the copies for its tensors: `replace_...`
- * takes them in the order of their making. */
+/* tg_gradcheck hands over copies of the inputs, so a module is copied, and gets the copies for its tensors:
+ * `replace_...` takes them in the order of their making. */
 #define MOST 32
 
 static void replace_linear(tg_linear *linear, tg_tensor *const **parameters)

@@ -1,5 +1,5 @@
-/* Every kind of position through attention, on both paths and in both directions, with keys of a segment before: gradients
- * in f64 against differences, with respect to queries, keys, values and each parameter of the positions. */
+/* Every kind of position through attention, on both paths and in both directions, with keys of a segment before:
+ * gradients in f64 against differences, with respect to queries, keys, values and each parameter of the positions. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Positions: every relative kind against the papers' formulas written out pair by pair (tests/goldens/make_positions.py),
- * values and gradients; their properties; caches; and what is refused. */
+/* Positions: every relative kind against the papers' formulas written out pair by pair
+ * (tests/goldens/make_positions.py), values and gradients; their properties; caches; and what is refused. */
 #include "support.h"
 
 #include <math.h>

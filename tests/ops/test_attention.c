@@ -1,4 +1,4 @@
-/* attention: the fused op and the chain of elementary ops give the same numbers, gradients and draws, for every size. */
+/* attention: the fused op and the chain of elementary ops give the same numbers, gradients and draws. */
 #include "support.h"
 
 #include <math.h>
@@ -295,9 +295,15 @@ static void test_errors(void **state)
     tg_attention_elementary(t, x, y, y, NULL);
     assert_tape_error(t, TG_ERROR_SHAPE, "attention: 2 keys for 3 queries; there must be as many at least");
     tg_attention_elementary(t, x, NULL, x, NULL);
-    assert_tape_error(t, TG_ERROR_STATE, "input 0 is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, "attention: the keys are NULL");
     tg_attention_elementary(t, x, flat, flat, NULL);
-    assert_tape_error(t, TG_ERROR_RANGE, "axis -2");
+    assert_tape_error(t, TG_ERROR_SHAPE, "attention: keys (4,) and values (4,); there must be a value for each key");
+    tg_attention_elementary(t, x, x, y, &half); /* nothing is drawn for it */
+    assert_tape_error(t, TG_ERROR_SHAPE, "attention: keys (2,3,4) and values (2,2,4)");
+    tg_attention_elementary(t, x, x, NULL, &half);
+    assert_tape_error(t, TG_ERROR_STATE, "attention: the values are NULL");
+    tg_attention_elementary(t, x, x, wide, &half);
+    assert_tape_error(t, TG_ERROR_DTYPE, "attention: keys are f32 and values f64");
     tg_attention(silent, x, x, x, &half);
     assert_tape_error(silent, TG_ERROR_STATE, "attention: the tape has no generator");
     tg_tape_set_training(silent, false);

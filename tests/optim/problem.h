@@ -182,8 +182,8 @@ static inline void compare_trajectory(const problem *p, const char *from, const 
 
 typedef tg_optim *make_optim(tg_params *params, const void *config);
 
-/* Gradients of our own, of make_optim.py's own problem. Through a lookup the table's come by rows, through a product with
- * one-hot rows dense. */
+/* Gradients of our own, of make_optim.py's own problem. Through a lookup the table's come by rows, through a product
+ * with one-hot rows dense. */
 static inline void own_gradients(const problem *p, tg_tape *t, int step, bool by_rows)
 {
     const int32_t draw[] = {0, 1, 2, 4, 5, 7, 8, 9, 11};

@@ -1,5 +1,5 @@
 /* Adam, AdamW and AMSGrad against torch's trajectories, and the options that they refuse. */
-#include "base/random.h"
+#include "base/fma.h"
 #include "optim/optim.h"
 #include "problem.h"
 

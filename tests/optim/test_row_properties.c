@@ -136,8 +136,8 @@ static void test_frozen_rows_rest(void **state)
     }
 }
 
-/* After a resize the old rows, and their buffers, go on as if nothing had been; a new row begins as in a new table, but for
- * the number of the step. */
+/* After a resize the old rows, and their buffers, go on as if nothing had been; a new row begins as in a new table,
+ * but for the number of the step. */
 static void test_optimizers_follow_a_resize(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Frozen rows, counts of updates, norms, neighbours and resizing, without an optimizer: tests/optim/test_row_properties.c
- * has those. */
+/* Frozen rows, counts of updates, norms, neighbours and resizing, without an optimizer:
+ * tests/optim/test_row_properties.c has those. */
 #include <math.h>
 #include <string.h>
 
