@@ -124,21 +124,21 @@ bool tg_positional_bias(tg_tape *t, const tg_positional *p, tg_tensor *queries, 
     if (!adds || !queries) {
         return queries != NULL;
     }
-    int64_t count = tg_size(queries, -2), places = causal ? keys : count + keys - 1;
+    int64_t count = tg_size(queries, -2), all = count + keys - 1;
     double scale = sqrt((double)tg_size(queries, -1));
     tg_tensor *own = NULL;
     switch (p->kind) {
     case TG_POSITION_ALIBI:
-        own = alibi(t, p, tg_dtype_of(queries), keys, places);
+        own = alibi(t, p, tg_dtype_of(queries), keys, all);
         *bias = own ? tg_relative_shift(t, own, count, keys) : NULL;
         tg_release(own);
         break;
-    case TG_POSITION_T5: *bias = tg_relative_shift(t, t5(t, p, keys, places, causal), count, keys); break;
+    case TG_POSITION_T5: *bias = tg_relative_shift(t, t5(t, p, keys, all, causal), count, keys); break;
     case TG_POSITION_SHAW:
         *bias = tg_matmul(t, queries, tg_transpose(t, tg_div_scalar(t, p->weight, scale), 0, 1));
         *bias = tg_relative_spread(t, *bias, keys);
         break;
-    default: *bias = transformer_xl(t, p, queries, scale, keys, places, causal);
+    default: *bias = transformer_xl(t, p, queries, scale, keys, causal ? keys : all, causal);
     }
     return *bias != NULL;
 }

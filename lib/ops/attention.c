@@ -292,6 +292,12 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+/* The bias is only read row by row: its rows may overlap, as those of scores by distance do (relative.c). */
+static bool attention_layout(const tg_tensor *x, int i)
+{
+    return i < 3 ? tg_rows_layout(x, i) : x->rank >= 2 && (x->shape[x->rank - 1] == 1 || x->strides[x->rank - 1] == 1);
+}
+
 static bool attention_shape(tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
@@ -338,7 +344,7 @@ static const tg_op attention_op = {
     .shape = attention_shape,
     .f32 = {tg_attention_forward_f32, tg_attention_backward_f32},
     .f64 = {tg_attention_forward_f64, tg_attention_backward_f64},
-    .accepts_layout = tg_rows_layout,
+    .accepts_layout = attention_layout,
     .backward_reads_inputs = 15,
     .backward_reads_outputs = 1,
     .overwrites_fresh = true,

@@ -7,8 +7,8 @@
  *   shift       y[i][j] = x[i][T - 1 - i + j]           x (..,T,L), or (..,1,L) for all queries alike  ->  y (..,T,S)
  *   gradient    dx[i][T - 1 - i + j] += dy[i][j]
  *
- * L is T + S - 1 for all distances, or S for those that are not negative; what lies beyond L counts as 0, and a
- * causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative shift".
+ * L is T + S - 1 for all distances, and then y is a view of x: from row to row of y its place in x moves back by one.
+ * L is S for those that are not negative; what lies beyond L counts as 0, and a causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative shift".
  */
 #include "ops/real.h"
 
@@ -113,6 +113,9 @@ static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t wide)
 
 void KERNEL(tg_relative_shift_forward)(const tg_op_call *call)
 {
+    if (call->outputs[0]->storage == call->inputs[0]->storage) {
+        return; /* a view */
+    }
     KERNEL(rows) r = KERNEL(rows_of)(call->inputs[0], call->outputs[0]);
     r.wide = tg_values(call->inputs[0]);
     r.square = tg_values(call->outputs[0]);
@@ -150,9 +153,16 @@ static bool relative_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; for %lld queries it must be (..,%lld,L) or (..,1,L)",
                           tg_shape_format(shape, text), (long long)sizes->rows, (long long)sizes->rows);
     }
+    int64_t distances = x->shape[x->rank - 1], strides[TG_MAX_RANK];
     shape.size[shape.rank - 2] = sizes->rows;
     shape.size[shape.rank - 1] = sizes->columns;
-    return tg_op_output(call, 0, tg_dtype_of(x), shape);
+    if (sizes->rows < 1 || sizes->columns < 1 || distances - sizes->rows < sizes->columns - 1) {
+        return tg_op_output(call, 0, tg_dtype_of(x), shape);
+    }
+    memcpy(strides, x->strides, sizeof strides);
+    strides[x->rank - 2] = (x->shape[x->rank - 2] == 1 ? 0 : distances) - 1;
+    strides[x->rank - 1] = 1;
+    return tg_op_output_view(call, 0, 0, shape, strides, sizes->rows - 1);
 }
 
 static const tg_op relative_shift_op = {
