@@ -8,7 +8,7 @@
  * threads divide for y and dx, columns for dw and db, so each sum is made by one thread in the order of the rows.
  * Follows torch.nn.functional.layer_norm over the last axis.
  */
-#include "ops/real.h"
+#include "ops/rows.h"
 
 #include <tapegrad/ops.h>
 
@@ -44,20 +44,30 @@ static KERNEL(norm) KERNEL(norm_of)(const tg_op_call *call)
     return n;
 }
 
+/* sum (x - mean)^2, in the lanes of rows.h. */
+static inline double KERNEL(squared_deviations)(const real *x, double mean, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += ((double)x[c + k] - mean) * ((double)x[c + k] - mean);
+        }
+    }
+    for (; c < n; c++) {
+        lane[0] += ((double)x[c] - mean) * ((double)x[c] - mean);
+    }
+    return KERNEL(sum_of_lanes)(lane);
+}
+
 static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(norm) *n = context;
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width;
         real *y = n->y + row * n->width;
-        double sum = 0, squares = 0;
-        for (int64_t c = 0; c < n->width; c++) {
-            sum += (double)x[c];
-        }
-        double mean = sum / (double)n->width;
-        for (int64_t c = 0; c < n->width; c++) {
-            squares += ((double)x[c] - mean) * ((double)x[c] - mean);
-        }
+        double mean = KERNEL(row_sum)(x, n->width) / (double)n->width;
+        double squares = KERNEL(squared_deviations)(x, mean, n->width);
         double inverse = 1 / sqrt(squares / (double)n->width + n->eps);
         for (int64_t c = 0; c < n->width; c++) {
             y[c] = (real)(((double)x[c] - mean) * inverse) * n->weight[c] + n->bias[c];
@@ -76,21 +86,20 @@ void KERNEL(tg_layer_norm_forward)(const tg_op_call *call)
 static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
 {
     const KERNEL(norm) *n = context;
+    const real *weight = n->weight;
+    const int64_t width = n->width;
     for (int64_t row = begin; row < end; row++) {
-        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
-        real *dx = n->dx + row * n->width;
-        double mean = n->rows[row].mean, inverse = n->rows[row].inverse, mean_g = 0, mean_gn = 0;
-        for (int64_t c = 0; c < n->width; c++) {
-            double g = (double)dy[c] * (double)n->weight[c];
-            mean_g += g;
-            mean_gn += g * ((double)x[c] - mean) * inverse;
+        const real *x = n->x + row * width, *dy = n->dy + row * width;
+        real *dx = n->dx + row * width;
+        double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
+        double mean_g = KERNEL(row_dot)(dy, weight, width) / (double)width;
+        double mean_gn = inverse * KERNEL(row_weighted_dot)(x, mean, dy, weight, width) / (double)width;
+        if (n->fresh) {
+            memset(dx, 0, (size_t)width * sizeof(real)); /* it stays in the cache */
         }
-        mean_g /= (double)n->width;
-        mean_gn /= (double)n->width;
-        for (int64_t c = 0; c < n->width; c++) {
+        for (int64_t c = 0; c < width; c++) {
             double normal = ((double)x[c] - mean) * inverse;
-            real gradient = (real)(inverse * ((double)dy[c] * (double)n->weight[c] - mean_g - normal * mean_gn));
-            dx[c] = n->fresh ? gradient : dx[c] + gradient;
+            dx[c] += (real)(inverse * ((double)dy[c] * (double)weight[c] - mean_g - normal * mean_gn));
         }
     }
 }
@@ -100,13 +109,13 @@ static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t en
     const KERNEL(norm) *n = context;
     for (int64_t row = 0; row < n->count; row++) {
         const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
-        for (int64_t c = begin; c < end; c++) {
-            if (n->dweight) {
-                n->dweight[c] += dy[c] * (real)(((double)x[c] - n->rows[row].mean) * n->rows[row].inverse);
-            }
-            if (n->dbias) {
-                n->dbias[c] += dy[c];
-            }
+        real *dweight = n->dweight, *dbias = n->dbias;
+        double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
+        for (int64_t c = begin; dweight && c < end; c++) {
+            dweight[c] += dy[c] * (real)(((double)x[c] - mean) * inverse);
+        }
+        for (int64_t c = begin; dbias && c < end; c++) {
+            dbias[c] += dy[c];
         }
     }
 }

@@ -57,22 +57,6 @@ void KERNEL(tg_rms_norm_forward)(const tg_op_call *call)
     tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(normalize_rows), &n);
 }
 
-/* sum dy_c w_c x_c, in the lanes of rows.h. */
-static double KERNEL(weighted_dot)(const real *dy, const real *weight, const real *x, int64_t width)
-{
-    double lane[LANES] = {0};
-    int64_t c = 0;
-    for (; c + LANES <= width; c += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += (double)dy[c + k] * (double)weight[c + k] * (double)x[c + k];
-        }
-    }
-    for (; c < width; c++) {
-        lane[0] += (double)dy[c] * (double)weight[c] * (double)x[c];
-    }
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
-
 /* In the forward pass this was: y = x r w. */
 static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
 {
@@ -81,7 +65,7 @@ static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
         const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
         real *dx = n->dx + row * n->width;
         double inverse = n->inverses[row];
-        double mean_gn = KERNEL(weighted_dot)(dy, n->weight, x, n->width) * inverse / (double)n->width;
+        double mean_gn = KERNEL(row_weighted_dot)(x, 0, dy, n->weight, n->width) * inverse / (double)n->width;
         for (int64_t c = 0; c < n->width; c++) {
             double normal = (double)x[c] * inverse;
             real gradient = (real)(inverse * ((double)dy[c] * (double)n->weight[c] - normal * mean_gn));

@@ -32,6 +32,11 @@ static inline real KERNEL(row_max)(const real *x, int64_t n)
     return most;
 }
 
+static inline double KERNEL(sum_of_lanes)(const double lane[LANES])
+{
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
 static inline double KERNEL(row_sum)(const real *x, int64_t n)
 {
     double lane[LANES] = {0};
@@ -44,7 +49,7 @@ static inline double KERNEL(row_sum)(const real *x, int64_t n)
     for (; i < n; i++) {
         lane[0] += (double)x[i];
     }
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return KERNEL(sum_of_lanes)(lane);
 }
 
 /* sum a_i b_i */
@@ -60,7 +65,23 @@ static inline double KERNEL(row_dot)(const real *a, const real *b, int64_t n)
     for (; i < n; i++) {
         lane[0] += (double)a[i] * (double)b[i];
     }
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return KERNEL(sum_of_lanes)(lane);
+}
+
+/* sum (x_i - mean) dy_i w_i */
+static inline double KERNEL(row_weighted_dot)(const real *x, double mean, const real *dy, const real *w, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)dy[c + k] * (double)w[c + k] * ((double)x[c + k] - mean);
+        }
+    }
+    for (; c < n; c++) {
+        lane[0] += (double)dy[c] * (double)w[c] * ((double)x[c] - mean);
+    }
+    return KERNEL(sum_of_lanes)(lane);
 }
 
 /* out_i = exp(x_i - shift); in place is fine. */
