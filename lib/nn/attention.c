@@ -123,6 +123,11 @@ tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *t, const tg_multi_hea
 tg_tensor *tg_multi_head_attention_forward_cached(tg_tape *t, const tg_multi_head_attention *attention, tg_tensor *x,
                                                   tg_kv_cache *cache, int64_t layer)
 {
-    return cache ? forward(t, attention, x, NULL, cache, layer)
-                 : tg_tape_fail(t, TG_ERROR_STATE, "attention", "the cache is NULL");
+    if (!cache) {
+        return tg_tape_fail(t, TG_ERROR_STATE, "attention", "the cache is NULL");
+    }
+    int64_t before = cache->length;
+    tg_tensor *y = forward(t, attention, x, NULL, cache, layer);
+    cache->length = y ? cache->length : before; /* it moves on with the last layer's keys, before the projection out */
+    return y;
 }

@@ -3,6 +3,7 @@
  *   x = x + dropout(attention(norm1(x)))
  *   x = x + dropout(feed_forward(norm2(x)))
  */
+#include "nn/kv_cache.h"
 #include "nn/module.h"
 
 tg_transformer_block tg_transformer_block_make(tg_params *params, const char *name, int64_t width, int64_t heads,
@@ -52,5 +53,11 @@ tg_tensor *tg_transformer_block_forward(tg_tape *t, const tg_transformer_block *
 tg_tensor *tg_transformer_block_forward_cached(tg_tape *t, const tg_transformer_block *block, tg_tensor *x,
                                                tg_kv_cache *cache, int64_t layer)
 {
-    return cache ? forward(t, block, x, cache, layer) : tg_tape_fail(t, TG_ERROR_STATE, "block", "the cache is NULL");
+    if (!cache) {
+        return tg_tape_fail(t, TG_ERROR_STATE, "block", "the cache is NULL");
+    }
+    int64_t before = cache->length;
+    tg_tensor *y = forward(t, block, x, cache, layer);
+    cache->length = y ? cache->length : before;
+    return y;
 }

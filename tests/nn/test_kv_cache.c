@@ -279,12 +279,45 @@ static void test_made_without_memory(void **state)
     }
 }
 
+/* What fails after the cache was written, in attention or behind it, leaves the length too. */
+static void test_late_failures(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_transformer_block block = tg_transformer_block_make(params, "block", 4, 2, 0, NULL);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 1, 1, 2, 8, 4, NULL);
+    tg_tape *t = tg_tape_new(rng);
+    tg_tape_set_recording(t, false);
+    tg_tensor *x = tg_tensor_new_full(TG_F32, TG_SHAPE(1, 3, 4), 1, NULL);
+    tg_tensor *wrong = tg_tensor_new(TG_F32, TG_SHAPE(5, 5), NULL);
+    tg_transformer_block broken = block;
+    broken.attention.out.weight = wrong;
+    assert_null(tg_multi_head_attention_forward_cached(t, &broken.attention, x, cache, 0));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear");
+    assert_int_equal(tg_kv_cache_length(cache), 0);
+    broken = block;
+    broken.feed_forward.down.weight = wrong;
+    assert_null(tg_transformer_block_forward_cached(t, &broken, x, cache, 0));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear");
+    assert_int_equal(tg_kv_cache_length(cache), 0);
+    assert_non_null(tg_transformer_block_forward_cached(t, &block, x, cache, 0));
+    assert_int_equal(tg_kv_cache_length(cache), 3);
+    tg_release(x);
+    tg_release(wrong);
+    tg_tape_free(t);
+    tg_kv_cache_free(cache);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_whole),    cmocka_unit_test(test_of_one_attention),
         cmocka_unit_test(test_refuses_sizes),       cmocka_unit_test(test_refuses_inputs),
         cmocka_unit_test(test_call_without_memory), cmocka_unit_test(test_made_without_memory),
+        cmocka_unit_test(test_late_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
