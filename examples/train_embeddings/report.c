@@ -9,6 +9,7 @@
 #define NEIGHBOURS 4
 #define WORDS 6
 #define OFTEN 50
+#define MOST 3
 
 /* ---- neighbours ---- */
 
@@ -24,8 +25,8 @@ static bool is_word(const tg_tokenizer *bpe, int32_t id, const tg_tensor *watche
     return letters && tg_row_updates_of(watched, id).count >= OFTEN;
 }
 
-/* The word that was updated most often, but less often than those before it. Of equals the first. */
-static int32_t next_word(const tg_tensor *watched, uint8_t *left)
+/* Of the rows that are left the one that was updated most often, which is then left no more; -1 when there is none. */
+static int32_t next_row(const tg_tensor *watched, uint8_t *left)
 {
     int32_t most = -1;
     int64_t count = 0;
@@ -52,7 +53,7 @@ void report_neighbours(const tg_tokenizer *bpe, const tg_tensor *const tables[3]
     }
     printf("\nNearest neighbours by cosine, among words updated in at least %d steps (_ is a space):\n", OFTEN);
     for (int word = 0; words && left && word < WORDS; word++) {
-        int32_t id = next_word(tables[2], left);
+        int32_t id = next_row(tables[2], left);
         char text[TOKEN_TEXT];
         for (int k = 0; id >= 0 && k < 3; k++) {
             tg_row_neighbour near[NEIGHBOURS];
@@ -82,13 +83,16 @@ void report_rows(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tens
 {
     int64_t never = tg_rows_never_updated(after, NULL, 0), rows = tg_size(after, 0), same = 0;
     size_t bytes = (size_t)tg_size(after, 1) * sizeof(float);
-    int32_t most = 0, longest_ago = -1;
+    int32_t longest_ago = -1;
+    uint8_t *left = calloc((size_t)rows, 1);
     for (int32_t id = 0; id < rows; id++) {
         tg_row_updates updates = tg_row_updates_of(after, id);
         bool kept = memcmp((const char *)tg_data(before) + (size_t)id * bytes,
                            (const char *)tg_data(after) + (size_t)id * bytes, bytes) == 0;
         same += updates.count == 0 && kept;
-        most = updates.count > tg_row_updates_of(after, most).count ? id : most;
+        if (left) {
+            left[id] = 1;
+        }
         bool older = longest_ago < 0 || updates.last_step < tg_row_updates_of(after, longest_ago).last_step;
         longest_ago = updates.count > 0 && older ? id : longest_ago;
     }
@@ -98,7 +102,13 @@ void report_rows(const tg_tokenizer *bpe, const tg_tensor *before, const tg_tens
            (long long)(rows - never), (long long)steps, (long long)never, (long long)same,
            same < never ? "; weight decay shrank the others" : "");
     printf("  %-13s %7s %10s %11s %8s\n", "token", "updates", "last step", "norm before", "after");
-    print_row(bpe, before, after, most);
+    for (int k = 0; left && k < MOST; k++) {
+        int32_t id = next_row(after, left);
+        if (id >= 0) {
+            print_row(bpe, before, after, id);
+        }
+    }
+    free(left);
     if (longest_ago >= 0) {
         print_row(bpe, before, after, longest_ago);
     }
