@@ -54,6 +54,9 @@ static void KERNEL(run_turn)(const tg_op_call *call, const void *from, void *to,
     const rotary_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     int64_t width = x->shape[x->rank - 1], positions = x->shape[x->rank - 2], pairs = width / 2;
+    if (x->count == 0) {
+        return; /* without positions there is no scratch */
+    }
     real *cosines = call->scratch, *sines = cosines + positions * pairs;
     double base = a->config.base * pow(a->config.ntk_factor, width > 2 ? (double)width / (double)(width - 2) : 0);
     for (int64_t i = 0; i < pairs; i++) {
@@ -66,7 +69,7 @@ static void KERNEL(run_turn)(const tg_op_call *call, const void *from, void *to,
     }
     bool halves = a->config.pairing == TG_ROTARY_HALVES;
     KERNEL(turn) r = {from, to, cosines, sines, positions, pairs, halves ? 1 : 2, halves ? pairs : 1, direction, add};
-    tg_parallel_for(x->count > 0 ? x->count / width : 0, 1 + TG_GRAIN / 4 / width, KERNEL(turn_rows), &r);
+    tg_parallel_for(x->count / width, 1 + TG_GRAIN / 4 / width, KERNEL(turn_rows), &r);
 }
 
 void KERNEL(tg_rotary_forward)(const tg_op_call *call)
