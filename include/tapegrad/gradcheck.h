@@ -34,7 +34,7 @@ typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inp
 
 typedef enum tg_gradcheck_mode {
     TG_GRADCHECK_SLOW, /* every entry of every Jacobian: 2 evaluations an input value, 3 backwards an output value */
-    TG_GRADCHECK_FAST /* a random direction an input, a random projection of the output: 2 evaluations an input and 3
+    TG_GRADCHECK_FAST  /* a random direction an input, a random projection of the output: 2 evaluations an input and 3
                           backwards in all; after a failure the slow mode is run to name the entry */
 } tg_gradcheck_mode;
 

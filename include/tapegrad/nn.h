@@ -123,13 +123,14 @@ TG_API tg_positional tg_positional_make_with(tg_params *params, const char *name
 TG_API tg_tensor *tg_positional_forward(tg_tape *tape, const tg_positional *positional, tg_tensor *x);
 TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *positional, tg_tensor *x, int64_t start);
 
-/* A learned table (rows,width) for another number of positions, at least 2 of both: rows between two old ones are
+/* A learned table (rows,width) for another number of positions, 2 or more: rows between two old ones are
  * interpolated, the first and the last stay. Yours to release. NULL with the error. */
 TG_API tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error);
 
 /* The same for a module whose positions have a table, which is the same tensor afterwards (tg_resize_rows): learned
  * ones are interpolated, sinusoidal ones computed on. `context` is at least what it was (RANGE). A learned row then
- * means another position, so begin with a new optimizer. Kinds without a table reach any context: true. */
+ * means another position, so begin with a new optimizer. Kinds without a table reach any context: true. STATE with frozen
+ * rows and for what tg_resize_rows refuses. */
 TG_API bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *error);
 
 /* ALiBi's slope of a head, and T5's bucket of a distance (query minus key): what the papers' code computes. */

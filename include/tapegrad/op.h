@@ -4,9 +4,8 @@
  *     tg_tensor *y = tg_apply(tape, &my_op, inputs, input_count, &attributes, sizeof attributes);
  *
  * What happens then, in this order; whatever fails leaves everything as it was:
- * 1. inputs are checked: not NULL, float inputs all of one dtype, contiguous unless the op accepts their layout (a
- * copy,
- *      recorded like any op, is made of those that are not);
+ *   1. inputs are checked: not NULL, float inputs all of one dtype, contiguous unless the op accepts their layout (a
+ *      copy, recorded like any op, is made of those that are not);
  *   2. the shape rule checks the rest, and declares outputs, saved bytes and scratch;
  *   3. the tape reserves all of it;
  *   4. the forward kernel runs. It cannot fail;
@@ -61,7 +60,7 @@ struct tg_op {
     bool (*shape)(tg_op_call *call);
     tg_op_kernels f32, f64; /* chosen by the float inputs, without one by a float output 0, without any float f64 */
 
-    /* Which layouts input i may have; NULL: contiguous ones only. */
+    /* Which layouts input i may have; NULL: contiguous ones only. Strides may be 0 or negative. */
     bool (*accepts_layout)(const tg_tensor *input, int i);
 
     /* What backward reads, a bit each (inputs from the 32nd on share the last bit): a tensor that was changed in place

@@ -250,7 +250,7 @@ TG_API tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_ten
 
 /* Scores by distance, moved to where the keys are: place l of x means the distance S - 1 - l between a query and a key,
  * where query i of T stands at position S - T + i. x (..,T,L), or (..,1,L) for all queries alike -> (..,T,S), value
- * (i,j) of which is x[i][T - 1 - i + j]: a view of x when L >= T + S - 1. A smaller L, S when no key lies ahead, is
+ * (i,j) of which is x[i][T - 1 - i + j]: a view of x, and of itself, when L >= T + S - 1; do not write to it. A smaller L, S when no key lies ahead, is
  * filled up with zeros. Dai et al. 2019, appendix B. */
 TG_API tg_tensor *tg_relative_shift(tg_tape *tape, tg_tensor *x, int64_t queries, int64_t keys);
 

@@ -5,7 +5,9 @@
  *     each step:  tg_optim_zero_grad(optim); forward; tg_backward(tape, loss); tg_optim_step(optim);
  *
  * Everything that a step needs is allocated when the optimizer is made, so a step allocates nothing and cannot fail for
- * lack of memory. A parameter without a gradient is skipped as in PyTorch: neither its values nor its state move.
+ * lack of memory; but for the first step after a table was resized (tapegrad/rows.h), when its buffers follow: rows that
+ * were there all the time keep their state, new ones begin. A parameter without a gradient is skipped as in PyTorch:
+ * neither its values nor its state move.
  * Gradients by rows (tapegrad/tensor.h) give the same bits as the same gradients made dense; plain SGD then touches
  * those rows alone. The bits do not depend on the number of threads.
  *
@@ -153,7 +155,7 @@ TG_API double tg_optim_group_lr(const tg_optim *optim, const char *group); /* Na
 
 /* ---- state, for saving and going on ------------------------------------------------------------------------------ */
 
-/* One buffer of one parameter, with the parameter's shape and dtype. */
+/* One buffer of one parameter, with the parameter's shape and dtype; after a resize from the next step on. */
 typedef struct tg_optim_state {
     const char *kind; /* as in torch's state_dict: "momentum_buffer"; "exp_avg", "exp_avg_sq", "max_exp_avg_sq" */
     const char *name; /* of the parameter: "tok_emb.weight" */

@@ -4,7 +4,7 @@
  * tensor of rank 1 or more.
  *
  * What is said about rows here belongs to the tensor, so that every op, optimizer and module that meets the tensor
- * keeps to it, whoever asked for it.
+ * keeps to it, whoever asked for it. Another tensor over the same values (a detached one) knows nothing of it.
  */
 #ifndef TAPEGRAD_ROWS_H
 #define TAPEGRAD_ROWS_H
@@ -40,7 +40,7 @@ typedef struct tg_row_updates {
     int64_t last_step; /* the tensor's step number that did so last, from 1 (tg_optim_steps); 0: none has */
 } tg_row_updates;
 
-/* Starts with zero counts, or stops and forgets them. STATE for the result of an op, MEMORY. */
+/* Starts with zero counts, or stops and forgets them. STATE for the result of an op, DTYPE unless f32 or f64, MEMORY. */
 TG_API bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error);
 
 /* Zeros for a row that is not there, and for a tensor that is not watched. */
@@ -62,9 +62,10 @@ typedef struct tg_row_neighbour {
     double cosine; /* of the angle to the row asked about, -1 .. 1; 0 when one of the two is all zeros */
 } tg_row_neighbour;
 
-/* The `count` rows nearest to `row` by cosine, nearest first, of equals the smaller index, without `row` itself.
- * `among` says, a byte a row, which rows may be named (0: not); NULL for all. Writes and returns as many as there
- * are; -1, nothing written, for a row that is not there. One pass over the table. */
+/* The `count` rows nearest to `row` by cosine, nearest first, of equals the smaller index, without `row` itself. `among`
+ * says, a byte a row, which rows may be named (0: not); NULL for all. A row with a NaN or an infinity has no neighbours
+ * and is nobody's. Writes and returns as many as there are; -1, nothing written, for a row that is not there. One pass
+ * over the table. */
 TG_API int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbour *neighbours,
                                  int64_t count);
 
@@ -78,7 +79,7 @@ TG_API int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t 
  * What would lose or confuse something is refused with STATE: while x has a gradient (tg_zero_grad drops it); while
  * another tensor shares its values (a view on a tape that was not reset, a detached copy); and when a row that would
  * go is in use: frozen, or updated since tg_watch_rows. A backward through a call that was recorded before the resize
- * is refused when it comes. DTYPE and MEMORY as tg_tensor_new. */
+ * is refused when it comes. DTYPE unless f32 or f64; MEMORY. What tg_data returned is gone. */
 TG_API bool tg_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
 
 #ifdef __cplusplus

@@ -76,7 +76,7 @@ TG_API void tg_scope_end(tg_tape *tape, tg_tensor *keep);
  *
  * Everything that can fail happens first: false means that no gradient has changed. Errors: an earlier error of the
  * tape; SHAPE when loss has more than one value; STATE when it was not recorded, when its records were freed by an
- * earlier backward, or when a tensor that an op saved was changed since; MEMORY. */
+ * earlier backward, or when a tensor that an op saved was changed since, or one that it read was resized; MEMORY. */
 TG_API bool tg_backward(tg_tape *tape, tg_tensor *loss);
 
 /* The same, and the records stay usable. */

@@ -102,7 +102,7 @@ TG_API bool tg_is_contiguous(const tg_tensor *x); /* row-major without gaps, fro
 
 /* The numbers, at the tensor's first value: an array of the dtype's C type, laid out by the strides. tg_data_mut is for
  * writing and moves the storage's version on, so that a backward that needs the old values is refused instead of wrong.
- * Valid until the tensor is freed. */
+ * Valid until the tensor is freed, or resized (tg_resize_rows). */
 TG_API const void *tg_data(const tg_tensor *x);
 TG_API void *tg_data_mut(tg_tensor *x);
 

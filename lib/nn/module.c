@@ -30,14 +30,14 @@ bool tg_module_ready(tg_tape *t, const char *call, const tg_params *params, cons
 
 bool tg_resize_and_draw(const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng, tg_error *error)
 {
-    tg_tensor *added[TG_MAX_TABLES] = {NULL}, *targets[TG_MAX_TABLES];
-    int64_t before = tg_size(tables[0].table, 0);
+    tg_tensor *added[TG_MAX_TABLES] = {NULL}, *targets[TG_MAX_TABLES] = {NULL};
     bool ready = true;
-    for (int i = 0; i < count; i++) {
-        tg_shape shape = tg_shape_of(tables[i].table);
-        shape.size[0] = rows - before;
+    for (int i = 0; ready && i < count; i++) {
         targets[i] = tables[i].table;
-        if (ready && rows > before) {
+        tg_shape shape = tg_shape_of(targets[i]);
+        ready = tg_resize_check(targets[i], rows, error);
+        if (ready && rows > shape.size[0]) {
+            shape.size[0] = rows - shape.size[0];
             ready = (rng || tg_error_set(error, TG_ERROR_STATE,
                                          "resize: new rows need the params' generator; they have none")) &&
                     (added[i] = tg_tensor_new(tg_dtype_of(targets[i]), shape, error));
@@ -47,9 +47,8 @@ bool tg_resize_and_draw(const tg_new_rows *tables, int count, int64_t rows, tg_r
     for (int i = 0; i < count; i++) {
         if (ready && added[i]) {
             tables[i].fill(added[i], rng, tables[i].a, tables[i].b, NULL);
-            size_t size = tg_dtype_size(tg_dtype_of(targets[i]));
-            char *end = (char *)tg_data_mut(targets[i]) + (size_t)tg_count(targets[i]) * size;
-            size_t bytes = (size_t)tg_count(added[i]) * size;
+            size_t bytes = tg_bytes_of(added[i]);
+            char *end = (char *)tg_data_mut(targets[i]) + tg_bytes_of(targets[i]);
             memcpy(end - bytes, tg_data(added[i]), bytes);
         }
         tg_release(added[i]);

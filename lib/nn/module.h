@@ -15,7 +15,7 @@ bool tg_module_name(tg_params *params, const char *name, const char *part, char 
 /* For a forward: false, with the params' error on the tape, when the tensor could not be made. */
 bool tg_module_ready(tg_tape *tape, const char *call, const tg_params *params, const tg_tensor *tensor);
 
-/* Gives tables of equal rows a new number of rows, all or none (tg_resize_rows); new rows of table i are drawn from the
+/* Gives tables a new number of rows, all or none (tg_resize_rows); new rows of table i are drawn from the
  * params' generator by fill[i](rows, rng, a[i], b[i]). */
 typedef struct tg_new_rows {
     tg_tensor *table;

@@ -185,10 +185,10 @@ tg_tensor *tg_positional_forward_at(tg_tape *t, const tg_positional *positional,
 tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error)
 {
     int64_t rows = table && tg_rank(table) == 2 ? tg_size(table, 0) : 0;
-    if (rows < 2 || positions < 2 || !tg_dtype_is_float(tg_dtype_of(table))) {
+    if (rows < 1 || positions < 2 || !tg_dtype_is_float(tg_dtype_of(table))) {
         tg_error_set(error, TG_ERROR_SHAPE,
-                     "positional_interpolate: a float table (rows,width) to %lld positions; both "
-                     "need at least 2",
+                     "positional_interpolate: a float table (rows,width) with a row at least, to %lld positions; at "
+                     "least 2 are wanted",
                      (long long)positions);
         return NULL;
     }
@@ -197,9 +197,9 @@ tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, 
     void *values = made ? tg_data_mut(made) : NULL;
     for (int64_t p = 0; made && p < positions; p++) {
         double place = (double)p * (double)(rows - 1) / (double)(positions - 1);
-        int64_t row = (int64_t)place < rows - 1 ? (int64_t)place : rows - 2;
+        int64_t row = (int64_t)place, next = row + 1 < rows ? row + 1 : row;
         for (int64_t c = 0; c < width; c++) {
-            double a = tg_value_at(table, row * width + c), b = tg_value_at(table, (row + 1) * width + c);
+            double a = tg_value_at(table, row * width + c), b = tg_value_at(table, next * width + c);
             double value = a + (b - a) * (place - (double)row);
             if (tg_dtype_of(table) == TG_F32) {
                 ((float *)values)[p * width + c] = (float)value;
@@ -220,17 +220,25 @@ bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *
     if (positional->kind != TG_POSITION_LEARNED && positional->kind != TG_POSITION_SINUSOIDAL) {
         return true;
     }
-    if (context < table->shape[0]) {
+    int64_t rows = table->shape[0];
+    if (context < rows) {
         return tg_error_set(error, TG_ERROR_RANGE,
                             "positional_extend: %lld positions; the table has %lld and cannot shrink",
-                            (long long)context, (long long)table->shape[0]);
+                            (long long)context, (long long)rows);
+    }
+    if (context == rows) {
+        return true;
+    }
+    if (tg_has_frozen_rows(table)) {
+        return tg_error_set(error, TG_ERROR_STATE,
+                            "positional_extend: rows of the table are frozen, and every row gets new values");
     }
     bool learned = positional->kind == TG_POSITION_LEARNED;
-    tg_tensor *longer = learned && context > table->shape[0] ? tg_positional_interpolate(table, context, error) : NULL;
-    bool extended = (longer || !learned || context == table->shape[0]) && tg_resize_rows(table, context, error);
-    if (extended && longer) {
+    tg_tensor *longer = learned ? tg_positional_interpolate(table, context, error) : NULL;
+    bool extended = (longer || !learned) && tg_resize_rows(table, context, error);
+    if (extended && learned) {
         tg_fill_copy(table, longer, NULL);
-    } else if (extended && !learned) {
+    } else if (extended) {
         tg_fill_sinusoidal(table, 0, 1, 1);
     }
     tg_release(longer);

@@ -124,7 +124,7 @@ bool tg_positional_bias(tg_tape *t, const tg_positional *p, tg_tensor *queries, 
     if (!adds || !queries) {
         return queries != NULL;
     }
-    int64_t count = tg_size(queries, -2), all = count + keys - 1;
+    int64_t count = tg_size(queries, -2), all = count + keys > 0 ? count + keys - 1 : 0;
     double scale = sqrt((double)tg_size(queries, -1));
     tg_tensor *own = NULL;
     switch (p->kind) {

@@ -8,7 +8,7 @@
  *   gradient    dx[i][T - 1 - i + j] += dy[i][j]
  *
  * L is T + S - 1 for all distances, and then y is a view of x: from row to row of y its place in x moves back by one.
- * L is S for those that are not negative; what lies beyond L counts as 0, and a causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls the first "relative shift".
+ * L is S for those that are not negative; what lies beyond L counts as 0, and a causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls this "relative shift".
  */
 #include "ops/real.h"
 
@@ -93,14 +93,18 @@ static void KERNEL(to_shared_rows)(void *context, int64_t begin, int64_t end)
 
 static void KERNEL(run_to_square)(KERNEL(rows) * r, int64_t count)
 {
-    int64_t rows = r->keys > 0 ? count / r->keys : 0;
-    tg_parallel_for(rows, 1 + TG_GRAIN / (r->keys + 1), KERNEL(to_square), r);
+    if (count > 0) {
+        tg_parallel_for(count / r->keys, 1 + TG_GRAIN / (r->keys + 1), KERNEL(to_square), r);
+    }
 }
 
 /* `wide`: how many values all wide rows have. */
 static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t wide)
 {
-    int64_t rows = r->distances > 0 ? wide / r->distances : 0;
+    if (wide == 0) {
+        return;
+    }
+    int64_t rows = wide / r->distances;
     if (!r->shared) {
         tg_parallel_for(rows, 1 + TG_GRAIN / (r->distances + 1), KERNEL(to_own_rows), r);
         return;
@@ -108,7 +112,9 @@ static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t wide)
     if (r->fresh) {
         memset(r->wide, 0, (size_t)wide * sizeof(real));
     }
-    tg_parallel_for(rows, 1 + TG_GRAIN / (r->queries * r->keys + 1), KERNEL(to_shared_rows), r);
+    if (r->keys > 0 && r->queries > 0) {
+        tg_parallel_for(rows, 1 + TG_GRAIN / (r->queries * r->keys + 1), KERNEL(to_shared_rows), r);
+    }
 }
 
 void KERNEL(tg_relative_shift_forward)(const tg_op_call *call)
@@ -148,8 +154,11 @@ static bool relative_shape(tg_op_call *call)
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
-    if (x->rank < 2 || sizes->rows < 0 || sizes->columns < 0 ||
-        (x->shape[x->rank - 2] != sizes->rows && x->shape[x->rank - 2] != 1)) {
+    if (sizes->rows < 0 || sizes->columns < 0) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%lld queries and %lld keys; allowed are 0 or more",
+                          (long long)sizes->rows, (long long)sizes->columns);
+    }
+    if (x->rank < 2 || (x->shape[x->rank - 2] != sizes->rows && x->shape[x->rank - 2] != 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; for %lld queries it must be (..,%lld,L) or (..,1,L)",
                           tg_shape_format(shape, text), (long long)sizes->rows, (long long)sizes->rows);
     }

@@ -88,7 +88,9 @@ static void KERNEL(collect)(void *context, int64_t begin, int64_t end)
 
 static void KERNEL(run)(KERNEL(rows) * r, int64_t narrow, void (*body)(void *, int64_t, int64_t))
 {
-    tg_parallel_for(narrow / (2 * r->clip + 1), 1 + TG_GRAIN / (r->keys + 1), body, r);
+    if (narrow > 0) {
+        tg_parallel_for(narrow / (2 * r->clip + 1), 1 + TG_GRAIN / (r->keys + 1), body, r);
+    }
 }
 
 void KERNEL(tg_relative_spread_forward)(const tg_op_call *call)

@@ -2,7 +2,8 @@
  *
  *   forward     y[i][j] = q_i . r_(T - 1 - i + j)         q (..,T,D), r (..,L,D)  ->  y (..,T,S)
  *   gradient    dq_i += sum_j dy[i][j] r_(T - 1 - i + j)
- * dr_l += sum of dy[i][j] q_i over the pairs with T - 1 - i + j = l, and over the batches that r was repeated for
+ *               dr_l += sum of dy[i][j] q_i over the pairs with T - 1 - i + j = l, and over the batches that r was
+ *                       repeated for
  *
  * That is tg_relative_shift (relative.c, which says what the places mean) of q r^T. But the shift leaves half of that
  * product unused, or more: here rows are taken in blocks, and a block's product has only the columns that one of its
@@ -151,9 +152,10 @@ static bool scores_shape(tg_op_call *call)
     }
     bool fits = q->rank >= 2 && r->rank >= 2 && q->shape[q->rank - 1] >= 1 &&
                 tg_is_repeated_matrix(r, q, r->shape[r->rank - 2], q->shape[q->rank - 1]);
-    int64_t queries = fits ? q->shape[q->rank - 2] : 0, places = a->causal ? a->keys : queries + a->keys - 1;
-    if (!fits || a->keys < (a->causal ? queries : 0) || r->shape[r->rank - 2] < places ||
-        a->keys > TG_GEMM_LIMIT - BLOCK || q->shape[q->rank - 1] > TG_GEMM_LIMIT) {
+    int64_t queries = fits ? q->shape[q->rank - 2] : 0;
+    fits = fits && a->keys >= (a->causal ? queries : 0) && a->keys <= TG_GEMM_LIMIT - BLOCK &&
+           q->shape[q->rank - 1] <= TG_GEMM_LIMIT;
+    if (!fits || r->shape[r->rank - 2] < (a->causal ? a->keys : queries + a->keys - 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "queries %s, distances %s and S = %lld keys; they must be (..,T,D) and (..,L,D), %s",
                           tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(r), r_text),

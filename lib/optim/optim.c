@@ -30,6 +30,8 @@ static bool add_slot(tg_optim *optim, tg_entry entry)
     tg_slot *s = &optim->slots[optim->count++];
     s->name = entry.name;
     s->tensor = entry.tensor;
+    s->seen = entry.tensor->storage->born;
+    s->rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 1;
     for (int k = 0; k < optim->states; k++) {
         s->state[k] = tg_tensor_new_full(tg_dtype_of(entry.tensor), tg_shape_of(entry.tensor), optim->initial, NULL);
         if (!s->state[k]) {

@@ -45,6 +45,8 @@ typedef struct tg_slot {
     tg_tensor *state[TG_OPTIM_STATES];
     int64_t steps;
     size_t group;
+    uint64_t seen; /* the version that the tensor's storage began with when the buffers last followed it, and... */
+    int64_t rows;  /* ...how many rows it had */
 } tg_slot;
 
 #define TG_MAX_GROUP_NAME 255

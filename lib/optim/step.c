@@ -132,7 +132,7 @@ static void step_slot(tg_optim *optim, tg_slot *parameter)
     for (int k = 0; k < optim->states; k++) {
         s.state[k] = tg_values(parameter->state[k]);
     }
-    s.frozen = tg_has_frozen_rows(x) ? gradient->frozen : NULL;
+    s.frozen = tg_has_frozen_rows(x) ? gradient->rows.frozen : NULL;
     optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++parameter->steps, s.factors);
     if (gradient->kind == TG_GRADIENT_DENSE) {
         sweep_dense(&s, x);
@@ -148,23 +148,37 @@ static void step_slot(tg_optim *optim, tg_slot *parameter)
     }
 }
 
-/* Gives the buffers of a table that was resized its new rows, as they begin. */
-static bool follow_resize(tg_optim *optim, const tg_slot *parameter)
+/* Values from `first` on begin as in a new buffer. */
+static void begin_values(const tg_optim *optim, tg_tensor *state, int64_t first)
 {
+    for (int64_t i = first; i < state->count; i++) {
+        char *place = (char *)tg_values(state) + (size_t)i * optim->value_size;
+        tg_convert(place, (tg_dtype)state->dtype, &optim->initial, TG_F64, 1);
+    }
+}
+
+/* After a resize of the parameter's table: buffers keep what belongs to rows that were there all the time. */
+static bool follow_resize(tg_optim *optim, tg_slot *parameter)
+{
+    const tg_tensor *x = parameter->tensor;
+    if (x->storage->born == parameter->seen) {
+        return true;
+    }
+    int64_t rows = x->shape[0], kept = tg_least_rows_since(x, parameter->seen);
+    kept = kept < parameter->rows ? kept : parameter->rows;
     for (int k = 0; k < optim->states; k++) {
-        tg_tensor *state = parameter->state[k];
-        int64_t had = state->count;
-        if (had == parameter->tensor->count) {
-            continue;
-        }
-        if (!tg_resize_rows(state, parameter->tensor->shape[0], &optim->error)) {
-            return false;
-        }
-        for (int64_t i = had; optim->initial != 0 && i < state->count; i++) {
-            char *place = (char *)tg_values(state) + (size_t)i * optim->value_size;
-            tg_convert(place, (tg_dtype)state->dtype, &optim->initial, TG_F64, 1);
+        tg_error error = TG_NO_ERROR;
+        if (!tg_resize_rows(parameter->state[k], rows, &error)) {
+            return tg_error_set(&optim->error, error.code,
+                                "optim_step: %s of '%s' cannot follow its table to %lld rows: %s",
+                                optim->method->states[k], parameter->name, (long long)rows, error.text);
         }
     }
+    for (int k = 0; k < optim->states; k++) {
+        begin_values(optim, parameter->state[k], kept * (x->count / rows));
+    }
+    parameter->seen = x->storage->born;
+    parameter->rows = rows;
     return true;
 }
 

@@ -84,18 +84,6 @@ static bool wants_rows(const tg_tape *t, const tg_record *record, int i)
     return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 && tg_gradient_kind_of(x) != TG_GRADIENT_DENSE;
 }
 
-/* A leaf's gradient has the leaf's shape, which a resize changes. */
-static bool plan_leaf(tg_tape *t, const tg_record *record, int i)
-{
-    tg_tensor *x = tg_record_inputs(t, record)[i];
-    if (t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
-        tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
-                     record->op->name);
-        return false;
-    }
-    return wants_rows(t, record, i) ? tg_gradient_reserve_rows(x, record->rows) : tg_gradient_reserve_dense(x);
-}
-
 /* False after an error, or when out of memory. */
 static bool plan_inputs(tg_tape *t, const tg_record *record)
 {
@@ -107,11 +95,16 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
     tg_tensor *const *inputs = tg_record_inputs(t, record);
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
+        if (x->node < 0 && t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
+            tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
+                         record->op->name);
+            return false;
+        }
         if (!x->requires_grad) {
             continue;
         }
         if (x->node < 0) {
-            if (!plan_leaf(t, record, i)) {
+            if (wants_rows(t, record, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
                 return false;
             }
         } else if (!x->adjoint) {

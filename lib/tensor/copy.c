@@ -1,7 +1,7 @@
 /* copy: values from one layout to another, and from one dtype to another.
  *
- * A strided walk goes over all axes but the last by an odometer, and over the last in a plain loop. Negative strides do
- * not occur: no view makes them.
+ * A strided walk goes over all axes but the last by an odometer, and over the last in a plain loop. Strides may be 0 or
+ * negative.
  */
 #include <string.h>
 

@@ -143,8 +143,7 @@ void tg_gradient_release_buffers(tg_tensor *x)
         tg_free(gradient->ids);
         tg_free(gradient->values);
         tg_free(gradient->slot);
-        *gradient = (tg_gradient){
-            .frozen = gradient->frozen, .frozen_count = gradient->frozen_count, .updates = gradient->updates};
+        *gradient = (tg_gradient){.rows = gradient->rows};
     }
 }
 
@@ -152,8 +151,9 @@ void tg_gradient_free(tg_tensor *x)
 {
     if (x->gradient) {
         tg_gradient_release_buffers(x);
-        tg_free(x->gradient->frozen);
-        tg_free(x->gradient->updates);
+        tg_free(x->gradient->rows.frozen);
+        tg_free(x->gradient->rows.updates);
+        tg_free(x->gradient->rows.past);
         tg_free(x->gradient);
         x->gradient = NULL;
     }

@@ -9,11 +9,13 @@
 
 #include "tensor/tensor.h"
 
-/* Whether nothing is lost or confused by leaving `rows` of x. */
-static bool check_resize(const tg_tensor *x, int64_t rows, tg_error *error)
+bool tg_resize_check(const tg_tensor *x, int64_t rows, tg_error *error)
 {
+    if (!tg_rows_check_leaf("resize_rows", x, error)) {
+        return false;
+    }
     if (rows < 1 || (x->rank == 2 && rows > INT32_MAX)) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "resize_rows: %lld rows; allowed are 1 to %d", (long long)rows,
+        return tg_error_set(error, TG_ERROR_SHAPE, "resize_rows: %lld rows; a table has 1 to %d", (long long)rows,
                             INT32_MAX);
     }
     if (tg_gradient_kind_of(x) != TG_GRADIENT_NONE) {
@@ -21,11 +23,14 @@ static bool check_resize(const tg_tensor *x, int64_t rows, tg_error *error)
             error, TG_ERROR_STATE,
             "resize_rows: the table has a gradient; tg_zero_grad drops it, after the step that uses it");
     }
-    if (!x->contiguous || atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
+    if (atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
         return tg_error_set(
             error, TG_ERROR_STATE,
             "resize_rows: another tensor shares the table's values: reset the tape that has views of it, "
             "release detached ones");
+    }
+    if (!x->contiguous) {
+        return tg_error_set(error, TG_ERROR_STATE, "resize_rows: the table is not contiguous; resize a copy");
     }
     for (int64_t row = rows; row < x->shape[0]; row++) {
         tg_row_updates updates = tg_row_updates_of(x, row);
@@ -75,10 +80,10 @@ static void abandon(resized *made)
 }
 
 /* Into *made, which is all NULLs when nothing is to be done. */
-static bool prepare(const tg_tensor *x, int64_t rows, resized *made, tg_error *error)
+static bool prepare(tg_tensor *x, int64_t rows, resized *made, tg_error *error)
 {
     *made = (resized){NULL, NULL, NULL};
-    if (!tg_rows_check_leaf("resize_rows", x, error) || !check_resize(x, rows, error)) {
+    if (!tg_resize_check(x, rows, error)) {
         return false;
     }
     if (rows == x->shape[0]) {
@@ -90,9 +95,11 @@ static bool prepare(const tg_tensor *x, int64_t rows, resized *made, tg_error *e
     if (!tg_shape_bytes("resize_rows", (tg_dtype)x->dtype, &shape, &bytes, error)) {
         return false;
     }
-    const tg_gradient *gradient = x->gradient;
-    if (!copy_property(x, gradient ? gradient->frozen : NULL, 1, rows, &made->frozen) ||
-        !copy_property(x, gradient ? gradient->updates : NULL, sizeof *gradient->updates, rows, &made->updates) ||
+    tg_row_facts *facts = tg_gradient_reserve(x) ? &x->gradient->rows : NULL;
+    if (!facts || !copy_property(x, facts->frozen, 1, rows, &made->frozen) ||
+        !copy_property(x, facts->updates, sizeof *facts->updates, rows, &made->updates) ||
+        !tg_grow((void **)&facts->past, &facts->past_capacity, facts->past_count, facts->past_count + 1,
+                 sizeof *facts->past) ||
         !(made->storage = tg_storage_new(NULL, bytes))) {
         abandon(made);
         return tg_error_set(error, TG_ERROR_MEMORY, "resize_rows: out of memory for %lld rows", (long long)rows);
@@ -102,6 +109,26 @@ static bool prepare(const tg_tensor *x, int64_t rows, resized *made, tg_error *e
     memcpy(values, tg_values(x), kept);
     memset(values + kept, 0, bytes - kept);
     return true;
+}
+
+/* Sizes that are not below the new one say nothing that it does not. Room was reserved. */
+static void remember(tg_row_facts *facts, uint64_t born, int64_t rows)
+{
+    while (facts->past_count > 0 && facts->past[facts->past_count - 1].rows >= rows) {
+        facts->past_count--;
+    }
+    facts->past[facts->past_count++] = (tg_past_size){born, rows};
+}
+
+int64_t tg_least_rows_since(const tg_tensor *x, uint64_t seen)
+{
+    const tg_row_facts *facts = x->gradient ? &x->gradient->rows : NULL;
+    for (size_t i = 0; facts && i < facts->past_count; i++) {
+        if (facts->past[i].born > seen) {
+            return facts->past[i].rows;
+        }
+    }
+    return x->shape[0];
 }
 
 static void commit(tg_tensor *x, int64_t rows, const resized *made)
@@ -115,14 +142,16 @@ static void commit(tg_tensor *x, int64_t rows, const resized *made)
     x->storage = made->storage;
     x->offset = 0;
     x->shape[0] = rows;
-    x->count = tg_shape_count(tg_shape_of(x));
-    if (x->gradient) {
-        tg_gradient_release_buffers(x);
-        tg_free(x->gradient->frozen);
-        tg_free(x->gradient->updates);
-        x->gradient->frozen = made->frozen;
-        x->gradient->updates = made->updates;
-    }
+    tg_shape shape = tg_shape_of(x);
+    x->count = tg_shape_count(shape);
+    tg_contiguous_strides(&shape, x->strides); /* what an axis of 1 had meant nothing */
+    tg_gradient_release_buffers(x);
+    tg_row_facts *facts = &x->gradient->rows;
+    tg_free(facts->frozen);
+    tg_free(facts->updates);
+    facts->frozen = made->frozen;
+    facts->updates = made->updates;
+    remember(facts, made->storage->born, rows);
 }
 
 bool tg_resize_tables(tg_tensor *const *tables, int count, int64_t rows, tg_error *error)

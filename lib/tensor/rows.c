@@ -62,12 +62,12 @@ bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen,
         return out_of_memory("set_rows_frozen", rows, error);
     }
     tg_gradient *gradient = x->gradient;
-    if (!gradient->frozen && frozen && count > 0 && !(gradient->frozen = tg_alloc_zeroed((size_t)rows, 1))) {
+    if (!gradient->rows.frozen && frozen && count > 0 && !(gradient->rows.frozen = tg_alloc_zeroed((size_t)rows, 1))) {
         return out_of_memory("set_rows_frozen", rows, error);
     }
-    for (int64_t row = first; gradient->frozen && row < first + count; row++) {
-        gradient->frozen_count += frozen - gradient->frozen[row];
-        gradient->frozen[row] = frozen;
+    for (int64_t row = first; gradient->rows.frozen && row < first + count; row++) {
+        gradient->rows.frozen_count += frozen - gradient->rows.frozen[row];
+        gradient->rows.frozen[row] = frozen;
     }
     tg_gradient_drop_frozen(x);
     return true;
@@ -75,7 +75,7 @@ bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen,
 
 bool tg_row_is_frozen(const tg_tensor *x, int64_t row)
 {
-    return row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->gradient->frozen[row];
+    return row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->gradient->rows.frozen[row];
 }
 
 /* Keeps the order of the rows that stay: it is that of the first touch. */
@@ -85,7 +85,7 @@ static void drop_frozen_from_list(tg_gradient *gradient, size_t bytes)
     char *values = gradient->values;
     for (int64_t i = 0; i < gradient->count; i++) {
         int32_t id = gradient->ids[i];
-        if (gradient->frozen[id]) {
+        if (gradient->rows.frozen[id]) {
             gradient->slot[id] = -1;
             continue;
         }
@@ -111,7 +111,7 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
     }
     char *dense = gradient->kind == TG_GRADIENT_DENSE ? tg_values(gradient->dense) : NULL;
     for (int64_t row = 0; dense && row < rows_of(leaf); row++) {
-        if (gradient->frozen[row]) {
+        if (gradient->rows.frozen[row]) {
             memset(dense + (size_t)row * bytes, 0, bytes);
         }
     }
@@ -128,12 +128,12 @@ bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error)
         return out_of_memory("watch_rows", rows_of(x), error);
     }
     tg_row_updates *updates = NULL;
-    if (watch && !(updates = tg_alloc_zeroed((size_t)rows_of(x), sizeof *updates))) {
+    if (watch && !(updates = tg_alloc_zeroed((size_t)rows_of(x) + 1, sizeof *updates))) {
         return out_of_memory("watch_rows", rows_of(x), error);
     }
     if (x->gradient) {
-        tg_free(x->gradient->updates);
-        x->gradient->updates = updates;
+        tg_free(x->gradient->rows.updates);
+        x->gradient->rows.updates = updates;
     }
     return true;
 }
@@ -152,7 +152,7 @@ static bool is_zero(const tg_tensor *x, int64_t row)
 void tg_rows_updated(tg_tensor *leaf, int64_t step)
 {
     const tg_gradient *gradient = leaf->gradient;
-    tg_row_updates *updates = gradient->updates;
+    tg_row_updates *updates = gradient->rows.updates;
     if (!updates) {
         return;
     }
@@ -173,18 +173,18 @@ void tg_rows_updated(tg_tensor *leaf, int64_t step)
 
 tg_row_updates tg_row_updates_of(const tg_tensor *x, int64_t row)
 {
-    bool counted = row >= 0 && row < rows_of(x) && x->gradient && x->gradient->updates;
-    return counted ? x->gradient->updates[row] : (tg_row_updates){0, 0};
+    bool counted = row >= 0 && row < rows_of(x) && x->gradient && x->gradient->rows.updates;
+    return counted ? x->gradient->rows.updates[row] : (tg_row_updates){0, 0};
 }
 
 int64_t tg_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity)
 {
-    if (!x || !x->gradient || !x->gradient->updates) {
+    if (!x || !x->gradient || !x->gradient->rows.updates) {
         return -1;
     }
     int64_t never = 0;
     for (int64_t row = 0; row < rows_of(x); row++) {
-        if (x->gradient->updates[row].count == 0) {
+        if (x->gradient->rows.updates[row].count == 0) {
             if (never < capacity) {
                 ids[never] = (int32_t)row;
             }
@@ -210,17 +210,25 @@ double tg_row_norm(const tg_tensor *x, int64_t row, double p)
     return isinf(p) ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
 
-static double cosine(const tg_tensor *x, int64_t a, int64_t b)
+/* Rows are divided by their largest value before they are squared, which then neither overflows nor vanishes. NaN for a
+ * row that is not finite. */
+static double cosine(const tg_tensor *x, int64_t a, double a_largest, int64_t b)
 {
-    double product = 0, a_squares = 0, b_squares = 0;
+    double product = 0, a_squares = 0, b_squares = 0, b_largest = tg_row_norm(x, b, (double)INFINITY);
+    if (!isfinite(a_largest) || !isfinite(b_largest)) {
+        return NAN;
+    }
+    if (a_largest == 0 || b_largest == 0) {
+        return 0;
+    }
     int64_t width = width_of(x);
     for (int64_t c = 0; c < width; c++) {
-        double u = value_of(x, a * width + c), v = value_of(x, b * width + c);
+        double u = value_of(x, a * width + c) / a_largest, v = value_of(x, b * width + c) / b_largest;
         product += u * v;
         a_squares += u * u;
         b_squares += v * v;
     }
-    return a_squares > 0 && b_squares > 0 ? product / (sqrt(a_squares) * sqrt(b_squares)) : 0;
+    return fmax(-1, fmin(product / (sqrt(a_squares) * sqrt(b_squares)), 1));
 }
 
 int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbour *neighbours,
@@ -230,11 +238,15 @@ int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among,
         return -1;
     }
     int64_t found = 0;
+    double largest = tg_row_norm(x, row, (double)INFINITY);
     for (int64_t other = 0; count > 0 && other < rows_of(x); other++) {
         if (other == row || (among && !among[other])) {
             continue;
         }
-        double near = cosine(x, row, other);
+        double near = cosine(x, row, largest, other);
+        if (isnan(near)) {
+            continue;
+        }
         int64_t place = found;
         while (place > 0 && near > neighbours[place - 1].cosine) {
             place--;

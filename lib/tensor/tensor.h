@@ -27,6 +27,21 @@ typedef struct tg_storage {
 #define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
+/* A table once had only `rows` rows: when its storage was `born`. */
+typedef struct tg_past_size {
+    uint64_t born;
+    int64_t rows;
+} tg_past_size;
+
+/* What is said of a leaf's rows (rows.c, resize.c). */
+typedef struct tg_row_facts {
+    uint8_t *frozen; /* one a row; NULL while none was frozen */
+    int64_t frozen_count;
+    tg_row_updates *updates; /* one a row; NULL while not watched */
+    tg_past_size *past;      /* rising in both; a size that was not below the next one is forgotten */
+    size_t past_count, past_capacity;
+} tg_row_facts;
+
 typedef struct tg_gradient {
     tg_gradient_kind kind;
     tg_tensor *dense; /* made at the first dense contribution, then kept for the next step */
@@ -36,10 +51,7 @@ typedef struct tg_gradient {
     int32_t *ids;
     void *values;
     int32_t *slot; /* one per row of the leaf */
-    /* properties of rows (rows.c), one entry a row; NULL where nobody asked for them */
-    uint8_t *frozen;
-    int64_t frozen_count;
-    tg_row_updates *updates;
+    tg_row_facts rows;
 } tg_gradient;
 
 struct tg_tape;
@@ -110,9 +122,10 @@ static inline size_t tg_size_of(int dtype)
     return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
 }
 
+/* As much as nobody has (tg_pool_take refuses it) for a count that does not fit: an expanded view may have one. */
 static inline size_t tg_bytes_of(const tg_tensor *x)
 {
-    return (size_t)x->count * tg_size_of(x->dtype);
+    return x->count > PTRDIFF_MAX / 16 ? PTRDIFF_MAX : (size_t)x->count * tg_size_of(x->dtype);
 }
 
 static inline bool tg_same_shape(const tg_tensor *a, const tg_tensor *b)
@@ -190,11 +203,18 @@ void tg_gradient_free(tg_tensor *x);
 
 static inline bool tg_has_frozen_rows(const tg_tensor *x)
 {
-    return x->gradient && x->gradient->frozen_count > 0;
+    return x->gradient && x->gradient->rows.frozen_count > 0;
 }
 
 /* A leaf of f32 or f64 with rows; otherwise the error begins with `call`. */
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
+
+/* The smallest number of rows that x was given by resizes since its storage's version was `seen`; without any, what it
+ * has. */
+int64_t tg_least_rows_since(const tg_tensor *x, uint64_t seen);
+
+/* Whether tg_resize_rows would refuse this, memory aside. */
+bool tg_resize_check(const tg_tensor *x, int64_t rows, tg_error *error);
 
 /* tg_resize_rows for up to TG_MAX_TABLES tables: all of them, or none. */
 #define TG_MAX_TABLES 2

@@ -96,6 +96,28 @@ static void test_vocabulary(void **state)
     }
 }
 
+/* Tables that were given different sizes one by one: each keeps its own rows. */
+static void test_vocabulary_of_uneven_tables(void **state)
+{
+    (void)state;
+    job j = begin(&(tg_gpt_config){8, 4, 6, 2, 1, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *head = tg_params_find(j.params, "out_head.weight"), *table = tg_params_find(j.params, "tok_emb.weight");
+    tg_fill(head, 1, NULL);
+    assert_true(tg_resize_rows(table, 4, &error));
+    assert_true(tg_gpt_resize_vocabulary(j.model, 10, &error));
+    for (int i = 0; i < 60; i++) {
+        assert_true((tg_value_at(head, i) == 1) == (i < 48));
+        assert_true(tg_value_at(table, i) != 0);
+    }
+    int64_t sizes[] = {INT64_MIN, 0, INT64_C(3000000000), INT64_MAX};
+    for (int i = 0; i < 4; i++) {
+        assert_false(tg_gpt_resize_vocabulary(j.model, sizes[i], &error));
+        assert_error(&error, TG_ERROR_SHAPE, "a table has 1 to 2147483647");
+    }
+    end(&j);
+}
+
 /* Either both tables have the new size or none, and the generator has not moved: every allocation fails once. */
 static void test_vocabulary_out_of_memory(void **state)
 {
@@ -167,11 +189,35 @@ static void test_context(void **state)
     assert_error(&error, TG_ERROR_STATE, "the model is NULL");
 }
 
+/* One position is repeated; frozen ones are not overwritten; what is long enough is left alone. */
+static void test_context_of_one(void **state)
+{
+    (void)state;
+    job j = begin(&(tg_gpt_config){5, 1, 8, 2, 1, 0, TG_NO_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED});
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *table = tg_params_find(j.params, "pos_emb.weight");
+    assert_true(tg_gpt_extend_context(j.model, 3, &error));
+    for (int i = 0; i < 24; i++) {
+        assert_true(tg_value_at(table, i) == tg_value_at(table, i % 8));
+    }
+    assert_true(tg_set_rows_frozen(table, 1, 1, true, &error));
+    assert_false(tg_gpt_extend_context(j.model, 4, &error));
+    assert_error(&error, TG_ERROR_STATE, "rows of the table are frozen");
+    assert_int_equal(tg_gpt_config_of(j.model)->context, 3);
+    tg_tensor *targets = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){1, 2, 3});
+    assert_true(tg_backward(j.tape, tg_cross_entropy(j.tape, logits(&j, 3, (int32_t[]){1, 2, 3}), targets)));
+    assert_true(tg_gpt_extend_context(j.model, 3, &error)); /* with a gradient, but nothing to do */
+    tg_release(targets);
+    end(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_vocabulary_of_uneven_tables),
         cmocka_unit_test(test_vocabulary_out_of_memory),
+        cmocka_unit_test(test_context_of_one),
         cmocka_unit_test(test_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

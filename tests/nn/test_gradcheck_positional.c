@@ -110,11 +110,38 @@ static void test_added(void **state)
     check(&fixed, true, "added");
 }
 
+/* No queries and no keys: nothing, and no error. */
+static void test_empty_sequences(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(7);
+    tg_tape *t = tg_tape_new(rng);
+    for (int variant = 0; variant < 4; variant++) {
+        for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
+            tg_params *params = tg_params_new(TG_F64, rng);
+            tg_positional_config config = tg_positional_config_default();
+            config.heads = H;
+            tg_positional p = tg_positional_make_with(params, "p", kind, S, H * D, &config);
+            tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(B, H, 0, D), NULL);
+            tg_attention_path path = variant % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY;
+            tg_tensor *y = tg_positional_attention(t, &p, path, x, x, x, variant / 2, 0);
+            assert_string_equal(tg_tape_error(t), "");
+            assert_true(tg_shape_equal(tg_shape_of(y), TG_SHAPE(B, H, 0, D)));
+            tg_tape_reset(t);
+            tg_release(x);
+            tg_params_free(params);
+        }
+    }
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_through_attention),
         cmocka_unit_test(test_added),
+        cmocka_unit_test(test_empty_sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

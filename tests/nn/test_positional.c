@@ -275,7 +275,8 @@ static void test_interpolation(void **state)
     assert_values(longer, (double[]){0, 10, 0.5, 15, 1, 20, 2.5, 10, 4, 0}, 10, 0, 1e-15);
     assert_values(same, tg_data(table), 6, 0, 0);
     assert_null(tg_positional_interpolate(table, 1, &error));
-    assert_error(&error, TG_ERROR_SHAPE, "positional_interpolate: a float table (rows,width) to 1 positions");
+    assert_error(&error, TG_ERROR_SHAPE,
+                 "positional_interpolate: a float table (rows,width) with a row at least, to 1 positions");
     assert_null(tg_positional_interpolate(NULL, 4, NULL));
     tg_release(table);
     tg_release(longer);

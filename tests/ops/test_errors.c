@@ -292,9 +292,35 @@ static void test_no_tape(void **state)
     check_unchanged(f, __LINE__);
 }
 
+/* Views may count more values than there is memory for; results of that size are refused, and so are their gradients. */
+static void test_counts_beyond_memory(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL);
+    tg_tensor *x = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(1, 1), 1, NULL));
+    const int64_t half = INT64_C(1) << 31, huge = INT64_C(1) << 62;
+    assert_null(tg_relu(t, tg_expand(t, x, TG_SHAPE(1, huge))));
+    assert_tape_error(t, TG_ERROR_MEMORY, "relu: out of memory");
+    assert_null(tg_add(t, tg_expand(t, x, TG_SHAPE(half, 1)), tg_expand(t, x, TG_SHAPE(1, half))));
+    assert_tape_error(t, TG_ERROR_MEMORY, "add: out of memory");
+    assert_null(tg_relative_spread(t, x, huge));
+    assert_tape_error(t, TG_ERROR_MEMORY, "relative_spread: out of memory");
+    assert_null(tg_relative_shift(t, x, 1, huge));
+    assert_tape_error(t, TG_ERROR_MEMORY, "relative_shift: out of memory");
+    assert_null(tg_relative_scores(t, x, x, INT64_MAX, false));
+    assert_tape_error(t, TG_ERROR_SHAPE, "S = 9223372036854775807 keys");
+    tg_tensor *y = tg_expand(t, x, TG_SHAPE(1, huge)), *one = tg_tensor_new_full(TG_F32, TG_SHAPE(1, 1), 1, NULL);
+    assert_false(tg_backward_seed(t, y, tg_expand(t, one, TG_SHAPE(1, huge))));
+    assert_tape_error(t, TG_ERROR_MEMORY, "backward: out of memory");
+    tg_release(one);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_beyond_memory),
         cmocka_unit_test_setup_teardown(test_arithmetic, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_functions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_masks, set_up, tear_down),

@@ -134,6 +134,7 @@ static void test_attention(void **state)
             "relative_shift: x is (2,3); for 3 queries it must be (..,3,L) or (..,1,L)");
     REFUSED(tg_relative_shift(t, f->vector, 1, 1), SHAPE,
             "relative_shift: x is (3,); for 1 queries it must be (..,1,L) or (..,1,L)");
+    REFUSED(tg_relative_shift(t, f->x, 2, -1), SHAPE, "relative_shift: 2 queries and -1 keys; allowed are 0 or more");
     REFUSED(tg_relative_shift(t, f->ids, 2, 2), DTYPE, NOT_FLOAT("relative_shift", 0, "i32"));
     REFUSED(tg_relative_shift(t, NULL, 2, 2), STATE, NULL_INPUT("relative_shift", 0));
 #define SCORES(distances, keys, rule)                                       \

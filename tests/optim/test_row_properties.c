@@ -178,6 +178,41 @@ static void test_optimizers_follow_a_resize(void **state)
     }
 }
 
+/* Rows that went and came again are new ones: they do not inherit. */
+static void test_fewer_rows_and_more(void **state)
+{
+    (void)state;
+    for (int m = 0; m < METHODS; m++) {
+        run r = begin(&methods[m], TG_F64);
+        for (int i = 0; i < 5; i++) {
+            step(&r, i, true);
+        }
+        tg_zero_grad(r.p.table);
+        tg_error error = TG_NO_ERROR;
+        const int64_t sizes[] = {9, 3, 7, 5, ROWS}; /* 3 is what all of them had */
+        for (int i = 0; i < 5; i++) {
+            assert_true(tg_resize_rows(r.p.table, sizes[i], &error));
+        }
+        give_gradients(&r.p, 5, true);
+        for (int64_t id = 3; id < ROWS; id++) { /* no gradient for what is new */
+            assert_true(tg_set_rows_frozen(r.p.table, id, 1, true, &error));
+        }
+        assert_true(tg_set_rows_frozen(r.p.table, 3, ROWS - 3, false, &error));
+        assert_true(tg_optim_step(r.optim));
+        for (int i = 3 * WIDTH; i < ROWS * WIDTH; i++) {
+            if (tg_value_at(r.p.table, i) != 0) {
+                fail_msg("%s: value %d of a new row moved without a gradient", methods[m].name, i);
+            }
+        }
+        tg_optim_state buffer = tg_optim_state_at(r.optim, 0);
+        bool begins_at_half = strcmp(methods[m].name, "adagrad") == 0;
+        for (int i = 3 * WIDTH; buffer.tensor && i < ROWS * WIDTH; i++) {
+            assert_true(tg_value_at(buffer.tensor, i) == (begins_at_half ? 0.5 : 0));
+        }
+        end(&r);
+    }
+}
+
 /* A new row trains like one that never had a gradient. */
 static void test_new_rows_train(void **state)
 {
@@ -285,11 +320,9 @@ static void test_no_memory_for_the_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen_rows_rest),
-        cmocka_unit_test(test_optimizers_follow_a_resize),
-        cmocka_unit_test(test_new_rows_train),
-        cmocka_unit_test(test_watched_rows),
-        cmocka_unit_test(test_no_memory_for_the_buffers),
+        cmocka_unit_test(test_frozen_rows_rest),    cmocka_unit_test(test_optimizers_follow_a_resize),
+        cmocka_unit_test(test_fewer_rows_and_more), cmocka_unit_test(test_new_rows_train),
+        cmocka_unit_test(test_watched_rows),        cmocka_unit_test(test_no_memory_for_the_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

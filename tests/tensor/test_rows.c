@@ -79,7 +79,9 @@ static void test_freezing_drops_the_gradient(void **state)
     assert_true(tg_backward(tape, sum(tg_mul_scalar(tape, table, 3))));
     assert_true(tg_set_rows_frozen(table, 0, 1, true, &error));
     assert_values(tg_grad(table), (double[]){0, 0, 3, 3, 0, 0, 3, 3}, 8, 0, 0);
+    assert_true(tg_set_rows_frozen(table, 0, 1, true, &error)); /* once more */
     assert_true(tg_set_rows_frozen(table, 0, 4, false, &error));
+    assert_int_equal(table->gradient->rows.frozen_count, 0);
     tg_zero_grad(table);
     assert_true(tg_backward(tape, sum(tg_mul_scalar(tape, table, 3))));
     assert_values(tg_grad(table), (double[]){3, 3, 3, 3, 3, 3, 3, 3}, 8, 0, 0);
@@ -179,6 +181,18 @@ static void test_neighbours(void **state)
     assert_int_equal(near[1].row, 2);
     assert_int_equal(tg_row_neighbours(table, 0, NULL, NULL, 0), 0);
     assert_int_equal(tg_row_neighbours(table, 4, NULL, near, 5), -1);
+    /* what is not finite is nobody's neighbour; what is large or small is, and no cosine is above 1 */
+    tg_tensor *odd =
+        tensor_f64(TG_SHAPE(6, 2), (double[]){1, 1, INFINITY, 0, 3e200, 3e200, -1e-200, 0, NAN, 1, -7, -7});
+    assert_int_equal(tg_row_neighbours(odd, 0, NULL, near, 5), 3);
+    assert_int_equal(near[0].row, 2);
+    assert_true(near[0].cosine <= 1 && near[0].cosine > 1 - 1e-15);
+    assert_int_equal(near[1].row, 3);
+    assert_float_equal(near[1].cosine, -sqrt(0.5), 1e-15);
+    assert_int_equal(near[2].row, 5);
+    assert_true(near[2].cosine >= -1 && near[2].cosine < -1 + 1e-15);
+    assert_int_equal(tg_row_neighbours(odd, 1, NULL, near, 5), 0);
+    tg_release(odd);
     tg_tensor *same = tensor_f32(TG_SHAPE(4, 1), (float[]){2, 1, 3, 4}); /* all equally near: by index */
     assert_int_equal(tg_row_neighbours(same, 1, NULL, near, 2), 2);
     assert_int_equal(near[0].row, 0);
@@ -219,7 +233,7 @@ static void test_resize_refuses(void **state)
 {
     (void)state;
     assert_false(tg_resize_rows(table, 0, &error));
-    assert_error(&error, TG_ERROR_SHAPE, "resize_rows: 0 rows; allowed are 1 to 2147483647");
+    assert_error(&error, TG_ERROR_SHAPE, "resize_rows: 0 rows; a table has 1 to 2147483647");
     assert_false(tg_resize_rows(table, INT64_C(1) << 31, &error));
     assert_error(&error, TG_ERROR_SHAPE, "2147483648 rows");
     assert_true(tg_backward(tape, sum(lookup(1, (int32_t[]){3}))));
@@ -247,6 +261,56 @@ static void test_backward_after_a_resize(void **state)
     assert_tape_error(tape, TG_ERROR_STATE, "input 0 of 'embedding' was resized after it was recorded");
     assert_int_equal(tg_gradient_kind_of(table), TG_GRADIENT_NONE);
     assert_true(tg_backward(tape, sum(lookup(1, (int32_t[]){1}))));
+}
+
+/* Also where the resized input wants no gradient itself, but says where the others' is. */
+static void test_backward_after_a_resize_beside(void **state)
+{
+    (void)state;
+    tg_tensor *fixed = tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 4});
+    tg_tensor *y = sum(tg_cat(tape, (tg_tensor *[]){fixed, table}, 2, 0));
+    assert_true(tg_resize_rows(fixed, 300, &error));
+    assert_false(tg_backward(tape, y));
+    assert_tape_error(tape, TG_ERROR_STATE, "input 0 of 'cat' was resized after it was recorded");
+    tg_tape_reset(tape);
+    tg_release(fixed);
+}
+
+/* The stride of an axis of 1 means nothing, and may be anything: more rows must not lie by it. */
+static void test_resize_from_one_row(void **state)
+{
+    (void)state;
+    tg_tensor *column = tensor_f64(TG_SHAPE(3, 1), (double[]){1, 2, 3});
+    tg_tensor *row = tg_retain(tg_relu(tape, tg_transpose(tape, column, 0, 1)));
+    tg_tensor *shifted = tg_retain(tg_relative_shift(tape, tg_transpose(tape, column, 0, 1), 1, 3));
+    tg_release(column);
+    tg_tape_reset(tape);
+    for (int k = 0; k < 2; k++) {
+        tg_tensor *x = k ? shifted : row;
+        assert_true(tg_resize_rows(x, 3, &error));
+        for (int i = 0; i < 9; i++) {
+            ((double *)tg_data_mut(x))[i] = i;
+        }
+        for (int i = 0; i < 9; i++) {
+            assert_true(tg_value_at(x, i) == i);
+        }
+        assert_values(tg_transpose(tape, x, 0, 1), (double[]){0, 3, 6, 1, 4, 7, 2, 5, 8}, 9, 0, 0);
+        tg_tape_reset(tape);
+    }
+    tg_release(row);
+    tg_release(shifted);
+}
+
+static void test_without_rows(void **state)
+{
+    (void)state;
+    tg_tensor *none = leaf(tg_tensor_new(TG_F64, TG_SHAPE(0, 3), NULL));
+    assert_true(tg_watch_rows(none, true, &error) && tg_set_rows_frozen(none, 0, 0, true, &error));
+    assert_int_equal(tg_rows_never_updated(none, NULL, 0), 0);
+    assert_true(tg_resize_rows(none, 2, &error));
+    assert_values(none, (double[]){0, 0, 0, 0, 0, 0}, 6, 0, 0);
+    assert_int_equal(tg_rows_never_updated(none, NULL, 0), 2);
+    tg_release(none);
 }
 
 static void test_out_of_memory(void **state)
@@ -287,6 +351,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resize_keeps_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resize_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_backward_after_a_resize, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_backward_after_a_resize_beside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_resize_from_one_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_rows, set_up, tear_down),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
