@@ -236,6 +236,21 @@ static void test_sinusoidal_turns(void **state)
     }
 }
 
+/* Rows are made from rows, but far out they are still sines. */
+static void test_sinusoidal_far_out(void **state)
+{
+    (void)state;
+    tg_positional p = tg_positional_make(params, "p", TG_POSITION_SINUSOIDAL, 5000, 5); /* an odd width */
+    const double *w = tg_data(p.weight);
+    for (int at = 0; at < 5000; at++) {
+        for (int c = 0; c < 5; c++) {
+            double angle = at * pow(10000, -(double)(c - c % 2) / 5);
+            double value = c % 2 ? cos(angle) : sin(angle);
+            assert_float_equal(w[at * 5 + c], value, 2e-14);
+        }
+    }
+}
+
 /* The slopes of 8 heads are the paper's; of 12 heads its code's. */
 static void test_alibi_slopes(void **state)
 {
@@ -391,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_t5_buckets),
         cmocka_unit_test_setup_teardown(test_rotary_sees_distance_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sinusoidal_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sinusoidal_far_out, set_up, tear_down),
         cmocka_unit_test(test_alibi_slopes),
         cmocka_unit_test_setup_teardown(test_none_is_a_bag_of_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interpolation, set_up, tear_down),

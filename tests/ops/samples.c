@@ -191,9 +191,9 @@ CALL(index_select_last, tg_index_select(t, x[0], -1, x[1]))
     {                                                          \
         "2,3 2,3", "2,3 3", "2,1,3 4,1", "1 1", "- 2", "0,3 3" \
     }
-#define ANY_SHAPE                            \
-    {                                        \
-        "2,3", "7", "2,1,3", "1", "-", "0,3" \
+#define ANY_SHAPE                                           \
+    {                                                       \
+        "2,3", "7", "2,1,3", "1", "-", "0,3", "1,2,1,2,1,3" \
     }
 #define PAIR_OF_EQUALS                            \
     {                                             \
