@@ -16,7 +16,19 @@ typedef struct attention {
     tg_positional position;
     tg_attention_path path;
     tg_tensor *inputs[3], *direction;
+    tg_tensor
+        *projected; /* Transformer-XL's distances (H,T,D), as keys are given: projected. NULL: from the beginning */
 } attention;
+
+static tg_tensor *attend_to_projected(attention *a)
+{
+    const tg_positional *p = &a->position;
+    tg_tensor *q = a->inputs[0], *content = tg_add(a->tape, q, tg_unsqueeze(a->tape, p->content_bias, 1));
+    tg_tensor *position = tg_add(a->tape, q, tg_unsqueeze(a->tape, p->position_bias, 1));
+    tg_attention_config config = tg_attention_config_default();
+    config.bias = tg_relative_scores(a->tape, position, a->projected, tg_size(q, 2), true);
+    return tg_attention(a->tape, content, a->inputs[1], a->inputs[2], &config);
+}
 
 static void run_attention(void *context)
 {
@@ -27,7 +39,9 @@ static void run_attention(void *context)
         queries = tg_rotary(a->tape, queries, 0, NULL);
         keys = tg_rotary(a->tape, keys, 0, NULL);
     }
-    tg_tensor *y = tg_positional_attention(a->tape, &a->position, a->path, queries, keys, a->inputs[2], true, 0);
+    tg_tensor *y = a->projected
+                       ? attend_to_projected(a)
+                       : tg_positional_attention(a->tape, &a->position, a->path, queries, keys, a->inputs[2], true, 0);
     if (!tg_backward_seed(a->tape, y, a->direction)) {
         fprintf(stderr, "bench: %s\n", tg_tape_error(a->tape));
         exit(1);
@@ -35,9 +49,10 @@ static void run_attention(void *context)
     for (int i = 0; i < 3; i++) {
         tg_zero_grad(a->inputs[i]);
     }
+    tg_zero_grad(a->projected);
 }
 
-static void bench_kind(tg_position kind, int64_t length)
+static void bench_kind(tg_position kind, int64_t length, bool projected)
 {
     tg_rng *rng = bench_must(tg_rng_new(1));
     tg_params *params = bench_must(tg_params_new(TG_F32, rng));
@@ -54,11 +69,18 @@ static void bench_kind(tg_position kind, int64_t length)
         }
         *(i < 3 ? &with.inputs[i] : &with.direction) = x;
     }
+    if (projected) {
+        with.projected = bench_must(tg_tensor_new(TG_F32, TG_SHAPE(H, length, D), NULL));
+        tg_fill_normal(with.projected, rng, 0, 0.1, NULL);
+        tg_set_requires_grad(with.projected, true, NULL);
+    }
     without = with;
+    without.projected = NULL;
     without.tape = bench_must(tg_tape_new(rng));
     without.position.kind = TG_POSITION_NONE;
     char name[80];
-    snprintf(name, sizeof name, "attention: %s, B 2, H 12, T %lld, D 64", tg_position_name(kind), (long long)length);
+    snprintf(name, sizeof name, "attention: %s%s, B 2, H 12, T %lld, D 64", tg_position_name(kind),
+             projected ? ", R W_r given" : "", (long long)length);
     bench_measure(&(bench_figure){.name = name,
                                   .unit = "ms",
                                   .bound_name = "without positions",
@@ -72,6 +94,7 @@ static void bench_kind(tg_position kind, int64_t length)
         tg_release(with.inputs[i]);
     }
     tg_release(with.direction);
+    tg_release(with.projected);
     tg_tape_free(with.tape);
     tg_tape_free(without.tape);
     tg_params_free(params);
@@ -132,8 +155,10 @@ void bench_positions(void)
     const tg_position kinds[] = {TG_POSITION_ROTARY, TG_POSITION_ALIBI, TG_POSITION_T5, TG_POSITION_SHAW,
                                  TG_POSITION_TRANSFORMER_XL};
     for (int k = 0; k < 5; k++) {
-        bench_kind(kinds[k], 256);
-        bench_kind(kinds[k], 1024);
+        bench_kind(kinds[k], 256, false);
+        bench_kind(kinds[k], 1024, false);
     }
+    bench_kind(TG_POSITION_TRANSFORMER_XL, 256, true); /* as queries and keys are: projected before */
+    bench_kind(TG_POSITION_TRANSFORMER_XL, 1024, true);
     bench_bags();
 }
