@@ -3,6 +3,17 @@
 #define TG_NN_POSITIONAL_H
 
 #include "nn/module.h"
+#include "tensor/tensor.h"
+
+/* Writes a value of a contiguous f32 or f64 tensor. */
+static inline void tg_put(tg_tensor *x, int64_t i, double value)
+{
+    if (x->dtype == TG_F32) {
+        ((float *)tg_values(x))[i] = (float)value;
+    } else {
+        ((double *)tg_values(x))[i] = value;
+    }
+}
 
 void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude);
 

@@ -82,16 +82,10 @@ static tg_tensor *alibi(tg_tape *t, const tg_positional *p, tg_dtype dtype, int6
     if (!x) {
         return tg_tape_fail(t, error.code, "positional", "%s", error.text);
     }
-    void *values = tg_data_mut(x);
     for (int64_t h = 0; h < heads; h++) {
         double slope = tg_alibi_slope(heads, h);
         for (int64_t l = 0; l < places; l++) {
-            double value = -slope * fabs((double)(keys - 1 - l));
-            if (dtype == TG_F32) {
-                ((float *)values)[h * places + l] = (float)value;
-            } else {
-                ((double *)values)[h * places + l] = value;
-            }
+            tg_put(x, h * places + l, -slope * fabs((double)(keys - 1 - l)));
         }
     }
     return x;
