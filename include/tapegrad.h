@@ -1,4 +1,6 @@
-/* tapegrad: the whole library in one header. Each room's header is a chapter of the manual. */
+/* tapegrad: includes the whole library. Each header is a chapter of the reference manual. base.h (errors, configs) and
+ * tensor.h (ownership, shapes) have the conventions of all others, so read these two first. "The course" is Raschka,
+ * "Build a Large Language Model From Scratch" (2024). */
 #ifndef TAPEGRAD_H
 #define TAPEGRAD_H
 
@@ -8,10 +10,11 @@
 #include <tapegrad/rows.h>
 #include <tapegrad/data.h>
 #include <tapegrad/tape.h>
-#include <tapegrad/gradcheck.h>
 #include <tapegrad/op.h>
-#include <tapegrad/ledger.h>
 #include <tapegrad/ops.h>
+#include <tapegrad/gradcheck.h>
+#include <tapegrad/ledger.h>
+#include <tapegrad/find_nan.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/nn.h>

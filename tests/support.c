@@ -73,36 +73,54 @@ tg_tensor *tensor_i32(tg_shape shape, const int32_t *values)
 
 tg_tensor *leaf(tg_tensor *x)
 {
-    assert_true(tg_set_requires_grad(x, true, NULL));
+    assert_true(tg_tensor_set_requires_grad(x, true, NULL));
     return x;
 }
 
-static void check_text(tg_code code, const char *text, tg_code expected, const char *part)
+static const char *code_name(tg_code code)
 {
-    if (code != expected || !strstr(text, part)) {
-        fail_msg("expected a %s error with \"%s\", found %s: \"%s\"", tg_code_name(expected), part, tg_code_name(code),
-                 text);
+    static const char *const names[] = {"no", "MEMORY", "SHAPE", "DTYPE", "RANGE", "VALUE", "STATE", "FILE", "FORMAT"};
+    return names[code];
+}
+
+static void check_error(const tg_error *error, tg_code expected, const char *part)
+{
+    if (error->code != expected || !strstr(error->text, part)) {
+        fail_msg("expected a %s error with \"%s\", found %s: \"%s\"", code_name(expected), part, code_name(error->code),
+                 error->text);
     }
 }
 
 void assert_tape_error(tg_tape *tape, tg_code code, const char *part)
 {
-    check_text(tg_tape_error_code(tape), tg_tape_error(tape), code, part);
+    check_error(tg_tape_error(tape), code, part);
     tg_tape_clear_error(tape);
+}
+
+void assert_params_error(tg_params *params, tg_code code, const char *part)
+{
+    check_error(tg_params_error(params), code, part);
+    tg_params_clear_error(params);
+}
+
+void assert_optim_error(tg_optim *optim, tg_code code, const char *part)
+{
+    check_error(tg_optim_error(optim), code, part);
+    tg_optim_clear_error(optim);
 }
 
 void assert_error(tg_error *error, tg_code code, const char *part)
 {
-    check_text(error->code, error->text, code, part);
+    check_error(error, code, part);
     tg_error_clear(error);
 }
 
 void assert_values(const tg_tensor *x, const double *expected, int64_t count, double relative, double absolute)
 {
     assert_non_null(x);
-    assert_int_equal(tg_count(x), count);
+    assert_int_equal(tg_tensor_count(x), count);
     for (int64_t i = 0; i < count; i++) {
-        double value = tg_value_at(x, i);
+        double value = tg_tensor_value_at(x, i);
         bool close = value == expected[i] || (isnan(value) && isnan(expected[i])) ||
                      fabs(value - expected[i]) <= absolute + relative * fabs(expected[i]);
         if (!close) {

@@ -8,7 +8,7 @@
 
 #include "program.h"
 
-/* Is x in "[low,high)"? A bracket includes its bound, a parenthesis does not. */
+/* Returns whether x is in "[low,high)". A bracket includes its bound, a parenthesis does not. */
 static bool inside(const char *range, double x)
 {
     char *end;
@@ -16,42 +16,42 @@ static bool inside(const char *range, double x)
     return (*range == '[' ? x >= low : x > low) && (*end == ']' ? x <= high : x < high);
 }
 
-/* Sets one option from its text. */
+/* Parses `text` and stores the option's value. Returns false after printing an error. */
 static bool set(const command_line_option *o, const char *text, void *values)
 {
-    void *place = (char *)values + o->place;
+    void *at = (char *)values + o->offset;
     char *end = NULL;
     errno = 0;
     if (o->kind == VALUE_TEXT) {
-        *(const char **)place = text;
+        *(const char **)at = text;
         return true;
     }
     if (o->kind == VALUE_INTEGER) {
         long long value = strtoll(text, &end, 10);
         if (errno || end == text || *end || !inside(o->range, (double)value)) {
             double low = strtod(o->range + 1, &end), high = strtod(end + 1, NULL);
-            return complain("--%s %s: a whole number from %.0f to %.0f is wanted", o->name, text, low, high);
+            return complain("--%s %s: must be a whole number from %.0f to %.0f", o->name, text, low, high);
         }
-        *(int64_t *)place = value;
+        *(int64_t *)at = value;
         return true;
     }
     double value = strtod(text, &end);
     if (end == text || *end || !inside(o->range, value)) {
-        return complain("--%s %s: a number in %s is wanted", o->name, text, o->range);
+        return complain("--%s %s: must be a number in %s", o->name, text, o->range);
     }
-    *(double *)place = value;
+    *(double *)at = value;
     return true;
 }
 
 static void explain_default(const command_line_option *o, const void *values)
 {
-    const void *place = (const char *)values + o->place;
-    if (o->kind == VALUE_TEXT && *(const char *const *)place) {
-        printf(" (%s)", *(const char *const *)place);
-    } else if (o->kind == VALUE_INTEGER && inside(o->range, (double)*(const int64_t *)place)) {
-        printf(" (%lld)", (long long)*(const int64_t *)place);
-    } else if (o->kind == VALUE_NUMBER && inside(o->range, *(const double *)place)) {
-        printf(" (%g)", *(const double *)place);
+    const void *at = (const char *)values + o->offset;
+    if (o->kind == VALUE_TEXT && *(const char *const *)at) {
+        printf(" (default %s)", *(const char *const *)at);
+    } else if (o->kind == VALUE_INTEGER && inside(o->range, (double)*(const int64_t *)at)) {
+        printf(" (default %lld)", (long long)*(const int64_t *)at);
+    } else if (o->kind == VALUE_NUMBER && inside(o->range, *(const double *)at)) {
+        printf(" (default %g)", *(const double *)at);
     }
 }
 
@@ -69,7 +69,7 @@ static void explain(const command_line_option *table, size_t count, unsigned com
     }
 }
 
-/* The option that `text`, what follows the dashes, names up to its end or an equals sign. */
+/* Returns the option of an argument, or NULL. `text` is the argument without its dashes: "name" or "name=value". */
 static const command_line_option *find(const command_line_option *table, size_t count, unsigned command,
                                        const char *text)
 {
@@ -86,7 +86,8 @@ static const command_line_option *find(const command_line_option *table, size_t 
 int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
                       void *values, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) { /* help first: it shows the defaults, which reading overwrites */
+    /* --help comes first: it prints the defaults, which the other options overwrite */
+    for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             explain(table, count, command, introduction, values);
             return 0;
@@ -95,21 +96,22 @@ int command_line_read(const command_line_option *table, size_t count, unsigned c
     for (int i = 1; i < argc; i++) {
         const command_line_option *o = strncmp(argv[i], "--", 2) == 0 ? find(table, count, command, argv[i] + 2) : NULL;
         if (!o) {
-            complain("'%s' is not an option; --help lists them", argv[i]);
+            complain("'%s' is not an option; --help lists the options", argv[i]);
             return 2;
         }
         const char *value = strchr(argv[i], '=');
         if (o->kind == VALUE_FLAG) {
             if (value) {
-                complain("--%s takes no value", o->name);
+                complain("--%s: must be used without a value", o->name);
                 return 2;
             }
-            *(bool *)((char *)values + o->place) = true;
+            *(bool *)((char *)values + o->offset) = true;
             continue;
         }
-        value = value ? value + 1 : argv[++i]; /* argv[argc] is NULL */
+        /* argv[argc] is NULL: the value is missing */
+        value = value ? value + 1 : argv[++i];
         if (!value) {
-            complain("--%s: a value is wanted", o->name);
+            complain("--%s: must be followed by a value", o->name);
             return 2;
         }
         if (!set(o, value, values)) {

@@ -1,7 +1,7 @@
-/* command_line: a command line that is described by a table, from which it is read, checked and explained.
+/* command_line: parses command lines. A table describes the options; --help prints it.
  *
- * A program keeps what can be asked for in a struct of its own. It sets the defaults, and the table says for each
- * option where in that struct its value goes.
+ * A program keeps the values of its options in its own struct and sets the defaults there. The table has the offset of
+ * each value in that struct.
  */
 #ifndef COMMAND_LINE_H
 #define COMMAND_LINE_H
@@ -11,23 +11,33 @@
 #include <stdint.h>
 
 typedef enum value_kind {
-    VALUE_TEXT,    /* const char * */
-    VALUE_INTEGER, /* int64_t */
-    VALUE_NUMBER,  /* double */
-    VALUE_FLAG     /* bool; takes no value */
+    /* const char * */
+    VALUE_TEXT,
+    /* int64_t */
+    VALUE_INTEGER,
+    /* double */
+    VALUE_NUMBER,
+    /* bool; takes no value */
+    VALUE_FLAG
 } value_kind;
 
 typedef struct command_line_option {
-    const char *name, *argument; /* "--name ARGUMENT" */
+    /* printed by --help as "--name ARGUMENT"; argument NULL for a flag */
+    const char *name, *argument;
     value_kind kind;
-    size_t place;      /* offsetof in the program's struct */
-    const char *range; /* what an integer or a number may be: "[1,100]", "(0,1]", "[0,inf)" */
-    const char *help;  /* the default is added, unless it is NULL or outside of the range: then the text tells it */
-    unsigned commands; /* bits: whose option it is */
+    /* offsetof the value in the program's struct */
+    size_t offset;
+    /* the allowed values of an integer or a number: "[1,100]", "(0,1]", "[0,inf)" */
+    const char *range;
+    /* the text of --help; the default value is appended, unless it is NULL or out of range: then `help` describes it */
+    const char *help;
+    /* the commands that accept the option, as bits */
+    unsigned commands;
 } command_line_option;
 
-/* Reads argv[1] to argv[argc - 1] into `values`: the options that have a bit of `command`. Returns -1 to go on, or the
- * exit status: 0 after --help, which prints `introduction` and the table, 2 after complaining. */
+/* Parses argv[1] to argv[argc - 1] into `values`. Accepts the options whose `commands` have a bit of `command`. Returns
+ * -1 if the program continues, or else its exit status: 0 after --help, which prints `introduction` and the options; 2
+ * after printing an error. */
 int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
                       void *values, int argc, char **argv);
 

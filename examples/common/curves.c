@@ -8,7 +8,8 @@
 
 #define COLUMNS 64
 #define LINES 12
-#define PARTS 200 /* points of a line in the SVG */
+/* points of a curve in the SVG */
+#define PARTS 200
 
 static int64_t step_of(const curve *c, int64_t i)
 {
@@ -26,8 +27,8 @@ static int64_t last_step(const curve *curves, int count)
     return last;
 }
 
-/* Cuts the steps 1 to `last` into parts of equal length, and gives each the mean of its losses: NaN when it has none. A
- * curve with a value for every step has no such gaps, even when there are fewer steps than parts. */
+/* Divides the steps 1 to `last` into equal parts and sets mean[i] to the mean loss of part i, or to NaN if it has no
+ * loss. If the curve has one loss per step, a part that is shorter than a step gets the next loss. */
 static void means(const curve *c, int64_t last, int parts, double *mean)
 {
     int64_t i = 0;
@@ -50,12 +51,14 @@ static void find_range(const curve *curves, int count, int parts, double *low, d
     *high = -INFINITY;
     for (int k = 0; k < count; k++) {
         means(&curves[k], last, parts, mean);
-        for (int i = 0; i < parts; i++) { /* fmin and fmax pass over NaN */
+        /* fmin and fmax ignore NaN */
+        for (int i = 0; i < parts; i++) {
             *low = fmin(*low, mean[i]);
             *high = fmax(*high, mean[i]);
         }
     }
-    if (!(*high > *low)) { /* one value, or none */
+    /* all values are equal, or the curves are empty */
+    if (!(*high > *low)) {
         *low = isfinite(*low) ? *low : 0;
         *high = *low + 1;
     }
@@ -98,8 +101,8 @@ void curves_terminal(const curve *curves, int count)
 bool curves_svg(const char *path, const curve *curves, int count)
 {
     enum { left = 60, top = 20, width = 560, height = 300 };
-    static const char *const colours[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
-                                                "#17a2a2", "#7f5539", "#d63384", "#6c757d"};
+    static const char *const colors[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
+                                               "#17a2a2", "#7f5539", "#d63384", "#6c757d"};
     double low, high, mean[PARTS];
     int64_t last = last_step(curves, count);
     FILE *file = file_begin(path);
@@ -123,7 +126,7 @@ bool curves_svg(const char *path, const curve *curves, int count)
         if (curves[k].count == 0) {
             continue;
         }
-        fprintf(file, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colours[k % CURVES]);
+        fprintf(file, "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"%s\" points=\"", colors[k % CURVES]);
         means(&curves[k], last, PARTS, mean);
         for (int i = 0; i < PARTS; i++) {
             if (isfinite(mean[i])) {
@@ -132,7 +135,7 @@ bool curves_svg(const char *path, const curve *curves, int count)
             }
         }
         fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width + 14, top + 10 + 18 * k,
-                colours[k % CURVES], curves[k].name);
+                colors[k % CURVES], curves[k].name);
     }
     fprintf(file, "<text x=\"340\" y=\"370\" text-anchor=\"middle\">step</text>\n<text x=\"16\" y=\"170\" "
                   "transform=\"rotate(-90 16 170)\" "

@@ -1,4 +1,4 @@
-/* curves: losses over steps, as characters on the terminal and as an SVG with axes and legend. */
+/* curves: plots losses over steps, as text on the terminal and as an SVG file. */
 #ifndef CURVES_H
 #define CURVES_H
 
@@ -8,14 +8,18 @@
 typedef struct curve {
     const char *name;
     const float *losses;
-    const int64_t *steps; /* where each was measured, rising, from 1; NULL: one a step */
+    /* the step of each loss, ascending, from 1; NULL for one loss per step */
+    const int64_t *steps;
     int64_t count;
 } curve;
 
-#define CURVES 9 /* at most, on a picture; 4 on the terminal */
+/* The maximum number of curves in an SVG file. On the terminal it is 4. */
+#define CURVES 9
 
-/* Smoothed: what falls onto the same place is averaged. A curve without any loss is left out. */
+/* Prints the curves. Losses in the same column are averaged. A curve without losses is left out. */
 void curves_terminal(const curve *curves, int count);
-bool curves_svg(const char *path, const curve *curves, int count); /* false after complaining */
+
+/* Writes an SVG file. Returns false after printing an error. */
+bool curves_svg(const char *path, const curve *curves, int count);
 
 #endif

@@ -13,7 +13,8 @@ bool complain(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     progress_break();
-    fflush(stdout); /* so that messages stand in order where both end up in one file */
+    /* keeps the messages in order if stdout and stderr go to one file */
+    fflush(stdout);
     fprintf(stderr, "%s: ", program_name);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
@@ -52,7 +53,8 @@ void progress(int64_t step, int64_t steps, const char *format, ...)
     shown = now;
     va_list arguments;
     va_start(arguments, format);
-    fputs(terminal ? "\r\033[K" : "", stdout); /* the escape clears the line */
+    /* the escape sequence clears the line */
+    fputs(terminal ? "\r\033[K" : "", stdout);
     printf("step %5lld/%lld  ", (long long)step, (long long)steps);
     vprintf(format, arguments);
     va_end(arguments);
@@ -86,14 +88,15 @@ bool interrupted(void)
 
 /* ---- files ---- */
 
-#define FOLDER 4096 /* PATH_BYTES, less room for a name */
+/* PATH_BYTES without the bytes for a name */
+#define FOLDER 4096
 
 bool folder_make(const char *path)
 {
     char part[FOLDER];
     size_t length = strlen(path);
     if (length == 0 || length >= sizeof part) {
-        return complain("folder '%.40s': a path of 1 to %d bytes is wanted", path, FOLDER - 1);
+        return complain("folder '%.40s': must have a path of 1 to %d bytes", path, FOLDER - 1);
     }
     for (size_t i = 1; i <= length; i++) {
         if (path[i] == '/' || path[i] == '\0') {

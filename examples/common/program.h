@@ -1,4 +1,4 @@
-/* program: what an example program needs around its subject: complaints, a progress line, folders, readable tokens. */
+/* program: shared by the example programs: error messages, a progress line, Ctrl-C, files, and texts of tokens. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -6,36 +6,40 @@
 
 #include <tapegrad.h>
 
-/* Each program says who it is; its messages begin with it. */
+/* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];
 
-/* "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */
+/* Writes "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */
 bool complain(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 
-/* Seconds of a clock that only goes forward. */
+/* Returns the time of a monotonic clock in seconds. */
 double seconds(void);
 
-/* One line about step `step` of `steps`. On a terminal it is written over and over, ten times a second; in a file there
- * is one for the first step and one for each tenth. Call progress_break before printing anything else. */
+/* Prints a progress line for step `step` of `steps`. On a terminal the line is overwritten, at most ten times per
+ * second. In a file, a line is printed for the first step, for every tenth of the steps, and for the last step. */
 void progress(int64_t step, int64_t steps, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Ends the progress line. Call it before printing anything else. */
 void progress_break(void);
 
-/* From now on Ctrl-C only asks to stop; a second one ends the program at once. */
+/* Catches Ctrl-C once: the program continues, and interrupted() returns true. A second Ctrl-C ends the program. */
 void interrupt_catch(void);
 bool interrupted(void);
 
-/* Makes the folder, and those above it, unless they are there; false after complaining. */
+/* Creates the folder and its parents if they do not exist. Returns false after printing an error. */
 bool folder_make(const char *path);
 
-/* "folder/name", valid until the next call; folder_make has checked its length. */
+/* Returns "folder/name", cut to PATH_BYTES - 1 bytes and valid until the next call. folder_make refuses a folder whose
+ * paths would be cut. */
 #define PATH_BYTES 4200
 const char *folder_file(const char *folder, const char *name);
 
-/* A file to write, and its end. Both complain: with NULL, or false. */
+/* Open a file for writing, and close it. Return NULL or false after printing an error. */
 FILE *file_begin(const char *path);
 bool file_end(FILE *file, const char *path);
 
-/* A token as text on one line: spaces and control characters made visible. Returns `text`. */
+/* Writes a token to `text`, with visible characters for spaces, newlines and other control characters. Returns
+ * `text`. */
 #define TOKEN_TEXT 80
 const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
 

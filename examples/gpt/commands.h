@@ -1,5 +1,5 @@
-/* commands: what `gpt COMMAND` runs, and what the commands use of each other. Each command returns the exit status, and
- * everything that fails has complained. */
+/* commands: the functions that `gpt COMMAND` runs, and the functions that commands share. A command returns its exit
+ * status. A function that fails has printed an error. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
@@ -16,21 +16,22 @@ int compare(const options *o);
 /* ---- eval.c ---- */
 
 typedef struct evaluation {
-    double loss; /* mean over the tokens */
+    /* mean over all tokens */
+    double loss;
     int64_t tokens;
     double seconds;
 } evaluation;
 
-/* The loss on a part's first windows, which do not overlap: the same ones each time. `quiet` is a quiet tape, `batches`
- * how many at most; below 0: all. */
+/* Measures the loss on the first `batches` batches of a part, or on all of them if `batches` is negative. The windows
+ * are in order and do not overlap. `quiet` is a tape from quiet_tape_new. */
 bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, int64_t batch, int64_t batches);
 
 /* ---- generate.c ---- */
 
-/* What of the options does not fit this model and vocabulary is found here, before the work begins. */
+/* Checks the options that depend on the model or its vocabulary: --vocab, --top-k and --prompt. */
 bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe);
 
-/* Continues the prompt and writes both to `file` as they come. Returns the number of new tokens, or -1. */
+/* Writes the prompt and its continuation to `file`, token by token. Returns the number of new tokens, or -1. */
 int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* compare: two ledgers, and the first op in which their runs differ. */
+/* compare: reads the ledgers (operation traces) of two runs and prints the first op in which they differ. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static FILE *open_ledger(const char *path)
 {
     FILE *file = path ? fopen(path, "r") : NULL;
     if (!file) {
-        complain("%s: %s", path ? path : "--ledger and --with", path ? strerror(errno) : "two files are wanted");
+        complain("%s: %s", path ? path : "--ledger and --with", path ? strerror(errno) : "must both be given");
     }
     return file;
 }
@@ -19,13 +19,13 @@ int compare(const options *o)
     FILE *first = open_ledger(o->ledger), *second = first ? open_ledger(o->with) : NULL;
     int status = 2;
     if (second) {
-        char text[400];
-        tg_ledger_verdict verdict = tg_ledger_compare(first, second, o->tolerance, text, sizeof text);
-        if (verdict == TG_LEDGER_BAD) {
-            complain("%s", text);
+        tg_error error = TG_NO_ERROR;
+        tg_ledger_difference difference;
+        if (!tg_ledger_compare(first, second, o->tolerance, &difference, &error)) {
+            complain("%s", error.text);
         } else {
-            printf("%s\n", text);
-            status = verdict == TG_LEDGER_EQUAL ? 0 : 1;
+            printf("%s\n", difference.text);
+            status = difference.is_equal ? 0 : 1;
         }
     }
     if (first) {

@@ -21,13 +21,14 @@ static bool load_text(corpus *c, const char *path, const char *vocab, int64_t vo
     c->validation =
         (part){.name = "validation, the text's last tenth", .ids = c->tokens.ids + kept, .count = count / 10};
     printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", path, length, (long long)count,
-           tg_tokenizer_size(c->bpe), vocab ? vocab : "byte pairs, trained on this text");
+           tg_tokenizer_vocabulary(c->bpe), vocab ? vocab : "byte pairs, trained on this text");
     return true;
 }
 
 static bool open_tokens(part *p, tg_token_file **file, const char *path, int64_t vocabulary, tg_error *error)
 {
-    *file = tg_token_file_open(path, vocabulary <= 65536 ? 2 : 4, error); /* as `gpt tokenize` chooses */
+    /* bytes per id, as in files of `gpt tokenize` */
+    *file = tg_token_file_open(path, vocabulary <= 65536 ? 2 : 4, error);
     if (!*file) {
         return false;
     }
@@ -41,7 +42,7 @@ bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabul
     tg_error error = TG_NO_ERROR;
     *c = (corpus){0};
     bool loaded = !vocab || (c->bpe = tg_tokenizer_open(vocab, &error));
-    vocabulary = c->bpe ? tg_tokenizer_size(c->bpe) : vocabulary;
+    vocabulary = c->bpe ? tg_tokenizer_vocabulary(c->bpe) : vocabulary;
     if (loaded && !o->tokens && !o->val_tokens) {
         loaded = load_text(c, o->text ? o->text : LIGHTHOUSE, vocab, vocabulary, &error);
     }
@@ -69,14 +70,14 @@ void corpus_free(corpus *c)
 
 bool vocabulary_fits(const tg_tokenizer *bpe, int64_t rows)
 {
-    return !bpe || tg_tokenizer_size(bpe) == rows ||
-           complain("the vocabulary has %d ids, the model's table %lld rows: one that fits is wanted, with --vocab",
-                    tg_tokenizer_size(bpe), (long long)rows);
+    return !bpe || tg_tokenizer_vocabulary(bpe) == rows ||
+           complain("the vocabulary has %d ids, the model's table %lld rows; --vocab must be the model's vocabulary",
+                    tg_tokenizer_vocabulary(bpe), (long long)rows);
 }
 
 bool part_fits(const part *p, int64_t context)
 {
-    return p->count > context || complain("%s: %lld tokens; a window of the context and its target need %lld", p->name,
+    return p->count > context || complain("%s: %lld tokens; must be at least %lld, the context and one target", p->name,
                                           (long long)p->count, (long long)context + 1);
 }
 
@@ -85,13 +86,18 @@ tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t b
     if (!part_fits(p, context)) {
         return NULL;
     }
-    tg_error error = TG_NO_ERROR;
-    tg_loader_config windows = {
-        .max_length = context, .stride = stride, .batch_size = batch, .shuffle = shuffle, .drop_last = shuffle};
-    tg_loader *loader = p->file ? tg_loader_new_from_file(p->file, &windows, rng, &error)
-                                : tg_loader_new(p->ids, p->count, &windows, rng, &error);
-    if (!loader) {
-        complain("%s: %s", p->name, error.text);
+    tg_loader_config config = tg_loader_config_default();
+    config.context = context;
+    config.stride = stride;
+    config.batch_size = batch;
+    config.shuffle = shuffle;
+    config.drop_last = shuffle;
+    tg_loader *loader =
+        p->file ? tg_loader_new_from_file(p->file, rng, &config) : tg_loader_new(p->ids, p->count, rng, &config);
+    if (tg_loader_error(loader)->code != TG_OK) {
+        complain("%s: %s", p->name, tg_loader_error(loader)->text);
+        tg_loader_free(loader);
+        return NULL;
     }
     return loader;
 }

@@ -1,4 +1,4 @@
-/* corpus: what a model learns from and is measured by, as token ids. */
+/* corpus: the token ids for training and for validation, from a text or from token files. */
 #ifndef CORPUS_H
 #define CORPUS_H
 
@@ -6,33 +6,38 @@
 
 #include "options.h"
 
-/* A run of ids in memory, or a whole file. */
+/* The ids for training or for validation: an array, or a whole token file. */
 typedef struct part {
-    const char *name; /* for messages; NULL: there is no such part */
+    /* the name in messages; NULL if the part is absent */
+    const char *name;
     const int32_t *ids;
     const tg_token_file *file;
     int64_t count;
 } part;
 
 typedef struct corpus {
-    tg_tokenizer *bpe; /* NULL for token files without --vocab */
+    /* NULL with token files and without --vocab */
+    tg_tokenizer *bpe;
     part training, validation;
     tg_tokens tokens;
     tg_token_file *files[2];
 } corpus;
 
-/* Reads the text, or opens the token files, that `o` names. `vocab` is the vocab.bpe to use, or NULL: then one of
- * `vocabulary` ids is trained on the text. On failure the corpus is empty. */
+/* Reads the text or opens the token files of the options. `vocab` is the path of a vocab.bpe. If it is NULL, a
+ * vocabulary of `vocabulary` ids is trained on the text, and token files must have ids below `vocabulary`. Returns
+ * false after printing an error; the corpus is then empty. */
 bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabulary);
 void corpus_free(corpus *c);
 
-/* Has the vocabulary as many ids as the model's table has rows? Complains if not; NULL fits. */
+/* Returns true if the vocabulary has as many ids as the model's table has rows, or if `bpe` is NULL. Returns false
+ * after printing an error. */
 bool vocabulary_fits(const tg_tokenizer *bpe, int64_t rows);
 
-/* Is the part long enough for one window of that context and its target? Complains if not. */
+/* Returns true if the part has at least context + 1 tokens. Returns false after printing an error. */
 bool part_fits(const part *p, int64_t context);
 
-/* Windows of a part, shuffled for training or in order. NULL after complaining. */
+/* Returns a loader over a part, or NULL after printing an error. With `shuffle` it leaves out a last batch that is not
+ * full. */
 tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_rng *rng);
 
 #endif

@@ -1,5 +1,5 @@
-/* eval: the mean loss over the tokens of a part. Its exponential, the perplexity, is the number of equally likely
- * tokens among which a guess would be as hard.
+/* eval: prints the mean loss over the tokens of a part, and its exponential, the perplexity: the number of equally
+ * probable tokens that have this loss.
  */
 #include <math.h>
 
@@ -10,20 +10,22 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
 {
     *e = (evaluation){0};
     double start = seconds(), sum = 0;
-    int64_t context = tg_gpt_config_of(gpt)->context;
-    tg_rng *unused = tg_rng_new(0); /* a loader draws at the start of a pass, but without shuffle to no effect */
+    int64_t context = tg_gpt_get_config(gpt)->context;
+    /* a loader draws at the start of a pass; without shuffling, the draws have no effect */
+    tg_rng *unused = tg_rng_new(0);
     tg_loader *loader = part_loader(p, context, context, batch, false, unused);
     tg_batch b;
     for (int64_t i = 0; loader && i != batches && tg_loader_next(loader, &b); i++) {
         tg_tape_reset(quiet);
-        tg_tensor *loss = tg_cross_entropy(quiet, tg_gpt_forward(quiet, gpt, b.inputs), b.targets);
-        sum += loss ? tg_item(quiet, loss) * (double)tg_count(b.targets) : 0;
-        e->tokens += tg_count(b.targets);
+        /* (B,T) -> (B,T,V) -> a scalar */
+        tg_tensor *loss = tg_cross_entropy(quiet, tg_gpt_forward(quiet, gpt, b.inputs, NULL), b.targets, NULL);
+        sum += loss ? tg_tensor_item(loss, NULL) * (double)tg_tensor_count(b.targets) : 0;
+        e->tokens += tg_tensor_count(b.targets);
     }
     bool good = loader != NULL;
-    if (good && (tg_loader_error_code(loader) != TG_OK || tg_tape_error_code(quiet) != TG_OK)) {
-        good = complain("%s: %s", p->name,
-                        tg_tape_error_code(quiet) != TG_OK ? tg_tape_error(quiet) : tg_loader_error(loader));
+    const tg_error *error = tg_tape_error(quiet)->code != TG_OK ? tg_tape_error(quiet) : tg_loader_error(loader);
+    if (good && error->code != TG_OK) {
+        good = complain("%s: %s", p->name, error->text);
     }
     e->loss = sum / (double)e->tokens;
     e->seconds = seconds() - start;
@@ -40,7 +42,7 @@ int eval(const options *o)
     if (!weights_load(&m, o->model)) {
         return 2;
     }
-    const tg_gpt_config *config = tg_gpt_config_of(m.gpt);
+    const tg_gpt_config *config = tg_gpt_get_config(m.gpt);
     tg_tape *quiet = quiet_tape_new(NULL);
     const char *vocab = o->vocab ? o->vocab : o->val_tokens ? NULL : folder_file(o->model, "vocab.bpe");
     bool good = quiet && corpus_load(&c, o, vocab, config->vocabulary);

@@ -1,8 +1,8 @@
-/* generate: a prompt, and what the model makes of it, on the terminal while it comes.
+/* generate: continues a prompt with a trained model, and prints the text while it is generated.
  *
- * A token is a run of bytes, and a character may be spread over several tokens: bytes are held back until their
- * character is complete. What never becomes one, and control characters, which a model that knows little is free to
- * say, are written as U+FFFD: they are not for the terminal to obey.
+ * A token is a sequence of bytes, and one character may be split over several tokens. So bytes are held back until
+ * their character is complete. Invalid UTF-8 is written as U+FFFD, and so are control characters, which could change
+ * the state of the terminal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,14 @@
 typedef struct stream {
     FILE *file;
     const tg_tokenizer *bpe;
-    unsigned char held[4]; /* the beginning of a character */
-    int count, wanted;     /* bytes held, and bytes of that character */
+    /* the first bytes of a character */
+    unsigned char held[4];
+    /* the number of bytes in `held`, and the number of bytes of the whole character */
+    int count, wanted;
 } stream;
 
-/* Is this one character in its shortest form (RFC 3629), and no control character but a tab or the end of a line? */
+/* Returns whether the bytes are one character in its shortest form (RFC 3629), and not a control character other than a
+ * tab or a newline. */
 static bool is_character(const unsigned char *bytes, int count)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -31,7 +34,7 @@ static bool is_character(const unsigned char *bytes, int count)
     return code >= least[count] && code >= 0xa0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
 }
 
-/* Writes what is held. */
+/* Writes the held bytes, or U+FFFD if they are not one character, and removes them. */
 static void release(stream *s)
 {
     if (s->count > 0 && s->count == s->wanted && is_character(s->held, s->count)) {
@@ -45,7 +48,8 @@ static void release(stream *s)
 static void add_byte(stream *s, unsigned char byte)
 {
     bool continues = (byte & 0xc0) == 0x80;
-    if (!continues || s->count == 0) { /* a character begins here, or it is broken: then it is one byte long */
+    /* the first byte gives the length of a character; a byte that cannot be first counts as a character of one byte */
+    if (!continues || s->count == 0) {
         release(s);
         s->wanted = byte < 0xc0 || byte >= 0xf8 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
     }
@@ -69,22 +73,22 @@ static bool add_token(void *context, int32_t id)
 
 bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
 {
-    const tg_gpt_config *config = tg_gpt_config_of(gpt);
+    const tg_gpt_config *config = tg_gpt_get_config(gpt);
     tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
     if (!vocabulary_fits(bpe, config->vocabulary)) {
         return false;
     }
     if (o->top_k > config->vocabulary) {
-        return complain("--top-k %lld: a whole number from 1 to the vocabulary's %lld is wanted", (long long)o->top_k,
-                        (long long)config->vocabulary);
+        return complain("--top-k %lld: must be a whole number from 1 to %lld, the size of the vocabulary",
+                        (long long)o->top_k, (long long)config->vocabulary);
     }
     if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
         return complain("--prompt: %s", error.text);
     }
     int64_t count = prompt.count;
     tg_tokens_free(&prompt);
-    return count <= config->context || complain("--prompt: %lld tokens; at most the context, %lld, is wanted",
+    return count <= config->context || complain("--prompt: %lld tokens; must be at most %lld, the context",
                                                 (long long)count, (long long)config->context);
 }
 
@@ -97,13 +101,14 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
         complain("--prompt: %s", error.text);
         return -1;
     }
-    tg_generate_config config = tg_generate_config_default();
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = o->max_new_tokens;
-    config.sampling.greedy = o->greedy;
-    config.sampling.temperature = o->temperature;
-    config.sampling.top_k = o->top_k;
-    config.sampling.top_p = o->top_p;
-    config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
+    config.sample.greedy = o->greedy;
+    config.sample.temperature = o->temperature;
+    config.sample.top_k = o->top_k;
+    config.sample.top_p = o->top_p;
+    /* the last id is <|endoftext|> */
+    config.end_token = o->end_of_text ? tg_tokenizer_vocabulary(bpe) - 1 : -1;
     config.use_cache = !o->no_cache;
     config.on_token = add_token;
     config.context = &s;
@@ -111,12 +116,12 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     int64_t made = -1;
     if (ids) {
         fputs(o->prompt, file);
-        made = tg_gpt_generate(quiet, gpt, prompt.ids, prompt.count, &config, ids);
+        made = tg_gpt_generate(quiet, gpt, prompt.ids, prompt.count, ids, &config);
         release(&s);
         fputc('\n', file);
     }
     if (made < 0) {
-        complain("%s", ids ? tg_tape_error(quiet) : "out of memory");
+        complain("%s", ids ? tg_tape_error(quiet)->text : "out of memory");
     }
     free(ids);
     tg_tokens_free(&prompt);

@@ -1,4 +1,4 @@
-/* history: what was measured at each step, and how it is shown. */
+/* history: the measurements of a training run, printed as curves and written to files. */
 #ifndef HISTORY_H
 #define HISTORY_H
 
@@ -6,20 +6,28 @@
 #include <stdint.h>
 
 typedef struct history {
-    int64_t steps;           /* done */
-    float *loss, *lr, *norm; /* one a step; the norm is the gradients', before it is clipped */
+    /* steps so far */
+    int64_t steps;
+    /* one per step; `norm` is the norm of the gradients before clipping */
+    float *loss, *lr, *norm;
+    /* validations so far */
     int64_t evaluations;
-    int64_t *evaluated; /* after which step */
+    /* the step and the loss of each validation */
+    int64_t *evaluated;
     float *validation;
 } history;
 
-bool history_make(history *h, int64_t steps); /* room for that many; false after complaining */
+/* Creates an empty history with a capacity of `steps` steps. Returns false after printing an error. */
+bool history_make(history *h, int64_t steps);
 void history_free(history *h);
 
 void history_add_step(history *h, double loss, double lr, double norm);
 void history_add_evaluation(history *h, double loss);
 
-void history_show(const history *h);                      /* the curves, and the best validation */
-bool history_write(const history *h, const char *folder); /* losses.tsv and loss.svg; false after complaining */
+/* Prints the curves and the lowest validation loss. */
+void history_show(const history *h);
+
+/* Writes losses.tsv and loss.svg. Returns false after printing an error. */
+bool history_write(const history *h, const char *folder);
 
 #endif

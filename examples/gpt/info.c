@@ -1,17 +1,18 @@
-/* info: how large a model is, from its configuration alone: nothing is allocated, so that gpt2-xl can be asked about on
- * a small machine. Only --names makes the model. */
+/* info: prints the size of a model, computed from its configuration. The model is not created, so a small machine can
+ * print the size of gpt2-xl. Only --names and --model create it. */
 #include "../common/program.h"
 #include "commands.h"
 
-/* Parameters, where they are. */
+/* Numbers of parameters. */
 typedef struct sizes {
     int64_t tokens, positions, attention, feed_forward, norms, final_norm, head, all;
 } sizes;
 
-/* Of a whole model: tables of absolute positions, or what the kinds of relative ones train. */
+/* Returns the number of position parameters of the whole model: the table of absolute positions, or the parameters of a
+ * relative kind. */
 static int64_t count_positions(const tg_gpt_config *c)
 {
-    tg_positional_config p = tg_positional_config_default();
+    tg_nn_positional_config p = tg_nn_positional_config_default();
     switch (c->position) {
     case TG_POSITION_LEARNED: return c->context * c->width;
     case TG_POSITION_T5: return p.buckets * c->heads;
@@ -23,11 +24,13 @@ static int64_t count_positions(const tg_gpt_config *c)
 
 static sizes count_parameters(const tg_gpt_config *c)
 {
-    int64_t C = c->width, biases = c->qkv_bias == TG_BIAS ? 3 * C : 0;
+    int64_t C = c->width, biases = c->qkv_bias ? 3 * C : 0;
     sizes s = {.tokens = c->vocabulary * C,
                .positions = count_positions(c),
-               .attention = 4 * C * C + C + biases, /* queries, keys, values; the output's projection and its bias */
-               .feed_forward = 8 * C * C + 5 * C,   /* up to 4C and down again */
+               /* queries, keys and values, and the output projection with its bias */
+               .attention = 4 * C * C + C + biases,
+               /* C -> 4C -> C, with biases */
+               .feed_forward = 8 * C * C + 5 * C,
                .norms = 4 * C,
                .final_norm = 2 * C,
                .head = c->tied_head ? 0 : c->vocabulary * C};
@@ -35,11 +38,15 @@ static sizes count_parameters(const tg_gpt_config *c)
     return s;
 }
 
-/* Values that a step's results take for each token. A block: two norms, two sums, 2C; queries, keys and values, and
- * once more with their heads apart, 6C; attention, the same with its heads together, its projection, 3C; 4C up, 4C
- * through the activation, C down: 22C in all. Dropout adds two results and a mask of bytes to each. Around the blocks:
- * embeddings, the last norm and gradients on their way, 8C; logits and their gradient, 2V and what the pool rounds up.
- * A tape's idle bytes after a step (tg_tape_stats_of) are within a tenth of this. */
+/* Returns the number of values that the results of a training step take per token.
+ *
+ *   a block       22C: two norms, 2C; two sums, 2C; queries, keys and values, 3C, and again split into heads, 3C;
+ *                 attention, C, with its heads joined, C, and projected, C; feed-forward, 4C, 4C and C
+ *   with dropout  25C: two results more, each with a mask of bytes
+ *   the rest      8C: embeddings, the last norm, and intermediate gradients
+ *                 2.5V: the logits, their gradient, and 0.5V for blocks that the pool rounds up
+ *
+ * The memory of a tape after a step is within a tenth of this. */
 static int64_t activations(const tg_gpt_config *c)
 {
     int64_t block = c->dropout > 0 ? 25 : 22;
@@ -63,7 +70,7 @@ static void print_sizes(const tg_gpt_config *c, int64_t batch)
     char blocks[64];
     printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, dropout %g, head %s\n\nparameters\n",
            (long long)c->layers, (long long)c->heads, (long long)c->width, (long long)c->context,
-           (long long)c->vocabulary, c->dropout, c->tied_head ? "tied to the token table" : "with a weight of its own");
+           (long long)c->vocabulary, c->dropout, c->tied_head ? "tied to the token table" : "with its own weight");
     print_count("token table", s.tokens);
     print_count("position table", s.positions);
     print_count("a block: attention", s.attention);
@@ -74,7 +81,7 @@ static void print_sizes(const tg_gpt_config *c, int64_t batch)
     print_count("last norm", s.final_norm);
     print_count("head", s.head);
     print_count("total", s.all);
-    printf("\nmemory to train it\n");
+    printf("\nmemory for training\n");
     print_bytes("weights", weights);
     print_bytes("gradients", weights);
     print_bytes("AdamW's two moments", 2 * weights);
@@ -89,10 +96,10 @@ static void print_names(const tg_params *params)
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         char shape[TG_SHAPE_TEXT];
         tg_entry entry = tg_params_at(params, i);
-        printf("  %-40s %-16s %12lld%s\n", entry.name, tg_shape_format(tg_shape_of(entry.tensor), shape),
-               (long long)tg_count(entry.tensor), entry.kind == TG_ENTRY_ALIAS ? "  a second name" : "");
+        printf("  %-40s %-16s %12lld%s\n", entry.name, tg_shape_format(tg_tensor_shape(entry.tensor), shape),
+               (long long)tg_tensor_count(entry.tensor), entry.kind == TG_ENTRY_ALIAS ? "  alias" : "");
     }
-    print_count("all, each once", tg_params_values(params));
+    print_count("all without aliases", tg_params_value_count(params));
 }
 
 int info(const options *o)
@@ -102,7 +109,7 @@ int info(const options *o)
     if (o->model ? !weights_load(&m, o->model) : !model_configure(o, &config)) {
         return 2;
     }
-    config = o->model ? *tg_gpt_config_of(m.gpt) : config;
+    config = o->model ? *tg_gpt_get_config(m.gpt) : config;
     print_sizes(&config, o->batch);
     bool made = !o->names || m.gpt || model_make(&m, &config, 0);
     if (made && o->names) {

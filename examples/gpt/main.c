@@ -1,8 +1,13 @@
-/* gpt: GPT-2 in a terminal. Trains a model, measures it, and lets it write.
+/* gpt: GPT-2 on the command line: trains a model, measures its loss, and generates text.
  *
- *   main.c      the commands        corpus.c     text and token files, in two parts
- *   options.c   what can be asked   model.c      a GPT and how it starts      weights.c   a model in a file
- *   train.c     history.c   eval.c   generate.c   tokenize.c   info.c   compare.c
+ *   main.c      the list of commands
+ *   options.c   the options of each command
+ *   corpus.c    token ids for training and validation
+ *   model.c     a GPT and its initial values
+ *   weights.c   the file format of a model
+ *   history.c   losses and their curves
+ *
+ * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c.
  */
 #include <string.h>
 
@@ -18,23 +23,22 @@ static const struct {
     const char *introduction;
 } commands[] = {
     {"train", TRAIN, train,
-     "gpt train: trains a GPT on a text or on token files. It writes to a folder: weights (at each validation and at "
-     "the\n"
-     "end), the vocabulary, losses and their curve, and a sample. Ctrl-C stops after the step, and all this is "
-     "written.\n"},
-    {"eval", EVAL, eval, "gpt eval: the loss and the perplexity of a trained model.\n"},
+     "gpt train: trains a GPT on a text or on token files. It writes a folder with the weights, the vocabulary,\n"
+     "the losses, their curve and a sample. The weights are saved at each validation and at the end. Ctrl-C stops\n"
+     "after the current step; the same files are written.\n"},
+    {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
     {"generate", GENERATE, generate, "gpt generate: continues a text with a trained model.\n"},
-    {"tokenize", TOKENIZE, tokenize, "gpt tokenize: a text as token ids, in a file or on the terminal.\n"},
-    {"info", INFO, info, "gpt info: the sizes of a model, and the memory that training it takes.\n"},
+    {"tokenize", TOKENIZE, tokenize, "gpt tokenize: converts a text to token ids, in a file or on the terminal.\n"},
+    {"info", INFO, info, "gpt info: prints the size of a model, and the memory that training it takes.\n"},
     {"compare", COMPARE, compare,
-     "gpt compare: the first op in which two runs differ, from their ledgers (tapegrad/ledger.h).\n"},
+     "gpt compare: prints the first op in which two runs differ, from the ledgers of gpt train --ledger.\n"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static void explain(void)
 {
-    printf("gpt: trains a GPT, measures it, and lets it write.\n\n");
+    printf("gpt: trains a GPT, measures its loss, and generates text.\n\n");
     for (size_t i = 0; i < COMMANDS; i++) {
         const char *text = strchr(commands[i].introduction, ':') + 2;
         printf("  gpt %-10s %.*s\n", commands[i].name, (int)strcspn(text, ".\n"), text);
@@ -55,6 +59,6 @@ int main(int argc, char **argv)
             return status >= 0 ? status : commands[i].run(&o);
         }
     }
-    complain("'%s' is not a command; train, eval, generate, tokenize, info or compare is wanted", argv[1]);
+    complain("'%s' is not a command; must be train, eval, generate, tokenize, info or compare", argv[1]);
     return 2;
 }

@@ -8,31 +8,27 @@
 bool model_configure(const options *o, tg_gpt_config *config)
 {
     const char *name = o->config ? o->config : "tiny";
-    if (!tg_gpt_config_named(name, config)) {
-        char names[200] = "";
-        for (const char *const *known = tg_gpt_config_names(); *known; known++) {
-            size_t used = strlen(names);
-            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *known);
-        }
-        return complain("--config %s: one of %s is wanted", name, names);
+    if (!tg_gpt_config_from_name(name, config, NULL)) {
+        return complain("--config %s: must be gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny", name);
     }
-    config->context = o->config ? config->context : 64; /* the story is short, and learned sooner in short windows */
+    /* the default text is short, and training on it is faster with a short context */
+    config->context = o->config ? config->context : 64;
     config->layers = o->layers == AS_CONFIGURED ? config->layers : o->layers;
     config->heads = o->heads == AS_CONFIGURED ? config->heads : o->heads;
     config->width = o->width == AS_CONFIGURED ? config->width : o->width;
     config->context = o->context == AS_CONFIGURED ? config->context : o->context;
     config->dropout = o->dropout < 0 ? config->dropout : o->dropout;
     config->vocabulary = o->vocab_size == AS_CONFIGURED ? config->vocabulary : o->vocab_size;
-    if (o->position && !tg_position_named(o->position, &config->position)) {
-        return complain("--position %s: learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none is wanted",
+    if (o->position && !tg_position_from_name(o->position, &config->position, NULL)) {
+        return complain("--position %s: must be learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none",
                         o->position);
     }
     if (config->position == TG_POSITION_ROTARY && config->width % (2 * config->heads) != 0) {
-        return complain("--position rotary: heads of an even width are wanted, not %lld / %lld",
-                        (long long)config->width, (long long)config->heads);
+        return complain("--position rotary: the width of a head, %lld / %lld, must be even", (long long)config->width,
+                        (long long)config->heads);
     }
     config->tied_head = o->tied || (config->tied_head && !o->untied);
-    return config->width % config->heads == 0 || complain("--heads %lld: a divisor of the width, %lld, is wanted",
+    return config->width % config->heads == 0 || complain("--heads %lld: must be a divisor of the width, %lld",
                                                           (long long)config->heads, (long long)config->width);
 }
 
@@ -42,18 +38,19 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* PyTorch's N(0,1) tables are far too loud for a head that is tied to one. */
+/* Sets GPT-2's initial values. A table of N(0,1), PyTorch's default, has values too large for a tied head. */
 static bool draw_as_gpt2(model *m, tg_error *error)
 {
-    const double std = 0.02, shortcuts = 2.0 * (double)tg_gpt_config_of(m->gpt)->layers;
+    const double std = 0.02, shortcuts = 2.0 * (double)tg_gpt_get_config(m->gpt)->layers;
     for (int64_t i = 0; i < tg_params_count(m->params); i++) {
         tg_entry entry = tg_params_at(m->params, i);
         bool onto_shortcut = ends_with(entry.name, "out_proj.weight") || ends_with(entry.name, "ff.layers.2.weight");
         if (entry.kind == TG_ENTRY_PARAMETER && ends_with(entry.name, ".weight") &&
-            !tg_fill_normal(entry.tensor, m->rng, 0, onto_shortcut ? std / sqrt(shortcuts) : std, error)) {
+            !tg_tensor_fill_normal(entry.tensor, m->rng, 0, onto_shortcut ? std / sqrt(shortcuts) : std, error)) {
             return false;
         }
-        if (entry.kind == TG_ENTRY_PARAMETER && ends_with(entry.name, ".bias") && !tg_fill(entry.tensor, 0, error)) {
+        if (entry.kind == TG_ENTRY_PARAMETER && ends_with(entry.name, ".bias") &&
+            !tg_tensor_fill(entry.tensor, 0, error)) {
             return false;
         }
     }
@@ -64,12 +61,12 @@ bool model_make(model *m, const tg_gpt_config *config, uint64_t seed)
 {
     tg_error error = TG_NO_ERROR;
     m->rng = tg_rng_new(seed);
-    m->params = m->rng ? tg_params_new(TG_F32, m->rng) : NULL;
+    m->params = tg_params_new(TG_F32, m->rng);
     m->gpt = tg_gpt_new(m->params, config);
     if (m->gpt && draw_as_gpt2(m, &error)) {
         return true;
     }
-    complain("%s", m->gpt ? error.text : m->params ? tg_params_error(m->params) : "out of memory");
+    complain("%s", m->gpt ? error.text : tg_params_error(m->params)->text);
     model_free(m);
     return false;
 }
@@ -84,7 +81,7 @@ void model_free(model *m)
 
 tg_tape *quiet_tape_new(tg_rng *rng)
 {
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     if (!t) {
         complain("out of memory");
         return NULL;

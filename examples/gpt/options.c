@@ -11,98 +11,109 @@
 
 static const command_line_option table[] = {
     {"config", "NAME", VALUE_TEXT, AT(config), NULL,
-     "gpt2-small, gpt2-medium, gpt2-large, gpt2-xl, tiny; without: tiny with a context of 64", TRAIN | INFO},
-    {"layers", "N", VALUE_INTEGER, AT(layers), "[1,1000]", "transformer blocks, instead of the configuration's",
+     "gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny (default tiny, with a context of 64)", TRAIN | INFO},
+    {"layers", "N", VALUE_INTEGER, AT(layers), "[1,1000]", "transformer blocks (default from --config)", TRAIN | INFO},
+    {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
+     "attention heads, a divisor of the width (default from --config)", TRAIN | INFO},
+    {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "width of the embeddings (default from --config)",
      TRAIN | INFO},
-    {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]", "attention heads; they divide the width", TRAIN | INFO},
-    {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "channels", TRAIN | INFO},
-    {"context", "N", VALUE_INTEGER, AT(context), SIZE, "the longest sequence", TRAIN | INFO},
+    {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
     {"position", "KIND", VALUE_TEXT, AT(position), NULL,
-     "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none", TRAIN | INFO},
-    {"dropout", "P", VALUE_NUMBER, AT(dropout), "[0,1)", "of embeddings, attention weights and shortcuts",
+     "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl or none (default learned)", TRAIN | INFO},
+    {"dropout", "P", VALUE_NUMBER, AT(dropout), "[0,1)",
+     "dropout of embeddings, attention weights and shortcuts (default from --config)", TRAIN | INFO},
+    {"tied", NULL, VALUE_FLAG, AT(tied), NULL, "use the token table as the weight of the head, as in GPT-2",
      TRAIN | INFO},
-    {"tied", NULL, VALUE_FLAG, AT(tied), NULL, "the head's weight is the token table, as in GPT-2", TRAIN | INFO},
-    {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "the head has a weight of its own", TRAIN | INFO},
-    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "a folder that gpt train wrote", EVAL | GENERATE | INFO},
+    {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
+    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder that gpt train wrote", EVAL | GENERATE | INFO},
 
-    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8; its last tenth is for validation (examples/lighthouse.txt)",
-     TRAIN | EVAL},
-    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "what to tokenize, UTF-8", TOKENIZE},
-    {"tokens", "FILE", VALUE_TEXT, AT(tokens), NULL, "ids as gpt tokenize writes them, instead of a text", TRAIN},
-    {"val-tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL, "and the ids for validation; without, there is none",
-     TRAIN},
-    {"tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL, "ids as gpt tokenize writes them, instead of a text", EVAL},
-    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "a vocab.bpe; without, one is trained on the text", TRAIN},
-    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "a vocab.bpe; without, the model's", EVAL | GENERATE},
-    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "a vocab.bpe", TOKENIZE},
+    {"text", "FILE", VALUE_TEXT, AT(text), NULL,
+     "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN | EVAL},
+    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8 text to tokenize; needs --out", TOKENIZE},
+    {"tokens", "FILE", VALUE_TEXT, AT(tokens), NULL, "file of gpt tokenize, instead of --text", TRAIN},
+    {"val-tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
+     "file of gpt tokenize for validation (default no validation); needs --tokens", TRAIN},
+    {"tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL, "file of gpt tokenize, instead of --text", EVAL},
+    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe (default trained on the text)", TRAIN},
+    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe (default the model's)", EVAL | GENERATE},
+    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe, required", TOKENIZE},
     {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]",
-     "ids, where no vocab.bpe is given; the configuration's", TRAIN | INFO},
+     "size of the vocabulary without --vocab (default from --config)", TRAIN | INFO},
 
-    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]", "steps of training", TRAIN},
-    {"batch", "N", VALUE_INTEGER, AT(batch), SIZE, "windows a forward pass", TRAIN | EVAL | INFO},
-    {"accumulate", "N", VALUE_INTEGER, AT(accumulate), SIZE, "passes whose gradients make one step", TRAIN},
+    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]", "training steps", TRAIN},
+    {"batch", "N", VALUE_INTEGER, AT(batch), SIZE, "windows per forward pass", TRAIN | EVAL | INFO},
+    {"accumulate", "N", VALUE_INTEGER, AT(accumulate), SIZE, "forward passes per step; their gradients are averaged",
+     TRAIN},
     {"stride", "N", VALUE_INTEGER, AT(stride), COUNT,
-     "tokens from one window to the next; 1 in a text, the context in token files", TRAIN},
+     "tokens from one window to the next (default 1 in a text, the context in token files)", TRAIN},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)",
-     "the largest learning rate, from which it falls to a tenth; 0.384 / width", TRAIN},
-    {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]", "steps in which it rises; a twentieth of all", TRAIN},
-    {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "of matrices; nothing else decays", TRAIN},
-    {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "the largest norm that gradients keep; inf: any", TRAIN},
-    {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT, "steps from one validation to the next", TRAIN},
-    {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "of a validation, at most", TRAIN},
-    {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "batches to measure, at most; all", EVAL},
-    {"sample-every", "N", VALUE_INTEGER, AT(sample_every), COUNT, "steps from one sample of text to the next", TRAIN},
+     "learning rate after warmup; falls to a tenth of it (default 0.384 / width)", TRAIN},
+    {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]",
+     "steps in which the learning rate rises (default a twentieth of the steps)", TRAIN},
+    {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
+    {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
+    {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT,
+     "steps from one validation to the next; also saves the weights", TRAIN},
+    {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches per validation", TRAIN},
+    {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches (default all)", EVAL},
+    {"sample-every", "N", VALUE_INTEGER, AT(sample_every), COUNT, "steps from one generated sample to the next", TRAIN},
 
-    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "what the text begins with", TRAIN | GENERATE},
-    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "prints the ids and pieces of this text instead", TOKENIZE},
-    {"max-new-tokens", "N", VALUE_INTEGER, AT(max_new_tokens), COUNT, "the text's length", TRAIN | GENERATE},
-    {"greedy", NULL, VALUE_FLAG, AT(greedy), NULL, "always the likeliest token; nothing is drawn", GENERATE},
-    {"temperature", "X", VALUE_NUMBER, AT(temperature), "(0,inf)", "below 1 bolder, above 1 wilder", TRAIN | GENERATE},
-    {"top-k", "K", VALUE_INTEGER, AT(top_k), COUNT, "only the K likeliest tokens; all", TRAIN | GENERATE},
-    {"top-p", "P", VALUE_NUMBER, AT(top_p), "(0,1]", "only the likeliest that together have probability P",
-     TRAIN | GENERATE},
-    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "stop where the model ends the text", GENERATE},
-    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "read <|endoftext|> as that one id", TOKENIZE},
-    {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute every position again for each token", GENERATE},
-
-    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "what each op of the training did, for gpt compare", TRAIN},
-    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "a ledger, of gpt train or of PyTorch", COMPARE},
-    {"with", "FILE", VALUE_TEXT, AT(with), NULL, "another one", COMPARE},
-    {"tolerance", "X", VALUE_NUMBER, AT(tolerance), "[0,1)", "how far sums may differ, in parts; 0 asks for equal bits",
-     COMPARE},
-    {"names", NULL, VALUE_FLAG, AT(names), NULL, "list every parameter", INFO},
-    {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "of all random numbers", TRAIN | GENERATE},
-    {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "0: all processors", TRAIN | EVAL | GENERATE},
-    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "where the results go", TRAIN},
-    {"out", "FILE", VALUE_TEXT, AT(out), NULL, "where the ids go: 2 bytes each, 4 in vocabularies above 65536",
+    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "beginning of the generated text", TRAIN | GENERATE},
+    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "print the ids and tokens of this text, instead of --text",
      TOKENIZE},
+    {"max-new-tokens", "N", VALUE_INTEGER, AT(max_new_tokens), COUNT, "maximum number of generated tokens",
+     TRAIN | GENERATE},
+    {"greedy", NULL, VALUE_FLAG, AT(greedy), NULL, "always choose the most probable token", GENERATE},
+    {"temperature", "X", VALUE_NUMBER, AT(temperature), "(0,inf)",
+     "divides the logits: below 1 less random, above 1 more random", TRAIN | GENERATE},
+    {"top-k", "K", VALUE_INTEGER, AT(top_k), COUNT, "sample from the K most probable tokens (default all)",
+     TRAIN | GENERATE},
+    {"top-p", "P", VALUE_NUMBER, AT(top_p), "(0,1]",
+     "sample from the fewest tokens whose probabilities sum to at least P", TRAIN | GENERATE},
+    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "stop at <|endoftext|>", GENERATE},
+    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "encode <|endoftext|> as one id", TOKENIZE},
+    {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute all positions again for each token", GENERATE},
+
+    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "write a trace of all ops, for gpt compare", TRAIN},
+    {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "first ledger, from gpt train or from PyTorch", COMPARE},
+    {"with", "FILE", VALUE_TEXT, AT(with), NULL, "second ledger", COMPARE},
+    {"tolerance", "X", VALUE_NUMBER, AT(tolerance), "[0,1)",
+     "maximum relative difference of sums; 0: the bits must be equal", COMPARE},
+    {"names", NULL, VALUE_FLAG, AT(names), NULL, "list every parameter", INFO},
+    {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", TRAIN | GENERATE},
+    {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors",
+     TRAIN | EVAL | GENERATE},
+    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", TRAIN},
+    {"out", "FILE", VALUE_TEXT, AT(out), NULL,
+     "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
 };
 
-/* Options that exclude each other. */
+/* Returns false after printing an error if two options cannot be used together. */
 static bool agree(const options *o, command which)
 {
     if (o->tied && o->untied) {
-        return complain("--tied and --untied exclude each other");
+        return complain("--tied: must not be used with --untied");
     }
     if (o->text && (o->tokens || o->val_tokens)) {
-        return complain("--text and token files exclude each other");
+        return complain("--text: must not be used with --tokens or --val-tokens");
     }
     bool sized = o->config || o->layers != AS_CONFIGURED || o->heads != AS_CONFIGURED || o->width != AS_CONFIGURED ||
                  o->context != AS_CONFIGURED || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 || o->tied ||
                  o->untied || o->position;
     if (which == INFO && o->model && sized) {
-        return complain("--model %s has a configuration of its own", o->model);
+        return complain("--model %s: must not be used with --config or with other options of the configuration",
+                        o->model);
     }
     if (which == TRAIN && o->val_tokens && !o->tokens) {
-        return complain("--val-tokens %s: --tokens is wanted with it", o->val_tokens);
+        return complain("--val-tokens %s: must be used with --tokens", o->val_tokens);
     }
     if (o->vocab && o->vocab_size != AS_CONFIGURED) {
-        return complain("--vocab-size %lld: --vocab %s has its own size", (long long)o->vocab_size, o->vocab);
+        return complain("--vocab-size %lld: must not be used with --vocab %s", (long long)o->vocab_size, o->vocab);
     }
     if (o->warmup >= o->steps && o->warmup > 0) {
-        return complain("--warmup %lld: less than the %lld steps is wanted", (long long)o->warmup, (long long)o->steps);
+        return complain("--warmup %lld: must be less than --steps, %lld", (long long)o->warmup, (long long)o->steps);
     }
-    return !o->prompt || *o->prompt || complain("--prompt '': at least one character is wanted");
+    return !o->prompt || *o->prompt || complain("--prompt '': must be at least one character");
 }
 
 int options_read(options *o, command which, const char *introduction, int argc, char **argv)
@@ -143,7 +154,7 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         return 2;
     }
     if (o->threads > 0) {
-        tg_set_threads((int)o->threads);
+        tg_set_threads((int)o->threads, NULL);
     }
     return -1;
 }

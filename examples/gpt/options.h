@@ -1,17 +1,18 @@
-/* options: what the command line of each command asks for. */
+/* options: the options of each command. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bits, because an option may belong to several. */
+/* The commands, as bits: an option may belong to several. */
 typedef enum command { TRAIN = 1, EVAL = 2, GENERATE = 4, TOKENIZE = 8, INFO = 16, COMPARE = 32 } command;
 
-#define AS_CONFIGURED (-1) /* a size that was not given */
+/* The value of an option that was not given, and whose default depends on others. */
+#define AS_CONFIGURED (-1)
 
 typedef struct options {
-    /* the model: a configuration by name and what differs from it, or a folder that `gpt train` wrote */
+    /* the model: the name of a configuration and changes to it, or a folder that `gpt train` wrote */
     const char *config, *model, *position;
     int64_t layers, heads, width, context;
     double dropout;
@@ -33,15 +34,16 @@ typedef struct options {
     double temperature, top_p;
     bool greedy, end_of_text, no_cache;
 
+    /* gpt info: list the parameters */
     bool names;
 
-    /* what each op did, in a file; and how two such files are compared */
+    /* gpt train: the file for a trace of the ops; gpt compare: two such files, and the tolerance */
     const char *ledger, *with;
     double tolerance;
 } options;
 
-/* Reads the options of a command from argv[1] on. Returns -1 to go on, or the exit status: 0 after --help, 2 after an
- * error, which is printed. */
+/* Parses the options of a command from argv[1] on. Returns -1 if the program continues, or else its exit status: 0
+ * after --help, 2 after printing an error. */
 int options_read(options *o, command which, const char *introduction, int argc, char **argv);
 
 #endif

@@ -1,4 +1,5 @@
-/* tokenize: text to ids, once, so that training need not do it again. The file is as nanoGPT's .bin: ids alone. */
+/* tokenize: converts a text to token ids, so that training need not do it each time. The file has nanoGPT's .bin
+ * format: the ids without a header. */
 #include <string.h>
 
 #include "../common/program.h"
@@ -28,7 +29,7 @@ static bool tokenize_file(tg_tokenizer *bpe, const options *o, tg_error *error)
 {
     size_t length;
     tg_tokens tokens = {NULL, 0};
-    int width = tg_tokenizer_size(bpe) <= 65536 ? 2 : 4;
+    int width = tg_tokenizer_vocabulary(bpe) <= 65536 ? 2 : 4;
     char *text = tg_text_read(o->text, &length, error);
     bool good = text && tg_tokenizer_encode(bpe, text, length, o->end_of_text, &tokens, error) &&
                 tg_token_file_write(o->out, width, tokens.ids, tokens.count, error);
@@ -45,7 +46,7 @@ int tokenize(const options *o)
 {
     tg_error error = TG_NO_ERROR;
     if (!o->vocab || (o->prompt != NULL) == (o->text != NULL) || (o->out != NULL) != (o->text != NULL)) {
-        complain("tokenize: --vocab FILE is wanted, and with it --text FILE --out FILE, or --prompt TEXT");
+        complain("tokenize: the options must be --vocab FILE and either --text FILE --out FILE or --prompt TEXT");
         return 2;
     }
     tg_tokenizer *bpe = tg_tokenizer_open(o->vocab, &error);

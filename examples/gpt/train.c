@@ -1,8 +1,7 @@
-/* train: steps of AdamW, and what a person wants to see of them.
+/* train: trains a GPT with AdamW, and prints and writes the results.
  *
- * One generator draws the initial values, the order of the windows, and dropout. Validation and samples work on a tape
- * and with a generator of their own, so that looking at a run does not change it: its losses are the same bits however
- * often it is measured.
+ * One generator draws the initial values, the order of the windows, and dropout. Validation and samples use their own
+ * tape and generator, so that they do not change the run: the losses are the same bits with any number of validations.
  */
 #include <math.h>
 
@@ -18,19 +17,22 @@ typedef struct run {
     tg_rng *sampling;
     tg_loader *windows;
     tg_optim *adamw;
-    tg_schedule schedule;
+    tg_schedule_config schedule;
     history h;
-    double busy; /* seconds spent in steps */
-    FILE *file;  /* of the ledger, or NULL */
+    /* seconds spent in steps */
+    double busy;
+    /* the file of the ledger, or NULL */
+    FILE *file;
     tg_ledger *ledger;
 } run;
 
-/* ---- before the first step: everything that can be wrong with what was asked for is found here ---- */
+/* ---- before the first step; everything that can be wrong with the options is found here ---- */
 
 static tg_optim *make_optimizer(tg_params *params, double weight_decay)
 {
     tg_adamw_config config = tg_adamw_config_default();
-    config.beta2 = 0.99; /* a memory of 100 steps: short runs need it shorter than the usual 0.999 */
+    /* an average over 100 steps; the usual 0.999, an average over 1000 steps, is too slow for short runs */
+    config.beta2 = 0.99;
     config.weight_decay = weight_decay;
     tg_optim *adamw = tg_adamw_new(params, &config);
     const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
@@ -41,16 +43,18 @@ static tg_optim *make_optimizer(tg_params *params, double weight_decay)
     return adamw;
 }
 
-/* Wider models want smaller steps (Brown et al. 2020, table 2.1): unless --lr says otherwise, in proportion. */
-static tg_schedule make_schedule(const options *o, int64_t width)
+/* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
+ * width, because wider models need smaller steps (Brown et al. 2020, table 2.1). */
+static tg_schedule_config make_schedule(const options *o, int64_t width)
 {
     double lr = o->lr == AS_CONFIGURED ? 0.384 / (double)width : o->lr;
-    tg_schedule schedule = tg_schedule_default();
+    tg_schedule_config schedule = tg_schedule_config_default();
     schedule.kind = TG_SCHEDULE_COSINE;
     schedule.lr = lr;
     schedule.minimum_lr = lr / 10;
     schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->steps / 20 : o->warmup;
-    schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1); /* 0 would waste the first step */
+    /* a first step with a rate of 0 would change nothing */
+    schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1);
     schedule.total_steps = o->steps;
     return schedule;
 }
@@ -62,7 +66,7 @@ static bool prepare(run *r)
     if (!model_configure(o, &config) || !corpus_load(&r->c, o, o->vocab, config.vocabulary)) {
         return false;
     }
-    config.vocabulary = r->c.bpe ? tg_tokenizer_size(r->c.bpe) : config.vocabulary;
+    config.vocabulary = r->c.bpe ? tg_tokenizer_vocabulary(r->c.bpe) : config.vocabulary;
     if (!model_make(&r->m, &config, (uint64_t)o->seed)) {
         return false;
     }
@@ -70,64 +74,65 @@ static bool prepare(run *r)
     r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
     r->adamw = make_optimizer(r->m.params, o->weight_decay);
     r->schedule = make_schedule(o, config.width);
-    r->t = tg_tape_new(r->m.rng);
+    r->t = tg_tape_new(r->m.rng, NULL);
     r->sampling = tg_rng_new((uint64_t)o->seed);
     r->quiet = quiet_tape_new(r->sampling);
     if (!r->windows || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
     if (!r->adamw || !r->t || !r->sampling) {
-        return complain("%s", r->adamw ? "out of memory" : tg_params_error(r->m.params));
+        return complain("%s", r->adamw ? "out of memory" : tg_params_error(r->m.params)->text);
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,
-           config.tied_head ? "tied" : "untied", (long long)tg_params_values(r->m.params));
+           config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
     return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && folder_make(o->out);
 }
 
 static bool ledger_begin(run *r)
 {
-    tg_error error = TG_NO_ERROR;
     r->file = r->o->ledger ? file_begin(r->o->ledger) : NULL;
-    r->ledger = r->file ? tg_ledger_new(r->file, r->t, &error) : NULL;
-    return !r->o->ledger || r->ledger || (r->file && complain("%s", error.text));
+    r->ledger = r->file ? tg_ledger_open(r->t, r->file) : NULL;
+    return !r->o->ledger || r->ledger || (r->file && complain("%s", tg_tape_error(r->t)->text));
 }
 
 static bool ledger_end(run *r)
 {
-    bool written = tg_ledger_free(r->ledger);
+    bool written = tg_ledger_close(r->ledger, NULL);
     return !r->file || (file_end(r->file, r->o->ledger) && written);
 }
 
 /* ---- steps ---- */
 
-/* Where a number that is none came from can only be seen while the tape still holds the step. */
+/* Prints the op that computed the first NaN, and returns false. Call it before the tape is reset. */
 static bool diverged(const run *r, const char *what, double value)
 {
-    tg_error found = TG_NO_ERROR;
-    bool seen = tg_tape_find_nan(r->t, &found);
+    tg_nan_report where;
+    bool found = tg_find_nan(r->t, &where);
     return complain("step %lld: the %s is %s%s%s; a smaller --lr may help", (long long)r->h.steps + 1, what,
-                    isnan(value) ? "nan" : "inf", seen ? ": " : "", found.text);
+                    isnan(value) ? "nan" : "inf", found ? ": " : "", found ? where.text : "");
 }
 
-/* One batch forward and backward: adds its share to the gradients and to the loss. */
+/* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. */
 static bool pass(run *r, double *loss)
 {
     tg_batch batch;
-    while (!tg_loader_next(r->windows, &batch)) { /* all windows were seen: they begin again */
-        if (tg_loader_error_code(r->windows) != TG_OK) {
-            return complain("%s", tg_loader_error(r->windows));
+    /* false at the end of a pass; the next call begins another pass */
+    while (!tg_loader_next(r->windows, &batch)) {
+        if (tg_loader_error(r->windows)->code != TG_OK) {
+            return complain("%s", tg_loader_error(r->windows)->text);
         }
     }
     tg_tape_reset(r->t);
-    tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs), batch.targets);
-    double value = mean ? tg_item(r->t, mean) : 0;
+    /* (B,T) -> (B,T,V) -> a scalar */
+    tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs, NULL), batch.targets, NULL);
+    double value = mean ? tg_tensor_item(mean, NULL) : 0;
     if (!isfinite(value)) {
         return diverged(r, "loss", value);
     }
     *loss += value / (double)r->o->accumulate;
-    return tg_backward(r->t, mean) || complain("%s", tg_tape_error(r->t));
+    return tg_backward(r->t, mean, NULL) || complain("%s", tg_tape_error(r->t)->text);
 }
 
 static bool step(run *r)
@@ -147,13 +152,13 @@ static bool step(run *r)
     if (!isfinite(norm)) {
         return diverged(r, "gradients' norm", norm);
     }
-    double lr = tg_schedule_lr(&r->schedule, r->h.steps);
-    if (!tg_optim_set_lr(r->adamw, lr) || !tg_optim_step(r->adamw)) {
-        return complain("%s", tg_optim_error(r->adamw));
+    double lr = tg_schedule_lr(r->h.steps, &r->schedule, NULL);
+    if (!tg_optim_set_lr(r->adamw, NULL, lr) || !tg_optim_step(r->adamw)) {
+        return complain("%s", tg_optim_error(r->adamw)->text);
     }
     history_add_step(&r->h, loss, lr, norm);
     r->busy += seconds() - start;
-    double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_config_of(r->m.gpt)->context;
+    double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_get_config(r->m.gpt)->context;
     progress(r->h.steps, o->steps, "loss %.4f  lr %.1e  |g| %5.2f  %5.0f tokens/s  %.0f s left", loss, lr, norm,
              (double)r->h.steps * tokens / r->busy, r->busy / (double)r->h.steps * (double)(o->steps - r->h.steps));
     return true;
@@ -171,7 +176,7 @@ static bool validate(run *r)
     return true;
 }
 
-/* Always from the same random numbers, so that two samples differ by what was learned. */
+/* Writes a sample. The random numbers are always the same, so that two samples differ only by the weights. */
 static bool sample(run *r, FILE *file)
 {
     tg_rng_seed(r->sampling, (uint64_t)r->o->seed);
@@ -181,7 +186,7 @@ static bool sample(run *r, FILE *file)
 static bool show_sample(run *r)
 {
     progress_break();
-    printf("step %5lld  a sample\n\n", (long long)r->h.steps);
+    printf("step %5lld  sample\n\n", (long long)r->h.steps);
     bool good = sample(r, stdout);
     printf("\n");
     return good;
@@ -196,7 +201,7 @@ static bool save(const run *r)
     return weights_save(&r->m, r->o->out);
 }
 
-/* All steps, or those until Ctrl-C. */
+/* Runs all steps, or stops after the current one on Ctrl-C. */
 static bool steps(run *r)
 {
     const options *o = r->o;
@@ -220,7 +225,7 @@ static bool steps(run *r)
     return true;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static bool write_sample(run *r)
 {
@@ -253,7 +258,7 @@ int train(const options *o)
         status = trained && recorded && reported && sampled ? 0 : 1;
         if (status == 0) {
             printf("Written to %s: model.tgw, losses.tsv, loss.svg%s\n", o->out,
-                   r.c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with it" : "");
+                   r.c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
         }
     }
     history_free(&r.h);

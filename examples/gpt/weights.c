@@ -1,15 +1,15 @@
-/* weights: a model in a file, until the library reads and writes safetensors, which will take this file's place.
+/* weights: the file format of a model.
  *
  *   tapegrad gpt weights 1, little-endian f32
- *   vocabulary 512 context 128 width 128 heads 4 layers 4 dropout 0 qkv_bias 0 tied_head 1
+ *   vocabulary 512 context 128 width 128 heads 4 layers 4 dropout 0 qkv_bias 0 tied_head 1 position learned
  *   tok_emb.weight (512,128)
- *   ...                                         a line for each parameter, in the model's order
- *                                               an empty line, then the values, without gaps
+ *   ...                                         one line per parameter, buffer or alias, in the model's order
+ *                                               an empty line, then all values; an alias has none
  *
- * The header says nothing that does not follow from the configuration. So whoever reads takes the second line alone
- * from the file, makes that model, writes the header that it ought to have, and compares: one comparison checks every
- * name, shape and character. Before that the sizes are held against the length of the file, so that no line can ask for
- * more memory than a few times the file's own length.
+ * The configuration determines the whole header. So weights_load parses only the second line, creates that model,
+ * writes its header to memory and compares it with the file: one comparison checks every name and shape. Before that it
+ * checks the sizes against the length of the file, so that a damaged line cannot allocate more than a few times this
+ * length.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,41 +33,41 @@ static const char *byte_order(void)
 
 static void write_header(FILE *file, const model *m)
 {
-    const tg_gpt_config *c = tg_gpt_config_of(m->gpt);
+    const tg_gpt_config *c = tg_gpt_get_config(m->gpt);
     fprintf(file, "tapegrad gpt weights 1, %s-endian f32\n", byte_order());
     fprintf(file,
             "vocabulary %" PRId64 " context %" PRId64 " width %" PRId64 " heads %" PRId64 " layers %" PRId64
             " dropout %.17g qkv_bias %d tied_head %d position %s\n",
-            c->vocabulary, c->context, c->width, c->heads, c->layers, c->dropout, c->qkv_bias == TG_BIAS, c->tied_head,
+            c->vocabulary, c->context, c->width, c->heads, c->layers, c->dropout, c->qkv_bias, c->tied_head,
             tg_position_name(c->position));
     for (int64_t i = 0; i < tg_params_count(m->params); i++) {
         char shape[TG_SHAPE_TEXT];
         tg_entry entry = tg_params_at(m->params, i);
-        fprintf(file, "%s %s\n", entry.name, tg_shape_format(tg_shape_of(entry.tensor), shape));
+        fprintf(file, "%s %s\n", entry.name, tg_shape_format(tg_tensor_shape(entry.tensor), shape));
     }
     fputc('\n', file);
 }
 
-/* Values in the file: of parameters and buffers, each once. */
+/* Returns the number of values in the file: of all parameters and buffers. */
 static int64_t count_values(const model *m)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < tg_params_count(m->params); i++) {
         tg_entry entry = tg_params_at(m->params, i);
-        count += entry.kind == TG_ENTRY_ALIAS ? 0 : tg_count(entry.tensor);
+        count += entry.kind == TG_ENTRY_ALIAS ? 0 : tg_tensor_count(entry.tensor);
     }
     return count;
 }
 
-/* The values, in the header's order; a second name for a parameter has none of its own. */
+/* Reads or writes the values in the header's order. */
 static bool move_values(FILE *file, const model *m, bool reading)
 {
     bool good = true;
     for (int64_t i = 0; good && i < tg_params_count(m->params); i++) {
         tg_entry entry = tg_params_at(m->params, i);
-        size_t count = entry.kind == TG_ENTRY_ALIAS ? 0 : (size_t)tg_count(entry.tensor);
-        good = count == (reading ? fread(tg_data_mut(entry.tensor), sizeof(float), count, file)
-                                 : fwrite(tg_data(entry.tensor), sizeof(float), count, file));
+        size_t count = entry.kind == TG_ENTRY_ALIAS ? 0 : (size_t)tg_tensor_count(entry.tensor);
+        good = count == (reading ? fread(tg_tensor_data_mut(entry.tensor), sizeof(float), count, file)
+                                 : fwrite(tg_tensor_data(entry.tensor), sizeof(float), count, file));
     }
     return good;
 }
@@ -76,7 +76,8 @@ static void sync_folder(const char *folder)
 {
     int descriptor = open(folder, O_RDONLY | O_CLOEXEC);
     if (descriptor >= 0) {
-        fsync(descriptor); /* some file systems refuse; the rename has happened either way */
+        /* some file systems refuse; the rename is done in any case */
+        fsync(descriptor);
         close(descriptor);
     }
 }
@@ -101,7 +102,8 @@ bool weights_save(const model *m, const char *folder)
     return written && complain("writing '%s': %s", path, strerror(errno));
 }
 
-/* The configuration in the second line, if a model of it can be in a file of that size. */
+/* Reads the configuration from the second line. Returns false if the line is invalid, or if the weights of such a model
+ * are larger than the file. */
 static bool read_config(FILE *file, int64_t bytes, tg_gpt_config *c)
 {
     char line[400], position[20];
@@ -112,18 +114,18 @@ static bool read_config(FILE *file, int64_t bytes, tg_gpt_config *c)
                " dropout %40lf qkv_bias %1d tied_head %1d position %19s",
                &c->vocabulary, &c->context, &c->width, &c->heads, &c->layers, &c->dropout, &qkv_bias, &tied,
                position) != 9 ||
-        !tg_position_named(position, &c->position)) {
+        !tg_position_from_name(position, &c->position, NULL)) {
         return false;
     }
-    c->qkv_bias = qkv_bias ? TG_BIAS : TG_NO_BIAS;
+    c->qkv_bias = qkv_bias != 0;
     c->tied_head = tied != 0;
     int64_t table = c->position <= TG_POSITION_SINUSOIDAL ? c->context : 0;
-    /* the digits that were read keep the product within 64 bits */
+    /* the numbers of digits in sscanf keep the product below 2^63 */
     return c->vocabulary > 0 && c->context > 0 && c->width > 0 && c->layers > 0 &&
            (c->vocabulary + table + 12 * c->layers * c->width) * c->width <= bytes / (int64_t)sizeof(float);
 }
 
-/* Is what stands in the file the header of this model, and is the rest as long as its values? */
+/* Returns whether the file begins with the header of this model and has the length of its header and values. */
 static bool is_header_of(FILE *file, int64_t bytes, const model *m)
 {
     char *wanted = NULL, *found = NULL;
@@ -149,7 +151,7 @@ bool weights_load(model *m, const char *folder)
     *m = (model){0};
     const char *path = folder_file(folder, NAME);
     struct stat status;
-    tg_gpt_config config = {.path = TG_ATTENTION_FUSED};
+    tg_gpt_config config = tg_gpt_config_default();
     FILE *file = fopen(path, "rb");
     if (!file || fstat(fileno(file), &status) != 0) {
         complain("opening '%s': %s", path, strerror(errno));
@@ -162,7 +164,7 @@ bool weights_load(model *m, const char *folder)
     bool made = plausible && model_make(m, &config, 0);
     bool good = made && is_header_of(file, status.st_size, m) && move_values(file, m, true);
     if (!good && (made || !plausible)) {
-        complain("'%s' is damaged, or no file of gpt train's", path);
+        complain("'%s' is damaged, or was not written by gpt train", path);
     }
     if (!good) {
         model_free(m);

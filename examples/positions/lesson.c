@@ -9,10 +9,12 @@
 
 static double share_right(tg_tape *t, tg_tensor *logits, const puzzle *p)
 {
-    const int32_t *said = tg_data(tg_argmax(t, logits, -1, TG_DROP_AXES)), *answers = tg_data(p->answers);
+    /* (B,T,TOKENS) -> (B,T) */
+    const int32_t *predicted = tg_tensor_data(tg_argmax(t, logits, -1, TG_DROP_AXES));
+    const int32_t *answers = tg_tensor_data(p->answers);
     int right = 0;
     for (int i = 0; i < BATCH * LENGTH; i++) {
-        right += said[i] == answers[i];
+        right += predicted[i] == answers[i];
     }
     return (double)right / (BATCH * (LENGTH - BACK));
 }
@@ -26,19 +28,25 @@ static bool train(lesson *l, const model *m, tg_tape *t, puzzle *p, int64_t step
     for (int64_t step = 1; step <= steps; step++) {
         puzzle_draw(p, m->rng);
         tg_tape_reset(t);
-        tg_tensor *logits = model_forward(t, m, p->tokens, NULL), *loss = tg_cross_entropy(t, logits, p->answers);
+        tg_tensor *logits = model_forward(t, m, p->tokens, NULL), *loss = tg_cross_entropy(t, logits, p->answers, NULL);
         tg_optim_zero_grad(adam);
-        if (!tg_backward(t, loss) || !tg_optim_step(adam)) {
+        if (!tg_backward(t, loss, NULL)) {
             tg_optim_free(adam);
-            return complain("%s", tg_tape_error(t));
+            return complain("%s", tg_tape_error(t)->text);
         }
-        l->losses[step - 1] = (float)tg_item(t, loss);
+        if (!tg_optim_step(adam)) {
+            complain("%s", tg_optim_error(adam)->text);
+            tg_optim_free(adam);
+            return false;
+        }
+        double value = tg_tensor_item(loss, NULL);
+        l->losses[step - 1] = (float)value;
         if (step > steps - steps / 10 || step == steps) {
-            l->loss += tg_item(t, loss);
+            l->loss += value;
             l->right += share_right(t, logits, p);
             counted++;
         }
-        progress(step, steps, "%-16s loss %.4f", l->name, tg_item(t, loss));
+        progress(step, steps, "%-16s loss %.4f", l->name, value);
     }
     progress_break();
     l->loss /= (double)counted;
@@ -47,28 +55,30 @@ static bool train(lesson *l, const model *m, tg_tape *t, puzzle *p, int64_t step
     return true;
 }
 
-/* ---- looking into the model ---- */
+/* ---- examining the model ---- */
 
-/* For each place i: the gradient of the answers there with respect to every embedded token, its size a token. */
+/* Sets `influence`: for each position i, the gradient of its largest logit with respect to each embedded token. */
 static bool measure_influence(lesson *l, const model *m, tg_tape *t, puzzle *p)
 {
     for (int i = 0; i < LENGTH; i++) {
         insight seen;
         tg_tape_reset(t);
         tg_tensor *logits = model_forward(t, m, p->tokens, &seen);
-        tg_tensor *answers = tg_max(t, tg_select(t, logits, 1, i), TG_AXES(-1), TG_DROP_AXES);
-        if (!tg_keep_grad(t, seen.embedded) || !tg_backward(t, tg_sum(t, answers, TG_ALL_AXES, TG_DROP_AXES))) {
-            return complain("%s", tg_tape_error(t));
+        tg_tensor *answers = tg_amax(t, tg_select(t, logits, 1, i), TG_AXES(-1), TG_DROP_AXES);
+        tg_tensor *sum = tg_sum(t, answers, TG_ALL_AXES, TG_DROP_AXES);
+        if (!tg_retain_grad(t, seen.embedded) || !tg_backward(t, sum, NULL)) {
+            return complain("%s", tg_tape_error(t)->text);
         }
-        tg_tensor *gradient = tg_grad(seen.embedded);
-        for (int64_t k = 0; k < tg_count(gradient); k++) {
-            l->influence[i][k / WIDTH % LENGTH] += fabs(tg_value_at(gradient, k));
+        tg_tensor *gradient = tg_tensor_grad(seen.embedded);
+        for (int64_t k = 0; k < tg_tensor_count(gradient); k++) {
+            l->influence[i][k / WIDTH % LENGTH] += fabs(tg_tensor_value_at(gradient, k));
         }
     }
     return true;
 }
 
-/* What the tokens bring averages out over sequences; what is left of the states at a place is what the place brings. */
+/* Sets `similarity` and `position_share`. In the mean state of a position over many random sequences, the tokens
+ * average out, and what the state has from its position is left. */
 static bool measure_similarity(lesson *l, const model *m, tg_tape *t, puzzle *p)
 {
     enum { SEQUENCES = 64 * BATCH };
@@ -78,9 +88,9 @@ static bool measure_similarity(lesson *l, const model *m, tg_tape *t, puzzle *p)
         puzzle_draw(p, m->rng);
         tg_tape_reset(t);
         if (!model_forward(t, m, p->tokens, &seen)) {
-            return complain("%s", tg_tape_error(t));
+            return complain("%s", tg_tape_error(t)->text);
         }
-        const float *states = tg_data(seen.states);
+        const float *states = tg_tensor_data(seen.states);
         for (int k = 0; k < BATCH * LENGTH * WIDTH; k++) {
             mean[k / WIDTH % LENGTH][k % WIDTH] += (double)states[k] / SEQUENCES;
             all[k % WIDTH] += (double)states[k] / (SEQUENCES * LENGTH);
@@ -94,7 +104,7 @@ static bool measure_similarity(lesson *l, const model *m, tg_tape *t, puzzle *p)
             between += mean[i][c] * mean[i][c] / LENGTH;
         }
     }
-    l->place_share = squares > 0 ? between / squares : 0;
+    l->position_share = squares > 0 ? between / squares : 0;
     for (int i = 0; i < LENGTH; i++) {
         for (int j = 0; j < LENGTH; j++) {
             double product = 0, a = 0, b = 0;
@@ -113,8 +123,8 @@ bool lesson_learn(lesson *l, puzzle *p, int64_t steps)
 {
     model m;
     l->losses = calloc((size_t)steps, sizeof *l->losses);
-    bool good = model_make(&m, l->kind, l->both_directions) && (l->losses || complain("out of memory"));
-    tg_tape *t = tg_tape_new(m.rng);
+    bool good = model_make(&m, l->kind, l->is_causal) && (l->losses || complain("out of memory"));
+    tg_tape *t = tg_tape_new(m.rng, NULL);
     good = good && train(l, &m, t, p, steps) && measure_influence(l, &m, t, p) && measure_similarity(l, &m, t, p);
     tg_tape_free(t);
     model_free(&m);
@@ -130,7 +140,7 @@ void lesson_free(lesson *l)
 
 enum { CELL = 9, MAP = CELL * LENGTH, GAP = 34, ACROSS = 5 };
 
-/* Red above zero, blue below; strength 0 .. 1. */
+/* Draws a cell: red for a positive value, blue for a negative one, white for 0; darker up to an absolute value of 1. */
 static void cell(FILE *file, int left, int top, double value)
 {
     int light = 255 - (int)(230 * fmin(fabs(value), 1));
@@ -143,7 +153,7 @@ static void map(FILE *file, const lesson *l, int left, int top, bool similarity)
     fprintf(file,
             similarity ? "<text x=\"%d\" y=\"%d\">%s: %.1f %%</text>\n"
                        : "<text x=\"%d\" y=\"%d\">%s: %.0f %%</text>\n",
-            left, top - 6, l->name, 100 * (similarity ? l->place_share : l->right));
+            left, top - 6, l->name, 100 * (similarity ? l->position_share : l->right));
     for (int i = 0; i < LENGTH; i++) {
         double most = 0;
         for (int j = 0; j < LENGTH; j++) {

@@ -1,4 +1,4 @@
-/* lesson: one model, trained and looked into. */
+/* lesson: trains a model with one kind of positions, and measures what it learned. */
 #ifndef LESSON_H
 #define LESSON_H
 
@@ -7,24 +7,27 @@
 typedef struct lesson {
     const char *name;
     tg_position kind;
-    bool both_directions;
-    float *losses;      /* one a step; lesson_free */
-    double loss, right; /* of the last tenth of the steps: mean loss, and answers that were right */
+    bool is_causal;
+    /* one per step; lesson_free frees them */
+    float *losses;
+    /* means over the last tenth of the steps: the loss, and the share of correct answers, 0 .. 1 */
+    double loss, right;
 
-    /* How strongly the answer at place i depends on the token at place j: the size of the gradient. */
+    /* the sum of absolute gradients of the answers at position i with respect to the embedded tokens at position j */
     double influence[LENGTH][LENGTH];
 
-    /* The cosine between what the model's states have in common at place i and at place j, over many sequences of
-     * random tokens: -1 .. 1. And how much of what makes states differ is the place, 0 .. 1. */
+    /* the cosine between the mean states at positions i and j, minus the mean of all states, -1 .. 1 */
     double similarity[LENGTH][LENGTH];
-    double place_share;
+    /* the share of the states' variance that the position explains, 0 .. 1 */
+    double position_share;
 } lesson;
 
-/* Trains for `steps` and measures. False after complaining. */
+/* Creates a model, trains it for `steps` steps, and sets all measurements. Returns false after printing an error. */
 bool lesson_learn(lesson *l, puzzle *p, int64_t steps);
 void lesson_free(lesson *l);
 
-/* A square of LENGTH x LENGTH cells a lesson: influence, each row scaled to its largest value, or similarity. */
+/* Write an SVG file with a map of LENGTH x LENGTH cells per lesson: influence, each row divided by its largest value;
+ * or similarity. Return false after printing an error. */
 bool lessons_influence_svg(const char *path, const lesson *lessons, int count);
 bool lessons_similarity_svg(const char *path, const lesson *lessons, int count);
 

@@ -1,15 +1,19 @@
-/* positions: what a transformer learns about order, with each kind of positions and with none.
+/* positions: trains a small transformer with each kind of positions, and without, on a task that needs order.
  *
  *     positions [--steps N] [--out DIR]
  *
- * The task: at each place, say which token stood three places before. Without positions, attention over the whole
- * sequence sees a bag of words and cannot do better than guess from it; a causal mask alone leaks some order, because
- * a token that sees three others knows that it is the fourth. Every kind of positions solves the task, but for ALiBi,
- * which prefers what is near and cannot point at the third: it gets better slowly.
+ * The task: at each position, predict the token three positions before. Without positions, attention over the whole
+ * sequence depends only on which tokens occur, not on their order, so the model can only guess. A causal mask alone
+ * gives some information about order: the fourth token is the one that attends to three others. Every kind of positions
+ * solves the task except ALiBi. ALiBi prefers near tokens and cannot select the third one before, so its loss falls
+ * slowly.
  *
- * Three pictures show what was learned. The losses. How strongly the answer at place i (down) depends on the token at
- * place j (across), as the size of the gradient: a solved task is a dark diagonal, three to the left. And how similar
- * places are to the model: red where two have much in common, blue where they are opposites.
+ * The program writes three pictures:
+ *
+ *   losses.svg       the loss of each model at each step
+ *   influence.svg    the dependence of the answer at position i (down) on the token at position j (across), measured by
+ *                    the gradient; if the task is solved, a dark diagonal is visible three cells left of the main one
+ *   similarity.svg   the cosine between the mean states of two positions: red if positive, blue if negative
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,20 +28,20 @@ const char program_name[] = "positions";
 static bool report(const lesson *lessons, int count, int64_t steps, const char *out)
 {
     curve curves[CURVES] = {{0}};
-    printf("\nWhich token stood %d places before? Guessing among %d is right in %.0f %%, with loss %.3f.\n\n", BACK,
-           TOKENS, 100.0 / TOKENS, log(TOKENS));
-    printf("  positions          loss    right   states that differ by their place\n");
+    printf("\nWhich token is %d positions back? A guess among %d tokens is correct in %.0f %%, with loss %.3f.\n\n",
+           BACK, TOKENS, 100.0 / TOKENS, log(TOKENS));
+    printf("  positions          loss  correct   variance of states explained by position\n");
     for (int k = 0; k < count; k++) {
         const lesson *l = &lessons[k];
-        printf("  %-16s %6.3f   %4.0f %%   %5.1f %%\n", l->name, l->loss, 100 * l->right, 100 * l->place_share);
+        printf("  %-16s %6.3f   %4.0f %%   %5.1f %%\n", l->name, l->loss, 100 * l->right, 100 * l->position_share);
         curves[k] = (curve){.name = l->name, .losses = l->losses, .count = steps};
     }
     bool written = curves_svg(folder_file(out, "losses.svg"), curves, count) &&
                    lessons_influence_svg(folder_file(out, "influence.svg"), lessons, count) &&
                    lessons_similarity_svg(folder_file(out, "similarity.svg"), lessons, count);
     if (written) {
-        printf("\nWritten to %s: losses.svg; influence.svg, what each answer depends on; similarity.svg, how alike "
-               "places are\n",
+        printf("\nWritten to %s: losses.svg; influence.svg, the tokens that each answer depends on; similarity.svg, "
+               "the similarity of positions\n",
                out);
     }
     return written;
@@ -46,15 +50,15 @@ static bool report(const lesson *lessons, int count, int64_t steps, const char *
 int main(int argc, char **argv)
 {
     lesson lessons[] = {
-        {.name = "none, both ways", .kind = TG_POSITION_NONE, .both_directions = true},
-        {.name = "none, causal", .kind = TG_POSITION_NONE},
-        {.name = "learned", .kind = TG_POSITION_LEARNED},
-        {.name = "sinusoidal", .kind = TG_POSITION_SINUSOIDAL},
-        {.name = "rotary", .kind = TG_POSITION_ROTARY},
-        {.name = "alibi", .kind = TG_POSITION_ALIBI},
-        {.name = "t5", .kind = TG_POSITION_T5},
-        {.name = "shaw", .kind = TG_POSITION_SHAW},
-        {.name = "transformer-xl", .kind = TG_POSITION_TRANSFORMER_XL},
+        {.name = "none, both ways", .kind = TG_POSITION_NONE},
+        {.name = "none, causal", .kind = TG_POSITION_NONE, .is_causal = true},
+        {.name = "learned", .kind = TG_POSITION_LEARNED, .is_causal = true},
+        {.name = "sinusoidal", .kind = TG_POSITION_SINUSOIDAL, .is_causal = true},
+        {.name = "rotary", .kind = TG_POSITION_ROTARY, .is_causal = true},
+        {.name = "alibi", .kind = TG_POSITION_ALIBI, .is_causal = true},
+        {.name = "t5", .kind = TG_POSITION_T5, .is_causal = true},
+        {.name = "shaw", .kind = TG_POSITION_SHAW, .is_causal = true},
+        {.name = "transformer-xl", .kind = TG_POSITION_TRANSFORMER_XL, .is_causal = true},
     };
     enum { COUNT = sizeof lessons / sizeof *lessons };
     const char *out = "out/positions";
@@ -66,11 +70,11 @@ int main(int argc, char **argv)
         } else if (i + 1 < argc && strcmp(argv[i], "--steps") == 0) {
             steps = strtoll(argv[i + 1], (char **)&end, 10);
         } else {
-            complain("'%s': --steps N or --out DIR is wanted", argv[i]);
+            complain("'%s': must be --steps N or --out DIR", argv[i]);
             return 2;
         }
         if (*end || steps < 1) {
-            complain("--steps %s: a whole number from 1 is wanted", argv[i + 1]);
+            complain("--steps %s: must be a whole number, at least 1", argv[i + 1]);
             return 2;
         }
     }

@@ -12,11 +12,12 @@ puzzle puzzle_new(void)
 
 void puzzle_draw(puzzle *p, tg_rng *rng)
 {
-    tg_fill_randint(p->tokens, rng, 0, TOKENS, NULL);
-    const int32_t *tokens = tg_data(p->tokens);
-    int32_t *answers = tg_data_mut(p->answers);
+    tg_tensor_fill_randint(p->tokens, rng, 0, TOKENS, NULL);
+    const int32_t *tokens = tg_tensor_data(p->tokens);
+    int32_t *answers = tg_tensor_data_mut(p->answers);
     for (int i = 0; i < BATCH * LENGTH; i++) {
-        answers[i] = i % LENGTH >= BACK ? tokens[i - BACK] : -100; /* what cross_entropy ignores */
+        /* cross_entropy ignores -100 */
+        answers[i] = i % LENGTH >= BACK ? tokens[i - BACK] : -100;
     }
 }
 
@@ -26,33 +27,33 @@ void puzzle_free(puzzle *p)
     tg_release(p->answers);
 }
 
-bool model_make(model *m, tg_position kind, bool both_directions)
+bool model_make(model *m, tg_position kind, bool is_causal)
 {
     bool absolute = kind == TG_POSITION_LEARNED || kind == TG_POSITION_SINUSOIDAL;
     bool own = kind == TG_POSITION_SHAW || kind == TG_POSITION_TRANSFORMER_XL;
-    tg_positional_config positions = tg_positional_config_default();
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = HEADS;
-    tg_multi_head_attention_config attention = tg_multi_head_attention_config_default();
-    attention.both_directions = both_directions;
+    tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
+    block.attention.is_causal = is_causal;
     m->rng = tg_rng_new(123);
     m->params = tg_params_new(TG_F32, m->rng);
-    m->tokens = tg_embedding_make(m->params, "tokens", TOKENS, WIDTH, NULL);
+    m->tokens = tg_nn_embedding_make(m->params, "tokens", TOKENS, WIDTH, NULL);
     m->position =
-        tg_positional_make_with(m->params, "position", own ? TG_POSITION_NONE : kind, LENGTH, WIDTH, &positions);
-    attention.position = absolute ? NULL : &m->position;
+        tg_nn_positional_make(m->params, "position", own ? TG_POSITION_NONE : kind, LENGTH, WIDTH, &positions);
+    block.attention.positional = absolute ? NULL : &m->position;
     for (int i = 0; i < BLOCKS; i++) {
         char name[40];
         snprintf(name, sizeof name, "blocks.%d.position", i);
         if (own) {
-            m->own_positions[i] = tg_positional_make_with(m->params, name, kind, LENGTH, WIDTH, &positions);
-            attention.position = &m->own_positions[i];
+            m->own_positions[i] = tg_nn_positional_make(m->params, name, kind, LENGTH, WIDTH, &positions);
+            block.attention.positional = &m->own_positions[i];
         }
         snprintf(name, sizeof name, "blocks.%d", i);
-        m->blocks[i] = tg_transformer_block_make(m->params, name, WIDTH, HEADS, 0, &attention);
+        m->blocks[i] = tg_nn_transformer_block_make(m->params, name, WIDTH, HEADS, &block);
     }
-    m->norm = tg_layernorm_make(m->params, "norm", WIDTH, 1e-5);
-    m->head = tg_linear_make(m->params, "head", WIDTH, TOKENS, TG_BIAS);
-    return tg_params_error_code(m->params) == TG_OK || complain("%s", tg_params_error(m->params));
+    m->norm = tg_nn_layer_norm_make(m->params, "norm", WIDTH, NULL);
+    m->head = tg_nn_linear_make(m->params, "head", WIDTH, TOKENS, NULL);
+    return tg_params_error(m->params)->code == TG_OK || complain("%s", tg_params_error(m->params)->text);
 }
 
 void model_free(model *m)
@@ -63,14 +64,15 @@ void model_free(model *m)
 
 tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, insight *seen)
 {
-    tg_tensor *embedded = tg_positional_forward(t, &m->position, tg_embedding_forward(t, &m->tokens, tokens));
+    /* (B,T) -> (B,T,WIDTH) */
+    tg_tensor *embedded = tg_nn_positional_forward(t, &m->position, tg_nn_embedding_forward(t, &m->tokens, tokens), 0);
     tg_tensor *x = embedded;
     for (int i = 0; i < BLOCKS; i++) {
-        x = tg_transformer_block_forward(t, &m->blocks[i], x);
+        x = tg_nn_transformer_block_forward(t, &m->blocks[i], x, NULL);
     }
     if (seen) {
         seen->embedded = embedded;
         seen->states = x;
     }
-    return tg_linear_forward(t, &m->head, tg_layernorm_forward(t, &m->norm, x));
+    return tg_nn_linear_forward(t, &m->head, tg_nn_layer_norm_forward(t, &m->norm, x));
 }

@@ -1,4 +1,4 @@
-/* task: a puzzle that only order solves, and a small transformer that may have positions of any kind. */
+/* task: a task that needs the order of tokens, and a small transformer with any kind of positions. */
 #ifndef TASK_H
 #define TASK_H
 
@@ -6,36 +6,43 @@
 
 enum { TOKENS = 8, LENGTH = 16, BACK = 3, BATCH = 32, WIDTH = 32, HEADS = 4, BLOCKS = 2 };
 
-/* Sequences of random tokens, and at each place the one that stood BACK places before; the first ones do not count. */
+/* A batch of random tokens, and the answers: at each position the token BACK positions before. The first BACK positions
+ * of a sequence have no answer. */
 typedef struct puzzle {
-    tg_tensor *tokens, *answers; /* i32 (BATCH,LENGTH) */
+    /* i32 (BATCH,LENGTH) */
+    tg_tensor *tokens, *answers;
 } puzzle;
 
 puzzle puzzle_new(void);
 void puzzle_draw(puzzle *p, tg_rng *rng);
 void puzzle_free(puzzle *p);
 
-/* A model of its own generator and parameters. `both_directions`: attention sees the whole sequence. */
+/* A model with its own generator and parameters. */
 typedef struct model {
     tg_rng *rng;
     tg_params *params;
-    tg_embedding tokens;
-    tg_positional position;              /* absolute, or shared by the blocks */
-    tg_positional own_positions[BLOCKS]; /* of each block, where the kind asks for it */
-    tg_transformer_block blocks[BLOCKS];
-    tg_layernorm norm;
-    tg_linear head;
+    tg_nn_embedding tokens;
+    /* absolute positions, or relative ones that all blocks share */
+    tg_nn_positional position;
+    /* one per block, for the kinds that need their own parameters in each: Shaw and Transformer-XL */
+    tg_nn_positional own_positions[BLOCKS];
+    tg_nn_transformer_block blocks[BLOCKS];
+    tg_nn_layer_norm norm;
+    tg_nn_linear head;
 } model;
 
-bool model_make(model *m, tg_position kind, bool both_directions);
+/* Creates a model with initial values of seed 123. With `is_causal`, a position attends only to itself and to earlier
+ * ones. Returns false after printing an error. */
+bool model_make(model *m, tg_position kind, bool is_causal);
 void model_free(model *m);
 
-/* What a forward passes through: what the blocks are given, and what they make of it, both (B,T,WIDTH). */
+/* Intermediate results of a forward pass: the input of the blocks, and their output, both (B,T,WIDTH). */
 typedef struct insight {
     tg_tensor *embedded, *states;
 } insight;
 
-/* (B,T) -> (B,T,TOKENS). `seen` may be NULL. */
+/* Returns the logits: tokens (B,T) -> (B,T,TOKENS). Stores the intermediate results unless the last argument is
+ * NULL. */
 tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, insight *seen);
 
 #endif

@@ -1,7 +1,7 @@
-/* train_embeddings: token and position embeddings, from a text to trained tables.
+/* train_embeddings: trains token and position embeddings on a text.
  *
- * Two models are trained from the same seed on the same batches: one with position embeddings, and one without. What
- * the second cannot learn is what order is worth.
+ * Two models are trained with the same seed on the same batches: one with position embeddings, and one without. The
+ * difference of their losses measures what the model gains from the order of the tokens.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +15,20 @@
 
 const char program_name[] = "train_embeddings";
 
-/* What both runs share, and what a run leaves behind. */
+/* The input of both runs. */
 typedef struct job {
     const options *o;
     tg_tokenizer *bpe;
     tg_tokens tokens;
 } job;
 
+/* The results of one run. */
 typedef struct result {
-    float *losses; /* one a step */
-    double final;  /* mean loss of the last tenth */
+    /* one per step */
+    float *losses;
+    /* mean loss of the last tenth of the steps */
+    double final;
+    /* the token table at three times, and the position table after training */
     tg_tensor *before, *halfway, *after, *positions;
 } result;
 
@@ -45,7 +49,7 @@ static bool load(job *j)
         return complain("%s", error.text);
     }
     printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", j->o->text, length, (long long)j->tokens.count,
-           tg_tokenizer_size(j->bpe), j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
+           tg_tokenizer_vocabulary(j->bpe), j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
     return true;
 }
 
@@ -58,10 +62,14 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
         config.lr = o->lr;
         return tg_sgd_new(params, &config);
     }
-    bool decoupled = strcmp(o->optimizer, "adamw") == 0;
-    tg_adam_config config = decoupled ? tg_adamw_config_default() : tg_adam_config_default();
+    if (strcmp(o->optimizer, "adam") == 0) {
+        tg_adam_config config = tg_adam_config_default();
+        config.lr = o->lr;
+        return tg_adam_new(params, &config);
+    }
+    tg_adamw_config config = tg_adamw_config_default();
     config.lr = o->lr;
-    return decoupled ? tg_adamw_new(params, &config) : tg_adam_new(params, &config);
+    return tg_adamw_new(params, &config);
 }
 
 static void show_progress(const options *o, int64_t step, double loss, double start)
@@ -71,17 +79,18 @@ static void show_progress(const options *o, int64_t step, double loss, double st
              (double)(step * o->batch * o->context) / spent, left);
 }
 
-/* One step on one batch. */
+/* Runs one training step on a batch and sets `loss`. Returns false after printing an error. */
 static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, float *loss)
 {
     tg_tape_reset(t);
     tg_optim_zero_grad(optim);
-    tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets);
-    if (!tg_backward(t, mean)) {
-        return complain("%s", tg_tape_error(t));
+    /* (B,T) -> (B,T,V) -> a scalar */
+    tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets, NULL);
+    if (!tg_backward(t, mean, NULL)) {
+        return complain("%s", tg_tape_error(t)->text);
     }
-    *loss = (float)tg_item(t, mean);
-    return tg_optim_step(optim) || complain("%s", tg_optim_error(optim));
+    *loss = (float)tg_tensor_item(mean, NULL);
+    return tg_optim_step(optim) || complain("%s", tg_optim_error(optim)->text);
 }
 
 static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_loader *loader, result *r)
@@ -90,10 +99,11 @@ static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_
     for (int64_t done = 0; done < j->o->steps;) {
         tg_batch batch;
         if (!tg_loader_next(loader, &batch)) {
-            if (tg_loader_error_code(loader) != TG_OK) {
-                return complain("%s", tg_loader_error(loader));
+            if (tg_loader_error(loader)->code != TG_OK) {
+                return complain("%s", tg_loader_error(loader)->text);
             }
-            continue; /* the pass is over, the next one begins */
+            /* the end of a pass; the next call begins another pass */
+            continue;
         }
         if (!step(t, m, optim, batch, &r->losses[done])) {
             return false;
@@ -115,28 +125,28 @@ static bool train(const job *j, bool with_positions, result *r)
 {
     const options *o = j->o;
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(o->seed);
-    tg_tape *t = tg_tape_new(rng);
-    model m = model_make(rng, tg_tokenizer_size(j->bpe), o->dim, o->context, with_positions);
+    tg_rng *rng = tg_rng_new((uint64_t)o->seed);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    model m = model_make(rng, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
     tg_loader_config windows = tg_loader_config_default();
-    windows.max_length = o->context;
+    windows.context = o->context;
     windows.stride = 1;
     windows.batch_size = o->batch;
-    tg_loader *loader = tg_loader_new(j->tokens.ids, j->tokens.count, &windows, rng, &error);
+    tg_loader *loader = tg_loader_new(j->tokens.ids, j->tokens.count, rng, &windows);
     tg_optim *optim = make_optimizer(o, m.params);
     r->losses = calloc((size_t)o->steps, sizeof *r->losses);
     bool good = true;
-    if (tg_params_error_code(m.params) != TG_OK) {
-        good = complain("%s", tg_params_error(m.params));
-    } else if (!loader) {
-        good = complain("%s", error.text);
-    } else if (!rng || !t || !optim || !r->losses || !tg_watch_rows(m.token.weight, true, &error) ||
+    if (tg_params_error(m.params)->code != TG_OK) {
+        good = complain("%s", tg_params_error(m.params)->text);
+    } else if (tg_loader_error(loader)->code != TG_OK) {
+        good = complain("%s", tg_loader_error(loader)->text);
+    } else if (!rng || !t || !r->losses || !tg_tensor_set_rows_watched(m.token.weight, true, &error) ||
                !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
         good = complain("out of memory");
     }
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
-               (long long)tg_params_values(m.params));
+               (long long)tg_params_value_count(m.params));
         good = steps(j, t, &m, optim, loader, r);
     }
     if (good) {
@@ -160,17 +170,17 @@ static void result_free(result *r)
     tg_release(r->positions);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static bool report(const job *j, const result *with, const result *without)
 {
     const curve curves[] = {{"with positions", with->losses, NULL, j->o->steps},
                             {"without", without->losses, NULL, j->o->steps}};
     curves_terminal(curves, 2);
-    printf("\nMean loss of the last tenth: %.4f with positions, %.4f without: order is worth %.4f.\n", with->final,
-           without->final, without->final - with->final);
+    printf("\nMean loss of the last tenth of the steps: %.4f with positions, %.4f without; the difference is %.4f.\n",
+           with->final, without->final, without->final - with->final);
     const tg_tensor *const tables[] = {with->before, with->halfway, with->after};
-    report_neighbours(j->bpe, tables);
+    report_neighbors(j->bpe, tables);
     report_rows(j->bpe, with->before, with->after, j->o->steps);
     bool written = folder_make(j->o->out) && curves_svg(folder_file(j->o->out, "loss.svg"), curves, 2) &&
                    report_vectors(folder_file(j->o->out, "tokens.tsv"), with->after) &&
@@ -197,7 +207,7 @@ int main(int argc, char **argv)
         return status;
     }
     if (o.threads > 0) {
-        tg_set_threads(o.threads);
+        tg_set_threads((int)o.threads, NULL);
     }
     job j = {.o = &o};
     result with = {0}, without = {0};

@@ -1,13 +1,13 @@
-/* model: predicts the next token from the ones before it.
+/* model: predicts the next token from the tokens before it.
  *
- *   x  = token embedding + position embedding      (B,T,C)    without positions: the token embedding alone
- *   h  = gelu(x W1^T + b1)                         (B,T,2C)   what this token, at this place, has to say
- *   m  = causal mean of h                          (B,T,2C)   m[t] = mean of h[0..t]: a plain average, blind to order
- *   y  = gelu(m W2^T + b2)                         (B,T,2C)
- *   logits = y W3^T                                (B,T,V)
+ *   x      = token[id] + position[t]      (B,T,C)    without positions: token[id] alone
+ *   h      = gelu(hidden(x))              (B,T,2C)   features of this token at this position
+ *   m      = causal mean of h             (B,T,2C)   m[t] = mean of h[0..t], which ignores order
+ *   y      = gelu(mix(m))                 (B,T,2C)
+ *   logits = head(y)                      (B,T,V)
  *
- * The mean cannot tell which of the tokens came last. Only the position embedding can: it lets h say different things
- * about the same token in different places. So what a model without positions loses is what order is worth.
+ * The mean does not depend on the order of the tokens. With position embeddings, h of a token depends on its position,
+ * and the model can use the order. So the loss of a model without positions is larger.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -17,13 +17,14 @@
 typedef struct model {
     tg_params *params;
     bool with_positions;
-    tg_embedding token;
-    tg_positional position;
-    tg_linear say, mix, head;
-    tg_tensor *averages; /* (T,T): row t holds 1/(t+1) up to column t */
+    tg_nn_embedding token;
+    tg_nn_positional position;
+    tg_nn_linear hidden, mix, head;
+    /* (T,T): row t holds 1/(t+1) up to column t */
+    tg_tensor *averages;
 } model;
 
-/* All parameters are drawn from rng; check tg_params_error(m.params) afterwards. */
+/* Draws all parameters from rng. The error is tg_params_error(m.params). */
 model model_make(tg_rng *rng, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions);
 void model_free(model *m);
 

@@ -6,23 +6,23 @@
 #include "../common/program.h"
 
 static const char introduction[] =
-    "train_embeddings: trains token and position embeddings on a text, and shows what they learned.\n";
+    "train_embeddings: trains token and position embeddings on a text, and prints what they learned.\n";
 
 #define AT(field) offsetof(options, field)
 
 static const command_line_option table[] = {
-    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "the text, UTF-8", 1},
-    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "a vocab.bpe, GPT-2's say; without, one is trained on the text", 1},
-    {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]", "ids of that vocabulary", 1},
+    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8 text", 1},
+    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe, for example GPT-2's (default trained on the text)", 1},
+    {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]", "size of the trained vocabulary", 1},
     {"dim", "N", VALUE_INTEGER, AT(dim), "[1,65536]", "width of the embeddings", 1},
-    {"context", "N", VALUE_INTEGER, AT(context), "[1,65536]", "tokens that a prediction sees", 1},
-    {"batch", "N", VALUE_INTEGER, AT(batch), "[1,1000000]", "windows a step", 1},
-    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,1000000000]", "steps of training", 1},
+    {"context", "N", VALUE_INTEGER, AT(context), "[1,65536]", "maximum number of tokens for a prediction", 1},
+    {"batch", "N", VALUE_INTEGER, AT(batch), "[1,1000000]", "windows per step", 1},
+    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,1000000000]", "training steps", 1},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)", "learning rate", 1},
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam or sgd", 1},
-    {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "of all random numbers", 1},
-    {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "0: all processors", 1},
-    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "where the results go", 1},
+    {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", 1},
+    {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors", 1},
+    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", 1},
 };
 
 int options_read(options *o, int argc, char **argv)
@@ -39,7 +39,7 @@ int options_read(options *o, int argc, char **argv)
                    .seed = 123};
     int status = command_line_read(table, sizeof table / sizeof *table, 1, introduction, o, argc, argv);
     if (status < 0 && strcmp(o->optimizer, "adamw") && strcmp(o->optimizer, "adam") && strcmp(o->optimizer, "sgd")) {
-        complain("--optimizer %s: adamw, adam or sgd is wanted", o->optimizer);
+        complain("--optimizer %s: must be adamw, adam or sgd", o->optimizer);
         return 2;
     }
     return status;

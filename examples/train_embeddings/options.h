@@ -1,4 +1,4 @@
-/* options: what the command line asks for. */
+/* options: the command line. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -6,15 +6,18 @@
 #include <stdint.h>
 
 typedef struct options {
-    const char *text, *vocab, *out; /* vocab NULL: train one on the text */
+    /* vocab is NULL if the vocabulary is trained on the text */
+    const char *text, *vocab, *out;
     int64_t vocab_size, dim, context, batch, steps, seed;
     double lr;
-    const char *optimizer; /* adamw, adam or sgd */
-    int64_t threads;       /* 0: all processors */
+    /* adamw, adam or sgd */
+    const char *optimizer;
+    /* 0: all processors */
+    int64_t threads;
 } options;
 
-/* Reads the command line. Returns -1 to go on, or the exit status: 0 after --help, 2 after an error, which is
- * printed. */
+/* Parses the command line. Returns -1 if the program continues, or else its exit status: 0 after --help, 2 after
+ * printing an error. */
 int options_read(options *o, int argc, char **argv);
 
 #endif

@@ -1,9 +1,11 @@
-/* base: errors, memory, threads and the version.
+/* base: the version, errors, configs, memory and threads.
  *
- * Three rules hold in the whole library:
- *   - nothing here prints, exits or aborts: what went wrong is a value that you can read;
- *   - a call that fails has changed nothing;
- *   - the only state of the process is in this header: the allocator and the number of threads.
+ * Four rules hold for the whole library:
+ *   - It never prints, exits or aborts. Errors are values that a program reads.
+ *   - A call that fails changes nothing: tensors and the state of the random generator remain as they were.
+ *   - Any pointer may be NULL. A getter then returns 0, NULL or an empty value, and a call that can fail reports STATE,
+ *     unless its comment calls the argument optional. Calls that cannot fail, such as _free and tg_release, do nothing.
+ *   - The only process-wide state is in this header: the allocator and the number of threads.
  */
 #ifndef TAPEGRAD_BASE_H
 #define TAPEGRAD_BASE_H
@@ -16,6 +18,7 @@
 #error "tapegrad's numbers need IEEE arithmetic: compile without -ffast-math (and without -Ofast)"
 #endif
 
+/* TG_API marks the functions that the library exports, and TG_PRINTF_LIKE those with a format as in printf. */
 #if defined __GNUC__
 #define TG_API __attribute__((visibility("default")))
 #define TG_PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
@@ -31,36 +34,61 @@ extern "C" {
 /* ---- version ------------------------------------------------------------------------------------------------- */
 
 #define TG_VERSION_MAJOR 0
-#define TG_VERSION_MINOR 1
+#define TG_VERSION_MINOR 2
 #define TG_VERSION_PATCH 0
-#define TG_VERSION_STRING "0.1.0"
+#define TG_VERSION_STRING "0.2.0"
 
-/* The version of the library that is running; TG_VERSION_STRING is the one you compiled against. */
+/* Returns the version of the library that is running. TG_VERSION_STRING is the version of the headers that the program
+ * was compiled with. */
 TG_API const char *tg_version(void);
 
 /* ---- errors -------------------------------------------------------------------------------------------------- */
+/* A call that fails returns false or NULL, or the value that its comment names, and sets an error. Its arguments show
+ * which one:
+ *
+ *   - A call that takes a tape sets the error of the tape (tg_tape_error).
+ *   - A call on a tg_params, tg_optim or tg_loader sets the error of that object.
+ *   - Any other call that can fail takes a `tg_error *` as its last argument, which is optional (NULL).
+ *
+ * A constructor that takes a tg_params sets the error of the params and returns NULL. The constructors of tapes, params
+ * and loaders return the new object with the error in it; they return NULL only when memory is exhausted.
+ *
+ * The first error stays until it is cleared. Later ones are dropped, because the first one explains them. While a tape,
+ * params, an optimizer or a loader holds an error, it refuses further calls that can fail. The _error function of one
+ * that is NULL returns an error, too: it could not be created. A `tg_error` is not cleared by a call that succeeds, so
+ * check what a call returns. */
 
 typedef enum tg_code {
     TG_OK = 0,
-    TG_ERROR_MEMORY, /* an allocation failed, or a size does not fit into memory */
-    TG_ERROR_SHAPE,  /* ranks or sizes that do not go together */
-    TG_ERROR_DTYPE,  /* a dtype that the call does not take, or two that differ: nothing is promoted */
-    TG_ERROR_RANGE,  /* an id, index or axis outside of what it points into */
-    TG_ERROR_VALUE,  /* an option or argument with a value that means nothing */
-    TG_ERROR_STATE,  /* the right call at the wrong time: a second backward, a NULL tensor */
-    TG_ERROR_FILE,   /* the system refused a file */
-    TG_ERROR_FORMAT  /* a file or a text that is not what it should be */
+    /* memory is exhausted, or a number of bytes is larger than any memory */
+    TG_ERROR_MEMORY,
+    /* ranks or sizes that do not match, or are not allowed */
+    TG_ERROR_SHAPE,
+    /* a dtype that the call does not accept, or a mix of dtypes: no dtype is promoted */
+    TG_ERROR_DTYPE,
+    /* an id, index or axis outside of its bounds */
+    TG_ERROR_RANGE,
+    /* an argument or option with an invalid value */
+    TG_ERROR_VALUE,
+    /* a valid call at the wrong time, or with a NULL */
+    TG_ERROR_STATE,
+    /* the operating system refused a file */
+    TG_ERROR_FILE,
+    /* a file or text whose contents are invalid */
+    TG_ERROR_FORMAT
 } tg_code;
 
+/* The size of an error's text in bytes, its NUL included. A longer text is cut. */
 #define TG_ERROR_TEXT 400
 
-/* A code for programs and a sentence for people. Start from TG_NO_ERROR. The first error stays: later ones are dropped
- * until it is cleared, because the first is the one that explains the others. */
+/* A code for programs, and one sentence for people with the call, the offending value and what is allowed: "embedding:
+ * id 50257 at [3,1] is outside [0,50257)". */
 typedef struct tg_error {
     tg_code code;
     char text[TG_ERROR_TEXT];
 } tg_error;
 
+/* The initial value: `tg_error error = TG_NO_ERROR;` */
 #define TG_NO_ERROR \
     {               \
         TG_OK,      \
@@ -69,38 +97,51 @@ typedef struct tg_error {
         }           \
     }
 
-/* Records an error unless one is there already; `error` may be NULL. Returns false, so that a check can end with
- * `return tg_error_set(...)`. A text that is too long is cut. */
-TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
-
+/* Sets the code to TG_OK and the text to "". */
 TG_API void tg_error_clear(tg_error *error);
 
-/* "shape", "range" ...: the name of a code. */
-TG_API const char *tg_code_name(tg_code code);
+/* ---- configs ------------------------------------------------------------------------------------------------- */
+/* The options of tg_x, tg_x_new or tg_x_make are a struct tg_x_config. It is the last argument, or the last before a
+ * tg_error. NULL means the defaults. Otherwise start with tg_x_config_default(), and then set fields:
+ *
+ * ```c
+ * tg_adam_config config = tg_adam_config_default();
+ * config.lr = 0.01;
+ * tg_optim *adam = tg_adam_new(params, &config);
+ * ```
+ *
+ * Each config begins with a mark that only its own default function sets. Without this mark (a struct of zeros, an
+ * initializer, the config of another call) a call reports VALUE, and the error names the default function.
+ *
+ * The comment of a field ends with its default. A size without a sensible default "must be set": it is 0 in the
+ * default config, and the call refuses 0 with an error that names the field. */
+typedef const char *tg_config_mark;
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* Where all memory of the library comes from. `allocate` returns a block of `bytes` (> 0), aligned to `alignment` (a
- * power of two up to 64), or NULL; `release` gets blocks back (never NULL). Both are called from any thread that uses
- * the library. OpenBLAS keeps its own memory and is not reached by this. */
+/* The source of the library's memory. `allocate` returns a block of `bytes` (> 0) bytes, aligned to `alignment` (a
+ * power of two, at most 64), or NULL. `release` takes a block back; it never receives NULL. Both receive `context`.
+ * Both are called from every thread that uses the library, so they must be thread-safe. OpenBLAS and the C library
+ * allocate their own memory. */
 typedef struct tg_allocator {
     void *(*allocate)(void *context, size_t bytes, size_t alignment);
     void (*release)(void *context, void *block);
     void *context;
 } tg_allocator;
 
-/* Sets the allocator; NULL brings back the default (aligned_alloc and free). Only while no object of the library
- * exists: a block has to go back to where it came from. */
+/* Sets the allocator. NULL restores the default: aligned_alloc and free. Call it only while no object of the library
+ * exists, because each block must return to the allocator that it came from. */
 TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 
-/* How many threads an op may use, OpenBLAS's included: 1 or more, and at most 256. The default is the number of
- * processors that the process may run on. Everything but matrix products gives the same bits for every number;
- * OpenBLAS promises that only for one and the same number. Returns false, and changes nothing, outside of 1..256.
- * Not while another thread is inside the library. */
-TG_API bool tg_set_threads(int threads);
+/* Sets the number of threads that a call may use, those of OpenBLAS included. RANGE unless it is 1 to 256. The
+ * default is the number of processors that the process may run on. The number changes no bit of a result, except of
+ * matrix products: OpenBLAS gives the same bits only for the same number of threads. Not thread-safe: call it while no
+ * other thread is inside the library. */
+TG_API bool tg_set_threads(int threads, tg_error *error);
 
+/* Returns the number of threads that a call may use. */
 TG_API int tg_threads(void);
 
 #ifdef __cplusplus

@@ -1,22 +1,27 @@
-/* gradcheck: is the gradient that backward computes the one of the function that forward computes?
+/* gradcheck: compares the gradient that backward computes (analytic) with differences of the function (numeric).
  *
- * The gradient is compared with central differences, entry by entry, sign included. Follows torch.autograd.gradcheck:
- * its steps, tolerances and modes, and its rule that a check with nothing to compare is a failure. Three things are
- * stricter: a check in which every number is zero fails, because it could not have failed otherwise; a backward that is
- * run on top of an earlier one must add to it; and the gaps in the memory of a strided input are filled with NaN, so
- * that a kernel that ignores the strides is seen.
+ * Each entry is compared with a central difference. Follows torch.autograd.gradcheck: its steps, tolerances and modes,
+ * and its rule that a check with nothing to compare fails. Three things are stricter. A check in which every number is
+ * zero fails, because such a check cannot detect a mistake. A second backward must add to the gradient of the first.
+ * The gaps in the memory of a strided input are filled with NaN, so that a kernel that ignores strides is detected.
  *
- *     static tg_tensor *f(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
- *     {
- *         return tg_softmax(tape, tg_matmul(tape, inputs[0], inputs[1]), -1);
- *     }
+ * ```c
+ * static tg_tensor *f(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
+ * {
+ *     return tg_softmax(tape, tg_matmul(tape, inputs[0], inputs[1]), -1);
+ * }
+ * ```
  *
- *     tg_gradcheck_report report;
- *     if (!tg_gradcheck(f, NULL, inputs, 2, NULL, &report)) {
- *         puts(report.text);      softmax: d output [0,2] / d input 1 [3,2]: analytic 0.25, numeric -0.25; ...
- *     }
+ * ```c
+ * if (!tg_gradcheck(f, NULL, inputs, 2, NULL, NULL, &error)) {
+ *     puts(error.text);
+ * }
+ * ```
  *
- * Keep inputs away from kinks (relu at 0) and ties (max): there is no derivative there, and the check will say so.
+ * An error reads: "gradcheck: d output [0,2] / d input 1 [3,2]: analytic 0.25, numeric -0.25; they may differ by
+ * 1e-05".
+ *
+ * Keep inputs away from kinks (relu at 0) and ties (amax), where the function has no derivative.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H
@@ -27,75 +32,98 @@
 extern "C" {
 #endif
 
-/* The function under test: computes one f32 or f64 result from the inputs, on the tape. It is called many times, on a
- * private tape whose generator is in the same state each time, so that dropout drops the same values. It must not keep
- * anything between calls and must not write to its inputs. NULL, with the tape's error, ends the check. */
+/* The function under test: returns one f32 or f64 result, computed from the inputs on the tape. `context` is the
+ * argument of tg_gradcheck. The function is called many times, on a private tape whose generator is in the same state
+ * each time, so that dropout drops the same values. It must keep nothing between calls, and must not write to its
+ * inputs. NULL, with the error in the tape, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
 typedef enum tg_gradcheck_mode {
-    TG_GRADCHECK_SLOW, /* every entry of every Jacobian: 2 evaluations an input value, 3 backwards an output value */
-    TG_GRADCHECK_FAST  /* a random direction an input, a random projection of the output: 2 evaluations an input and 3
-                          backwards in all; after a failure the slow mode is run to name the entry */
+    /* every entry of every Jacobian, with 2 evaluations per input value and 3 backward passes per output value */
+    TG_GRADCHECK_SLOW,
+    /* one random direction per input and one random projection of the output, with 2 evaluations per input and 3
+     * backward passes in all; after a failure the slow mode runs, too, to find the entry */
+    TG_GRADCHECK_FAST
 } tg_gradcheck_mode;
 
-/* A row (an index on axis 0) of an input that gets no gradient by design: the padding row of a lookup. Its analytic
- * gradient must be exactly zero; differences are not taken there. Frozen rows (tapegrad/rows.h) are such rows
- * unasked. */
+/* A row (an index on axis 0) of an input that has no gradient by design, such as the padding row of an embedding. Its
+ * analytic gradient must be exactly zero, and its differences are not computed. Frozen rows (tapegrad/rows.h) need not
+ * be listed. */
 typedef struct tg_gradcheck_row {
+    /* the index of the input */
     int input;
     int64_t row;
 } tg_gradcheck_row;
 
+/* The defaults are PyTorch's, for f64. For f32 inputs set dtype TG_F32, eps 1e-2, relative_eps true, atol 1e-3 and rtol
+ * 1e-2: a difference of floats has four digits at best, so such a check finds a wrong formula, but no small error. With
+ * numeric_in_f64 the differences are as exact as in f64, and eps 1e-6, atol 1e-5 and rtol 1e-3 fit most functions. */
 typedef struct tg_gradcheck_config {
-    const char *name;       /* what messages begin with: "gradcheck" */
-    tg_gradcheck_mode mode; /* slow */
-    tg_dtype dtype;         /* of the inputs that require a gradient; another one is refused: f64 */
-    double eps;             /* the step: 1e-6 */
-    bool relative_eps;      /* the step is eps * max(1, |x|): false */
-    double atol, rtol;      /* passes when |analytic - numeric| <= atol + rtol * |numeric|: 1e-5, 1e-3 */
-    bool numeric_in_f64; /* take the differences of f32 inputs in f64 copies; the function must work in both: false */
-    bool allow_empty;    /* nothing to compare (a result or inputs of size 0) passes: false */
-    bool training;       /* the tape's switch: true */
-    const tg_rng *rng;   /* the state that the tape's generator has before each call; NULL: seed 0 */
-    uint64_t projection_seed; /* of the fast mode's vectors: 67280421310721, a fresh torch.Generator's */
+    /* private: tg_gradcheck_config_default() sets it */
+    tg_config_mark mark;
+    /* the first word of the messages; default "gradcheck" */
+    const char *name;
+    /* slow or fast; default TG_GRADCHECK_SLOW */
+    tg_gradcheck_mode mode;
+    /* the dtype of all inputs that require a gradient; default TG_F64 */
+    tg_dtype dtype;
+    /* the step of the differences, > 0; default 1e-6 */
+    double eps;
+    /* whether the step is eps * max(1, |x|); default false */
+    bool relative_eps;
+    /* the tolerances: a pair passes if |analytic - numeric| <= atol + rtol * |numeric|; default 1e-5 and 1e-3 */
+    double atol, rtol;
+    /* differences of f32 inputs in f64 copies, for a function that works in both dtypes; default false */
+    bool numeric_in_f64;
+    /* whether a check with nothing to compare (a result or inputs of size 0) passes; default false */
+    bool allow_empty;
+    /* whether training is on in the function's tape; default true */
+    bool training;
+    /* the state of the tape's generator before each call of the function; default NULL, seed 0 */
+    const tg_rng *rng;
+    /* the seed of the fast mode's vectors; default 67280421310721, that of a new torch.Generator */
+    uint64_t projection_seed;
+    /* the rows without a gradient by design, `row_count` of them; default NULL and 0 */
     const tg_gradcheck_row *rows_without_gradient;
     int row_count;
 } tg_gradcheck_config;
 
-/* PyTorch's settings, for f64. */
 TG_API tg_gradcheck_config tg_gradcheck_config_default(void);
-
-/* For f32 inputs: eps 1e-2 relative to |x|, atol 1e-3, rtol 1e-2. A difference of floats is worth four digits at best,
- * so this finds a wrong formula and not a sloppy one. With numeric_in_f64 the differences are as good as in f64 and
- * what is left is the rounding of the f32 kernels: then eps 1e-6, atol 1e-5 and rtol 1e-3 hold for most functions. */
-TG_API tg_gradcheck_config tg_gradcheck_config_default_f32(void);
 
 typedef struct tg_gradcheck_report {
     bool passed;
-    tg_code code;     /* TG_OK; VALUE for a wrong gradient; otherwise why there was no check: MEMORY, DTYPE, ... */
-    int64_t compared; /* pairs of numbers */
+    /* the number of pairs that were compared */
+    int64_t compared;
 
-    /* the worst pair that is not within tolerance; -1 in the fast mode and where there is no such thing */
+    /* the input of the worst pair that is out of tolerance, or -1; the flat row-major indices of the input's value and
+     * of the output's value, -1 in the fast mode */
     int input;
-    int64_t input_index, output_index; /* flat, row-major */
-    char input_place[TG_SHAPE_TEXT];   /* "[3,1]" */
+    int64_t input_index, output_index;
+    /* input_index as text: "[3,1]" */
+    char input_position[TG_SHAPE_TEXT];
+    /* the numbers of this pair, and the difference that is allowed */
     double analytic, numeric, tolerance;
 
-    double max_absolute_error; /* max |analytic - numeric| */
-    double max_relative_error; /* the largest of the inputs' max |a - n| / max(|a|, |n|), maxima over the tensor */
-    char text[TG_ERROR_TEXT];  /* one line, for passed checks as well */
+    /* max |analytic - numeric| over all pairs */
+    double max_absolute_error;
+    /* the largest value of max |analytic - numeric| / max(|analytic|, |numeric|) of an input, each max over its
+     * pairs */
+    double max_relative_error;
+    /* one line for people, also for a check that passed */
+    char text[TG_ERROR_TEXT];
 } tg_gradcheck_report;
 
-/* True when the gradients of `function` with respect to all inputs that require one are right. The inputs themselves
- * are only read, and keep the gradients that they have: the function sees copies with the same strides, each a variable
- * of its own. `config` NULL: the default; `report` may be NULL.
+/* Returns true if the gradients of `function` with respect to all inputs that require one are right. The inputs are
+ * only read, and keep their gradients: the function receives copies with the same strides. `context` and `report` are
+ * optional.
  *
- * False, with the reason in the report, also when there is nothing that could have failed: STATE when no input requires
- * a gradient, when an input that does overlaps itself (tg_expand), when the function writes to its inputs; SHAPE when
- * there is nothing to compare (see allow_empty), or when the result's shape changes between calls; VALUE when every
- * number is zero; DTYPE; MEMORY; and the tape's code when the function fails. */
+ * Errors: VALUE for a wrong gradient, for a check in which every number is zero, and for an invalid option; STATE if no
+ * input requires a gradient, if an input that does overlaps itself (tg_expand), or if the function writes to its
+ * inputs; SHAPE if nothing can be compared (allow_empty), or if the result's shape changes between calls; DTYPE for an
+ * input or a result of another dtype; RANGE for a row that does not exist; MEMORY; and the error of the function's
+ * tape. */
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
-                         const tg_gradcheck_config *config, tg_gradcheck_report *report);
+                         const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,43 +1,47 @@
-/* ledger: what every op of a run did, in lines that two runs can be compared by.
+/* ledger: a trace of the operations of a run, one line per op, so that two runs can be compared.
  *
- * When two programs that should print the same number do not, the question is which op was the first to differ. A
- * ledger answers it: attach one to a tape, run, and compare the file with that of another run, of another machine, or
- * of the same model in PyTorch (tests/goldens/make_ledger.py writes such a file).
+ * It finds the first op in which two runs differ that should give the same numbers: runs of two versions, on two
+ * machines, or of tapegrad and PyTorch. Write a ledger of each run, and compare the files. tests/goldens/make_ledger.py
+ * writes the ledger of a GPT in PyTorch.
  *
- *     FILE *file = fopen("run.ledger", "w");
- *     tg_ledger *ledger = tg_ledger_new(file, tape, &error);
- *     ... forward passes on the tape ...
- *     tg_ledger_free(ledger);
+ * ```c
+ * FILE *file = fopen("run.ledger", "w");
+ * tg_ledger *ledger = tg_ledger_open(tape, file);
+ * tg_softmax(tape, x, -1);
+ * bool is_written = tg_ledger_close(ledger, &error);
+ * ```
  *
- * The file: a first line "tapegrad ledger 1", then a line for each output of each op that computed something (views are
- * left out), with nine fields and a tab between two of them:
+ * Format. The first line is "tapegrad ledger 1". Each other line is one output of one op; views have no line, because
+ * they compute nothing. A line has nine fields with tabs between them:
  *
- *     number     of the line: 1, 2, 3, ...
- *     op         its name: "matmul"; for an output after the first its number as well: "topk[1]"
- *     dtype      of the output: "f32"
- *     shape      of the output: "2,4,768"; "-" for a scalar
- *     draws      random numbers that the op took from the tape's generator, in 32-bit outputs; noted once
- *     position   of the generator after it: outputs since it was seeded
- *     sum        of the output's values, added in double: equal up to rounding in two programs that compute the same
- *     size       of their absolute values, added in double: likewise
- *     checksum   FNV-1a, 64 bits, of the output's bytes in row-major order: equal for equal bits alone; "-": not known
+ *     number     number of the line: 1, 2, 3, ...
+ *     op         name of the op: "matmul"; with a number for each output after the first: "topk[1]"
+ *     dtype      dtype of the output: "f32"
+ *     shape      shape of the output: "2,4,768"; "-" for a scalar
+ *     draws      number of 32-bit outputs that the op drew from the tape's generator; 0 for outputs after the first
+ *     position   position of the generator after the op (tg_rng_position)
+ *     sum        sum of the output's values, in double: equal up to rounding for equal computations
+ *     size       sum of their absolute values, in double
+ *     checksum   FNV-1a, 64 bits, of the output's bytes in row-major order: equal only for equal bits; "-": unknown
  *
- * To find where a run leaves PyTorch's:
+ * Numbers are written with a decimal point in every locale.
  *
- *   1. Give both the same parameters and ids, and seed both just before the forward pass: torch.manual_seed(7) and
- *      tg_rng_seed(rng, 7).
- *   2. In Python write one line for each op that tapegrad runs, under its name here. A torch call that is several ops
- *      here is several lines, and a view is none. Checksums are "-", and a dropout draws two a value.
- *      tests/goldens/make_ledger.py does so for a GPT.
- *   3. Compare with a tolerance of 1e-5, the rounding of two libraries in f32: `gpt compare`, or tg_ledger_compare.
+ * To find the first op that differs from PyTorch:
  *
- * What is named first tells what to look at:
+ *   1. Give both programs the same parameters and ids, and set both seeds directly before the forward pass:
+ *      torch.manual_seed(7) and tg_rng_seed(rng, 7).
+ *   2. In Python, write one line for each op that tapegrad runs, with its name in tapegrad. A torch call that is
+ *      several ops here is several lines, and a view is none. Write "-" as checksum. Dropout draws two numbers per
+ *      value.
+ *   3. Compare with a tolerance of 1e-5, for the rounding of two libraries in f32: `gpt compare`, or tg_ledger_compare.
  *
- *     op, shape         the programs differ: an op missing, or in another order
- *     dtype             a conversion is missing
- *     draws             one was in training mode, or draws in another way
- *     position          the seeds are in other places, or somebody drew between two ops
- *     sum, size     the op computes something else, or a parameter that it reads is different: the inputs were equal
+ * The first field that differs shows the kind of mistake:
+ *
+ *     op, shape    the programs differ: an op is missing, or in another order
+ *     dtype        a conversion is missing
+ *     draws        only one run was in training mode, or the op draws differently
+ *     position     the seeds were set at different points, or something drew between two ops
+ *     sum, size    the op computes something else, or reads another parameter; its other inputs were equal
  */
 #ifndef TAPEGRAD_LEDGER_H
 #define TAPEGRAD_LEDGER_H
@@ -52,26 +56,29 @@ extern "C" {
 
 typedef struct tg_ledger tg_ledger;
 
-/* Writes what each op does that the tape runs from now on; the place of the tape's observer is taken, and with it that
- * of an earlier ledger (tg_tape_set_observer). The file stays yours. Yours to free, before the tape and the file. NULL,
- * with `error` set, when something is NULL, the first line cannot be written, or memory is out. */
-TG_API tg_ledger *tg_ledger_new(FILE *file, tg_tape *tape, tg_error *error);
+/* Starts to write a line to `file` for each op that the tape runs from now on. Yours to close, before the tape is freed
+ * and before the file, which stays yours, is closed. The ledger is the tape's observer (tg_tape_set_observer), so it
+ * replaces an earlier one. NULL, with the error in the tape: FILE if the first line cannot be written; MEMORY. */
+TG_API tg_ledger *tg_ledger_open(tg_tape *tape, FILE *file);
 
-/* Stops it. False when a line could not be written. True for NULL. */
-TG_API bool tg_ledger_free(tg_ledger *ledger);
+/* Stops writing and frees the ledger. The file stays open. FILE if a line could not be written. True for NULL. */
+TG_API bool tg_ledger_close(tg_ledger *ledger, tg_error *error);
 
-/* How two ledgers compare. */
-typedef enum tg_ledger_verdict {
-    TG_LEDGER_EQUAL,     /* every line; sums and sizes agree within the tolerance */
-    TG_LEDGER_DIFFERENT, /* `text` names the first op that differs, and in what */
-    TG_LEDGER_BAD        /* `text` says which line of which file is no ledger's, or which argument is none */
-} tg_ledger_verdict;
+typedef struct tg_ledger_difference {
+    /* whether no line differs; sums and sizes agree within the tolerance */
+    bool is_equal;
+    /* the number of equal lines before the first that differs */
+    int64_t equal_lines;
+    /* one line for people: the first op that differs, and the field in which it differs */
+    char text[TG_ERROR_TEXT];
+} tg_ledger_difference;
 
-/* Reads both files from where they are to their end. Sums and sizes may differ by tolerance * the larger size;
- * infinities and NaN must be the same. The tolerance is finite and at least 0; at 0 checksums are compared as well. A
- * file that was cut off inside a line is BAD; one that ends early at a line's end is DIFFERENT. `text` receives at most
- * `size` bytes with a NUL. */
-TG_API tg_ledger_verdict tg_ledger_compare(FILE *a, FILE *b, double tolerance, char *text, size_t size);
+/* Compares two ledgers, from the current positions of the files to their ends, and writes the result to *difference.
+ * Returns true also if the ledgers differ. Sums and sizes may differ by tolerance times the larger size; infinities and
+ * NaN must be equal. With a tolerance of 0, checksums are compared, too. A ledger that ends earlier than the other
+ * differs. False after an error: VALUE for a tolerance that is negative or not finite; FORMAT, with the file and the
+ * line, for an invalid line or one that is cut off. */
+TG_API bool tg_ledger_compare(FILE *a, FILE *b, double tolerance, tg_ledger_difference *difference, tg_error *error);
 
 #ifdef __cplusplus
 }

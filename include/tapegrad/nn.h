@@ -1,13 +1,23 @@
-/* nn: modules. A module is a plain value that names its parameters; it owns nothing.
+/* nn: modules, as in torch.nn. A module is a plain value that refers to its parameters and owns nothing.
  *
- * `_make` creates the parameters inside a tg_params, under PyTorch's names ("<name>.weight", "<name>.bias"), and draws
- * their initial values from the params' generator in PyTorch's order; so the same seed gives the same model. What goes
- * wrong is a sticky error of the params; a forward through a module that could not be made reports it on the tape. The
- * params must outlive the module.
+ * `_make` adds the parameters to a tg_params under PyTorch's names ("<name>.weight", "<name>.bias"), and draws their
+ * initial values from the params' generator in PyTorch's order. So the same seed gives the same model. The params must
+ * outlive the module.
  *
- *     tg_embedding  tok = tg_embedding_make(params, "tok_emb", 50257, 256, NULL);
- *     tg_positional pos = tg_positional_make(params, "pos_emb", TG_POSITION_LEARNED, 1024, 256);
- *     tg_tensor *x = tg_positional_forward(t, &pos, tg_embedding_forward(t, &tok, ids));      (B,T) -> (B,T,256)
+ * Errors. After an error of `_make` the error is in the params, and nothing is added or drawn. A forward call of that
+ * module fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an
+ * invalid size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and
+ * MEMORY. The comments do not repeat these. A forward call also reports the errors of the ops that it calls
+ * (tapegrad/ops.h).
+ *
+ * ```c
+ * tg_nn_embedding tokens = tg_nn_embedding_make(params, "tok_emb", 50257, 256, NULL);
+ * tg_nn_positional positions = tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, 1024, 256, NULL);
+ * tg_tensor *embedded = tg_nn_embedding_forward(t, &tokens, ids);             // (B,T) -> (B,T,256)
+ * tg_tensor *x = tg_nn_positional_forward(t, &positions, embedded, 0);       // (B,T,256)
+ * ```
+ *
+ * The fields of a module may be read, and must not be written.
  */
 #ifndef TAPEGRAD_NN_H
 #define TAPEGRAD_NN_H
@@ -19,267 +29,410 @@
 extern "C" {
 #endif
 
+/* The first member of every module. */
+typedef struct tg_nn_module {
+    const tg_params *params;
+    /* whether `_make` succeeded */
+    bool is_made;
+} tg_nn_module;
+
 /* ---- Embedding: torch.nn.Embedding ------------------------------------------------------------------------------- */
 
-typedef struct tg_embedding_config {
-    /* this row starts as zeros and is frozen (tapegrad/rows.h): unlike torch's it gets no gradient from a tied output
-     * head either, and no weight decay; negative: from the end; default TG_NO_PADDING */
+typedef struct tg_nn_embedding_config {
+    /* private: tg_nn_embedding_config_default() sets it */
+    tg_config_mark mark;
+    /* the padding row, counted from the end if negative. It starts as zeros, unless the table is given (`from`), and is
+     * frozen (tapegrad/rows.h): unlike in PyTorch it also gets no gradient from a tied output head, and no weight
+     * decay. Default TG_NO_PADDING */
     int64_t padding_index;
-    /* the table starts as N(mean, std): 0 and 1 */
+    /* the normal distribution of the initial values; default 0 and 1 */
     double mean, std;
-    /* an existing table (rows,width) of the params' dtype instead; shared, not copied, and nothing is drawn:
-     * Embedding.from_pretrained. Default NULL */
+    /* a table (rows,width) of the params' dtype to use, as in Embedding.from_pretrained; it is retained, not copied,
+     * and nothing is drawn; default NULL */
     tg_tensor *from;
-    /* not trained; default false */
+    /* whether the table is not trained; default false */
     bool frozen;
-    /* each row's gradient is divided by how often a lookup names it: scale_grad_by_freq; default false */
-    bool scale_by_frequency;
-    /* before a lookup, rows with a larger norm are cut to this one, in place: max_norm and norm_type; 0, the default,
-     * for none, and 2 */
+    /* as in tg_embedding_config; default 0 (no limit) and 2, false */
     double max_norm, norm_type;
-} tg_embedding_config;
+    bool scale_by_frequency;
+} tg_nn_embedding_config;
 
-typedef struct tg_embedding {
-    const tg_params *params;
-    tg_tensor *weight; /* (rows,width), owned by the params; NULL if it could not be made */
-    tg_lookup_config lookup;
-    double mean, std, max_norm, norm_type;
-} tg_embedding;
+typedef struct tg_nn_embedding {
+    tg_nn_module module;
+    /* the table, (rows,width), owned by the params */
+    tg_tensor *weight;
+    /* the options of the forward pass */
+    tg_embedding_config lookup;
+    double mean, std;
+} tg_nn_embedding;
 
-TG_API tg_embedding_config tg_embedding_config_default(void);
+TG_API tg_nn_embedding_config tg_nn_embedding_config_default(void);
 
-/* A table "<name>.weight" of rows x width. `config` may be NULL for the default. */
-TG_API tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
-                                      const tg_embedding_config *config);
+/* Adds "<name>.weight" (rows,width), drawn from N(mean,std). */
+TG_API tg_nn_embedding tg_nn_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
+                                            const tg_nn_embedding_config *config);
 
-/* The table gets a new number of rows, 1 or more: tg_resize_rows, and new rows are drawn from the params' generator
- * as at the beginning, one run of N(mean, std). The handle, the names and an optimizer go on. False with the error,
- * and nothing changed: STATE for what tg_resize_rows refuses (the padding row among it) and without a generator,
- * SHAPE, MEMORY. */
-TG_API bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error);
+/* Changes the number of rows to 1 or more, as tg_tensor_resize_rows, and draws the new rows from the params' generator,
+ * in one run of N(mean,std). The tensor, its names and its optimizer stay in use. Errors as for tg_tensor_resize_rows,
+ * and STATE if new rows need a generator that the params do not have. */
+TG_API bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows, tg_error *error);
 
-/* ids of any shape (S), i32 -> (S,width): tg_embedding_renorm where there is a max_norm, tg_embedding_lookup_with. */
-TG_API tg_tensor *tg_embedding_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids);
+/* tg_embedding: ids (..) i32 -> (..,width). */
+TG_API tg_tensor *tg_nn_embedding_forward(tg_tape *tape, const tg_nn_embedding *embedding, tg_tensor *ids);
 
-/* Bags of the table's rows: torch.nn.EmbeddingBag. As tg_embedding_bag, with the embedding's own padding row, scaling
- * by frequency and max_norm; those of `config`, which may be NULL, are not looked at. */
-TG_API tg_tensor *tg_embedding_bag_forward(tg_tape *tape, const tg_embedding *embedding, tg_tensor *ids,
-                                           const tg_embedding_bag_config *config);
+/* ---- EmbeddingBag: torch.nn.EmbeddingBag ------------------------------------------------------------------------- */
+
+typedef struct tg_nn_embedding_bag_config {
+    /* private: tg_nn_embedding_bag_config_default() sets it */
+    tg_config_mark mark;
+    /* sum, mean or maximum; default TG_BAG_MEAN */
+    tg_bag_mode mode;
+    /* whether offsets have one more entry, the end of the last bag; default false */
+    bool last_offset;
+    /* as in tg_nn_embedding_config, with the same defaults; scale_by_frequency not with TG_BAG_MAX */
+    int64_t padding_index;
+    double mean, std;
+    tg_tensor *from;
+    bool frozen;
+    double max_norm, norm_type;
+    bool scale_by_frequency;
+} tg_nn_embedding_bag_config;
+
+typedef struct tg_nn_embedding_bag {
+    tg_nn_module module;
+    /* the table, (rows,width), owned by the params */
+    tg_tensor *weight;
+    /* the options of the forward pass, without offsets and weights */
+    tg_embedding_bag_config bag;
+} tg_nn_embedding_bag;
+
+TG_API tg_nn_embedding_bag_config tg_nn_embedding_bag_config_default(void);
+
+/* Adds "<name>.weight" (rows,width), drawn from N(mean,std). */
+TG_API tg_nn_embedding_bag tg_nn_embedding_bag_make(tg_params *params, const char *name, int64_t rows, int64_t width,
+                                                    const tg_nn_embedding_bag_config *config);
+
+/* tg_embedding_bag: ids (N) with offsets (bags), or ids (bags,length) without -> (bags,width). `offsets` and `weights`,
+ * in the shape of ids, are optional. */
+TG_API tg_tensor *tg_nn_embedding_bag_forward(tg_tape *tape, const tg_nn_embedding_bag *bag, tg_tensor *ids,
+                                              tg_tensor *offsets, tg_tensor *weights);
 
 /* ---- positions --------------------------------------------------------------------------------------------------- */
 
 typedef enum tg_position {
-    /* absolute: vectors that are added to the tokens' */
-    TG_POSITION_LEARNED,    /* a trained table (context,width): GPT's */
-    TG_POSITION_SINUSOIDAL, /* sin and cos of geometric wavelengths, fixed: Vaswani et al. 2017, section 3.5 */
-    /* relative: attention sees how far a key is from its query */
-    TG_POSITION_ROTARY,         /* queries and keys are turned: Su et al. 2021 */
-    TG_POSITION_ALIBI,          /* a penalty for distance, fixed: Press, Smith and Lewis 2022 */
-    TG_POSITION_T5,             /* a trained number a head and bucket of distances: Raffel et al. 2020 */
-    TG_POSITION_SHAW,           /* trained vectors for clipped distances: Shaw, Uszkoreit and Vaswani 2018 */
-    TG_POSITION_TRANSFORMER_XL, /* sinusoidal distances through a trained matrix, and two biases: Dai et al. 2019 */
-    TG_POSITION_NONE            /* none: with attention in both directions a text is a bag of words */
+    /* Absolute kinds add a vector per position to the tokens' vectors. */
+
+    /* a trained table (context,width): GPT */
+    TG_POSITION_LEARNED,
+    /* a fixed table of sines and cosines with geometric wavelengths: Vaswani et al. 2017, section 3.5 */
+    TG_POSITION_SINUSOIDAL,
+
+    /* Relative kinds let attention depend on the distance between a query and a key. */
+
+    /* a rotation of queries and keys: Su et al. 2021 */
+    TG_POSITION_ROTARY,
+    /* a fixed penalty for distance: Press, Smith and Lewis 2022 */
+    TG_POSITION_ALIBI,
+    /* a trained number per head and bucket of distances: Raffel et al. 2020 */
+    TG_POSITION_T5,
+    /* trained vectors per clipped distance: Shaw, Uszkoreit and Vaswani 2018 */
+    TG_POSITION_SHAW,
+    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
+    TG_POSITION_TRANSFORMER_XL,
+
+    /* no positions: without a causal mask the order of the tokens then has no effect */
+    TG_POSITION_NONE
 } tg_position;
 
-/* "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "none". */
-TG_API const char *tg_position_name(tg_position kind);              /* NULL for another number */
-TG_API bool tg_position_named(const char *name, tg_position *kind); /* false for another name */
+/* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl" or "none"; "unknown" for a number
+ * that is no kind. */
+TG_API const char *tg_position_name(tg_position kind);
 
-typedef struct tg_positional_config {
-    int64_t heads;           /* relative kinds: attention's heads, which divide the width; 1 */
-    int64_t buckets;         /* T5: a multiple of 4; 32 */
-    int64_t max_distance;    /* T5: from here on one bucket, more than buckets / 2; 128 */
-    int64_t clip;            /* Shaw: farther keys count as this far; 16 */
-    bool sinusoidal_start;   /* learned: the table starts as the sinusoidal one, and nothing is drawn; false */
-    tg_rotary_config rotary; /* tg_rotary_config_default() */
-} tg_positional_config;
+/* Writes the kind with this name to *kind. VALUE, with the list of names, for an unknown name. */
+TG_API bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error);
 
-TG_API tg_positional_config tg_positional_config_default(void);
+typedef struct tg_nn_positional_config {
+    /* private: tg_nn_positional_config_default() sets it */
+    tg_config_mark mark;
+    /* relative kinds: the number of heads of the attention, which divides the width; must be set */
+    int64_t heads;
+    /* learned: whether the table starts as the sinusoidal table, with no draws; default false */
+    bool sinusoidal_start;
+    /* T5: the number of buckets, a multiple of 4; default 32 */
+    int64_t buckets;
+    /* T5: the distance from which on all share the last bucket, above buckets / 2; default 128 */
+    int64_t max_distance;
+    /* Shaw: the largest distance with a vector of its own, at least 1; default 16 */
+    int64_t clip;
+    /* rotary: its options; default tg_rotary_config_default() */
+    tg_rotary_config rotary;
+} tg_nn_positional_config;
 
-typedef struct tg_positional {
-    const tg_params *params;
+typedef struct tg_nn_positional {
+    tg_nn_module module;
     tg_position kind;
-    tg_positional_config config;
+    tg_nn_positional_config config;
     int64_t width;
-    tg_tensor *weight;        /* absolute: (context,width), a parameter when learned, a buffer when sinusoidal; T5:
-                                (buckets,heads); Shaw: of keys, (2 clip + 1,D); Transformer-XL: W_r (width,width) */
-    tg_tensor *values;        /* Shaw: of values, (2 clip + 1,D) */
-    tg_tensor *content_bias;  /* Transformer-XL: u, (heads,D) */
-    tg_tensor *position_bias; /* Transformer-XL: v, (heads,D) */
-    bool made;
-} tg_positional;
+    /* absolute kinds: the table (context,width), a parameter if learned, a buffer if sinusoidal; T5: (buckets,heads);
+     * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); else NULL */
+    tg_tensor *weight;
+    /* Shaw: the vectors of values (2 clip + 1,D); else NULL */
+    tg_tensor *values;
+    /* Transformer-XL: u and v, (heads,D); else NULL */
+    tg_tensor *content_bias, *position_bias;
+} tg_nn_positional;
 
-/* Absolute: positions 0 .. context - 1, as "<name>.weight", drawn from N(0,1) when learned. T5: "<name>.weight"; Shaw:
- * "<name>.keys" and ".values"; Transformer-XL: "<name>.r_net.weight", ".r_w_bias" (u) and ".r_r_bias" (v), as its
- * code calls them; the others have no parameters. `config` may be NULL for the default. VALUE, SHAPE. */
-TG_API tg_positional tg_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
-                                        int64_t width);
-TG_API tg_positional tg_positional_make_with(tg_params *params, const char *name, tg_position kind, int64_t context,
-                                             int64_t width, const tg_positional_config *config);
+TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
 
-/* Adds the positions' vectors to x (..,T,width): position 0 to the first of T, or `start`, for a sequence that goes
- * on. The relative kinds, and none, return x itself: they are an attention's
- * (tg_multi_head_attention_config.position). RANGE when start + T is above the context. */
-TG_API tg_tensor *tg_positional_forward(tg_tape *tape, const tg_positional *positional, tg_tensor *x);
-TG_API tg_tensor *tg_positional_forward_at(tg_tape *tape, const tg_positional *positional, tg_tensor *x, int64_t start);
+/* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned. T5:
+ * "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from N(0,1/sqrt(D)).
+ * Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)), "<name>.r_w_bias" (u) and
+ * "<name>.r_r_bias" (v), from N(0,0.02). The second number is the standard deviation. The other kinds have no
+ * parameters. */
+TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
+                                              int64_t width, const tg_nn_positional_config *config);
 
-/* A learned table (rows,width) for another number of positions, 2 or more: rows between two old ones are
- * interpolated, the first and the last stay. Yours to release. NULL with the error. */
-TG_API tg_tensor *tg_positional_interpolate(const tg_tensor *table, int64_t positions, tg_error *error);
+/* Adds the vectors of the positions start .. start + T - 1 to x (..,T,width). Relative kinds, which attention applies
+ * (tg_nn_multihead_attention_config.positional), and TG_POSITION_NONE return x itself. RANGE if start < 0, or if the
+ * positions exceed the context. */
+TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional *positional, tg_tensor *x,
+                                           int64_t start);
 
-/* The same for a module whose positions have a table, which is the same tensor afterwards (tg_resize_rows): learned
- * ones are interpolated, sinusoidal ones computed on. `context` is at least what it was (RANGE). A learned row then
- * means another position, so begin with a new optimizer. Kinds without a table reach any context: true. STATE with frozen
- * rows and for what tg_resize_rows refuses. */
-TG_API bool tg_positional_extend(tg_positional *positional, int64_t context, tg_error *error);
-
-/* ALiBi's slope of a head, and T5's bucket of a distance (query minus key): what the papers' code computes. */
-TG_API double tg_alibi_slope(int64_t heads, int64_t head);
-TG_API int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool both_directions);
+/* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
+ * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
+ * sinusoidal table is recomputed. Kinds without a table do nothing, because they accept any context. RANGE for a
+ * smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
+TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
 
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
 
-typedef enum tg_bias { TG_NO_BIAS, TG_BIAS } tg_bias;
+typedef struct tg_nn_linear_config {
+    /* private: tg_nn_linear_config_default() sets it */
+    tg_config_mark mark;
+    /* whether the module has a bias; default true */
+    bool bias;
+} tg_nn_linear_config;
 
-typedef struct tg_linear {
-    const tg_params *params;
-    tg_tensor *weight; /* (out,in) */
-    tg_tensor *bias;   /* (out), or NULL without one */
-    bool has_bias;
-} tg_linear;
+typedef struct tg_nn_linear {
+    tg_nn_module module;
+    /* the matrix, (out,in) */
+    tg_tensor *weight;
+    /* the summand, (out); NULL without a bias */
+    tg_tensor *bias;
+} tg_nn_linear;
 
-/* "<name>.weight" (out,in), and with TG_BIAS "<name>.bias" (out); both uniform in +-1/sqrt(in), weight drawn first. */
-TG_API tg_linear tg_linear_make(tg_params *params, const char *name, int64_t in, int64_t out, tg_bias bias);
+TG_API tg_nn_linear_config tg_nn_linear_config_default(void);
 
-/* x (..,in) -> x weight^T + bias, (..,out). */
-TG_API tg_tensor *tg_linear_forward(tg_tape *tape, const tg_linear *linear, tg_tensor *x);
+/* Adds "<name>.weight" (out,in) and "<name>.bias" (out), drawn in this order, both uniform in +-1/sqrt(in). */
+TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
+                                      const tg_nn_linear_config *config);
 
-/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm, torch.nn.RMSNorm over the last axis ------------------------------ */
+/* tg_linear: x weight^T + bias, x (..,in) -> (..,out). */
+TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear, tg_tensor *x);
 
-typedef struct tg_layernorm {
-    const tg_params *params;
-    tg_tensor *weight, *bias; /* (width) */
+/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm and torch.nn.RMSNorm over the last axis --------------------------- */
+
+typedef struct tg_nn_layer_norm_config {
+    /* private: tg_nn_layer_norm_config_default() sets it */
+    tg_config_mark mark;
+    /* the summand of the variance, > 0; default 1e-5 */
     double eps;
-} tg_layernorm;
+} tg_nn_layer_norm_config;
 
-/* "<name>.weight" ones and "<name>.bias" zeros; eps > 0, PyTorch's default is 1e-5. */
-TG_API tg_layernorm tg_layernorm_make(tg_params *params, const char *name, int64_t width, double eps);
-
-/* The same under the names that the course gives them: "<name>.scale" and "<name>.shift". */
-TG_API tg_layernorm tg_layernorm_make_scale_shift(tg_params *params, const char *name, int64_t width, double eps);
-
-/* x (..,width): tg_layer_norm. */
-TG_API tg_tensor *tg_layernorm_forward(tg_tape *tape, const tg_layernorm *norm, tg_tensor *x);
-
-typedef struct tg_rmsnorm {
-    const tg_params *params;
-    tg_tensor *weight; /* (width) */
+typedef struct tg_nn_layer_norm {
+    tg_nn_module module;
+    /* the parameters, (width) each */
+    tg_tensor *weight, *bias;
     double eps;
-} tg_rmsnorm;
+} tg_nn_layer_norm;
 
-/* "<name>.weight" ones; eps > 0. */
-TG_API tg_rmsnorm tg_rmsnorm_make(tg_params *params, const char *name, int64_t width, double eps);
+TG_API tg_nn_layer_norm_config tg_nn_layer_norm_config_default(void);
 
-/* x (..,width): tg_rms_norm. */
-TG_API tg_tensor *tg_rmsnorm_forward(tg_tape *tape, const tg_rmsnorm *norm, tg_tensor *x);
+/* Adds "<name>.weight" (width), ones, and "<name>.bias" (width), zeros. */
+TG_API tg_nn_layer_norm tg_nn_layer_norm_make(tg_params *params, const char *name, int64_t width,
+                                              const tg_nn_layer_norm_config *config);
 
-/* ---- multi-head causal self-attention: Vaswani et al. 2017, section 3.2; the course's MultiHeadAttention --------- */
+/* tg_layer_norm: x (..,width) -> (..,width). */
+TG_API tg_tensor *tg_nn_layer_norm_forward(tg_tape *tape, const tg_nn_layer_norm *norm, tg_tensor *x);
 
-/* Two ways to the same numbers: TG_ATTENTION_FUSED is one op, tg_attention, which keeps no (T,T) matrix;
- * TG_ATTENTION_ELEMENTARY is the chapter's chain of ops, which keeps several: for the classroom and for tests. */
-typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
+/* The eps that means the machine epsilon of the params' dtype, as torch's None does. */
+#define TG_EPS_OF_DTYPE (-1.0)
 
-typedef struct tg_multi_head_attention_config {
-    double dropout;         /* of attention weights, in training: 0 */
-    tg_bias qkv_bias;       /* of the three projections: TG_NO_BIAS; the output projection always has one */
-    tg_attention_path path; /* TG_ATTENTION_FUSED; Shaw's positions always take the other one, for their values */
-    bool both_directions;   /* position t looks at all positions, and not only at 0 .. t: false */
-    const tg_positional *position; /* relative positions, which must live as long as the module; NULL: none */
-} tg_multi_head_attention_config;
+typedef struct tg_nn_rms_norm_config {
+    /* private: tg_nn_rms_norm_config_default() sets it */
+    tg_config_mark mark;
+    /* the summand of the mean square, > 0; default TG_EPS_OF_DTYPE */
+    double eps;
+} tg_nn_rms_norm_config;
 
-TG_API tg_multi_head_attention_config tg_multi_head_attention_config_default(void);
+typedef struct tg_nn_rms_norm {
+    tg_nn_module module;
+    /* the parameter, (width) */
+    tg_tensor *weight;
+    double eps;
+} tg_nn_rms_norm;
 
-typedef struct tg_multi_head_attention {
-    tg_linear query, key, value, out;
-    int64_t heads;
-    tg_multi_head_attention_config config;
-} tg_multi_head_attention;
+TG_API tg_nn_rms_norm_config tg_nn_rms_norm_config_default(void);
 
-/* "<name>.W_query", ".W_key", ".W_value" (out,in) and ".out_proj" (out,out), drawn in this order. `heads` divides
- * `out`: VALUE otherwise. `config` may be NULL for the default. */
-TG_API tg_multi_head_attention tg_multi_head_attention_make(tg_params *params, const char *name, int64_t in,
-                                                            int64_t out, int64_t heads,
-                                                            const tg_multi_head_attention_config *config);
+/* Adds "<name>.weight" (width), ones. */
+TG_API tg_nn_rms_norm tg_nn_rms_norm_make(tg_params *params, const char *name, int64_t width,
+                                          const tg_nn_rms_norm_config *config);
 
-/* x (B,T,in) -> (B,T,out). */
-TG_API tg_tensor *tg_multi_head_attention_forward(tg_tape *tape, const tg_multi_head_attention *attention,
-                                                  tg_tensor *x);
+/* tg_rms_norm: x (..,width) -> (..,width). */
+TG_API tg_tensor *tg_nn_rms_norm_forward(tg_tape *tape, const tg_nn_rms_norm *norm, tg_tensor *x);
 
-/* The same, where keys and values are also made of a memory (B,M,in), the positions before x: Transformer-XL's
- * recurrence over segments. The memory gets no gradient. */
-TG_API tg_tensor *tg_multi_head_attention_forward_memory(tg_tape *tape, const tg_multi_head_attention *attention,
-                                                         tg_tensor *x, tg_tensor *memory);
+/* ---- cache of keys and values ------------------------------------------------------------------------------------ */
+/* For generation, in which each pass continues the text of the last one. Attention writes the keys and values of a pass
+ * to its layer of the cache, and the next pass attends to them. A pass belongs to the cache after tg_kv_cache_commit
+ * only: the next pass overwrites one that failed. */
 
-/* What the module does between its projections: attention of queries (B,H,T,D) to keys and values (B,H,S,D) with what
- * `position` adds to scores and values. `position` may be NULL or of any kind; queries and keys of rotary ones were
- * turned before (tg_rotary). */
-TG_API tg_tensor *tg_positional_attention(tg_tape *tape, const tg_positional *position, tg_attention_path path,
-                                          tg_tensor *queries, tg_tensor *keys, tg_tensor *values, bool causal,
-                                          double dropout);
-
-/* Keys and values of positions that were computed before, so that the next one costs itself alone. */
 typedef struct tg_kv_cache tg_kv_cache;
 
-/* Room for `layers` layers of keys and values (B,heads,context,width/heads) of dtype. Yours to free. NULL, with `error`
- * set (it may be NULL), when a size is below 1, heads do not divide width, or memory is out. */
+/* Returns an empty cache for `layers` layers of keys and values (batch,heads,context,width/heads). Yours to free. VALUE
+ * for a size below 1 and for heads that do not divide the width; DTYPE for i32 and u8; MEMORY. */
 TG_API tg_kv_cache *tg_kv_cache_new(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
                                     int64_t width, tg_error *error);
-TG_API void tg_kv_cache_free(tg_kv_cache *cache);            /* NULL is fine */
-TG_API void tg_kv_cache_clear(tg_kv_cache *cache);           /* forgets all positions */
-TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache); /* positions that are complete in every layer */
+TG_API void tg_kv_cache_free(tg_kv_cache *cache);
 
-/* x (B,T,in) are the T positions that follow those in the cache; they are added to its layer `layer`. RANGE when they
- * do not fit. Only without recording: STATE otherwise. */
-TG_API tg_tensor *tg_multi_head_attention_forward_cached(tg_tape *tape, const tg_multi_head_attention *attention,
-                                                         tg_tensor *x, tg_kv_cache *cache, int64_t layer);
+/* Removes all positions, to begin another text. */
+TG_API void tg_kv_cache_clear(tg_kv_cache *cache);
 
-/* ---- feed-forward ------------------------------------------------------------------------------------------------ */
+/* Returns the number of committed positions. */
+TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache);
+
+/* Adds the positions of the last pass to the cache, after all layers have written them. STATE unless every layer has
+ * written the same number of positions. */
+TG_API bool tg_kv_cache_commit(tg_kv_cache *cache, tg_error *error);
+
+/* ---- MultiheadAttention: torch.nn.MultiheadAttention, self-attention --------------------------------------------- */
+/* Vaswani et al. 2017, section 3.2. */
+
+/* The names of the parameters, and their initial draws. */
+typedef enum tg_attention_layout {
+    /* torch's: "<name>.in_proj_weight" (3 width,width), "<name>.in_proj_bias" (3 width), and the Linear
+     * "<name>.out_proj" */
+    TG_ATTENTION_IN_PROJ,
+    /* the course's MultiHeadAttention: the Linears "<name>.W_query", "<name>.W_key" and "<name>.W_value" from `in` to
+     * `out` channels, and "<name>.out_proj" from `out` to `out` */
+    TG_ATTENTION_SEPARATE
+} tg_attention_layout;
+
+typedef struct tg_nn_multihead_attention_config {
+    /* private: tg_nn_multihead_attention_config_default() sets it */
+    tg_config_mark mark;
+    /* torch's or the course's; default TG_ATTENTION_IN_PROJ */
+    tg_attention_layout layout;
+    /* whether the projections to queries, keys and values have biases, and in torch's layout the output projection,
+     * which always has one in the other layout; default true */
+    bool bias;
+    /* whether a position attends only to itself and to earlier positions; default false */
+    bool is_causal;
+    /* the probability that an attention weight is dropped in training, in [0,1); default 0 */
+    double dropout;
+    /* relative positions, made for the same width and number of heads; they must outlive the module. Shaw's positions
+     * always use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL, none */
+    const tg_nn_positional *positional;
+    /* fused or elementary; default TG_ATTENTION_FUSED */
+    tg_attention_path path;
+} tg_nn_multihead_attention_config;
+
+typedef struct tg_nn_multihead_attention {
+    tg_nn_module module;
+    /* TG_ATTENTION_IN_PROJ: (3 width,width), and (3 width) or NULL without biases */
+    tg_tensor *in_proj_weight, *in_proj_bias;
+    /* TG_ATTENTION_SEPARATE: the projections to queries, keys and values */
+    tg_nn_linear query, key, value;
+    /* the output projection */
+    tg_nn_linear out;
+    int64_t heads;
+    tg_nn_multihead_attention_config config;
+} tg_nn_multihead_attention;
+
+TG_API tg_nn_multihead_attention_config tg_nn_multihead_attention_config_default(void);
+
+/* Adds an attention from `in` to `out` channels. VALUE unless `heads` divides `out`, and, in torch's layout, `in` is
+ * equal to `out`. */
+TG_API tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, const char *name, int64_t in,
+                                                                int64_t out, int64_t heads,
+                                                                const tg_nn_multihead_attention_config *config);
+
+/* The keys and values of a forward pass besides those of x. */
+typedef struct tg_nn_multihead_attention_forward_config {
+    /* private: tg_nn_multihead_attention_forward_config_default() sets it */
+    tg_config_mark mark;
+    /* the M positions before x, (B,M,in): their keys and values are computed, too, and they get no gradient, as in
+     * Transformer-XL's recurrence over segments. Default NULL, none */
+    tg_tensor *memory;
+    /* the cache of earlier passes, which x continues, and the index of this module's layer in it. Recording must be off
+     * (STATE), and `memory` NULL. RANGE if the positions exceed the cache. Default NULL and 0 */
+    tg_kv_cache *cache;
+    int64_t layer;
+} tg_nn_multihead_attention_forward_config;
+
+TG_API tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_config_default(void);
+
+/* Self-attention: x (B,T,in) -> (B,T,out). With a cache, tg_kv_cache_commit follows after the last layer. */
+TG_API tg_tensor *tg_nn_multihead_attention_forward(tg_tape *tape, const tg_nn_multihead_attention *attention,
+                                                    tg_tensor *x,
+                                                    const tg_nn_multihead_attention_forward_config *config);
+
+/* ---- feed-forward network ---------------------------------------------------------------------------------------- */
 
 typedef enum tg_feed_forward_kind {
-    TG_FEED_FORWARD_GELU, /* down(gelu_tanh(up(x))), with biases: GPT-2. "<name>.layers.0" up, "<name>.layers.2" down */
-    TG_FEED_FORWARD_SWIGLU /* down(silu(gate(x)) * up(x)): Shazeer 2020. "<name>.fc1" gate, "fc2" up, "fc3" down */
+    /* GPT-2's: down(gelu_tanh(up(x))), with biases; up is "<name>.layers.0", and down "<name>.layers.2" */
+    TG_FEED_FORWARD_GELU,
+    /* Llama's, Shazeer 2020: down(silu(gate(x)) * up(x)), without biases; gate is "<name>.fc1", up "<name>.fc2", and
+     * down "<name>.fc3" */
+    TG_FEED_FORWARD_SWIGLU
 } tg_feed_forward_kind;
 
-typedef struct tg_feed_forward {
+typedef struct tg_nn_feed_forward {
+    tg_nn_module module;
     tg_feed_forward_kind kind;
-    tg_linear gate, up, down; /* gate: TG_FEED_FORWARD_SWIGLU alone */
-} tg_feed_forward;
+    /* the layers; gate is for TG_FEED_FORWARD_SWIGLU only */
+    tg_nn_linear gate, up, down;
+} tg_nn_feed_forward;
 
-/* width -> hidden -> width. */
-TG_API tg_feed_forward tg_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
-                                            tg_feed_forward_kind kind);
+/* Adds the Linears of a kind, from `width` to `hidden` channels (gate and up) and back (down). */
+TG_API tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
+                                                  tg_feed_forward_kind kind);
 
-/* x (..,width) -> (..,width). */
-TG_API tg_tensor *tg_feed_forward_forward(tg_tape *tape, const tg_feed_forward *feed_forward, tg_tensor *x);
+/* Applies the network to each position by itself: x (..,width) -> (..,width). */
+TG_API tg_tensor *tg_nn_feed_forward_forward(tg_tape *tape, const tg_nn_feed_forward *feed_forward, tg_tensor *x);
 
-/* ---- pre-norm transformer block ---------------------------------------------------------------------------------- */
+/* ---- transformer block ------------------------------------------------------------------------------------------- */
 
-typedef struct tg_transformer_block {
-    tg_multi_head_attention attention;
-    tg_feed_forward feed_forward;
-    tg_layernorm norm1, norm2;
-    double dropout; /* of both shortcuts' branches */
-} tg_transformer_block;
+typedef struct tg_nn_transformer_block_config {
+    /* private: tg_nn_transformer_block_config_default() sets it */
+    tg_config_mark mark;
+    /* the probability of dropout in both residual branches, in [0,1]; default 0 */
+    double dropout;
+    /* the options of the attention; default tg_nn_multihead_attention_config_default(), but with TG_ATTENTION_SEPARATE,
+     * is_causal true and bias false */
+    tg_nn_multihead_attention_config attention;
+} tg_nn_transformer_block_config;
 
-/* "<name>.att", ".ff" (hidden 4 width), ".norm1", ".norm2", made in this order, as in the course. */
-TG_API tg_transformer_block tg_transformer_block_make(tg_params *params, const char *name, int64_t width, int64_t heads,
-                                                      double dropout, const tg_multi_head_attention_config *attention);
+typedef struct tg_nn_transformer_block {
+    tg_nn_module module;
+    tg_nn_multihead_attention attention;
+    tg_nn_feed_forward feed_forward;
+    tg_nn_layer_norm norm1, norm2;
+    double dropout;
+} tg_nn_transformer_block;
 
-/* x + dropout(att(norm1(x))), and then x + dropout(ff(norm2(x))): (B,T,width) -> (B,T,width). The second form continues
- * the cache's layer `layer`, as in tg_multi_head_attention_forward_cached. */
-TG_API tg_tensor *tg_transformer_block_forward(tg_tape *tape, const tg_transformer_block *block, tg_tensor *x);
-TG_API tg_tensor *tg_transformer_block_forward_cached(tg_tape *tape, const tg_transformer_block *block, tg_tensor *x,
-                                                      tg_kv_cache *cache, int64_t layer);
+TG_API tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void);
+
+/* Adds a block of GPT-2 and of the course, with a norm before each half (Xiong et al. 2020): "<name>.att", "<name>.ff"
+ * with 4 width hidden channels and GELU, "<name>.norm1" and "<name>.norm2", in this order. The parameters of the norms
+ * are "scale" and "shift", as in the course. */
+TG_API tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width,
+                                                            int64_t heads,
+                                                            const tg_nn_transformer_block_config *config);
+
+/* x += dropout(att(norm1(x))), then x += dropout(ff(norm2(x))): x (B,T,width) -> (B,T,width). The config goes to the
+ * attention. */
+TG_API tg_tensor *tg_nn_transformer_block_forward(tg_tape *tape, const tg_nn_transformer_block *block, tg_tensor *x,
+                                                  const tg_nn_multihead_attention_forward_config *config);
 
 #ifdef __cplusplus
 }

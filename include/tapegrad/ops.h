@@ -1,15 +1,23 @@
-/* ops: everything that computes on a tape.
+/* ops: the functions that compute on a tape.
  *
- * All of these take the tape first, check their inputs, and return a result that the tape owns (tg_retain keeps it), or
- * NULL with the error in the tape. They are recorded, and so differentiated by tg_backward, when recording is on and an
- * input requires a gradient. An input that is NULL is an error, never "left out". f32 and f64 are computed alike;
- * nothing is promoted: mixing them is an error that names tg_cast. Layouts: any strides are taken; only where it says
- * "view" does a result share its input's storage.
+ * Each function follows the PyTorch function of the same name, unless its comment names a difference. It takes the tape
+ * first, and returns a result that the tape owns (tg_retain keeps it), or NULL with the error in the tape. A call is
+ * recorded, and so differentiated by tg_backward, if recording is on and an input requires a gradient. A result is a
+ * copy, unless the comment calls it a view: then it shares the storage of its input.
  *
- * Axes: 0 is the first, negative ones count from the end. Unless said otherwise an op follows the PyTorch function of
- * the same name. One difference is meant: the classes of losses are on the last axis (PyTorch has them on axis 1).
+ * Inputs. Any strides are accepted. Inputs are f32 or f64, and results have the same dtype, unless the comment names
+ * others. The section on shapes and layouts accepts every dtype.
  *
- * Reduced axes: TG_AXES(0, -1) lists some, TG_ALL_AXES means all. With TG_KEEP_AXES a reduced axis stays as size 1.
+ * Errors. DTYPE for another dtype, and for a mix of f32 and f64, because no dtype is promoted (tg_cast converts); SHAPE
+ * for shapes that do not match; RANGE for axes and ids out of bounds; MEMORY; STATE for a NULL tensor, unless the
+ * comment calls it optional, and for a result that another tape recorded (tg_detach drops its history). The comments do
+ * not repeat these.
+ *
+ * Axes. 0 is the first axis, and negative axes count from the end. TG_AXES(0, -1) is a list of axes, and TG_ALL_AXES is
+ * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1.
+ *
+ * One intentional difference from PyTorch: the classes of a loss are on the last axis, and not on axis 1 as in
+ * torch.nn.functional.cross_entropy.
  */
 #ifndef TAPEGRAD_OPS_H
 #define TAPEGRAD_OPS_H
@@ -20,46 +28,83 @@
 extern "C" {
 #endif
 
-/* ---- arithmetic: value by value, shapes broadcast as in NumPy (errors: SHAPE when they do not, DTYPE) ------------ */
+/* ---- arithmetic: elementwise, with broadcasting ------------------------------------------------------------------ */
+/* Shapes are aligned at the last axis. Two sizes match if they are equal, or if one of them is 1 or absent. */
 
-TG_API tg_tensor *tg_add(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a + b */
-TG_API tg_tensor *tg_sub(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a - b */
-TG_API tg_tensor *tg_mul(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a * b */
-TG_API tg_tensor *tg_div(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a / b */
-TG_API tg_tensor *tg_pow(tg_tape *tape, tg_tensor *a, tg_tensor *b);     /* a to the power of b */
-TG_API tg_tensor *tg_maximum(tg_tape *tape, tg_tensor *a, tg_tensor *b); /* a tie gives each half of the gradient */
+/* a + b */
+TG_API tg_tensor *tg_add(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* a - b */
+TG_API tg_tensor *tg_sub(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* a * b */
+TG_API tg_tensor *tg_mul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* a / b */
+TG_API tg_tensor *tg_div(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* a to the power of b */
+TG_API tg_tensor *tg_pow(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* The larger, or the smaller, of two values; NaN if one is NaN. On a tie each input gets half of the gradient. */
+TG_API tg_tensor *tg_maximum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_minimum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
-/* A constant of x's dtype, shape (): broadcasting makes it an operand of anything. */
-TG_API tg_tensor *tg_scalar_like(tg_tape *tape, const tg_tensor *x, double value);
-
-/* The same with a number for the second operand. */
+/* x + value, x * value, x / value, or x to the power of `value`. */
 TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_pow_scalar(tg_tape *tape, tg_tensor *x, double value);
 
-/* ---- functions: value by value, the shape stays ------------------------------------------------------------------ */
+/* A constant tensor of any dtype in which every value is `value`: torch.full. With the shape TG_SCALAR it broadcasts to
+ * every shape. */
+TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double value);
 
+/* ---- functions: elementwise -------------------------------------------------------------------------------------- */
+
+/* -x */
 TG_API tg_tensor *tg_neg(tg_tape *tape, tg_tensor *x);
-TG_API tg_tensor *tg_exp(tg_tape *tape, tg_tensor *x);
-TG_API tg_tensor *tg_log(tg_tape *tape, tg_tensor *x); /* natural; log 0 is -inf, of less NaN */
-TG_API tg_tensor *tg_sqrt(tg_tape *tape, tg_tensor *x);
-TG_API tg_tensor *tg_tanh(tg_tape *tape, tg_tensor *x);
-TG_API tg_tensor *tg_sigmoid(tg_tape *tape, tg_tensor *x);
-TG_API tg_tensor *tg_relu(tg_tape *tape, tg_tensor *x);      /* gradient 0 at 0 */
-TG_API tg_tensor *tg_gelu(tg_tape *tape, tg_tensor *x);      /* x Phi(x), with erf: torch's default */
-TG_API tg_tensor *tg_gelu_tanh(tg_tape *tape, tg_tensor *x); /* approximate="tanh", as GPT-2 has it */
-TG_API tg_tensor *tg_silu(tg_tape *tape, tg_tensor *x);      /* x sigmoid(x) */
-TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);       /* gradient 0 at 0 */
 
-/* Values below low become low, above high high; low <= high, infinities are fine. VALUE otherwise and for NaN bounds.
- * The gradient passes where low <= x <= high. */
+/* e^x */
+TG_API tg_tensor *tg_exp(tg_tape *tape, tg_tensor *x);
+
+/* The natural logarithm: -inf for 0, NaN for a negative x. */
+TG_API tg_tensor *tg_log(tg_tape *tape, tg_tensor *x);
+
+/* The square root: NaN for a negative x. */
+TG_API tg_tensor *tg_sqrt(tg_tape *tape, tg_tensor *x);
+
+/* The hyperbolic tangent. */
+TG_API tg_tensor *tg_tanh(tg_tape *tape, tg_tensor *x);
+
+/* 1 / (1 + e^-x) */
+TG_API tg_tensor *tg_sigmoid(tg_tape *tape, tg_tensor *x);
+
+/* max(x, 0). The gradient at 0 is 0. */
+TG_API tg_tensor *tg_relu(tg_tape *tape, tg_tensor *x);
+
+/* x Phi(x), where Phi is the standard normal distribution function: torch's default, approximate="none". */
+TG_API tg_tensor *tg_gelu(tg_tape *tape, tg_tensor *x);
+
+/* The approximation of GELU with tanh, as in GPT-2: torch's approximate="tanh". */
+TG_API tg_tensor *tg_gelu_tanh(tg_tape *tape, tg_tensor *x);
+
+/* x sigmoid(x) */
+TG_API tg_tensor *tg_silu(tg_tape *tape, tg_tensor *x);
+
+/* |x|. The gradient at 0 is 0. */
+TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);
+
+/* min(max(x, low), high). The gradient passes where low <= x <= high. The bounds may be infinite. VALUE
+ * unless low <= high. */
 TG_API tg_tensor *tg_clamp(tg_tape *tape, tg_tensor *x, double low, double high);
 
-/* ---- comparisons and masks: u8 results, 1 for true; no gradient; shapes broadcast -------------------------------- */
+/* ---- comparisons and masks --------------------------------------------------------------------------------------- */
+/* A mask is u8: 0 is false, any other value is true. */
 
-/* Any dtypes; i32 and u8 are compared exactly. A u8 input counts as 0 or 1, as masks do. */
+/* a == b, a != b, a < b, a <= b, a > b, or a >= b, elementwise with broadcasting: a u8 mask of zeros and ones, without
+ * a gradient. The inputs have any dtypes, except f32 beside f64. A u8 input counts as 0 or 1. i32 beside f32 is rounded
+ * to f32, and exact otherwise. */
 TG_API tg_tensor *tg_eq(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_ne(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_lt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
@@ -67,264 +112,301 @@ TG_API tg_tensor *tg_le(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_gt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_ge(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
-/* mask ? a : b, value by value. mask is u8. */
+/* a where the mask is true, b elsewhere, with broadcasting: torch.where. */
 TG_API tg_tensor *tg_where(tg_tape *tape, tg_tensor *mask, tg_tensor *a, tg_tensor *b);
 
-/* x with `value` where the mask is true: no gradient flows there. mask broadcasts to x's shape. */
+/* `value` where the mask is true, x elsewhere. The mask is broadcast to x's shape. */
 TG_API tg_tensor *tg_masked_fill(tg_tape *tape, tg_tensor *x, tg_tensor *mask, double value);
 
-/* The last two axes' triangle: entries (i,j) with j - i <= diagonal (tril) or >= diagonal (triu) stay, the others
- * become 0. Rank 2 or more. */
+/* The lower or the upper triangle of the matrices on the last two axes. tril keeps the entries (i,j) with
+ * j - i <= diagonal, and triu those with j - i >= diagonal; all others become 0. */
 TG_API tg_tensor *tg_tril(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 TG_API tg_tensor *tg_triu(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 
-/* ids (S) i32 -> (S,classes) of `dtype`, 1 at the id and 0 elsewhere. RANGE for an id outside of [0,classes). */
+/* ids (..) i32 -> (..,classes) of any dtype: 1 at the id, 0 elsewhere. RANGE for an id outside of [0,classes), VALUE
+ * for less than 1 class. */
 TG_API tg_tensor *tg_one_hot(tg_tape *tape, tg_tensor *ids, int64_t classes, tg_dtype dtype);
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
+/* A list of axes. An empty list means all axes, and so does a negative count. */
 typedef struct tg_axes {
-    int count; /* -1: all axes */
+    int count;
     int axis[TG_MAX_RANK];
 } tg_axes;
 
 typedef enum tg_keep_axes { TG_DROP_AXES, TG_KEEP_AXES } tg_keep_axes;
 
+/* Returns the list of these axes. More than TG_MAX_RANK axes, or NULL axes, give an invalid list, which every op
+ * refuses. */
 TG_API tg_axes tg_axes_make(int count, const int *axes);
+
+/* TG_AXES(0, -1) is the first and the last axis. For C only: C++ calls tg_axes_make. */
 #define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
+
+/* All axes. */
 #define TG_ALL_AXES tg_axes_make(-1, NULL)
 
-/* Sums are exact to a rounding of the result for up to some thousands of values: f32 is summed in double. Axes named
- * twice or not there are errors of RANGE. An empty sum is 0, an empty mean NaN; an empty maximum is an error of
- * SHAPE. */
+/* The sum, or the mean, over a list of axes; RANGE if an axis is listed twice. Values are added in double, so an f32
+ * sum of some thousands of values is exact except for the rounding of the result. An empty sum is 0, an empty mean is
+ * NaN. */
 TG_API tg_tensor *tg_sum(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* torch.amax: values that tie for the maximum share the gradient evenly; NaN wins. */
-TG_API tg_tensor *tg_max(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+/* The maximum over a list of axes. NaN counts as the largest value. Values that tie share the gradient evenly. SHAPE
+ * for an axis of size 0. */
+TG_API tg_tensor *tg_amax(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* Divides by count - correction: 1 is torch's default, 0 the biased variance of layer norms. NaN when that is <= 0. */
+/* The variance over a list of axes: sum((x - mean)^2) / (count - correction). A correction of 1 is torch's default, and
+ * 0 gives the biased variance of layer norms. NaN unless count > correction. */
 TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
 
-/* i32 positions of the first maximum along one axis; NaN counts as the largest. No gradient. */
+/* The index of the first maximum along an axis, i32, without a gradient. NaN counts as the largest value. SHAPE for an
+ * axis of size 0. */
 TG_API tg_tensor *tg_argmax(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
 
-/* The k largest along an axis, largest first, and their i32 positions (into *indices unless it is NULL). On ties the
- * lower position comes first; NaN counts as the largest. 0 <= k <= size, else RANGE. Gradients go to the chosen
- * values. */
+/* The k largest values along an axis, largest first. Writes their indices, i32, to *indices, which is optional. On ties
+ * the smaller index comes first; NaN counts as the largest value. The gradient goes to the selected values. RANGE
+ * unless 0 <= k <= the size of the axis. */
 TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_tensor **indices);
 
-/* ---- layout: views share storage and pass gradients -------------------------------------------------------------- */
+/* ---- shapes and layouts ------------------------------------------------------------------------------------------ */
 
-/* Same count; one size may be -1 and is computed. A view when x is contiguous, else of a contiguous copy. */
+/* The same values in another shape, in which one size may be -1 and is computed. A view of x if x is contiguous, else
+ * of a contiguous copy. */
 TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
-TG_API tg_tensor *tg_transpose(tg_tape *tape, tg_tensor *x, int axis, int other); /* view */
-TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);          /* view; every axis once */
-TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step); /* view; as
-        Python's x[begin:end:step]: negative bounds count from the end, bounds are cut to the axis; step >= 1 */
-TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index); /* view; drops the axis */
-TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x,
-                            tg_shape shape);                           /* view; axes of size 1, and new ones in front,
-                                                                             repeat without a copy; -1 keeps a size */
-TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis); /* view; a new axis of 1 */
-TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);   /* view; drops an axis of 1 */
-TG_API tg_tensor *tg_contiguous(tg_tape *tape, tg_tensor *x);          /* x itself when it is contiguous, else a copy */
-TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x); /* view; without history: no gradient flows through it */
-TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x,
-                          tg_dtype dtype); /* x itself when it has the dtype; gradients pass
-                                                                           between f32 and f64 */
 
-/* Joins `count` tensors along an axis that exists (cat) or along a new one (stack). Other sizes must agree. */
+/* x with two axes exchanged. A view. */
+TG_API tg_tensor *tg_transpose(tg_tape *tape, tg_tensor *x, int axis, int other);
+
+/* x with its axes in this order; every axis is listed once. A view. */
+TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);
+
+/* x[begin:end:step] along an axis, as in Python: negative bounds count from the end, and bounds are clipped to the
+ * axis, so INT64_MAX is its end. A view. VALUE unless step >= 1. */
+TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step);
+
+/* x[index] along an axis, which is removed; a negative index counts from the end. A view. */
+TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index);
+
+/* x in another shape: axes of size 1 are repeated, and so are new axes in front; -1 keeps a size. A view without a
+ * copy. */
+TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x, tg_shape shape);
+
+/* x with a new axis of size 1 at this index. A view. */
+TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis);
+
+/* x without this axis, which has size 1 (SHAPE). A view. */
+TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);
+
+/* x itself if it is contiguous, else a contiguous copy. */
+TG_API tg_tensor *tg_contiguous(tg_tape *tape, tg_tensor *x);
+
+/* x without its history, so that no gradient flows through it: x.detach(). A view. */
+TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x);
+
+/* x in another dtype, converted as by tg_tensor_new_cast: x.to(dtype). x itself if it has the dtype. The gradient
+ * passes between f32 and f64. */
+TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x, tg_dtype dtype);
+
+/* `count` tensors of one dtype, joined along an axis that exists (cat) or along a new axis (stack). All other sizes are
+ * equal. VALUE unless count >= 1. */
 TG_API tg_tensor *tg_cat(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 TG_API tg_tensor *tg_stack(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 
-/* Views of at most `size` along an axis, the last one maybe smaller; writes `parts`, which must have room for all of
- * them (capacity), and returns how many, or -1 after an error. */
+/* Splits x along an axis into views of this size, of which the last may be smaller. Writes them to `parts`, an array of
+ * `capacity` tensors, and returns their number. 0 after an error: VALUE unless size >= 1, RANGE if the capacity is too
+ * small. */
 TG_API int64_t tg_split(tg_tape *tape, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity);
 
-/* torch.gather: y[i][j][k] = x[i][ids[i][j][k]][k] for axis 1, and so on; ids i32, of x's rank and nowhere larger
- * than x but along the axis. */
+/* Values of x selected by ids along an axis: for axis 1, y[i,j,k] = x[i,ids[i,j,k],k]. x is f32 or f64. ids are i32,
+ * have x's rank, and are no larger than x on every other axis. */
 TG_API tg_tensor *tg_gather(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
 
-/* Slices of x along an axis, picked by ids of rank 1. */
+/* Slices of x selected by ids (N) i32 along an axis: for axis 1, y[i,n,k] = x[i,ids[n],k]. x is f32 or f64. */
 TG_API tg_tensor *tg_index_select(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
-
-/* Copies src (broadcast to dst's shape, same dtype) into dst in place and returns dst. Not recorded: an error of
- * STATE when dst has a history, or requires a gradient while recording is on. Moves dst's version on. */
-TG_API tg_tensor *tg_copy_into(tg_tape *tape, tg_tensor *dst, tg_tensor *src);
-
-/* The value of a tensor with one value, in any dtype; NaN, with the tape's error set, otherwise. */
-TG_API double tg_item(tg_tape *tape, const tg_tensor *x);
 
 /* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 
-/* (..,M,K) x (..,K,N) -> (..,M,N): matrices on the last two axes, batches on the others, broadcast. A vector (K)
- * counts as a row on the left and as a column on the right, and its axis is dropped from the result. Transposed
- * operands cost no copy. OpenBLAS computes it: the same bits for the same number of threads. */
+/* The matrix product (..,M,K) x (..,K,N) -> (..,M,N). The matrices are on the last two axes, and the axes before them
+ * broadcast. A vector (K) is a row on the left and a column on the right, and its axis is removed from the result.
+ * Transposed operands are not copied. OpenBLAS computes the product: the bits are the same for the same number of
+ * threads (tg_set_threads). */
 TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
-/* torch.nn.functional.linear: x (..,in), weight (out,in), bias (out) -> x weight^T, or x weight^T + bias, (..,out). */
-TG_API tg_tensor *tg_linear_map(tg_tape *tape, tg_tensor *x, tg_tensor *weight);
-TG_API tg_tensor *tg_linear_map_bias(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias);
+/* x weight^T + bias: x (..,in), weight (out,in) and bias (out) -> (..,out). The bias is optional. */
+TG_API tg_tensor *tg_linear(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias);
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
 
-/* Rows of a table, picked by ids of any shape: table (V,C), ids (S) i32 -> (S,C). The gradient of a table that is a
- * leaf is kept by rows; duplicates are summed in order. RANGE for an id outside of [0,V), with its place. */
-TG_API tg_tensor *tg_embedding_lookup(tg_tape *tape, tg_tensor *table, tg_tensor *ids);
-
+/* The padding_index of a table without a padding row. */
 #define TG_NO_PADDING INT64_MIN
 
-typedef struct tg_lookup_config {
-    int64_t padding_index;   /* this row gets no gradient from the lookup; negative: from the end; TG_NO_PADDING */
-    bool scale_by_frequency; /* each row's gradient is divided by how often this call names it (torch's
-                                scale_grad_by_freq); false */
-} tg_lookup_config;
+typedef struct tg_embedding_config {
+    /* private: tg_embedding_config_default() sets it */
+    tg_config_mark mark;
+    /* the row that gets no gradient from this call, counted from the end if negative; default TG_NO_PADDING */
+    int64_t padding_index;
+    /* the largest norm of a row, or 0 for no limit. Before the lookup, the rows that the ids name are scaled down to
+     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. Default 0 */
+    double max_norm;
+    /* the p of that norm, above 0 or INFINITY; default 2 */
+    double norm_type;
+    /* division of each row's gradient by the number of times that the ids name the row: torch's scale_grad_by_freq;
+     * default false */
+    bool scale_by_frequency;
+} tg_embedding_config;
 
-TG_API tg_lookup_config tg_lookup_config_default(void);
+TG_API tg_embedding_config tg_embedding_config_default(void);
 
-/* The same with torch.nn.functional.embedding's options. RANGE for a padding index outside of the table. */
-TG_API tg_tensor *tg_embedding_lookup_with(tg_tape *tape, tg_tensor *table, tg_tensor *ids,
-                                           const tg_lookup_config *config);
+/* Rows of a table selected by ids, y[..,:] = table[ids[..],:]: ids (..) i32, table (V,C) -> (..,C). A table that is a
+ * leaf gets a gradient by rows, with duplicates summed in order. RANGE, with the index, for an id outside of [0,V), and
+ * for a padding index that does not exist; VALUE for an invalid max_norm or norm_type; STATE if max_norm is set and the
+ * table is the result of an op. */
+TG_API tg_tensor *tg_embedding(tg_tape *tape, tg_tensor *ids, tg_tensor *table, const tg_embedding_config *config);
 
-/* Before a lookup with a max_norm: each row that the ids name, and whose norm sum(|w|^p)^(1/p) is above max_norm, is
- * multiplied by max_norm / (norm + 1e-7), in place: torch.embedding_renorm_. Not recorded; moves the table's version
- * on, so that a backward which needs its old values is an error and not a wrong gradient. p may be INFINITY. VALUE
- * unless max_norm and p are above 0; STATE when the table is the result of a recorded op. */
-TG_API bool tg_embedding_renorm(tg_tape *tape, tg_tensor *table, tg_tensor *ids, double max_norm, double p);
-
+/* How the rows of a bag are combined. */
 typedef enum tg_bag_mode { TG_BAG_SUM, TG_BAG_MEAN, TG_BAG_MAX } tg_bag_mode;
 
 typedef struct tg_embedding_bag_config {
-    tg_bag_mode mode;      /* TG_BAG_MEAN; an empty bag gives zeros in every mode */
-    int64_t padding_index; /* entries that do not count, in sums, means and maxima; TG_NO_PADDING */
-    tg_tensor *offsets; /* (bags) i32: where each bag begins in ids (n); the first is 0, none is below the one before.
-                              NULL: ids are (bags,length) */
-    tg_tensor *weights; /* of the entries, in the shape of ids: each row is multiplied by its own; TG_BAG_SUM alone.
-                              NULL: none */
-    bool last_offset;   /* there is one offset more than bags, where the last bag ends (include_last_offset): false */
-    bool scale_by_frequency; /* as in a lookup; not with TG_BAG_MAX; false. torch 2.13's bags divide by the count of
-                                another row on a CPU (pytorch issue 190063) */
+    /* private: tg_embedding_bag_config_default() sets it */
+    tg_config_mark mark;
+    /* sum, mean or maximum; an empty bag gives zeros in every mode; default TG_BAG_MEAN */
+    tg_bag_mode mode;
+    /* the index in ids (N) at which each bag begins, (bags) i32. The first is 0, and none is smaller than the one
+     * before. NULL: ids are (bags,length), one bag per row. Default NULL */
+    tg_tensor *offsets;
+    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset; default false */
+    bool last_offset;
+    /* the factor of each id, in the shape of ids, for TG_BAG_SUM only; default NULL, all 1 */
+    tg_tensor *weights;
+    /* the id that does not count in sums, means and maxima, from the end if negative; default TG_NO_PADDING */
+    int64_t padding_index;
+    /* as in tg_embedding_config; default 0 and 2 */
+    double max_norm, norm_type;
+    /* as in tg_embedding_config, but not with TG_BAG_MAX; default false. (On a CPU, torch 2.13 divides by the count of
+     * another row: pytorch issue 190063.) */
+    bool scale_by_frequency;
 } tg_embedding_bag_config;
 
 TG_API tg_embedding_bag_config tg_embedding_bag_config_default(void);
 
-/* Rows of a table (V,C) in bags: their sum, mean or maximum, (bags,C), without the rows in between.
- * torch.nn.functional. embedding_bag. The gradient of a table that is a leaf is kept by rows. `config` NULL: the
- * default. */
-TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *table, tg_tensor *ids,
+/* The sum, mean or maximum of the rows of each bag: ids (bags,length), or (N) with offsets, and table
+ * (V,C) -> (bags,C). The selected rows are not stored. A table that is a leaf gets a gradient by rows. Errors as for
+ * tg_embedding, RANGE for invalid offsets, and VALUE for options that exclude each other. */
+TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *ids, tg_tensor *table,
                                    const tg_embedding_bag_config *config);
 
-/* ---- attention ---- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
-typedef struct tg_attention_config {
-    /* query t, which stands at position S - T + t, looks at keys up to its own position: true. False: at all of them */
-    bool causal;
-    /* in training each weight is dropped with this probability, in [0,1): 0 */
+/* Two ways to compute attention, with the same random numbers. TG_ATTENTION_FUSED is one op. For backward it keeps no
+ * (T,S) matrix, except one bit per weight with dropout (Dao et al. 2022, without the tiling of keys).
+ * TG_ATTENTION_ELEMENTARY is a chain of ops: matmul, add, masked_fill, softmax, dropout and matmul. It is for teaching
+ * (the course's chapter 3) and for tests. */
+typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
+
+typedef struct tg_scaled_dot_product_attention_config {
+    /* private: tg_scaled_dot_product_attention_config_default() sets it */
+    tg_config_mark mark;
+    /* whether query t, at position S - T + t, attends only to keys up to its own position, which needs S >= T;
+     * default false */
+    bool is_causal;
+    /* the probability that a weight is dropped in training, in [0,1); default 0 */
     double dropout;
-    /* added to the scaled scores; NULL for none, the default. (..,T,S), where axes of 1 before the last two repeat;
-     * of rank 2 up to the queries'. This is how positions that depend on two tokens come in: ALiBi, T5,
-     * Transformer-XL */
+    /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the queries', or 1,
+     * or absent: a float attn_mask in torch; default NULL, none */
     tg_tensor *bias;
-} tg_attention_config;
+    /* fused or elementary; default TG_ATTENTION_FUSED */
+    tg_attention_path path;
+} tg_scaled_dot_product_attention_config;
 
-TG_API tg_attention_config tg_attention_config_default(void);
+TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_config_default(void);
 
-/* softmax(q k^T / sqrt(D) + bias) v for queries (..,T,D), keys (..,S,D) and values (..,S,D) with equal batch axes; S
- * >= T when it is causal. `config` NULL: the default. Dropout's draws are those of torch.nn.functional.dropout over
- * the whole (..,T,S) matrix, masked weights included, from the tape's generator.
- *
- * The fused op computes this in blocks of rows and keeps no matrix but a bit for each dropped weight: Dao et al. 2022
- * without its tiling of keys. torch.nn.functional.scaled_dot_product_attention. SHAPE, VALUE, STATE when it must draw
- * and the tape has no generator. */
-TG_API tg_tensor *tg_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
-                               const tg_attention_config *config);
+/* softmax(q k^T / sqrt(D) + bias) v: queries (..,T,D), keys (..,S,D) and values (..,S,D) -> (..,T,D). The axes before
+ * the last two are equal. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
+ * draws for the whole (..,T,S) matrix, masked weights included. VALUE for an invalid option. */
+TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
+                                                  const tg_scaled_dot_product_attention_config *config);
 
-/* The same numbers from matmul, add, masked_fill, softmax, dropout and matmul, as the course's chapter 3 builds it. */
-TG_API tg_tensor *tg_attention_elementary(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
-                                          const tg_attention_config *config);
-
-/* The weights of that alone, (..,T,S), after softmax and dropout. */
-TG_API tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_tensor *keys,
-                                       const tg_attention_config *config);
-
-/* Scores by distance, moved to where the keys are: place l of x means the distance S - 1 - l between a query and a key,
- * where query i of T stands at position S - T + i. x (..,T,L), or (..,1,L) for all queries alike -> (..,T,S), value
- * (i,j) of which is x[i][T - 1 - i + j]: a view of x, and of itself, when L >= T + S - 1; do not write to it. A smaller L, S when no key lies ahead, is
- * filled up with zeros. Dai et al. 2019, appendix B. */
-TG_API tg_tensor *tg_relative_shift(tg_tape *tape, tg_tensor *x, int64_t queries, int64_t keys);
-
-/* tg_relative_shift(queries distances^T, T, S), without the products that the shift would leave unused: queries
- * (..,T,D), distances (..,L,D) with the queries' batch axes, or axes of 1, or none -> (..,T,S). L >= T + S - 1, or,
- * with `causal`, L >= S >= T: scores of keys ahead are 0 then, for a mask to hide. Transformer-XL's position scores,
- * Dai et al. 2019, section 3.3. */
-TG_API tg_tensor *tg_relative_scores(tg_tape *tape, tg_tensor *queries, tg_tensor *distances, int64_t keys,
-                                     bool causal);
-
-/* Scores by clipped distance, moved to where the keys are, as Shaw, Uszkoreit and Vaswani 2018 clip them: x (..,T,2 k
- * + 1) -> (..,T,S), value (i,j) of which is x[i][k + clip(a, -k, k)], where key j lies a = j - (S - T + i) positions
- * ahead. */
-TG_API tg_tensor *tg_relative_spread(tg_tape *tape, tg_tensor *x, int64_t keys);
-
-/* The way back: x (..,T,S) -> (..,T,2 clip + 1), the sums of the values with the same clipped distance. */
-TG_API tg_tensor *tg_relative_collect(tg_tape *tape, tg_tensor *x, int64_t clip);
-
+/* The channels that are rotated as one pair. */
 typedef enum tg_rotary_pairing {
-    TG_ROTARY_HALVES,    /* channels i and i + D/2: GPT-NeoX, Llama */
-    TG_ROTARY_NEIGHBOURS /* channels 2 i and 2 i + 1: the paper, GPT-J */
+    /* channels i and i + D/2: GPT-NeoX, Llama */
+    TG_ROTARY_HALVES,
+    /* channels 2 i and 2 i + 1: the paper, GPT-J */
+    TG_ROTARY_NEIGHBORS
 } tg_rotary_pairing;
 
 typedef struct tg_rotary_config {
-    double base;               /* above 1: 10000 */
-    tg_rotary_pairing pairing; /* TG_ROTARY_HALVES */
-    double position_scale;     /* positions are divided by it, above 0: 1. Position interpolation, Chen et al. 2023 */
-    double ntk_factor;         /* the base grows by its power D / (D - 2), above 0: 1. NTK-aware scaling */
+    /* private: tg_rotary_config_default() sets it */
+    tg_config_mark mark;
+    /* the base of the wavelengths, above 1; default 10000 */
+    double base;
+    /* halves or neighbors; default TG_ROTARY_HALVES */
+    tg_rotary_pairing pairing;
+    /* the divisor of positions, above 0: position interpolation, Chen et al. 2023; default 1 */
+    double position_scale;
+    /* f > 0, which multiplies the base by f^(D / (D - 2)): NTK-aware scaling, bloc97 2023; default 1 */
+    double ntk_factor;
 } tg_rotary_config;
 
 TG_API tg_rotary_config tg_rotary_config_default(void);
 
-/* Rotary positions, Su et al. 2021: x (..,T,D) with an even D, row t of which is at position start + t, turned pair
- * by pair. For queries and keys, before their product. `config` NULL: the default. SHAPE, VALUE. */
+/* Rotary position embedding (Su et al. 2021) of queries or keys x (..,T,D) with an even D. Row t is at position
+ * start + t, and pair i of its channels is rotated by the angle (start + t) / position_scale * base^(-2 i / D). RANGE
+ * unless start >= 0 and start + T <= 2^53; VALUE for an invalid option. */
 TG_API tg_tensor *tg_rotary(tg_tape *tape, tg_tensor *x, int64_t start, const tg_rotary_config *config);
 
-/* ---- normalisation and losses ------------------------------------------------------------------------------------ */
+/* ---- normalization and dropout ----------------------------------------------------------------------------------- */
 
+/* e^x / sum(e^x) along an axis. */
 TG_API tg_tensor *tg_softmax(tg_tape *tape, tg_tensor *x, int axis);
+
+/* x - log(sum(e^x)) along an axis. */
 TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
 
-/* Over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, biased variance; weight and bias (C). eps > 0. */
+/* (x - mean) / sqrt(var + eps) * weight + bias over the last axis (Ba, Kiros and Hinton 2016): x (..,C), weight (C) and
+ * bias (C) -> (..,C). var is the biased variance. VALUE unless eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
-/* Over the last axis: x / sqrt(mean(x^2) + eps) * weight; weight (C). eps > 0. Zhang and Sennrich 2019; torch's
- * rms_norm. */
+/* x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang and Sennrich 2019): x (..,C), weight (C) -> (..,C).
+ * VALUE unless eps > 0. */
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
-/* In training each value becomes 0 with probability p and is divided by 1 - p otherwise; the draws are those of
- * torch.nn.functional.dropout, from the tape's generator. In evaluation, and for p = 0, x itself. VALUE unless
- * 0 <= p <= 1; STATE when the tape has no generator. */
+/* In training, each value becomes 0 with probability p, and is divided by 1 - p otherwise. In evaluation, and for
+ * p = 0, the result is x itself. The draws are torch's, from the tape's generator (STATE without one). For an x that is
+ * not contiguous they follow the row-major order of its shape, where torch's follow the order of its memory. VALUE
+ * unless 0 <= p <= 1. */
 TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
 
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+/* What a loss returns: the mean or the sum of the losses, a scalar, or each of them. */
 typedef enum tg_reduction { TG_REDUCTION_MEAN, TG_REDUCTION_SUM, TG_REDUCTION_NONE } tg_reduction;
 
 typedef struct tg_cross_entropy_config {
-    int32_t ignore_index;   /* targets that do not count: -100 */
-    double label_smoothing; /* in [0,1]: 0 */
-    tg_reduction reduction; /* mean, over the targets that count */
+    /* private: tg_cross_entropy_config_default() sets it */
+    tg_config_mark mark;
+    /* the target that does not count; default -100 */
+    int32_t ignore_index;
+    /* the probability that is spread over all classes, in [0,1], and 0 for tg_nll_loss; default 0 */
+    double label_smoothing;
+    /* mean, sum or none; the mean is over the targets that count, and NaN if none does; default TG_REDUCTION_MEAN */
+    tg_reduction reduction;
 } tg_cross_entropy_config;
 
 TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
 
-/* logits (S,V), targets (S) i32 of any shape S -> a scalar, or (S) with TG_REDUCTION_NONE. The mean over no target at
- * all is NaN, as in PyTorch. RANGE for a target that is neither ignored nor in [0,V). */
-TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets);
-TG_API tg_tensor *tg_cross_entropy_with(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
-                                        const tg_cross_entropy_config *config);
+/* The cross-entropy -log(softmax(logits))[target]: logits (..,V) and targets (..) i32 -> a scalar, or (..) with
+ * TG_REDUCTION_NONE. RANGE, with the index, for a target that is neither ignored nor in [0,V); VALUE for an invalid
+ * option. */
+TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
+                                   const tg_cross_entropy_config *config);
 
-/* The same from log-probabilities (S,V): -log_probs[s, target[s]]. */
-TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets, int32_t ignore_index,
-                              tg_reduction reduction);
+/* The same from log-probabilities (..,V): -log_probs[..,target]. */
+TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets,
+                              const tg_cross_entropy_config *config);
 
-/* (prediction - target)^2; equal shapes. */
+/* (prediction - target)^2 for two tensors of one shape -> a scalar, or that shape with TG_REDUCTION_NONE. */
 TG_API tg_tensor *tg_mse_loss(tg_tape *tape, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction);
 
 #ifdef __cplusplus

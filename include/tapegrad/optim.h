@@ -1,19 +1,30 @@
-/* optim: gradients become steps. SGD, Adam and AdamW as torch.optim has them, clipping, learning-rate schedules.
+/* optim: optimizers, gradient clipping and learning-rate schedules.
  *
- *     tg_sgd_config config = tg_sgd_config_default();
- *     tg_optim *optim = tg_sgd_new(params, &config);
- *     each step:  tg_optim_zero_grad(optim); forward; tg_backward(tape, loss); tg_optim_step(optim);
+ * ```c
+ * tg_sgd_config config = tg_sgd_config_default();
+ * config.lr = 0.1;
+ * tg_optim *sgd = tg_sgd_new(params, &config);
+ * for (int step = 0; step < 10; step++) {
+ *     tg_tape_reset(t);
+ *     tg_tensor *loss = tg_mse_loss(t, tg_nn_linear_forward(t, &linear, x), y, TG_REDUCTION_MEAN);
+ *     tg_optim_zero_grad(sgd);
+ *     if (!tg_backward(t, loss, NULL) || !tg_optim_step(sgd)) {
+ *         break;
+ *     }
+ * }
+ * ```
  *
- * Everything that a step needs is allocated when the optimizer is made, so a step allocates nothing and cannot fail for
- * lack of memory; but for the first step after a table was resized (tapegrad/rows.h), when its buffers follow: rows that
- * were there all the time keep their state, new ones begin. A parameter without a gradient is skipped as in PyTorch:
- * neither its values nor its state move.
- * Gradients by rows (tapegrad/tensor.h) give the same bits as the same gradients made dense; plain SGD then touches
- * those rows alone. The bits do not depend on the number of threads.
+ * An optimizer allocates its memory when it is created, and a step allocates nothing. The exception is the first step
+ * after a table was resized (tapegrad/rows.h), in which the moments follow: rows that remain keep their moments, and
+ * new rows begin with initial ones. As in PyTorch, a parameter without a gradient is skipped: neither its values nor
+ * its moments change.
  *
- * Errors. A _new that fails returns NULL and says why in the params' error, so that one check after building a model
- * and its optimizer is enough. Later mistakes are a sticky error of the optimizer: until it is cleared, steps return
- * false and change nothing. A NULL optimizer counts as one that could not be made: every call takes it.
+ * A gradient by rows gives the same bits as the same gradient made dense, except in SparseAdam. Where the method allows
+ * it, only the listed rows are visited. The bits do not depend on the number of threads.
+ *
+ * Errors. A constructor that fails returns NULL, with the error in the params, so one check after building a model and
+ * its optimizer is enough. Later errors stay in the optimizer: until they are cleared, its calls return false and
+ * change nothing.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -26,95 +37,174 @@ extern "C" {
 
 typedef struct tg_optim tg_optim;
 
-/* ---- SGD: torch.optim.SGD ------------------------------------------------------------------------------------- */
+/* ---- methods ----------------------------------------------------------------------------------------------------- */
+/* Each constructor returns an optimizer of all parameters that `params` has now; `params` must outlive it. Yours to
+ * free. NULL, with the error in the params: VALUE for an invalid option, MEMORY, or an earlier error of the params.
+ *
+ * In the formulas x is a parameter, g its gradient, and t the number of the parameter's step, from 1. The other
+ * variables begin as zeros. */
 
-/* g += weight_decay * x;  b = momentum * b + (1 - dampening) * g, at the first step b = g;
- * x -= lr * b, or with nesterov lr * (g + momentum * b), or without momentum lr * g. */
+/* torch.optim.SGD:
+ *
+ *     g = g + weight_decay * x
+ *     b = momentum * b + (1 - dampening) * g, in the first step b = g
+ *     x = x - lr * b; with nesterov x - lr * (g + momentum * b); without momentum x - lr * g
+ */
 typedef struct tg_sgd_config {
-    double lr;           /* >= 0; 1e-3 */
-    double momentum;     /* >= 0; 0: none, and no buffer */
-    double dampening;    /* 0 */
-    double weight_decay; /* >= 0; 0 */
-    bool nesterov;       /* needs momentum > 0 and dampening 0; false */
+    /* private: tg_sgd_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-3 */
+    double lr;
+    /* >= 0; default 0 */
+    double momentum;
+    /* any finite number; default 0 */
+    double dampening;
+    /* >= 0; default 0 */
+    double weight_decay;
+    /* whether the momentum is Nesterov's, which needs a momentum above 0 and no dampening; default false */
+    bool nesterov;
 } tg_sgd_config;
 
 TG_API tg_sgd_config tg_sgd_config_default(void);
-
-/* An optimizer of all parameters that `params` has now; `params` must outlive it. `config` may be NULL for the default.
- * VALUE for an option that means nothing, MEMORY; or the error that `params` had already. Yours to free. */
 TG_API tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *config);
 
-/* ---- Adam, AMSGrad, AdamW: torch.optim.Adam and AdamW ----------------------------------------------------------- */
-
-/* m += (1 - beta1) (g - m);  v = beta2 * v + (1 - beta2) g^2;
- * x -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps), t the parameter's own count of steps.
- * AMSGrad (Reddi et al. 2018) divides by the largest v so far. Weight decay is g += weight_decay * x in Adam (Kingma
- * and Ba 2015), and x *= 1 - lr * weight_decay, before all else, in AdamW (Loshchilov and Hutter 2019). */
+/* torch.optim.Adam (Kingma and Ba 2015):
+ *
+ *     g = g + weight_decay * x
+ *     m = beta1 * m + (1 - beta1) * g
+ *     v = beta2 * v + (1 - beta2) * g^2
+ *     x = x - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+ *
+ * With amsgrad (Reddi et al. 2018) the last line has the largest v so far instead of v. */
 typedef struct tg_adam_config {
-    double lr;           /* >= 0; 1e-3 */
-    double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
-    double eps;          /* >= 0; 1e-8 */
-    double weight_decay; /* >= 0; 0 in Adam, 1e-2 in AdamW */
-    bool amsgrad;        /* false */
+    /* private: tg_adam_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-3 */
+    double lr;
+    /* in [0,1); default 0.9 and 0.999 */
+    double beta1, beta2;
+    /* >= 0; default 1e-8 */
+    double eps;
+    /* >= 0; default 0 */
+    double weight_decay;
+    /* default false */
+    bool amsgrad;
 } tg_adam_config;
 
-typedef tg_adam_config tg_adamw_config;
-
 TG_API tg_adam_config tg_adam_config_default(void);
-TG_API tg_adamw_config tg_adamw_config_default(void);
-
-/* As tg_sgd_new. */
 TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
+
+/* torch.optim.AdamW (Loshchilov and Hutter 2019): Adam with another first line,
+ *
+ *     x = x * (1 - lr * weight_decay)
+ */
+typedef struct tg_adamw_config {
+    /* private: tg_adamw_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-3 */
+    double lr;
+    /* in [0,1); default 0.9 and 0.999 */
+    double beta1, beta2;
+    /* >= 0; default 1e-8 */
+    double eps;
+    /* >= 0; default 1e-2 */
+    double weight_decay;
+    /* default false */
+    bool amsgrad;
+} tg_adamw_config;
+
+TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
-/* ---- SparseAdam: torch.optim.SparseAdam -------------------------------------------------------------------------- */
-
-/* Adam for the rows that have a gradient; the others keep their moments and do not move, as if the step had not been.
- * So it costs what a batch touched, where Adam sweeps the table. m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 -
- * v); x -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps). A dense gradient touches all rows. */
+/* torch.optim.SparseAdam: Adam for the rows that have a gradient. All other rows keep their values and moments, so the
+ * time of a step is that of the batch's rows, where Adam updates the whole table. A dense gradient updates all rows.
+ *
+ *     m = m + (1 - beta1) * (g - m)
+ *     v = v + (1 - beta2) * (g^2 - v)
+ *     x = x - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
+ */
 typedef struct tg_sparse_adam_config {
-    double lr;           /* >= 0; 1e-3 */
-    double beta1, beta2; /* in [0,1); 0.9 and 0.999 */
-    double eps;          /* >= 0; 1e-8 */
+    /* private: tg_sparse_adam_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-3 */
+    double lr;
+    /* in [0,1); default 0.9 and 0.999 */
+    double beta1, beta2;
+    /* >= 0; default 1e-8 */
+    double eps;
 } tg_sparse_adam_config;
 
 TG_API tg_sparse_adam_config tg_sparse_adam_config_default(void);
 TG_API tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_config *config);
 
-/* ---- Adagrad, RMSprop: torch.optim.Adagrad and RMSprop; Lion: Chen et al. 2023 ----------------------------------- */
-
-/* g += weight_decay * x; s += g^2; x -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps). Without weight decay only
- * the rows that have a gradient are visited, with the same result. Duchi, Hazan and Singer 2011. */
+/* torch.optim.Adagrad (Duchi, Hazan and Singer 2011):
+ *
+ *     g = g + weight_decay * x
+ *     s = s + g^2
+ *     x = x - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
+ *
+ * Without weight decay only the listed rows of a gradient by rows are visited: the others would not change. */
 typedef struct tg_adagrad_config {
-    double lr;                  /* >= 0; 1e-2 */
-    double lr_decay;            /* >= 0; 0 */
-    double weight_decay;        /* >= 0; 0 */
-    double initial_accumulator; /* what s starts as, >= 0; 0 */
-    double eps;                 /* >= 0; 1e-10 */
+    /* private: tg_adagrad_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-2 */
+    double lr;
+    /* >= 0; default 0 */
+    double lr_decay;
+    /* >= 0; default 0 */
+    double weight_decay;
+    /* the initial value of s, >= 0; default 0 */
+    double initial_accumulator;
+    /* >= 0; default 1e-10 */
+    double eps;
 } tg_adagrad_config;
 
 TG_API tg_adagrad_config tg_adagrad_config_default(void);
 TG_API tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *config);
 
-/* s = alpha * s + (1 - alpha) g^2; x -= lr * g / (sqrt(s) + eps); with momentum b = momentum * b + g / (..), x -= lr
- * * b; centered takes the variance for s. */
+/* torch.optim.RMSprop (Tieleman and Hinton 2012):
+ *
+ *     g = g + weight_decay * x
+ *     s = alpha * s + (1 - alpha) * g^2
+ *     a = alpha * a + (1 - alpha) * g; centered only: the next lines have s - a^2, the variance, instead of s
+ *     b = momentum * b + g / (sqrt(s) + eps)
+ *     x = x - lr * b
+ */
 typedef struct tg_rmsprop_config {
-    double lr;           /* >= 0; 1e-2 */
-    double alpha;        /* in [0,1); 0.99 */
-    double eps;          /* >= 0; 1e-8 */
-    double weight_decay; /* >= 0; 0 */
-    double momentum;     /* >= 0; 0 */
-    bool centered;       /* false */
+    /* private: tg_rmsprop_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-2 */
+    double lr;
+    /* in [0,1); default 0.99 */
+    double alpha;
+    /* >= 0; default 1e-8 */
+    double eps;
+    /* >= 0; default 0 */
+    double weight_decay;
+    /* >= 0; default 0 */
+    double momentum;
+    /* default false */
+    bool centered;
 } tg_rmsprop_config;
 
 TG_API tg_rmsprop_config tg_rmsprop_config_default(void);
 TG_API tg_optim *tg_rmsprop_new(tg_params *params, const tg_rmsprop_config *config);
 
-/* x *= 1 - lr * weight_decay;  x -= lr * sign(beta1 * m + (1 - beta1) g);  m = beta2 * m + (1 - beta2) g. */
+/* Lion (Chen et al. 2023):
+ *
+ *     x = x * (1 - lr * weight_decay)
+ *     x = x - lr * sign(beta1 * m + (1 - beta1) * g)
+ *     m = beta2 * m + (1 - beta2) * g
+ */
 typedef struct tg_lion_config {
-    double lr;           /* >= 0; 1e-4 */
-    double beta1, beta2; /* in [0,1); 0.9 and 0.99 */
-    double weight_decay; /* >= 0; 0 */
+    /* private: tg_lion_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-4 */
+    double lr;
+    /* in [0,1); default 0.9 and 0.99 */
+    double beta1, beta2;
+    /* >= 0; default 0 */
+    double weight_decay;
 } tg_lion_config;
 
 TG_API tg_lion_config tg_lion_config_default(void);
@@ -122,99 +212,139 @@ TG_API tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *config);
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-TG_API void tg_optim_free(tg_optim *optim); /* NULL is fine */
+/* Frees the optimizer. The parameters stay. Free it before its params. */
+TG_API void tg_optim_free(tg_optim *optim);
 
-/* Drops the gradients of its parameters: back to none (zero_grad with set_to_none). */
+/* Sets the gradients of its parameters to none: optimizer.zero_grad(). */
 TG_API void tg_optim_zero_grad(tg_optim *optim);
 
-/* Updates every parameter that has a gradient. STATE when a parameter was added after the optimizer was made. */
+/* Updates every parameter that has a gradient: optimizer.step(). False, and nothing updated, after an error: STATE if a
+ * parameter was added to the params after the optimizer was created; an error of tg_tensor_resize_rows, as a rule
+ * MEMORY, if the moments cannot follow a resized table. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
-TG_API const char *tg_optim_error(const tg_optim *optim); /* "" when there is none */
-TG_API tg_code tg_optim_error_code(const tg_optim *optim);
+/* Returns the first error since the last clear; never NULL. STATE for a NULL optimizer, because it could not be
+ * created. */
+TG_API const tg_error *tg_optim_error(const tg_optim *optim);
+
+/* Clears the error, so that the optimizer accepts calls again. */
 TG_API void tg_optim_clear_error(tg_optim *optim);
 
-/* ---- groups: parameters with a learning rate and a weight decay of their own ------------------------------------- */
-/* All parameters begin in the group "default". The usual groups for a transformer:
- *     tg_optim_add_to_group(optim, "no_decay", "*.bias");
- *     tg_optim_set_weight_decay(optim, "no_decay", 0);
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+/* A group is a set of parameters with its own learning rate and weight decay. All parameters begin in the group
+ * "default". A transformer usually has a second one:
+ *
+ * ```c
+ * tg_optim_add_to_group(optim, "no_decay", "*.bias");
+ * tg_optim_set_weight_decay(optim, "no_decay", 0);
+ * ```
  */
 
-/* Moves the parameters whose names match to the group, which is made, with the learning rate and the weight decay of
- * "default", when it is new. In `pattern` a * stands for any characters, also none; everything else for itself. RANGE
- * when nothing matches. */
+/* Moves the parameters whose names match the pattern to a group. In the pattern * matches any number of characters. A
+ * group that does not exist is created with the learning rate and the weight decay of "default". RANGE if no name
+ * matches; VALUE unless the group's name has 1 to 255 characters; MEMORY. */
 TG_API bool tg_optim_add_to_group(tg_optim *optim, const char *group, const char *pattern);
 
-/* Finite and >= 0 (VALUE). The first is for all groups, the others for one (RANGE for an unknown one). */
-TG_API bool tg_optim_set_lr(tg_optim *optim, double lr);
-TG_API bool tg_optim_set_group_lr(tg_optim *optim, const char *group, double lr);
+/* Set the learning rate or the weight decay of a group, or of all groups if `group` is NULL. VALUE unless the number is
+ * finite and >= 0; RANGE for an unknown group. SparseAdam ignores weight decay. */
+TG_API bool tg_optim_set_lr(tg_optim *optim, const char *group, double lr);
 TG_API bool tg_optim_set_weight_decay(tg_optim *optim, const char *group, double weight_decay);
 
-TG_API double tg_optim_lr(const tg_optim *optim);                          /* of "default" */
-TG_API double tg_optim_group_lr(const tg_optim *optim, const char *group); /* NaN for an unknown one */
+/* Return the learning rate or the weight decay of a group, of "default" if `group` is NULL; 0 for an unknown group. */
+TG_API double tg_optim_lr(const tg_optim *optim, const char *group);
+TG_API double tg_optim_weight_decay(const tg_optim *optim, const char *group);
 
-/* ---- state, for saving and going on ------------------------------------------------------------------------------ */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* One buffer of one parameter, with the parameter's shape and dtype; after a resize from the next step on. */
+/* One state tensor of one parameter, of the parameter's shape and dtype; after a resize of the parameter it follows at
+ * the next step. Everything is borrowed from the optimizer. To save and continue a training, save these tensors and
+ * tg_optim_steps, and write them back with tg_tensor_copy_from and tg_optim_set_steps. */
 typedef struct tg_optim_state {
-    const char *kind; /* as in torch's state_dict: "momentum_buffer"; "exp_avg", "exp_avg_sq", "max_exp_avg_sq" */
-    const char *name; /* of the parameter: "tok_emb.weight" */
+    /* the key in torch's state_dict: "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg",
+     * "grad_avg" */
+    const char *kind;
+    /* the name of the parameter: "tok_emb.weight" */
+    const char *name;
     tg_tensor *tensor;
 } tg_optim_state;
 
-TG_API int64_t tg_optim_state_count(const tg_optim *optim);
-TG_API tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index); /* nulls outside of [0,count) */
+/* Returns state tensor number `index`, from 0; NULLs for an index after the last one. */
+TG_API tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index);
 
-/* How often a parameter was updated: 0 means that its buffers were not used yet. -1 for an unknown name. Setting it is
- * for going on from a file: RANGE for an unknown name, VALUE below 0. */
+/* Returns the number of steps that updated a parameter (t in the formulas); 0 for an unknown name. */
 TG_API int64_t tg_optim_steps(const tg_optim *optim, const char *name);
+
+/* Sets this number, to continue from a saved state. RANGE for an unknown name, VALUE for a number below 0. */
 TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps);
 
-/* "sgd", "adam", "adamw". */
-TG_API const char *tg_optim_method_name(const tg_optim *optim);
+/* ---- gradients, between backward and step ------------------------------------------------------------------------ */
+/* These calls change the gradients, dense and by rows, of all parameters that have one; tied parameters once. The error
+ * is in the params. */
 
-/* ---- gradients between backward and step ------------------------------------------------------------------------- */
-/* For every parameter, tied ones once; parameters without gradient do not count. Errors are the params' (VALUE). */
-
-/* torch.nn.utils.clip_grad_norm_: the gradients are scaled by min(1, max_norm / (norm + 1e-6)). Returns the 2-norm of
- * all gradients together, from before; 0 when there are none. max_norm >= 0; infinity only measures. NaN after an
- * error. As in PyTorch a norm that is not finite makes gradients NaN. Gradients by rows are clipped like dense ones,
- * which torch 1.13 fails to do with sparse ones. */
+/* Scales the gradients by min(1, max_norm / (norm + 1e-6)): torch.nn.utils.clip_grad_norm_. Returns the norm, the
+ * 2-norm of all gradients together before the scaling; 0 without gradients. With INFINITY as max_norm it only measures.
+ * As in PyTorch the gradients become NaN if the norm is not finite. NaN and VALUE unless max_norm >= 0. Squares are
+ * added in double, where PyTorch adds floats: the norm of 124 million floats is more exact than PyTorch's, and differs
+ * by up to 1.4e-3. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
-/* torch.nn.utils.clip_grad_value_: every entry into [-limit, limit], limit >= 0. */
+/* Clamps every value to [-limit,limit]: torch.nn.utils.clip_grad_value_. VALUE unless limit >= 0. */
 TG_API bool tg_clip_grad_value(tg_params *params, double limit);
 
-/* Every gradient times a finite factor: 1/n after n backward passes gives their mean. */
+/* Multiplies every gradient by a factor: 1/n after n backward passes gives the mean of their gradients. VALUE
+ * unless the factor is finite. */
 TG_API bool tg_scale_grad(tg_params *params, double factor);
 
-/* ---- schedules: a learning rate for each step, from 0 ------------------------------------------------------------ */
-/*     tg_optim_set_lr(optim, tg_schedule_lr(&schedule, step)); */
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+/*
+ * ```c
+ * tg_schedule_config schedule = tg_schedule_config_default();
+ * schedule.kind = TG_SCHEDULE_COSINE;
+ * schedule.total_steps = 100;
+ * for (int64_t step = 0; step < 100; step++) {
+ *     tg_optim_set_lr(optim, NULL, tg_schedule_lr(step, &schedule, &error));
+ * }
+ * ```
+ */
 
+/* The learning rate after the warm-up. */
 typedef enum tg_schedule_kind {
-    TG_SCHEDULE_CONSTANT, /* lr */
-    TG_SCHEDULE_COSINE, /* from lr to minimum_lr along half a cosine (Loshchilov and Hutter 2017; CosineAnnealingLR) */
-    TG_SCHEDULE_LINEAR, /* from lr to minimum_lr along a line (LinearLR) */
-    TG_SCHEDULE_STEP    /* lr times gamma for every step_size steps (StepLR) */
+    /* always lr */
+    TG_SCHEDULE_CONSTANT,
+    /* from lr to minimum_lr on half a cosine: Loshchilov and Hutter 2017, torch's CosineAnnealingLR */
+    TG_SCHEDULE_COSINE,
+    /* from lr to minimum_lr on a line: torch's LinearLR */
+    TG_SCHEDULE_LINEAR,
+    /* lr, multiplied by gamma every step_size steps: torch's StepLR */
+    TG_SCHEDULE_STEP
 } tg_schedule_kind;
 
-/* A linear warm-up, if any, goes first: step s < warmup_steps gives initial_lr + s (lr - initial_lr) / warmup_steps. */
-typedef struct tg_schedule {
-    tg_schedule_kind kind; /* TG_SCHEDULE_CONSTANT */
-    double lr;             /* the largest; 1e-3 */
-    double initial_lr;     /* the warm-up's first; 0 */
-    double minimum_lr;     /* of cosine and linear, reached at total_steps and kept; 0 */
-    int64_t warmup_steps;  /* 0 */
-    int64_t total_steps;   /* of cosine and linear, the warm-up included; 0 */
-    int64_t step_size;     /* of step; 1 */
-    double gamma;          /* of step; 0.1 */
-} tg_schedule;
+typedef struct tg_schedule_config {
+    /* private: tg_schedule_config_default() sets it */
+    tg_config_mark mark;
+    /* constant, cosine, linear or step; default TG_SCHEDULE_CONSTANT */
+    tg_schedule_kind kind;
+    /* the learning rate after the warm-up, >= 0; default 1e-3 */
+    double lr;
+    /* the learning rate of step 0, >= 0, and the length of a linear warm-up that comes first: step s < warmup_steps has
+     * initial_lr + s * (lr - initial_lr) / warmup_steps; default 0 and 0, no warm-up */
+    double initial_lr;
+    int64_t warmup_steps;
+    /* cosine and linear: the learning rate from step total_steps on, >= 0; default 0 */
+    double minimum_lr;
+    /* cosine and linear: the number of steps, those of the warm-up included; must be set, above warmup_steps */
+    int64_t total_steps;
+    /* step: the number of steps with one learning rate, at least 1; default 1 */
+    int64_t step_size;
+    /* step: the factor, >= 0; default 0.1 */
+    double gamma;
+} tg_schedule_config;
 
-TG_API tg_schedule tg_schedule_default(void);
+TG_API tg_schedule_config tg_schedule_config_default(void);
 
-/* NaN, which tg_optim_set_lr refuses, for a NULL, a negative step or fields that mean nothing: a warm-up below 0 steps
- * or not below total_steps, a step size below 1, a kind that is none. */
-TG_API double tg_schedule_lr(const tg_schedule *schedule, int64_t step);
+/* Returns the learning rate of a step, from 0. After an error it returns NaN, which tg_optim_set_lr refuses: VALUE for
+ * a negative step or an invalid field. */
+TG_API double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error);
 
 #ifdef __cplusplus
 }

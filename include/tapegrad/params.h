@@ -1,11 +1,11 @@
-/* params: the trainable tensors of a model under PyTorch's names, and how they start.
+/* params: the tensors of a model under PyTorch's names, as in a state_dict, and their initial values.
  *
- * A tg_params owns its tensors. Three kinds of entries: parameters (trained), buffers (part of the model, not trained)
- * and aliases (a second name for a parameter: tied weights, counted and updated once). Entries keep the order of their
- * making, which is the order in which a model draws its initial values from the generator.
+ * A tg_params owns its tensors. It has three kinds of entries: parameters (trained), buffers (part of the model, not
+ * trained) and aliases (a second name of a tensor, for tied weights, which are counted and updated once). Entries keep
+ * the order in which they were added, which is the order in which a model draws its initial values.
  *
- * Errors are sticky, as on a tape: the first stays, later additions return NULL, and one check after building a model
- * is enough. A NULL params counts as one that could not be made.
+ * Errors. The first error stays in the params, and later additions return NULL, so one check after building a model is
+ * enough.
  */
 #ifndef TAPEGRAD_PARAMS_H
 #define TAPEGRAD_PARAMS_H
@@ -18,75 +18,91 @@ extern "C" {
 
 typedef struct tg_params tg_params;
 
-/* f32, or f64 to check a whole model's gradients. `rng` gives the initial values; it stays yours, must live as long as
- * tensors are added, and may be NULL when none is drawn. Yours to free. NULL when out of memory or for another
- * dtype. */
+/* Returns empty params for tensors of TG_F32, or of TG_F64 to check the gradients of a whole model. Yours to free.
+ * Initial values are drawn from `rng`, which stays yours and must live while tensors are added or resized; it is
+ * optional if nothing is drawn. Another dtype is DTYPE, in the params. NULL when memory is exhausted. */
 TG_API tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng);
-TG_API void tg_params_free(tg_params *params); /* releases its tensors; NULL is fine */
 
-TG_API const char *tg_params_error(const tg_params *params); /* "" when there is none */
-TG_API tg_code tg_params_error_code(const tg_params *params);
+/* Frees the params and releases their tensors. Modules and optimizers that use them must not be used afterwards. */
+TG_API void tg_params_free(tg_params *params);
+
+/* Returns the first error since the last clear; never NULL. MEMORY for NULL params, because they could not be
+ * created. */
+TG_API const tg_error *tg_params_error(const tg_params *params);
+
+/* Clears the error, so that the params accept calls again. */
 TG_API void tg_params_clear_error(tg_params *params);
 
-/* ---- adding: each returns the tensor, owned by the params, or NULL with the error set ---------------------------- */
-/* Names are PyTorch's ("tok_emb.weight"): 1 to 255 characters, each once (VALUE). */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
+/* Each call returns the tensor, which the params own. Names are those of PyTorch: "tok_emb.weight". NULL after an
+ * error: VALUE for a name that is in use, or has not 1 to 255 characters; SHAPE for an invalid shape; MEMORY. */
 
-/* Zeros, trained. */
+/* Adds a parameter of zeros: torch.nn.Parameter(torch.zeros(shape)). */
 TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape);
 
-/* The same, filled from the params' generator: x.normal_(mean, std), x.uniform_(low, high). STATE without
- * a generator. */
+/* The same with values from the params' generator: x.normal_(mean, std) and x.uniform_(low, high). STATE without a
+ * generator; VALUE for invalid arguments of the distribution. */
 TG_API tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std);
 TG_API tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high);
 
-/* A tensor that exists, which the params retain: of their dtype, contiguous, a leaf, and not there yet under another
- * name (that would be an alias). It becomes trained. */
+/* Adds x as a parameter: retains it, and lets it require a gradient. STATE unless x is a contiguous leaf without
+ * another name here; DTYPE unless it has the params' dtype. */
 TG_API tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor *x);
 
-/* Zeros, not trained. */
+/* Adds a buffer of zeros: torch.nn.Module.register_buffer. */
 TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape shape);
 
-/* A second name for an entry that exists. Returns its tensor. */
+/* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. RANGE if no entry has that name. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
-/* Stops, or starts again, training a parameter. RANGE for an unknown name, STATE for a buffer. */
+/* Stops or resumes the training of a parameter: requires_grad_(). Stopping drops its gradient, so optimizers skip it.
+ * RANGE for an unknown name, STATE for a buffer. */
 TG_API bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen);
 
-/* ---- looking ----------------------------------------------------------------------------------------------------- */
+/* ---- getters ----------------------------------------------------------------------------------------------------- */
 
 typedef enum tg_entry_kind { TG_ENTRY_PARAMETER, TG_ENTRY_BUFFER, TG_ENTRY_ALIAS } tg_entry_kind;
 
+/* One entry. Name and tensor are borrowed from the params. */
 typedef struct tg_entry {
     const char *name;
     tg_tensor *tensor;
     tg_entry_kind kind;
 } tg_entry;
 
-TG_API int64_t tg_params_count(const tg_params *params);                     /* entries */
-TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);        /* nulls outside of [0,count) */
-TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name); /* NULL when there is none */
-TG_API int64_t tg_params_values(const tg_params *params); /* numbers in all parameters, aliases once */
-TG_API tg_dtype tg_params_dtype(const tg_params *params);
-TG_API tg_rng *tg_params_rng(const tg_params *params);
+/* Returns the number of entries. */
+TG_API int64_t tg_params_count(const tg_params *params);
 
-/* tg_zero_grad on every parameter. */
-TG_API void tg_params_zero_grad(tg_params *params);
+/* Returns entry number `index`, from 0; NULLs for an index outside of [0,tg_params_count). */
+TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);
 
-/* ---- initial values: torch.nn.init, the same draws --------------------------------------------------------------- */
-/* x is f32 or f64 of rank 2 or more, (out,in,..) as PyTorch keeps weights: fan_in = in * the rest, fan_out = out * the
- * rest. Each returns false, sets `error` and draws nothing when something is wrong. */
+/* Returns the tensor of a name, borrowed; NULL for an unknown name. */
+TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name);
 
+/* Returns the number of values in all parameters, without buffers and aliases: sum(p.numel() for p in
+ * model.parameters()). */
+TG_API int64_t tg_params_value_count(const tg_params *params);
+
+/* ---- initial values: torch.nn.init, with the same draws ---------------------------------------------------------- */
+/* Each fills x in place. The fans of x (out,in,..) are fan_in = in * .. and fan_out = out * .., where .. is the product
+ * of the other sizes. Errors: SHAPE for a rank below 2; DTYPE unless x is f32 or f64; VALUE for a number that is not
+ * finite or out of bounds; MEMORY. Nothing is drawn then. */
+
+/* Glorot and Bengio 2010: std = gain * sqrt(2 / (fan_in + fan_out)), gain >= 0. Uniform values in +-sqrt(3) std, or
+ * normal values of mean 0. */
 TG_API bool tg_init_xavier_uniform(tg_tensor *x, tg_rng *rng, double gain, tg_error *error);
 TG_API bool tg_init_xavier_normal(tg_tensor *x, tg_rng *rng, double gain, tg_error *error);
 
 typedef enum tg_fan { TG_FAN_IN, TG_FAN_OUT } tg_fan;
 
-/* For leaky_relu of the negative slope `a` (0: relu), PyTorch's default nonlinearity. */
+/* He et al. 2015: std = sqrt(2 / (1 + a^2)) / sqrt(fan), for layers before a leaky relu with the negative slope `a`, or
+ * before a relu (a = 0). Uniform values in +-sqrt(3) std, or normal values of mean 0. */
 TG_API bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 TG_API bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 
-/* Normal values cut at low < high, which are finite: torch.nn.init.trunc_normal_ of PyTorch 2.13. Any rank, contiguous.
- * Values are drawn until they are accepted: a cut far out in a tail, or a wide one beside the mean, takes long. */
+/* Normal values in [low,high], drawn as in PyTorch 2.13: values outside are drawn again. x has any rank; DTYPE
+ * unless it is contiguous f32 or f64; VALUE unless std > 0 and low < high. The time grows without bound for an interval
+ * far out in a tail of the distribution. */
 TG_API bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high,
                                  tg_error *error);
 

@@ -1,10 +1,9 @@
-/* rows: the single rows of a table: frozen ones, what training did to each, norms and neighbours; and resizing.
+/* rows: single rows of a table: frozen rows, counts of updates, norms and neighbors, and resizing.
  *
- * A row is what one index on axis 0 names: row `id` of an embedding (V,C) is the vector of token `id`. Row calls take a
- * tensor of rank 1 or more.
+ * A row is one index on axis 0: row `id` of an embedding (V,C) is the vector of token `id`.
  *
- * What is said about rows here belongs to the tensor, so that every op, optimizer and module that meets the tensor
- * keeps to it, whoever asked for it. Another tensor over the same values (a detached one) knows nothing of it.
+ * Frozen rows and counts belong to the tensor, so every op, module and optimizer that uses the tensor respects them.
+ * tg_detach returns a tensor over the same values without them.
  */
 #ifndef TAPEGRAD_ROWS_H
 #define TAPEGRAD_ROWS_H
@@ -16,71 +15,81 @@ extern "C" {
 #endif
 
 /* ---- frozen rows ------------------------------------------------------------------------------------------------- */
-/* A frozen row stays bit for bit what it is, though the rest of its table is trained: it gets no gradient from any op,
- * steps of optimizers pass over it and its buffers, weight decay included, and tg_embedding_renorm leaves it. Only
- * your own writes (tg_data_mut, fills) change it.
+/* A frozen row keeps its bits while the rest of its table is trained. No op gives it a gradient. Optimizer steps,
+ * weight decay and max_norm skip it and its moments. Only your own writes (tg_tensor_data_mut, fills) change it.
  *
- * So a padding row stays one, also where a tied output head would train it: PyTorch's padding_idx keeps the gradient of
- * the lookup away, not the head's, and decoupled weight decay not either. The other use: keep a pretrained table, and
- * train the rows that were added to it.
- */
+ * So a padding row stays zero even under a tied output head. PyTorch's padding_idx blocks the gradient of the lookup,
+ * but neither the gradient of the head nor decoupled weight decay. Another use: keep a pretrained table, and train only
+ * the rows that were added to it. */
 
-/* Freezes rows first .. first + count - 1, or frees them again. Freezing drops the gradient that a row has now. x is
- * a leaf of f32 or f64 (STATE, DTYPE); RANGE for rows that are not there; MEMORY. */
-TG_API bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error);
+/* Freezes the rows first .. first + count - 1, or unfreezes them. Freezing also drops the gradient that a row has now.
+ * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE for rows that do not exist;
+ * MEMORY. */
+TG_API bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error);
 
-TG_API bool tg_row_is_frozen(const tg_tensor *x, int64_t row); /* false for a row that is not there */
+/* Returns whether a row is frozen; false for a row that does not exist. */
+TG_API bool tg_tensor_row_is_frozen(const tg_tensor *x, int64_t row);
 
-/* ---- what training did to each row ------------------------------------------------------------------------------- */
-/* Counted on request, because it costs 16 bytes a row: from then on each step of an optimizer notes the rows that it
- * had a gradient for. Of a gradient by rows these are its rows; of a dense one the rows that are not all zeros. */
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
+/* Updates are counted on request, which costs 16 bytes per row. Each optimizer step then counts the rows that have a
+ * gradient: in a gradient by rows the listed rows, in a dense gradient the rows that are not all zeros. */
 
 typedef struct tg_row_updates {
-    int64_t count;     /* steps that updated the row */
-    int64_t last_step; /* the tensor's step number that did so last, from 1 (tg_optim_steps); 0: none has */
+    /* the number of steps that updated the row */
+    int64_t count;
+    /* the tensor's step number in the last of them, from 1 (tg_optim_steps); 0 if no step updated the row */
+    int64_t last_step;
 } tg_row_updates;
 
-/* Starts with zero counts, or stops and forgets them. STATE for the result of an op, DTYPE unless f32 or f64, MEMORY. */
-TG_API bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error);
+/* Starts to count from 0, or stops and drops the counts. STATE if x is the result of an op; SHAPE for a scalar; DTYPE
+ * for i32 and u8; MEMORY. */
+TG_API bool tg_tensor_set_rows_watched(tg_tensor *x, bool watched, tg_error *error);
 
-/* Zeros for a row that is not there, and for a tensor that is not watched. */
-TG_API tg_row_updates tg_row_updates_of(const tg_tensor *x, int64_t row);
+/* Returns the counts of a row; zeros for a row that does not exist, and for a tensor that is not watched. */
+TG_API tg_row_updates tg_tensor_row_updates(const tg_tensor *x, int64_t row);
 
-/* The rows that no step has updated since the watch began, in ascending order: the first `capacity` of them are
- * written to `ids`, which may be NULL when capacity is 0. Returns how many there are; -1 for a tensor that is not
- * watched. */
-TG_API int64_t tg_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity);
+/* Returns the number of rows that no step has updated since the counts began. Writes the indices of the first
+ * `capacity` of them to `ids`, in ascending order; `ids` is optional if the capacity is 0. -1 and STATE for a tensor
+ * that is not watched. */
+TG_API int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity, tg_error *error);
 
-/* ---- norms and neighbours ---------------------------------------------------------------------------------------- */
+/* ---- norms and neighbors ----------------------------------------------------------------------------------------- */
 
-/* (sum of |value|^p)^(1/p) over the row, p > 0; p INFINITY: the largest |value|. Summed in double. NaN for a row that
- * is not there and for p that means nothing. */
-TG_API double tg_row_norm(const tg_tensor *x, int64_t row, double p);
+/* Returns the p-norm of a row, (sum of |value|^p)^(1/p), summed in double; for p = INFINITY the largest |value|. NaN
+ * after an error: RANGE for a row that does not exist, VALUE unless p > 0. */
+TG_API double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *error);
 
-typedef struct tg_row_neighbour {
+typedef struct tg_row_neighbor {
     int64_t row;
-    double cosine; /* of the angle to the row asked about, -1 .. 1; 0 when one of the two is all zeros */
-} tg_row_neighbour;
+    /* the cosine of the angle between the two rows, in [-1,1]; 0 if one of them is all zeros */
+    double cosine;
+} tg_row_neighbor;
 
-/* The `count` rows nearest to `row` by cosine, nearest first, of equals the smaller index, without `row` itself. `among`
- * says, a byte a row, which rows may be named (0: not); NULL for all. A row with a NaN or an infinity has no neighbours
- * and is nobody's. Writes and returns as many as there are; -1, nothing written, for a row that is not there. One pass
- * over the table. */
-TG_API int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbour *neighbours,
-                                 int64_t count);
+/* Finds the `count` rows with the largest cosine to `row`, and writes them to `neighbors`, nearest first; of equals the
+ * smaller index comes first. Returns how many it wrote: fewer if the table has fewer. `row` itself is left out. `among`
+ * is optional and has one byte per row: rows with 0 are left out. A row with a NaN or an infinity has no neighbors and
+ * is no neighbor. -1 and RANGE for a row that does not exist or a negative count. The time is one pass over the
+ * table. */
+TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among,
+                                       tg_row_neighbor *neighbors, int64_t count, tg_error *error);
 
 /* ---- resizing ---------------------------------------------------------------------------------------------------- */
 
-/* Gives x a new number of rows, >= 1 (SHAPE). Rows that it had keep their values and what is said of them above; new
- * ones are zeros. The tensor stays the same object, so modules, params and optimizers that hold it go on with it; an
- * optimizer's buffers follow at its next step, old rows kept. tg_embedding_resize (tapegrad/nn.h) draws initial
- * values as well.
+/* Changes the number of rows to 1 or more. Rows that remain keep their values, counts and frozen state; new rows are
+ * zeros. The tensor stays the same object, so modules, params and optimizers that hold it continue to work. An
+ * optimizer's moments follow at its next step. Addresses from tg_tensor_data become invalid. A backward through a call
+ * that was recorded before the resize reports STATE. tg_nn_embedding_resize (tapegrad/nn.h) also draws initial values.
  *
- * What would lose or confuse something is refused with STATE: while x has a gradient (tg_zero_grad drops it); while
- * another tensor shares its values (a view on a tape that was not reset, a detached copy); and when a row that would
- * go is in use: frozen, or updated since tg_watch_rows. A backward through a call that was recorded before the resize
- * is refused when it comes. DTYPE unless f32 or f64; MEMORY. What tg_data returned is gone. */
-TG_API bool tg_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
+ * STATE, and nothing changed, if
+ *   - x is the result of an op, or not contiguous;
+ *   - x has a gradient (tg_tensor_zero_grad drops it);
+ *   - another tensor shares its values (a view on a tape that was not reset, a detached tensor);
+ *   - a row that would be removed is frozen, or was updated while watched;
+ *   - an optimizer that keeps moments of x has made no step since the last resize;
+ *   - x is itself the state of an optimizer.
+ *
+ * SHAPE for a scalar, and for a number of rows that is not allowed; DTYPE for i32 and u8; MEMORY. */
+TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
 
 #ifdef __cplusplus
 }

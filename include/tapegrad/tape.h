@@ -1,16 +1,21 @@
-/* tape: records what ops compute, and differentiates it.
+/* tape: records ops while they compute, and differentiates them: reverse-mode automatic differentiation.
  *
- * A tape owns every result of an op until tg_tape_reset, so that nested calls leak nothing:
- *     tg_tensor *y = tg_add(t, tg_mul(t, a, b), c);
- * An op is recorded when recording is on and an input needs a gradient. Recording order is a topological order, so
- * backward is one loop over the records, last to first; there is no recursion and no visited set.
+ * A tape owns the result of every op until tg_tape_reset, so nested calls leak nothing:
  *
- * Errors are sticky: the first one stays in the tape, the op that met it returns NULL, and every later op returns
- * NULL at once. So one check a step is enough, at tg_backward. To try a step again: tg_tape_clear_error,
- * tg_tape_reset, and put the generator and the loader back to where they were.
+ * ```c
+ * tg_tensor *y = tg_add(t, tg_mul(t, a, b), c);
+ * ```
  *
- * One tape belongs to one thread. Parameters may be read by tapes on several threads at once while none of them
- * records; two backwards into the same leaf at once are not supported.
+ * A call of an op is recorded if recording is on and an input requires a gradient. The order of the calls is a
+ * topological order, so tg_backward is one loop over the records, last to first.
+ *
+ * Errors. The first error stays in the tape. The call that met it returns NULL or false. Until the error is cleared,
+ * every later call on the tape does the same without any effect. So one check per step is enough, at tg_backward. After
+ * an error a program continues with tg_tape_clear_error and tg_tape_reset. To repeat the same step, it also restores
+ * the state of the generator that it copied before the step (tg_rng_copy).
+ *
+ * Threads. A tape belongs to one thread. Tapes of several threads may use the same parameters at the same time only
+ * while recording is off in all of them.
  */
 #ifndef TAPEGRAD_TAPE_H
 #define TAPEGRAD_TAPE_H
@@ -24,96 +29,82 @@ extern "C" {
 typedef struct tg_tape tg_tape;
 
 typedef struct tg_tape_config {
-    bool
-        recycle; /* true: memory that a reset frees is used again by the next step, which then allocates nothing; false:
-                     it goes back to the allocator at once, so that sanitizers see every stale read */
+    /* private: tg_tape_config_default() sets it */
+    tg_config_mark mark;
+    /* Reuse of the memory that a reset frees: a step whose shapes were used before allocates nothing. With false,
+     * memory returns to the allocator at once, so that sanitizers detect every use after free. Default true. */
+    bool recycle;
+    /* Detection of the use of a result after a reset or the end of a scope has freed it, for debugging. A call with
+     * such a result sets STATE in the tape, with the name of the op that computed it; getters return what they return
+     * for NULL. The tape then keeps the header of every result until the tape is freed. Default false. */
+    bool detect_freed_results;
 } tg_tape_config;
 
 TG_API tg_tape_config tg_tape_config_default(void);
 
-/* A tape that records and is in training mode; yours to free. `rng` feeds dropout and may be NULL when nothing draws;
- * it stays yours and must live as long as the tape. NULL when out of memory. */
-TG_API tg_tape *tg_tape_new(tg_rng *rng);
-TG_API tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config);
+/* Returns a tape with recording and training on. Yours to free. Dropout draws from `rng`, which stays yours and must
+ * outlive the tape; it is optional if nothing draws. The error of an invalid config is in the tape. NULL when memory is
+ * exhausted. */
+TG_API tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *config);
 
-/* The generator that it was made with. */
-TG_API tg_rng *tg_tape_rng(const tg_tape *tape);
-
-/* Frees the tape and every result that was not retained; those stay valid, without history. NULL is fine. */
+/* Frees the tape and its results. Results that were retained remain valid, without their history. */
 TG_API void tg_tape_free(tg_tape *tape);
 
-/* The first line of a step: frees the last step's records and results. Retained results stay, and lose their history. A
- * sticky error stays too. Open scopes are closed. */
+/* Frees the records and the results: the first call of a step. Results that were retained remain valid, without their
+ * history. Open scopes are closed. The error stays. */
 TG_API void tg_tape_reset(tg_tape *tape);
 
-/* The first error's text and code since the last clear: "" and TG_OK when there is none. A NULL tape is one that could
- * not be made: its text says so. */
-TG_API const char *tg_tape_error(const tg_tape *tape);
-TG_API tg_code tg_tape_error_code(const tg_tape *tape);
+/* Returns the first error since the last clear; never NULL. MEMORY for a NULL tape, because it could not be created. */
+TG_API const tg_error *tg_tape_error(const tg_tape *tape);
+
+/* Clears the error, so that the tape accepts calls again. */
 TG_API void tg_tape_clear_error(tg_tape *tape);
 
-/* Two switches that know nothing of each other. Recording (torch.no_grad's opposite) decides whether ops are recorded;
- * training (model.train(), model.eval()) is what dropout looks at. Both are on in a new tape. */
+/* Two independent switches, both on in a new tape. With recording off no op is recorded: torch.no_grad(). With training
+ * off dropout returns its input: model.eval(). */
 TG_API void tg_tape_set_recording(tg_tape *tape, bool recording);
-TG_API bool tg_tape_recording(const tg_tape *tape);
+TG_API bool tg_tape_is_recording(const tg_tape *tape);
 TG_API void tg_tape_set_training(tg_tape *tape, bool training);
-TG_API bool tg_tape_training(const tg_tape *tape);
+TG_API bool tg_tape_is_training(const tg_tape *tape);
 
-/* A scope frees, at its end, the results made inside it that were not recorded, but for `keep` (may be NULL), which
- * goes to the scope around. What was recorded stays until the reset: a backward may need it. For long evaluation or
- * generation inside of a step. Scopes nest. tg_scope_end without a begin is an error of STATE. */
-TG_API void tg_scope_begin(tg_tape *tape);
-TG_API void tg_scope_end(tg_tape *tape, tg_tensor *keep);
+/* Begin and end a scope, which frees memory during a long evaluation or generation. The end frees the results of the
+ * scope, except `keep`, which is optional and moves to the enclosing scope. Recorded results stay until the reset,
+ * because a backward may need them. Scopes nest. An end without a begin is STATE; a begin can report MEMORY. A scope
+ * ends even while the tape holds an error, but returns false then. */
+TG_API bool tg_scope_begin(tg_tape *tape);
+TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
 
 /* ---- backward ------------------------------------------------------------------------------------------------ */
 
-/* Adds d loss / d leaf to the gradient of every leaf that `loss` depends on and that requires a gradient. `loss` has
- * one value. Follows torch.Tensor.backward: gradients accumulate until they are zeroed (tg_zero_grad,
- * tg_optim_zero_grad).
+typedef struct tg_backward_config {
+    /* private: tg_backward_config_default() sets it */
+    tg_config_mark mark;
+    /* The gradient of the result to start from, of the result's shape and dtype; tg_backward then adds the
+     * vector-Jacobian product. NULL starts from 1, and the result must have one value. Default NULL. */
+    const tg_tensor *gradient;
+    /* Whether the buffers that the ops saved are kept, so that another backward can go through the same records.
+     * Default false. */
+    bool retain_graph;
+} tg_backward_config;
+
+TG_API tg_backward_config tg_backward_config_default(void);
+
+/* Adds d result / d leaf to the gradient of every leaf that requires a gradient and that `result` depends on:
+ * torch.Tensor.backward. Gradients accumulate until they are zeroed (tg_optim_zero_grad, tg_tensor_zero_grad). If
+ * `result` is itself a leaf, the gradient that the pass starts from is added to its gradient.
  *
- * Values of results stay readable until the reset; the buffers that ops saved for this are freed, so a second backward
- * through the same records is refused: use tg_backward_keep for all but the last.
- *
- * Everything that can fail happens first: false means that no gradient has changed. Errors: an earlier error of the
- * tape; SHAPE when loss has more than one value; STATE when it was not recorded, when its records were freed by an
- * earlier backward, or when a tensor that an op saved was changed since, or one that it read was resized; MEMORY. */
-TG_API bool tg_backward(tg_tape *tape, tg_tensor *loss);
+ * Returns false, and no gradient has changed, after an earlier error of the tape, and for
+ *   - SHAPE: a result that has not one value, without a gradient to start from; a gradient of another shape;
+ *   - DTYPE: a gradient of another dtype; an op without a gradient for its dtype;
+ *   - STATE: a result that does not require a gradient, or was recorded on another tape; records whose buffers an
+ *     earlier backward has freed (retain_graph); a tensor that was modified or resized after an op that needs its old
+ *     values;
+ *   - MEMORY. */
+TG_API bool tg_backward(tg_tape *tape, tg_tensor *result, const tg_backward_config *config);
 
-/* The same, and the records stay usable. */
-TG_API bool tg_backward_keep(tg_tape *tape, tg_tensor *loss);
-
-/* Starts from a given gradient of y instead of from 1: adds the vector-Jacobian product seed^T dy/dleaf. `seed` has y's
- * shape and dtype. */
-TG_API bool tg_backward_seed(tg_tape *tape, tg_tensor *y, const tg_tensor *seed);
-TG_API bool tg_backward_seed_keep(tg_tape *tape, tg_tensor *y, const tg_tensor *seed);
-
-/* Asks that the gradient of an intermediate result be kept: after a backward tg_grad(x) gives it, until the reset.
- * Follows torch.Tensor.retain_grad. Returns false, with the tape's error set, when x was not recorded here. */
-TG_API bool tg_keep_grad(tg_tape *tape, tg_tensor *x);
-
-/* ---- what a tape holds --------------------------------------------------------------------------------------- */
-
-typedef struct tg_tape_stats {
-    int64_t records;   /* ops recorded since the reset */
-    int64_t results;   /* tensors owned */
-    size_t idle_bytes; /* memory waiting to be used again */
-} tg_tape_stats;
-
-TG_API tg_tape_stats tg_tape_stats_of(const tg_tape *tape);
-
-/* After a loss turned NaN, before or after the backward: true, and in `found` (its text is for a person) the first
- * recorded op whose output has a NaN, and whether it made it or an input brought it:
- *
- *     'log' (op 2 of 4) made a NaN at [1,0] of (2,2), from inputs without one (largest absolute value 8)
- *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1]: no recorded op made it
- *
- * When no output has one, an input that has a NaN now is named, such as a parameter that a step turned NaN. False when
- * nothing that was recorded since the reset holds a NaN. Ops that were not recorded are not seen, but what they made
- * is, as an input. Looks at every value: slow, and for that moment only. */
-TG_API bool tg_tape_find_nan(const tg_tape *tape, tg_error *found);
-
-/* Gives idle memory back to the allocator: after a step that was larger than the ones to come. */
-TG_API void tg_tape_trim(tg_tape *tape);
+/* Lets backward keep the gradient of an intermediate result: torch.Tensor.retain_grad. tg_tensor_grad(x) returns it
+ * until the reset. STATE if x was not recorded on this tape, or has no gradient; MEMORY. */
+TG_API bool tg_retain_grad(tg_tape *tape, tg_tensor *x);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,8 @@
 static void *default_allocate(void *context, size_t bytes, size_t alignment)
 {
     (void)context;
-    size_t rounded; /* aligned_alloc wants a multiple of the alignment */
+    /* aligned_alloc needs a multiple of the alignment. */
+    size_t rounded;
     if (!tg_checked_add(bytes, alignment - 1, &rounded)) {
         return NULL;
     }

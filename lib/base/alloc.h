@@ -1,30 +1,33 @@
-/* alloc: the one door to memory. Every allocation of the library goes through these three. */
+/* alloc (private): memory. The library allocates and frees all of its memory through these functions. */
 #ifndef TG_BASE_ALLOC_H
 #define TG_BASE_ALLOC_H
 
 #include <tapegrad/base.h>
 
-#define TG_ALIGNMENT 64 /* a cache line, and the widest vector register there is */
+/* In bytes: a cache line, and the width of an AVX-512 register. */
+#define TG_ALIGNMENT 64
 
-/* count * size bytes, aligned to TG_ALIGNMENT and not initialised; NULL when out of memory, when the product does not
- * fit, or for 0 bytes. */
+/* Returns count * size uninitialized bytes, aligned to TG_ALIGNMENT; NULL when memory is exhausted, when the product
+ * exceeds PTRDIFF_MAX, and for 0 bytes. */
 void *tg_alloc(size_t count, size_t size);
 
 /* The same, filled with zero bytes. */
 void *tg_alloc_zeroed(size_t count, size_t size);
 
-void tg_free(void *block); /* NULL is fine */
+/* Frees a block. NULL is allowed. */
+void tg_free(void *block);
 
-/* Makes room for at least `needed` elements of `size` bytes in a growing array whose first `used` elements matter:
- * *array and *capacity change together, or, out of memory, not at all (then false). Growth is geometric. */
+/* Moves an array to a capacity of at least `needed` elements of `size` bytes, and keeps its first `used` elements. The
+ * capacity is doubled until it suffices. Returns false and changes nothing when memory is exhausted. */
 bool tg_grow_now(void **array, size_t *capacity, size_t used, size_t needed, size_t size);
 
+/* The same, but does nothing if the capacity suffices. */
 static inline bool tg_grow(void **array, size_t *capacity, size_t used, size_t needed, size_t size)
 {
     return needed <= *capacity || tg_grow_now(array, capacity, used, needed, size);
 }
 
-/* Checked sizes: false, and *result as it was, when the result does not fit. */
+/* Arithmetic on sizes. Returns false and leaves *result unchanged on overflow. */
 static inline bool tg_checked_mul(size_t a, size_t b, size_t *result)
 {
     size_t product;

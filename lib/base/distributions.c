@@ -1,14 +1,14 @@
-/* distributions: uniform, integers, permutations, bernoulli and exponential, with the streams of PyTorch 2.13 on CPU
- * (ATen/core/DistributionsHelper.h, TransformationHelper.h, native/TensorFactories.cpp).
+/* distributions: uniform, integers, permutations, bernoulli and exponential. They draw the same values as PyTorch 2.13
+ * on CPU (ATen/core/DistributionsHelper.h, TransformationHelper.h, native/TensorFactories.cpp).
  *
- *   uniform      unit * (high - low) + low, unit the low 24 bits of one output (float) or the low 53 of two (double) as
- *                a fraction. It rounds once in TG_RNG_AVX2 and twice in TG_RNG_GENERIC. A value that rounds up to high
- *                becomes low, so that the interval stays half open (new since 1.13).
- *   randint      bits mod (high - low), plus low; 64 bits a value from ranges of 2^28 up (1.13: from 2^32 up).
- *   randperm     Fisher and Yates's shuffle, from the front, with one output a step; where 32 bits are too few (from
- *                2^32 / 20 numbers up), its inside-out form with two.
- *   bernoulli    double uniform < p.
- *   exponential  -1/lambda * log1p(-u), u a double uniform for floats too.
+ *   uniform      unit * (high - low) + low. `unit` is a fraction: the low 24 bits of one output (float), or the low 53
+ *                bits of two (double). It rounds once in TG_RNG_AVX2 and twice in TG_RNG_GENERIC. A value that rounds
+ *                up to high becomes low, so that the interval stays half open (PyTorch 1.13 does not do this).
+ *   randint      bits mod (high - low), plus low. A value takes 32 bits, or 64 if high - low >= 2^28 (1.13: 2^32).
+ *   randperm     the shuffle of Fisher and Yates, from the front, with one output per step. From 2^32 / 20 numbers on,
+ *                where 32 bits are too few, its inside-out form with two outputs per step.
+ *   bernoulli    u < p, where u is a double uniform for both dtypes.
+ *   exponential  -1/lambda * log1p(-u), where u is a double uniform for both dtypes.
  */
 #include "base/fma.h"
 #include "base/random.h"
@@ -81,7 +81,8 @@ void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, dou
 
 void tg_rng_randint(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high)
 {
-    uint64_t base = (uint64_t)low, range = (uint64_t)high - base; /* mod 2^64: the range may be wider than int64 */
+    /* Computed mod 2^64, because high - low may exceed INT64_MAX. */
+    uint64_t base = (uint64_t)low, range = (uint64_t)high - base;
     int width = range < (uint64_t)1 << 28 ? 1 : 2;
     uint32_t outputs[TG_RNG_CHUNK];
     for (int64_t portion; count > 0; out += portion, count -= portion) {
@@ -120,7 +121,7 @@ void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count)
 
 void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
 {
-    /* k 2^-53 < p for an integer k means k < ceil(p 2^53), and integers compare faster. */
+    /* For an integer k, k 2^-53 < p is the same as k < ceil(p 2^53), which is faster. */
     int64_t bound = (int64_t)ceil(p * 0x1p53);
     uint32_t outputs[TG_RNG_CHUNK];
     for (int64_t portion; count > 0; out += portion, count -= portion) {

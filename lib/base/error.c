@@ -1,4 +1,4 @@
-#include <tapegrad/base.h>
+#include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,20 +26,4 @@ void tg_error_clear(tg_error *error)
         error->code = TG_OK;
         error->text[0] = '\0';
     }
-}
-
-const char *tg_code_name(tg_code code)
-{
-    switch (code) {
-    case TG_OK: return "ok";
-    case TG_ERROR_MEMORY: return "memory";
-    case TG_ERROR_SHAPE: return "shape";
-    case TG_ERROR_DTYPE: return "dtype";
-    case TG_ERROR_RANGE: return "range";
-    case TG_ERROR_VALUE: return "value";
-    case TG_ERROR_STATE: return "state";
-    case TG_ERROR_FILE: return "file";
-    case TG_ERROR_FORMAT: return "format";
-    }
-    return "unknown";
 }

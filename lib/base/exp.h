@@ -1,11 +1,13 @@
-/* exp: e^x for floats, written so that a compiler turns a loop of it into vectors.
+/* exp: e^x for floats, written so that compilers vectorize a loop that calls it.
  *
  *   n = round(x / ln 2)     r = x - n ln 2, |r| <= ln 2 / 2     e^x = 2^n e^r     e^r = 1 + r + r^2 P(r)
  *
- * ln 2 is taken in two parts, the first of which has so few bits that n times it is exact (Cody and Waite 1980). P has
- * the coefficients of Moshier's Cephes library, expf.c. 2^n is made from bits, in two factors, so that results below
- * the normal range are rounded once, and those beyond the largest are infinite. At most 1 ulp from e^x for every float:
- * tests/base/test_exp.c. No branch, no fma, no table: any vector width gives the same bits.
+ * ln 2 is the sum of two constants. The first has so few bits that its product with n is exact (Cody and Waite 1980).
+ * P has the coefficients of Moshier's Cephes library, expf.c. 2^n is built from exponent bits as a product of two
+ * factors, so that subnormal results are rounded once and results above the largest float are infinite.
+ *
+ * The error is at most 1 ulp for every float (tests/base/test_exp.c). The code has no branch, no fma and no table, so
+ * any vector width gives the same bits.
  */
 #ifndef TG_BASE_EXP_H
 #define TG_BASE_EXP_H
@@ -23,10 +25,12 @@ static inline float tg_power_of_two(int32_t n)
 
 static inline float tg_exp_f32(float x)
 {
+    /* Adding `shift` leaves the nearest integer in the low bits. The bits are unsigned, because those of a NaN are
+     * arbitrary and their difference may wrap. */
     union {
         float value;
-        uint32_t bits;                       /* unsigned, because a NaN leaves anything in them */
-    } rounded, shift = {.value = 0x1.8p23F}; /* adding it leaves the nearest integer in the low bits */
+        uint32_t bits;
+    } rounded, shift = {.value = 0x1.8p23F};
     x = x > 89 ? 89 : x;
     x = x < -105 ? -105 : x;
     rounded.value = x * 1.44269504F + shift.value;

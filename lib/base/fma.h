@@ -1,12 +1,12 @@
-/* fma: loops of fused multiply-adds, with the processor's instruction where it has one. */
+/* fma: loops of fused multiply-adds, which use the processor's instruction if it exists. */
 #ifndef TG_BASE_FMA_H
 #define TG_BASE_FMA_H
 
 #include <stdbool.h>
 
-/* fma() rounds once everywhere, but without the instruction (x86-64's baseline lacks it) it is a slow function of libm.
- * A loop full of it is one always-inlined body, compiled a second time as a TG_FMA_VERSION and chosen by
- * tg_has_fma(). As fma() is written out and contraction is off, both versions give the same bits. */
+/* Without the instruction, which x86-64's baseline lacks, fma() is a slow function of libm. So the body of such a loop
+ * is an always-inlined TG_FMA_BODY that is compiled twice: for the baseline, and as a TG_FMA_VERSION, which is called
+ * if tg_has_fma(). Both give the same bits, because fma() rounds once in each and contraction is off. */
 #if defined __GNUC__
 #define TG_FMA_BODY static inline __attribute__((always_inline))
 #else

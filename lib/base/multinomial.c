@@ -1,22 +1,23 @@
-/* multinomial: torch.multinomial of one row, as PyTorch 2.13 does it on CPU (ATen/native/Distributions.cpp and
+/* multinomial: torch.multinomial of one row, as in PyTorch 2.13 on CPU (ATen/native/Distributions.cpp and
  * native/cpu/MultinomialKernel.cpp).
  *
- * Without replacement, and for a single draw, by a race: with e[i] exponential of rate 1, runner i arrives at the time
- * e[i] / w[i], which is exponential of rate w[i]. The first to arrive is i with probability w[i] / sum(w); the next one
- * is a draw from those that are left, and so on. PyTorch sorts by the inverse, w[i] / e[i], from large to small. Of two
- * equal quotients the smaller category comes first: that is a choice of ours, for PyTorch leaves their order to C++'s
- * std::sort. Among floats they are met when tens of thousands are drawn at once, among doubles hardly ever.
+ * Without replacement, and for a single draw: an exponential race. Let e[i] be exponential with rate 1. Runner i
+ * arrives at the time e[i] / w[i], which is exponential with rate w[i]. So i arrives first with probability
+ * w[i] / sum(w). The second to arrive is a draw from the remaining categories, and so on. PyTorch sorts by the inverse,
+ * w[i] / e[i], in descending order. Of two equal quotients the smaller category comes first here; PyTorch leaves their
+ * order to C++'s std::sort. Equal quotients occur among tens of thousands of floats, but hardly ever among doubles.
  *
- * With replacement: each draw is a uniform u, and the category is the first whose cumulative sum of weights, divided by
- * sum(w), is not below u. Both sums are made by the same additions, so the last quotient is exactly 1.
+ * With replacement: each draw takes a uniform u. The category is the first whose cumulative sum of weights, divided by
+ * sum(w), is at least u. Both sums are computed by the same additions, so the last quotient is exactly 1.
  *
- * Every operation is done in the dtype of the weights. One body serves both: the sum or quotient of two floats, taken
- * in double and then rounded to float, is what float arithmetic gives, because 53 bits are more than twice 24 and two
+ * Every operation is done in the dtype of the weights. One implementation serves both dtypes: the sum or quotient of
+ * two floats, computed in double and rounded to float, equals that of float arithmetic, because 53 >= 2 * 24 + 2
  * (S. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995).
  */
 #include "base/random.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
 
 #include <math.h>
 
@@ -27,7 +28,8 @@ typedef struct weight_row {
 } weight_row;
 
 typedef struct runner {
-    double quotient; /* of weight and exponential; -1 where the weight is 0, so that it is behind every other */
+    /* weight / exponential; -1 if the weight is 0, so that the runner comes last */
+    double quotient;
     int64_t category;
 } runner;
 
@@ -129,10 +131,11 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
                             (long long)row->count);
     }
     if (draws < 1 || (!replacement && draws > positive)) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "multinomial: %lld draws %s replacement from %lld weights above 0: at least 1%s",
-                            (long long)draws, replacement ? "with" : "without", (long long)positive,
-                            replacement ? "" : ", at most one for each");
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "multinomial: %lld draws %s replacement from %lld weights above 0; allowed are at least 1%s",
+            (long long)draws, replacement ? "with" : "without", (long long)positive,
+            replacement ? "" : ", at most one per weight");
     }
     bool race = !replacement || draws == 1;
     if (!race && !isfinite(sum)) {
@@ -141,7 +144,7 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
     }
     void *scratch = tg_alloc((size_t)row->count, race ? sizeof(runner) : sizeof(double));
     if (!scratch) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: no memory for %lld categories",
+        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
                             (long long)row->count);
     }
     if (race) {

@@ -2,18 +2,19 @@
  *
  * Box and Muller (1958): from uniforms u1 in (0,1] and u2 in [0,1)
  *     r = sqrt(-2 ln u1),  theta = 2 pi u2,  z1 = r cos(theta),  z2 = r sin(theta)
- * are two independent standard normals. PyTorch has two schemes for it, which share nothing but the outputs they take:
+ * are two independent standard normals. PyTorch has two different schemes for it:
  *
- *   count < 16   one value at a time in double, whatever the dtype: theta from the first uniform, r from the second
- *                by log1p(-u). z2 waits in the generator, across calls, dtypes and large fills, for the next small one.
- *   count >= 16  all values become uniforms of the dtype; then in each block of 16 value j gives u1 = 1 - x[j] and
- *                value j + 8 gives u2 (j < 8), and z1, z2 go back to the same places. A tail of count mod 16 values
- *                draws 16 more uniforms over the last 16 values, finished ones among them, and makes a block of those.
+ *   count < 16   one value at a time, in double for both dtypes. theta comes from the first uniform, and r from the
+ *                second by log1p(-u). The generator caches z2 for the next small fill; other calls, other dtypes and
+ *                large fills do not change it.
+ *   count >= 16  first all values become uniforms of the dtype. Then, in each block of 16, value j < 8 gives
+ *                u1 = 1 - x[j], value j + 8 gives u2, and z1 and z2 replace them. If count mod 16 values remain, 16 new
+ *                uniforms overwrite the last 16 values, some of which are finished, and become one more block.
  *
  * Profiles. In TG_RNG_AVX2 a block of floats is computed by the polynomials of Cephes (S. Moshier), arranged as in
- * J. Pommier's sse_mathfun and G. Garberoglio's avx_mathfun; the products and sums that PyTorch's compiler fuses are
- * fmaf() here. TG_RNG_GENERIC takes libm's functions of the dtype. The last step, z * std + mean, rounds once in large
- * fills of both profiles (PyTorch 1.13: twice in generic ones); in small fills it does so in TG_RNG_AVX2 alone.
+ * J. Pommier's sse_mathfun and G. Garberoglio's avx_mathfun. The products and sums that PyTorch's compiler fuses are
+ * fmaf() here. TG_RNG_GENERIC uses libm's functions of the dtype. The last step, z * std + mean, rounds once in large
+ * fills of both profiles (PyTorch 1.13: twice in generic ones), and in small fills of TG_RNG_AVX2.
  */
 #include "base/fma.h"
 #include "base/random.h"
@@ -39,15 +40,17 @@ TG_FMA_BODY float float_of(uint32_t bits)
     return x;
 }
 
-/* ln(x) for x in [2^-24, 1]. x = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln(m) = f - f^2/2 + f^3 P(f) with f = m - 1.
- * ln 2 is added in two parts, the larger one (few bits, so that its products are exact) last. */
+/* Returns ln(x) for x in [2^-24, 1]. x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1, and
+ * ln(m) = f - f^2/2 + f^3 P(f). e ln 2 is added in two parts. The larger part comes last; its constant has few bits, so
+ * that the product with e is exact. */
 TG_FMA_BODY float natural_log(float x)
 {
     uint32_t bits = bits_of(x);
     uint32_t mantissa = (bits & 0x7fffff) | 0x3f000000; /* of m in [1/2, 1) */
     bool low = float_of(mantissa) < 0.707106781186547524F;
     float e = (float)((int32_t)(bits >> 23) - 126 - low);
-    float f = (float_of(mantissa) - 1.0F) + float_of(mantissa & -(uint32_t)low); /* by masks: a branch is no vector */
+    /* A mask instead of a branch, which would prevent vectorization. */
+    float f = (float_of(mantissa) - 1.0F) + float_of(mantissa & -(uint32_t)low);
 
     float square = f * f;
     float p = 7.0376836292e-2F;
@@ -64,8 +67,8 @@ TG_FMA_BODY float natural_log(float x)
     return fmaf(e, 0.693359375F, f + p);
 }
 
-/* sin(x) and cos(x) for x in [0, 2 pi). x = octant pi/4 + rest with an even octant and |rest| <= pi/4; pi/4 is taken
- * off in three parts. */
+/* Computes sin(x) and cos(x) for x in [0, 2 pi). x = octant pi/4 + rest with an even octant and |rest| <= pi/4.
+ * octant pi/4 is subtracted in three parts. */
 TG_FMA_BODY void sine_cosine(float x, float *sine, float *cosine)
 {
     int32_t octant = ((int32_t)(x * 1.27323954473516F) + 1) & ~1;
@@ -88,8 +91,8 @@ TG_FMA_BODY void sine_cosine(float x, float *sine, float *cosine)
     *cosine = (octant - 2) & 4 ? unsigned_cosine : -unsigned_cosine;
 }
 
-/* LANES pairs at a time, gathered from the halves of LANES / 8 blocks: loops of a length that every vector divides. The
- * square root has its own, because sqrtf may set errno and that keeps a loop from being a vector. */
+/* LANES pairs are computed at a time, gathered from LANES / 8 blocks, so that the length of every loop is a multiple of
+ * the vector width. The square root has a loop of its own: sqrtf may set errno, which can prevent vectorization. */
 #define LANES 64
 
 TG_FMA_BODY void normal_body(float *values, int64_t count, float mean, float std)
@@ -149,7 +152,7 @@ static void generic_f32(float *values, int64_t count, float mean, float std)
     }
 }
 
-/* `count` new values, a multiple of 16. */
+/* Draws `count` normal values, a multiple of 16. */
 static void fill_blocks_f32(tg_rng *rng, float *out, int64_t count, float mean, float std)
 {
     uint32_t outputs[TG_RNG_CHUNK];
@@ -184,7 +187,7 @@ static void fill_blocks_f64(tg_rng *rng, double *out, int64_t count, double mean
     }
 }
 
-/* The uniforms of an unfinished block: drawn, but the block that overwrites them uses none of them. */
+/* Draws outputs for the uniforms of an incomplete block, and drops them, because the last block overwrites them. */
 static void skip(tg_rng *rng, int64_t outputs)
 {
     uint32_t unused[32];

@@ -1,14 +1,20 @@
-/* parallel: one crew of threads for the process, woken for each loop.
+/* parallel: one pool of worker threads for the process.
  *
- * A loop is cut into as many pieces as there are threads (fewer when a piece would be smaller than the grain); the
- * caller takes the first, worker i the piece i. The crew serves one loop at a time: a second caller, or a loop inside
- * a loop, runs its whole range itself, so nobody ever waits for a lock. Workers are started when a loop first needs
- * them, and a worker that cannot be started only makes the pieces larger: a loop cannot fail.
+ * A loop is cut into as many ranges as there are threads (fewer if a range would be smaller than the grain). The caller
+ * runs the first range, and worker i range i. The pool serves one loop at a time: a second caller, or a loop inside a
+ * loop, runs its whole range itself instead of waiting. Workers are started when a loop first needs them. If a worker
+ * cannot be started, the ranges become larger: a loop cannot fail.
  *
- * Between loops a worker spins for a short while, because the next loop of a training step mostly follows within
+ * Between loops a worker spins for a short time, because the next loop of a training step usually follows within
  * microseconds, and then sleeps. After a fork the child has no workers; it starts its own at its first loop.
  */
+#if defined __linux__
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+
 #include "base/parallel.h"
+
+#include "base/error.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,87 +27,97 @@
 typedef void loop_body(void *context, int64_t begin, int64_t end);
 
 static struct {
-    atomic_int wanted; /* threads to use; 0 until somebody asks */
-    int started;       /* workers that run, numbered 1 .. started */
+    atomic_int threads; /* the number of threads to use; 0 until the first call */
+    int started;        /* the number of workers that run; their numbers are 1 .. started */
     atomic_flag busy;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    atomic_uint round;   /* counts loops; a worker that sees a new one has work */
-    atomic_int finished; /* workers that are done with this round */
+    atomic_uint loop;    /* the number of the current loop; a new number means new work */
+    atomic_int finished; /* workers that have finished this loop */
     loop_body *body;
     void *context;
     int64_t count;
-    int pieces;
-} crew = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    int ranges;
+} pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
+/* Returns the number of processors that the process may run on, or, if that is unknown, of those that are online. */
 static int processors(void)
 {
+    long count = 1;
 #if defined _SC_NPROCESSORS_ONLN
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
-#else
-    return 1;
+    count = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
+#if defined __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        count = CPU_COUNT(&allowed);
+    }
+#endif
+    return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
 int tg_threads(void)
 {
-    int wanted = atomic_load_explicit(&crew.wanted, memory_order_relaxed);
-    if (wanted == 0) {
-        wanted = processors();
-        atomic_store_explicit(&crew.wanted, wanted, memory_order_relaxed);
+    int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+    if (threads == 0) {
+        threads = processors();
+        atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
     }
-    return wanted;
+    return threads;
 }
 
-bool tg_set_threads(int threads)
+bool tg_set_threads(int threads, tg_error *error)
 {
     if (threads < 1 || threads > MAX_THREADS) {
-        return false;
+        return tg_error_set(error, TG_ERROR_RANGE, "set_threads: %d threads; allowed are 1 to %d", threads,
+                            MAX_THREADS);
     }
-    atomic_store(&crew.wanted, threads);
+    atomic_store(&pool.threads, threads);
     return true;
 }
 
-static void run_piece(int piece)
+static void run_range(int range)
 {
-    int64_t share = crew.count / crew.pieces, rest = crew.count % crew.pieces;
-    int64_t begin = piece * share + (piece < rest ? piece : rest);
-    int64_t end = begin + share + (piece < rest ? 1 : 0);
-    crew.body(crew.context, begin, end);
+    int64_t share = pool.count / pool.ranges, rest = pool.count % pool.ranges;
+    int64_t begin = range * share + (range < rest ? range : rest);
+    int64_t end = begin + share + (range < rest ? 1 : 0);
+    pool.body(pool.context, begin, end);
 }
+
+/* For each worker, the number of the loop that was current when it started. It takes part in the loops after it. */
+static unsigned first_loop[MAX_THREADS];
 
 static void *work(void *argument)
 {
-    int number = (int)((uintptr_t)argument % MAX_THREADS);
-    unsigned seen =
-        (unsigned)((uintptr_t)argument / MAX_THREADS); /* rounds before this worker was there are not its own */
+    const unsigned *start = argument;
+    int number = (int)(start - first_loop);
+    unsigned last = *start;
     for (;;) {
-        for (int spin = 0; spin < SPINS && atomic_load_explicit(&crew.round, memory_order_acquire) == seen; spin++) {
+        for (int spin = 0; spin < SPINS && atomic_load_explicit(&pool.loop, memory_order_acquire) == last; spin++) {
             sched_yield();
         }
-        pthread_mutex_lock(&crew.mutex);
-        while (atomic_load(&crew.round) == seen) {
-            pthread_cond_wait(&crew.wake, &crew.mutex);
+        pthread_mutex_lock(&pool.mutex);
+        while (atomic_load(&pool.loop) == last) {
+            pthread_cond_wait(&pool.wake, &pool.mutex);
         }
-        seen = atomic_load(&crew.round);
-        pthread_mutex_unlock(&crew.mutex);
-        if (number < crew.pieces) {
-            run_piece(number);
+        last = atomic_load(&pool.loop);
+        pthread_mutex_unlock(&pool.mutex);
+        if (number < pool.ranges) {
+            run_range(number);
         }
-        atomic_fetch_add_explicit(&crew.finished, 1, memory_order_release);
+        atomic_fetch_add_explicit(&pool.finished, 1, memory_order_release);
     }
     return NULL;
 }
 
-/* In the child of a fork only the forking thread lives on. */
+/* Resets the pool in a child process after a fork: only the thread that called fork exists there. */
 static void forget_workers(void)
 {
-    crew.started = 0;
-    atomic_store(&crew.round, 0);
-    atomic_flag_clear(&crew.busy);
-    pthread_mutex_init(&crew.mutex, NULL);
-    pthread_cond_init(&crew.wake, NULL);
+    pool.started = 0;
+    atomic_store(&pool.loop, 0);
+    atomic_flag_clear(&pool.busy);
+    pthread_mutex_init(&pool.mutex, NULL);
+    pthread_cond_init(&pool.wake, NULL);
 }
 
 static void register_fork_handler(void)
@@ -113,44 +129,48 @@ static void start_workers(int needed)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_fork_handler);
-    while (crew.started < needed) {
+    while (pool.started < needed) {
         pthread_t thread;
-        uintptr_t start = (uintptr_t)atomic_load(&crew.round) * MAX_THREADS + (uintptr_t)(crew.started + 1);
-        if (pthread_create(&thread, NULL, work, (void *)start) != 0) {
+        unsigned *start = &first_loop[pool.started + 1];
+        *start = atomic_load(&pool.loop);
+        if (pthread_create(&thread, NULL, work, start) != 0) {
             return;
         }
         pthread_detach(thread);
-        crew.started++;
+        pool.started++;
     }
 }
 
 void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *context)
 {
-    int64_t pieces = grain > 0 ? count / grain : count;
-    if (pieces > tg_threads()) {
-        pieces = tg_threads();
+    if (!body) {
+        return;
     }
-    if (pieces < 2 || atomic_flag_test_and_set_explicit(&crew.busy, memory_order_acquire)) {
+    int64_t ranges = grain > 0 ? count / grain : count;
+    if (ranges > tg_threads()) {
+        ranges = tg_threads();
+    }
+    if (ranges < 2 || atomic_flag_test_and_set_explicit(&pool.busy, memory_order_acquire)) {
         if (count > 0) {
             body(context, 0, count);
         }
         return;
     }
-    if (crew.started < pieces - 1) {
-        start_workers((int)pieces - 1);
+    if (pool.started < ranges - 1) {
+        start_workers((int)ranges - 1);
     }
-    pthread_mutex_lock(&crew.mutex);
-    crew.body = body;
-    crew.context = context;
-    crew.count = count;
-    crew.pieces = pieces > crew.started + 1 ? crew.started + 1 : (int)pieces;
-    atomic_store(&crew.finished, 0);
-    atomic_fetch_add(&crew.round, 1);
-    pthread_cond_broadcast(&crew.wake);
-    pthread_mutex_unlock(&crew.mutex);
-    run_piece(0);
-    while (atomic_load_explicit(&crew.finished, memory_order_acquire) < crew.started) {
+    pthread_mutex_lock(&pool.mutex);
+    pool.body = body;
+    pool.context = context;
+    pool.count = count;
+    pool.ranges = ranges > pool.started + 1 ? pool.started + 1 : (int)ranges;
+    atomic_store(&pool.finished, 0);
+    atomic_fetch_add(&pool.loop, 1);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.mutex);
+    run_range(0);
+    while (atomic_load_explicit(&pool.finished, memory_order_acquire) < pool.started) {
         sched_yield();
     }
-    atomic_flag_clear_explicit(&crew.busy, memory_order_release);
+    atomic_flag_clear_explicit(&pool.busy, memory_order_release);
 }

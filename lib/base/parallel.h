@@ -4,7 +4,7 @@
 
 #include <tapegrad/base.h>
 
-/* Pieces smaller than this many values are not worth waking a thread for. */
+/* The smallest range, in values, that is worth the wake-up of a thread. */
 #define TG_GRAIN 16384
 
 TG_API void tg_parallel_for(int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),

@@ -2,21 +2,21 @@
  *
  * M. Matsumoto and T. Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom number
  * generator", ACM TOMACS 8(1), 1998, seeded as in their init_genrand of 2002. The stream is that of std::mt19937 and of
- * NumPy's RandomState; where 64 bits are wanted and what a saved state looks like follow PyTorch 2.13
+ * NumPy's RandomState; 64-bit outputs and the format of a saved state follow PyTorch 2.13
  * (ATen/core/MT19937RNGEngine.h, ATen/CPUGeneratorImpl.cpp).
  *
  * The words obey
  *     x[k+624] = x[k+397] ^ shifted(top bit of x[k], low 31 bits of x[k+1])
- * and an output is a tempered word. All 624 words advance at once, in place, when an output is wanted and none is left.
- * A new word needs old words ahead of it and new words 227 places behind it, so neighbours do not depend on each other
- * and the loops below can be vectors. The words stay as they are, because that is how PyTorch saves them: tempering
- * happens on the way out.
+ * and an output is a tempered word. When all outputs have been drawn, all 624 words advance at once, in place. A
+ * new word depends on old words after it and on a new word 227 positions before it. So neighbors are independent, and
+ * the loops below can be vectorized. The words are stored untempered, because PyTorch saves them like this.
  *
- * distributions.c and normal.c turn outputs into distributions.
+ * distributions.c and normal.c convert outputs to distributions.
  */
 #include "base/random.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,6 +96,9 @@ uint64_t tg_rng_int64(tg_rng *rng)
 
 void tg_rng_seed(tg_rng *rng, uint64_t seed)
 {
+    if (!rng) {
+        return;
+    }
     rng->words[0] = (uint32_t)seed;
     for (uint32_t k = 1; k < N; k++) {
         rng->words[k] = 1812433253 * (rng->words[k - 1] ^ rng->words[k - 1] >> 30) + k;
@@ -124,28 +127,27 @@ void tg_rng_free(tg_rng *rng)
 
 void tg_rng_copy(tg_rng *to, const tg_rng *from)
 {
-    memmove(to, from, sizeof *to);
+    if (to && from) {
+        memmove(to, from, sizeof *to);
+    }
 }
 
 void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile)
 {
-    rng->profile = profile;
-}
-
-tg_rng_profile tg_rng_profile_of(const tg_rng *rng)
-{
-    return rng->profile;
+    if (rng) {
+        rng->profile = profile;
+    }
 }
 
 uint64_t tg_rng_position(const tg_rng *rng)
 {
-    return rng->position;
+    return rng ? rng->position : 0;
 }
 
 /* ---- PyTorch's saved state ----------------------------------------------------------------------------------- */
 
-/* Where the fields lie, in bytes; all that is not named is 0. `left` and `next` say the same thing twice: after `used`
- * outputs of a block they are 625 - used and used, and in a fresh generator 1 and 0. */
+/* The offsets of the fields, in bytes; all other bytes are 0. `left` and `next` both encode `used`: they are 625 - used
+ * and used, but 1 and 0 in a new generator. */
 enum {
     AT_SEED = 0,         /* 64 bits */
     AT_LEFT = 8,         /* 32 */
@@ -172,8 +174,11 @@ static uint64_t get(const uint8_t *from, int bytes)
     return value;
 }
 
-void tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE_SIZE])
+bool tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE_SIZE], tg_error *error)
 {
+    if (!rng || !state) {
+        return tg_error_set(error, TG_ERROR_STATE, "rng_save_torch_state: the %s is NULL", rng ? "state" : "generator");
+    }
     memset(state, 0, TG_RNG_TORCH_STATE_SIZE);
     put(state + AT_SEED, rng->seed, 8);
     put(state + AT_LEFT, rng->used == 0 ? 1 : (uint64_t)(N + 1 - rng->used), 4);
@@ -188,24 +193,28 @@ void tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE
         put(state + AT_NORMAL, bits, 8);
         put(state + AT_HAS_NORMAL, 1, 4);
     }
+    return true;
 }
 
 bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE_SIZE], tg_error *error)
 {
     static const char name[] = "rng_load_torch_state";
+    if (!rng || !state) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, rng ? "state" : "generator");
+    }
     uint64_t seeded = get(state + AT_SEEDED, 4), has_normal = get(state + AT_HAS_NORMAL, 4);
     if (seeded != 1) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "%s: seeded is %u at byte %d, not 1", name, (unsigned)seeded,
+        return tg_error_set(error, TG_ERROR_FORMAT, "%s: seeded is %u at byte %d; it must be 1", name, (unsigned)seeded,
                             AT_SEEDED);
     }
     uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
-    bool fresh = next == 0 && left == 1;
+    bool unused = next == 0 && left == 1;
     bool running = next >= 1 && next <= N && left == N + 1 - next;
-    if (!fresh && !running) {
+    if (!unused && !running) {
         return tg_error_set(
             error, TG_ERROR_FORMAT,
-            "%s: left %llu and next %llu at bytes %d and %d: next is at most 624 and left 625 - next, or "
-            "0 and 1 after seeding",
+            "%s: left %llu and next %llu at bytes %d and %d; next must be 1 to 624 and left 625 - next, or "
+            "next 0 and left 1 after seeding",
             name, (unsigned long long)left, (unsigned long long)next, AT_LEFT, AT_NEXT);
     }
     for (int k = 0; k < N; k++) {
@@ -219,9 +228,10 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     double normal;
     memcpy(&normal, &bits, sizeof normal);
     if (has_normal > 1 || (has_normal && !isfinite(normal))) {
-        return tg_error_set(error, TG_ERROR_FORMAT,
-                            "%s: cached normal %g at byte %d with flag %u: the flag is 0, or 1 and the normal finite",
-                            name, normal, AT_NORMAL, (unsigned)has_normal);
+        return tg_error_set(
+            error, TG_ERROR_FORMAT,
+            "%s: cached normal %g at byte %d with flag %u; the flag must be 0, or 1 with a finite normal", name, normal,
+            AT_NORMAL, (unsigned)has_normal);
     }
     for (int k = 0; k < N; k++) {
         rng->words[k] = (uint32_t)get(state + AT_WORDS + 8 * k, 4);

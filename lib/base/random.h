@@ -1,5 +1,4 @@
-/* random: what the files behind tapegrad/random.h share: the generator, its outputs in bulk, and how a loop full of
- * fma() is compiled for processors with and without that instruction. */
+/* random (private): the generator, and distributions that draw the same values as PyTorch's. */
 #ifndef TG_BASE_RANDOM_H
 #define TG_BASE_RANDOM_H
 
@@ -7,25 +6,72 @@
 
 #define TG_RNG_WORDS 624
 
-/* Invariant: `used` outputs of the words as they stand were drawn, 1 .. 624; or it is 0, and then the words are what
- * seeding left, which give no outputs before they have advanced. */
+/* Invariant: `used` is the number of outputs that were drawn from the current words, 1 to 624. It is 0 only after
+ * seeding; then the words must advance before the first output. */
 struct tg_rng {
     uint32_t words[TG_RNG_WORDS];
     int32_t used;
     tg_rng_profile profile;
-    uint64_t seed; /* all 64 bits: PyTorch's saved state holds them */
-    uint64_t position;
-    bool has_normal; /* the second normal of a pair waits, mean and std not yet applied */
-    double normal;
+    uint64_t seed;     /* all 64 bits, for PyTorch's saved state */
+    uint64_t position; /* the number of outputs drawn since seeding or loading */
+    bool has_normal;   /* whether `normal` is valid */
+    double normal;     /* the second value of a pair, before mean and std are applied */
 };
 
-/* The next `count` outputs. */
+/* ---- outputs ---- */
+
+/* Draws `count` 32-bit outputs. */
 void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count);
 
-/* tg_rng_bernoulli as bits, the first in the lowest bit of bits[0]; those beyond `count` in the last byte become 0. */
+uint32_t tg_rng_u32(tg_rng *rng);
+
+/* Returns 64 bits: two outputs, the high half first. */
+uint64_t tg_rng_u64(tg_rng *rng);
+
+/* Returns the seed that DataLoader and RandomSampler draw, in [0,2^63):
+ * torch.empty((), dtype=torch.int64).random_().item(). */
+uint64_t tg_rng_int64(tg_rng *rng);
+
+/* ---- distributions ---- */
+/* Each fills out[0 .. count) in order. The caller has checked the arguments. */
+
+/* x.uniform_(low, high): one output per float, two per double. */
+void tg_rng_uniform_f32(tg_rng *rng, float *out, int64_t count, double low, double high);
+void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, double high);
+
+/* x.normal_(mean, std): pairs in double for fewer than 16 values, blocks of 16 otherwise (normal.c). */
+void tg_rng_normal_f32(tg_rng *rng, float *out, int64_t count, double mean, double std);
+void tg_rng_normal_f64(tg_rng *rng, double *out, int64_t count, double mean, double std);
+
+/* torch.randint(low, high, (count,)), low < high. */
+void tg_rng_randint(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high);
+
+/* torch.randperm(count). */
+void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count);
+
+/* x.bernoulli_(p): 1 with probability p in [0,1], else 0; two outputs per value. Dropout(q) is bernoulli_(1 - q). */
+void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p);
+
+/* The same with one bit per value, the first in the lowest bit of bits[0]. Unused bits of the last byte become 0. */
 void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p);
 
-/* Loops over arrays draw so many outputs at a time: they stay in the first cache. A multiple of 16. */
+/* x.exponential_(lambda), lambda > 0: two outputs per value. */
+void tg_rng_exponential_f32(tg_rng *rng, float *out, int64_t count, double lambda);
+void tg_rng_exponential_f64(tg_rng *rng, double *out, int64_t count, double lambda);
+
+/* torch.multinomial(weights, draws, replacement) for one row of `categories` weights >= 0, which need not sum to 1.
+ * Without replacement the draws are in torch's order (multinomial.c), and `draws` is at most the number of positive
+ * weights. Returns false and draws nothing for a weight that is negative, NaN or infinite, for weights that are all 0
+ * or whose sum overflows, for an invalid number of draws, and when memory is exhausted. */
+bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const float *weights, int64_t categories,
+                            bool replacement, tg_error *error);
+bool tg_rng_multinomial_f64(tg_rng *rng, int64_t *out, int64_t draws, const double *weights, int64_t categories,
+                            bool replacement, tg_error *error);
+
+/* ---- for the files that implement the distributions ---- */
+
+/* The number of outputs that a loop over an array draws at a time: few enough for the first-level cache, and a multiple
+ * of 16. */
 #define TG_RNG_CHUNK 1024
 
 static inline int64_t tg_rng_portion(int64_t count, int64_t most)
@@ -33,13 +79,13 @@ static inline int64_t tg_rng_portion(int64_t count, int64_t most)
     return count < most ? count : most;
 }
 
-/* PyTorch's 64 bits from two outputs. */
+/* Returns 64 bits from two outputs, in PyTorch's order. */
 static inline uint64_t tg_rng_joined(uint32_t first, uint32_t second)
 {
     return (uint64_t)first << 32 | second;
 }
 
-/* Uniform in [0,1). Exact: the low 24 or 53 bits fit the significand. */
+/* Returns a uniform in [0,1). It is exact, because the low 24 or 53 bits fit the significand. */
 static inline float tg_rng_unit_f32(uint32_t output)
 {
     return (float)(int32_t)(output & 0xffffff) * 0x1p-24F;
@@ -50,8 +96,8 @@ static inline double tg_rng_unit_f64(uint32_t first, uint32_t second)
     return (double)(int64_t)(tg_rng_joined(first, second) & 0x1fffffffffffff) * 0x1p-53;
 }
 
-/* The two versions of a loop, which only a test calls by name. uniform: outputs become low + (high - low) * unit;
- * normal: `count` units, a multiple of 16, become normals of the AVX2 profile in place. */
+/* The two versions of the loops of the AVX2 profile; only tests call them by name. uniform converts outputs to
+ * low + (high - low) * unit. normal converts `count` units, a multiple of 16, to normal values, in place. */
 void tg_uniform_portable(const uint32_t *outputs, float *out, int64_t count, float low, float high);
 void tg_uniform_fma(const uint32_t *outputs, float *out, int64_t count, float low, float high);
 void tg_normal_portable(float *values, int64_t count, float mean, float std);

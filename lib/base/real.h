@@ -1,13 +1,11 @@
-/* real: how one file becomes kernels for float and for double.
+/* real (private): how one file becomes kernels for float and for double.
  *
- * The build compiles every file of lib/ops and lib/optim twice, with TG_REAL_F32 and with TG_REAL_F64. Kernels are
- * written once over `real`, and named through KERNEL(name), which becomes name_f32 or name_f64, so that both can
- * stand in one program and even in one file. What exists once (shape rules, descriptors, public functions) stands
- * below `#ifdef TG_ONCE`, which only the first pass compiles.
+ * The build compiles every file with kernels twice, with TG_REAL_F32 and with TG_REAL_F64. Kernels use the type `real`.
+ * A static function needs nothing else. The name of an external function is KERNEL(name), which becomes name_f32 or
+ * name_f64. Code that must exist only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`,
+ * which is defined in the first pass only:
  *
- *     static real KERNEL(square)(real x) { return x * x; }
- *
- * Functions that the TG_ONCE part needs from both passes are not static, and are declared for both.
+ *     void KERNEL(tg_square_forward)(const tg_op_call *call);
  */
 #ifndef TG_BASE_REAL_H
 #define TG_BASE_REAL_H
@@ -20,14 +18,18 @@
 #if defined TG_REAL_F32
 typedef float real;
 #define KERNEL(name) name##_f32
-#define REAL(function) function##f /* the C library's: REAL(exp) is expf or exp */
-#define EXP(x) tg_exp_f32(x)       /* e^x in loops */
+/* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
+#define REAL(function) function##f
+/* e^x, for loops that the compiler vectorizes. */
+#define EXP(x) tg_exp_f32(x)
+#define REAL_DTYPE TG_F32
 #define TG_ONCE
 #elif defined TG_REAL_F64
 typedef double real;
 #define KERNEL(name) name##_f64
 #define REAL(function) function
 #define EXP(x) exp(x)
+#define REAL_DTYPE TG_F64
 #else
 #error "compile with TG_REAL_F32 or with TG_REAL_F64"
 #endif

@@ -20,7 +20,7 @@ void tg_text_free(char *text)
     tg_free(text);
 }
 
-/* A file may grow or shrink while it is read: what comes counts, not what was announced. */
+/* Reads a file to its end. Its size may change during the read, so it is not requested in advance. */
 static char *read_all(int file, const char *path, size_t *length, tg_error *error)
 {
     void *text = NULL;
@@ -30,20 +30,20 @@ static char *read_all(int file, const char *path, size_t *length, tg_error *erro
             tg_error_set(error, TG_ERROR_MEMORY, "read '%s': out of memory after %zu bytes", path, used);
             break;
         }
-        ssize_t got = read(file, (char *)text + used, capacity - used - 1);
-        if (got < 0 && errno == EINTR) {
+        ssize_t count = read(file, (char *)text + used, capacity - used - 1);
+        if (count < 0 && errno == EINTR) {
             continue;
         }
-        if (got < 0) {
+        if (count < 0) {
             refuse("read", path, error);
             break;
         }
-        if (got == 0) {
+        if (count == 0) {
             ((char *)text)[used] = '\0';
             *length = used;
             return text;
         }
-        used += (size_t)got;
+        used += (size_t)count;
     }
     tg_free(text);
     return NULL;
@@ -51,12 +51,16 @@ static char *read_all(int file, const char *path, size_t *length, tg_error *erro
 
 char *tg_text_read(const char *path, size_t *length, tg_error *error)
 {
-    size_t unwanted;
-    length = length ? length : &unwanted;
+    size_t unused;
+    length = length ? length : &unused;
     *length = 0;
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (!path) {
+        tg_error_set(error, TG_ERROR_STATE, "text_read: the path is NULL");
+        return NULL;
+    }
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        path ? refuse("open", path, error) : tg_error_set(error, TG_ERROR_STATE, "text_read: the path is NULL");
+        refuse("open", path, error);
         return NULL;
     }
     char *text = read_all(file, path, length, error);
@@ -87,7 +91,7 @@ static void sync_folder(char *path)
     }
     int folder = open(slash ? path : ".", O_RDONLY | O_CLOEXEC);
     if (folder >= 0) {
-        fsync(folder); /* some file systems refuse; the rename has happened either way */
+        fsync(folder); /* an error is ignored, because some file systems do not support this */
         close(folder);
     }
 }
@@ -95,7 +99,8 @@ static void sync_folder(char *path)
 bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_error *error)
 {
     if (!path || !*path) {
-        return tg_error_set(error, TG_ERROR_STATE, "write: the path is %s", path ? "empty" : "NULL");
+        return tg_error_set(error, path ? TG_ERROR_VALUE : TG_ERROR_STATE, "write: the path is %s",
+                            path ? "empty" : "NULL");
     }
     size_t size = strlen(path) + sizeof ".XXXXXX";
     char *beside = tg_alloc(size, 1);
@@ -106,9 +111,9 @@ bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_erro
     int file = mkstemp(beside);
     mode_t mask = umask(0);
     umask(mask);
-    bool done = file >= 0 && write_all(file, bytes, length) && fchmod(file, 0666 & ~mask) == 0;
-    done = (file < 0 || close(file) == 0) && done && rename(beside, path) == 0;
-    if (!done) {
+    bool is_written = file >= 0 && write_all(file, bytes, length) && fchmod(file, 0666 & ~mask) == 0;
+    is_written = (file < 0 || close(file) == 0) && is_written && rename(beside, path) == 0;
+    if (!is_written) {
         refuse("write", path, error);
         if (file >= 0) {
             unlink(beside);
@@ -117,7 +122,7 @@ bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_erro
         sync_folder(beside);
     }
     tg_free(beside);
-    return done;
+    return is_written;
 }
 
 size_t tg_utf8_check(const char *text, size_t length)

@@ -1,14 +1,16 @@
-/* file (private): reading whole files, and replacing them safely. */
+/* file (private): reads whole files, and replaces them atomically. */
 #ifndef TG_DATA_FILE_H
 #define TG_DATA_FILE_H
 
 #include <tapegrad/data.h>
 
-/* Writes beside `path`, syncs, and renames over it, then syncs the folder: whoever looks sees the old file or the new
- * one. */
+#include "base/error.h"
+
+/* Replaces a file: writes a temporary one in the same folder, syncs it, renames it to `path`, and syncs the folder. A
+ * reader gets either the old file or the new one. */
 bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_error *error);
 
-/* The first byte that is not UTF-8 (overlong forms and surrogates are not), or `length` when all is. */
+/* Returns the index of the first byte that is not UTF-8, or `length`. Overlong forms and surrogates are not UTF-8. */
 size_t tg_utf8_check(const char *text, size_t length);
 
 #endif

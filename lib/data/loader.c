@@ -1,108 +1,116 @@
 /* loader: sliding windows over ids, in the order of torch's DataLoader.
  *
- * A pass begins with what the DataLoader draws (torch/utils/data, num_workers=0): one 64-bit number, which only
- * workers would use, and with shuffle a second one, which seeds a generator of its own for the permutation. So
- * training that shares its generator with the loader stays in step with PyTorch.
+ * A pass begins with the draws of the DataLoader (torch/utils/data, num_workers=0): one 64-bit number, which only
+ * workers would use, and with shuffle a second one, which seeds another generator for the permutation. So a training
+ * program that shares its generator with the loader draws the same numbers as in PyTorch.
  *
- * Batches are tensors that the loader keeps in a ring. One that nobody else holds is filled again; one that a tape's
- * record still holds is left alone, and another taken: two are enough for the usual loop.
+ * The loader reuses its batches. A batch is filled again when nobody else holds its tensors. While a record of a tape
+ * holds them, another batch is used. Two batches are enough for the usual loop.
  */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/config.h"
+#include "base/random.h"
 #include "data/file.h"
 #include "tensor/tensor.h"
 
 struct tg_loader {
     tg_error error;
     tg_loader_config config;
-    tg_rng *rng, *sampler; /* the sampler's own generator, for permutations */
-    int32_t *ids;          /* a copy, or NULL with a file */
+    tg_rng *rng, *sampler; /* the given generator, and one of the loader for permutations */
+    int32_t *ids;          /* a copy of the ids; NULL if they come from a file */
     const tg_token_file *file;
-    int64_t windows, batches, next; /* next: the batch that comes, 0 at the beginning of a pass */
-    int64_t *order;                 /* of the windows in this pass; NULL without shuffle */
-    tg_batch *ring;
-    size_t ring_count, ring_capacity;
-    int32_t *window; /* T + 1 ids */
+    /* the numbers of windows and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
+    int64_t windows, batches, next;
+    int64_t *order; /* the order of the windows in this pass; NULL without shuffle */
+    tg_batch *kept;
+    size_t kept_count, kept_capacity;
+    int32_t *window; /* a buffer for the context + 1 ids of a window */
 };
+
+static const char call[] = "loader_new";
+static const char mark[] = "tg_loader_config_default";
 
 tg_loader_config tg_loader_config_default(void)
 {
-    return (tg_loader_config){.max_length = 256, .stride = 128, .batch_size = 4, .shuffle = true, .drop_last = true};
+    return (tg_loader_config){.mark = mark, .shuffle = true, .drop_last = true};
 }
 
-static bool check(const tg_loader_config *c, int64_t count, const tg_rng *rng, tg_error *error)
+static bool check(tg_loader *l, int64_t count)
 {
-    if (c->max_length < 1 || c->stride < 1 || c->batch_size < 1) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "loader: max_length %lld, stride %lld, batch_size %lld; each must be at least 1",
-                            (long long)c->max_length, (long long)c->stride, (long long)c->batch_size);
+    const tg_loader_config *c = &l->config;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"context", c->context}, {"stride", c->stride}, {"batch_size", c->batch_size}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1) {
+            return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", call,
+                                sizes[i].name, (long long)sizes[i].value);
+        }
     }
-    if (count <= c->max_length) {
-        return tg_error_set(error, TG_ERROR_SHAPE,
-                            "loader: the text has %lld ids; one window of %lld and its target need %lld",
-                            (long long)count, (long long)c->max_length, (long long)c->max_length + 1);
+    if (count <= c->context) {
+        return tg_error_set(&l->error, TG_ERROR_SHAPE,
+                            "%s: the text has %lld ids; a window of %lld and its target need %lld", call,
+                            (long long)count, (long long)c->context, (long long)c->context + 1);
     }
-    return rng || tg_error_set(error, TG_ERROR_STATE, "loader: the generator is NULL");
+    l->windows = (count - c->context - 1) / c->stride + 1;
+    l->batches = l->windows / c->batch_size + (!c->drop_last && l->windows % c->batch_size != 0);
+    return l->batches > 0 ||
+           tg_error_set(
+               &l->error, TG_ERROR_SHAPE,
+               "%s: %lld windows do not fill a batch of %lld, and drop_last leaves out a batch that is not full", call,
+               (long long)l->windows, (long long)c->batch_size);
 }
 
-static tg_loader *make(const int32_t *ids, const tg_token_file *file, int64_t count, const tg_loader_config *given,
-                       tg_rng *rng, tg_error *error)
+static bool allocate(tg_loader *l, const int32_t *ids, int64_t count)
 {
-    tg_loader_config config = given ? *given : tg_loader_config_default();
-    if (!check(&config, count, rng, error)) {
-        return NULL;
+    l->ids = ids ? tg_alloc((size_t)count, sizeof *l->ids) : NULL;
+    l->order = l->config.shuffle ? tg_alloc((size_t)l->windows, sizeof *l->order) : NULL;
+    l->sampler = l->config.shuffle ? tg_rng_new(0) : NULL;
+    l->window = tg_alloc((size_t)l->config.context + 1, sizeof *l->window);
+    if ((ids && !l->ids) || (l->config.shuffle && (!l->order || !l->sampler)) || !l->window) {
+        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids and %lld windows", call,
+                            (long long)count, (long long)l->windows);
     }
-    int64_t windows = (count - config.max_length - 1) / config.stride + 1;
-    int64_t batches = windows / config.batch_size + (!config.drop_last && windows % config.batch_size != 0);
-    if (batches == 0) {
-        tg_error_set(error, TG_ERROR_SHAPE,
-                     "loader: %lld windows do not fill a batch of %lld, and drop_last leaves out what is not full",
-                     (long long)windows, (long long)config.batch_size);
-        return NULL;
-    }
-    tg_loader *l = tg_alloc_zeroed(1, sizeof *l);
-    if (l) {
-        l->config = config;
-        l->rng = rng;
-        l->file = file;
-        l->windows = windows;
-        l->batches = batches;
-        l->ids = file ? NULL : tg_alloc((size_t)count, sizeof *l->ids);
-        l->order = config.shuffle ? tg_alloc((size_t)windows, sizeof *l->order) : NULL;
-        l->sampler = config.shuffle ? tg_rng_new(0) : NULL;
-        l->window = tg_alloc((size_t)config.max_length + 1, sizeof *l->window);
-    }
-    if (!l || (!file && !l->ids) || (config.shuffle && (!l->order || !l->sampler)) || !l->window) {
-        tg_loader_free(l);
-        tg_error_set(error, TG_ERROR_MEMORY, "loader: out of memory for %lld ids and %lld windows", (long long)count,
-                     (long long)windows);
-        return NULL;
-    }
-    if (l->ids && ids) {
+    if (ids) {
         memcpy(l->ids, ids, (size_t)count * sizeof *ids);
+    }
+    return true;
+}
+
+static tg_loader *new_loader(const char *source, const int32_t *ids, const tg_token_file *file, int64_t count,
+                             tg_rng *rng, const tg_loader_config *given)
+{
+    tg_loader *l = tg_alloc_zeroed(1, sizeof *l);
+    if (!l) {
+        return NULL;
+    }
+    if ((!ids && !file) || !rng) {
+        tg_error_set(&l->error, TG_ERROR_STATE, "%s: the %s is NULL", call, rng ? source : "generator");
+        return l;
+    }
+    if (!tg_config_check(call, given, mark, &l->error)) {
+        return l;
+    }
+    l->config = given ? *given : tg_loader_config_default();
+    l->rng = rng;
+    l->file = file;
+    if (!check(l, count) || !allocate(l, ids, count)) {
+        l->windows = l->batches = 0;
     }
     return l;
 }
 
-tg_loader *tg_loader_new(const int32_t *ids, int64_t count, const tg_loader_config *config, tg_rng *rng,
-                         tg_error *error)
+tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config)
 {
-    if (!ids) {
-        tg_error_set(error, TG_ERROR_STATE, "loader: the ids are NULL");
-        return NULL;
-    }
-    return make(ids, NULL, count, config, rng, error);
+    return new_loader("array of ids", ids, NULL, count, rng, config);
 }
 
-tg_loader *tg_loader_new_from_file(const tg_token_file *file, const tg_loader_config *config, tg_rng *rng,
-                                   tg_error *error)
+tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config)
 {
-    if (!file) {
-        tg_error_set(error, TG_ERROR_STATE, "loader: the token file is NULL");
-        return NULL;
-    }
-    return make(NULL, file, tg_token_file_count(file), config, rng, error);
+    return new_loader("token file", NULL, file, tg_token_file_count(file), rng, config);
 }
 
 void tg_loader_free(tg_loader *l)
@@ -110,11 +118,11 @@ void tg_loader_free(tg_loader *l)
     if (!l) {
         return;
     }
-    for (size_t i = 0; i < l->ring_count; i++) {
-        tg_release(l->ring[i].inputs);
-        tg_release(l->ring[i].targets);
+    for (size_t i = 0; i < l->kept_count; i++) {
+        tg_release(l->kept[i].inputs);
+        tg_release(l->kept[i].targets);
     }
-    tg_free(l->ring);
+    tg_free(l->kept);
     tg_free(l->ids);
     tg_free(l->order);
     tg_free(l->window);
@@ -124,41 +132,41 @@ void tg_loader_free(tg_loader *l)
 
 static void begin_pass(tg_loader *l)
 {
-    tg_rng_int64(l->rng); /* the base seed, for workers that are not there */
+    tg_rng_int64(l->rng); /* the base seed of workers; this loader has no workers */
     if (l->order) {
         tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
         tg_rng_randperm(l->sampler, l->order, l->windows);
     }
 }
 
-/* A batch of this many rows that nobody else holds: an old one, or a new one. */
-static tg_batch *free_batch(tg_loader *l, int64_t rows)
+/* Returns a batch with this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
+static tg_batch *unused_batch(tg_loader *l, int64_t rows)
 {
-    for (size_t i = 0; i < l->ring_count; i++) {
-        const tg_batch *b = &l->ring[i];
+    for (size_t i = 0; i < l->kept_count; i++) {
+        const tg_batch *b = &l->kept[i];
         if (tg_tensor_references(b->inputs) == 1 && tg_tensor_references(b->targets) == 1 &&
-            tg_size(b->inputs, 0) == rows) {
-            return &l->ring[i];
+            tg_tensor_size(b->inputs, 0) == rows) {
+            return &l->kept[i];
         }
     }
-    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, l->config.max_length});
-    tg_batch made = {NULL, NULL};
-    bool room = tg_grow((void **)&l->ring, &l->ring_capacity, l->ring_count, l->ring_count + 1, sizeof *l->ring) &&
-                (made.inputs = tg_tensor_new(TG_I32, shape, &l->error)) &&
-                (made.targets = tg_tensor_new(TG_I32, shape, &l->error));
-    if (!room) {
-        tg_release(made.inputs);
-        tg_error_set(&l->error, TG_ERROR_MEMORY, "loader: out of memory for a batch");
+    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, l->config.context});
+    tg_batch added = {NULL, NULL};
+    bool is_ready = tg_grow((void **)&l->kept, &l->kept_capacity, l->kept_count, l->kept_count + 1, sizeof *l->kept) &&
+                    (added.inputs = tg_tensor_new(TG_I32, shape, &l->error)) &&
+                    (added.targets = tg_tensor_new(TG_I32, shape, &l->error));
+    if (!is_ready) {
+        tg_release(added.inputs);
+        tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
         return NULL;
     }
-    l->ring[l->ring_count] = made;
-    return &l->ring[l->ring_count++];
+    l->kept[l->kept_count] = added;
+    return &l->kept[l->kept_count++];
 }
 
 static bool fill(tg_loader *l, const tg_batch *batch, int64_t first, int64_t rows)
 {
-    int64_t length = l->config.max_length;
-    int32_t *inputs = tg_data_mut(batch->inputs), *targets = tg_data_mut(batch->targets);
+    int64_t length = l->config.context;
+    int32_t *inputs = tg_tensor_data_mut(batch->inputs), *targets = tg_tensor_data_mut(batch->targets);
     for (int64_t row = 0; row < rows; row++) {
         int64_t window = l->order ? l->order[first + row] : first + row, start = window * l->config.stride;
         const int32_t *ids = l->window;
@@ -175,9 +183,14 @@ static bool fill(tg_loader *l, const tg_batch *batch, int64_t first, int64_t row
 
 bool tg_loader_next(tg_loader *l, tg_batch *batch)
 {
-    *batch = (tg_batch){NULL, NULL};
+    if (batch) {
+        *batch = (tg_batch){NULL, NULL};
+    }
     if (!l || l->error.code != TG_OK) {
         return false;
+    }
+    if (!batch) {
+        return tg_error_set(&l->error, TG_ERROR_STATE, "loader_next: the batch is NULL");
     }
     if (l->next == l->batches) {
         l->next = 0;
@@ -185,37 +198,38 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     }
     int64_t first = l->next * l->config.batch_size;
     int64_t rows = l->windows - first < l->config.batch_size ? l->windows - first : l->config.batch_size;
-    tg_batch *taken = free_batch(l, rows);
-    if (!taken) {
+    tg_batch *next = unused_batch(l, rows);
+    if (!next) {
         return false;
     }
+    tg_rng before;
+    tg_rng_copy(&before, l->rng);
     if (l->next == 0) {
         begin_pass(l);
     }
-    if (!fill(l, taken, first, rows)) {
+    if (!fill(l, next, first, rows)) {
+        tg_rng_copy(l->rng, &before);
         return false;
     }
     l->next++;
-    *batch = *taken;
+    *batch = *next;
     return true;
 }
 
-const char *tg_loader_error(const tg_loader *l)
+const tg_error *tg_loader_error(const tg_loader *l)
 {
-    return l ? l->error.text : "the loader is NULL: the error of tg_loader_new says why";
+    static const tg_error none = {TG_ERROR_MEMORY, "the loader is NULL: it could not be created"};
+    return l ? &l->error : &none;
 }
 
-tg_code tg_loader_error_code(const tg_loader *l)
+void tg_loader_clear_error(tg_loader *l)
 {
-    return l ? l->error.code : TG_ERROR_STATE;
-}
-
-int64_t tg_loader_windows(const tg_loader *l)
-{
-    return l->windows;
+    if (l) {
+        tg_error_clear(&l->error);
+    }
 }
 
 int64_t tg_loader_batches(const tg_loader *l)
 {
-    return l->batches;
+    return l ? l->batches : 0;
 }

@@ -2,7 +2,8 @@
 
 #include "base/alloc.h"
 
-/* Fibonacci hashing of both ids (Knuth, volume 3, 6.4). */
+/* Returns the slot of a pair, or the empty slot for it. Fibonacci hashing of both ids (Knuth, volume 3, 6.4), and
+ * linear probing. */
 static size_t slot_of(const tg_pair_map *map, int32_t left, int32_t right)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;

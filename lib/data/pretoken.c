@@ -1,11 +1,11 @@
-/* pretoken: GPT-2's pattern (openai/gpt-2, src/encoder.py), for PCRE2.
+/* pretoken: splits text into words by GPT-2's pattern (openai/gpt-2, src/encoder.py), with PCRE2.
  *
- *   contractions | one space and letters | one space and digits | one space and anything else | white space
+ *   contractions | letters | digits | other characters (each with at most one space before them) | white space
  *
- * A run of white space leaves its last character to the word behind it. PCRE2's own \s holds U+180E, which Python's
- * does not; White_Space is what is meant. Possessive quantifiers change nothing that matches, and keep a word of a
- * million letters from being walked back. Every character is matched by one of the branches, so words follow each
- * other without gaps.
+ * A run of white space does not include the last character before a word, so that the word can begin with a space.
+ * PCRE2's \s includes U+180E, but Python's does not, so the pattern uses White_Space. Possessive quantifiers match the
+ * same words and prevent backtracking in a word of a million letters. Every character is matched by one of the
+ * branches, so words follow each other without gaps.
  */
 #include "data/pretoken.h"
 
@@ -13,6 +13,7 @@
 #include <pcre2.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 
 struct tg_pretokenizer {
     pcre2_general_context *memory;
@@ -42,7 +43,7 @@ static void release(void *block, void *context)
 tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
 {
     int code = 0;
-    size_t place = 0;
+    size_t offset = 0;
     tg_pretokenizer *p = tg_alloc_zeroed(1, sizeof *p);
     if (p) {
         p->memory = pcre2_general_context_create(allocate, release, NULL);
@@ -50,7 +51,7 @@ tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
     pcre2_compile_context *compiling = p && p->memory ? pcre2_compile_context_create(p->memory) : NULL;
     if (compiling) {
         p->pattern =
-            pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &place, compiling);
+            pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, compiling);
         pcre2_compile_context_free(compiling);
     }
     if (p && p->pattern) {
@@ -58,10 +59,11 @@ tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
     }
     if (!p || !p->match) {
         tg_pretokenizer_free(p);
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the pattern of words");
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");
         return NULL;
     }
-    pcre2_jit_compile(p->pattern, PCRE2_JIT_COMPLETE); /* only faster; where there is none the interpreter runs */
+    /* If no JIT exists, PCRE2 interprets the pattern, which is slower. */
+    pcre2_jit_compile(p->pattern, PCRE2_JIT_COMPLETE);
     return p;
 }
 
@@ -80,7 +82,7 @@ size_t tg_pretokenizer_next(tg_pretokenizer *p, const char *text, size_t length,
     int found =
         pcre2_match(p->pattern, (PCRE2_SPTR)text, length, begin, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, p->match, NULL);
     if (found < 0) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: matching words at byte %zu failed with PCRE2's code %d", begin,
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: PCRE2 failed to find a word at byte %zu, with code %d", begin,
                      found);
         return SIZE_MAX;
     }

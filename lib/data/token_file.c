@@ -1,5 +1,5 @@
-/* token_file: ids on disk, mapped into memory; the system brings in what is read. The file must not be cut short by
- * others while it is mapped: POSIX makes that a signal. */
+/* token_file: a file of ids, mapped into memory, so that the system loads only the pages that are read. Another process
+ * must not truncate the file while it is mapped: a read beyond its end raises SIGBUS. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct tg_token_file {
 static bool check_width(const char *name, int width, tg_error *error)
 {
     return width == 2 || width == 4 ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes an id; allowed are 2 and 4", name, width);
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; allowed are 2 and 4", name, width);
 }
 
 static bool map(tg_token_file *file, int descriptor, const char *path, tg_error *error)
@@ -48,20 +48,23 @@ tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
     if (!check_width("token_file_open", width, error)) {
         return NULL;
     }
-    int descriptor = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (!path) {
+        tg_error_set(error, TG_ERROR_STATE, "token_file_open: the path is NULL");
+        return NULL;
+    }
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
-        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path ? path : "(null)",
-                     path ? strerror(errno) : "the path is NULL");
+        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
         return NULL;
     }
     tg_token_file *file = tg_alloc_zeroed(1, sizeof *file);
-    bool mapped = file != NULL || tg_error_set(error, TG_ERROR_MEMORY, "open '%s': out of memory", path);
+    bool is_mapped = file != NULL || tg_error_set(error, TG_ERROR_MEMORY, "open '%s': out of memory", path);
     if (file) {
         file->width = width;
-        mapped = map(file, descriptor, path, error);
+        is_mapped = map(file, descriptor, path, error);
     }
     close(descriptor);
-    if (!mapped) {
+    if (!is_mapped) {
         tg_free(file);
         return NULL;
     }
@@ -80,7 +83,7 @@ void tg_token_file_free(tg_token_file *file)
 
 int64_t tg_token_file_count(const tg_token_file *file)
 {
-    return (int64_t)(file->length / (size_t)file->width);
+    return file ? (int64_t)(file->length / (size_t)file->width) : 0;
 }
 
 static uint32_t id_at(const tg_token_file *file, int64_t i)
@@ -93,13 +96,16 @@ static uint32_t id_at(const tg_token_file *file, int64_t i)
 bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
 {
     int64_t all = tg_token_file_count(file);
+    if (!file || (!ids && count > 0)) {
+        return tg_error_set(error, TG_ERROR_STATE, "token_file_read: the %s NULL", file ? "ids are" : "file is");
+    }
     if (begin < 0 || count < 0 || begin > all || count > all - begin) {
-        return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from %lld on; the file has %lld",
+        return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from index %lld on; the file has %lld",
                             (long long)count, (long long)begin, (long long)all);
     }
-    for (int64_t i = 0; i < count; i++) { /* all of them before anything is written */
+    for (int64_t i = 0; i < count; i++) { /* all ids are checked before `ids` is written */
         if (id_at(file, begin + i) > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %u at %lld is above %d",
+            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %u at index %lld is above %d",
                                 id_at(file, begin + i), (long long)(begin + i), INT32_MAX);
         }
     }
@@ -114,9 +120,12 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
     if (!check_width("token_file_write", width, error)) {
         return false;
     }
-    if (count < 0 || (!ids && count > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "token_file_write: %lld ids at %s", (long long)count,
-                            ids ? "an address" : "NULL");
+    if (!path || (!ids && count > 0)) {
+        return tg_error_set(error, TG_ERROR_STATE, "token_file_write: the %s NULL", path ? "ids are" : "path is");
+    }
+    if (count < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; allowed are 0 or more",
+                            (long long)count);
     }
     unsigned char *bytes = tg_alloc((size_t)count + 1, (size_t)width);
     if (!bytes) {
@@ -130,7 +139,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         }
         if (!fits) {
             tg_error_set(error, TG_ERROR_RANGE,
-                         "token_file_write: id %d at %lld does not fit into %d bytes without a sign", ids[i],
+                         "token_file_write: id %d at index %lld does not fit in %d unsigned bytes", ids[i],
                          (long long)i, width);
         }
     }

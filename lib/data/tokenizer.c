@@ -1,9 +1,9 @@
-/* tokenizer: the tables, and text to ids and back.
+/* tokenizer: the tables of a byte-pair encoding, and the conversion of text to ids and back.
  *
- * A word becomes ids by merging: of all neighbouring pairs the one with the lowest rank, the leftmost of these, until
- * no pair is a merge. The symbols of a word are a list, and the pairs that could be merged wait in a heap, lowest
- * rank first; a merge makes at most two new pairs, and pairs that a merge took apart are recognised when they come
- * up, because their symbols have changed. So a word of n bytes costs n log n, even one of a million letters.
+ * A word becomes ids by merges. Of all pairs of neighboring symbols the one with the lowest rank is merged, and of
+ * equal pairs the leftmost one, until no pair can be merged. The symbols of a word are a linked list. The pairs that
+ * can be merged are in a heap, lowest rank first. A merge adds at most two new pairs. A pair whose symbols have changed
+ * is dropped when it is taken from the heap. So a word of n bytes takes O(n log n) time.
  *
  * Follows openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2".
  */
@@ -19,7 +19,7 @@ static const char end_of_text[] = "<|endoftext|>";
 
 /* ---- tables ---- */
 
-/* Bytes that vocab.bpe writes as themselves; they have the first ids. */
+/* Returns whether vocab.bpe writes a byte as itself. These 188 bytes have the first ids. */
 static bool printable(int byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
@@ -32,11 +32,12 @@ static bool add_token(tg_tokenizer *z, const char *a, size_t a_length, const cha
         return false;
     }
     size_t a_at = (size_t)(a - z->bytes), b_at = (size_t)(b - z->bytes);
-    bool inside = z->bytes && a_at < start; /* parts of a merge are tokens, and may move with the bytes */
+    /* The parts of a merge point into z->bytes, which moves when it grows. */
+    bool is_inside = z->bytes && a_at < start;
     if (!tg_grow((void **)&z->bytes, &z->byte_capacity, start, start + a_length + b_length, 1)) {
         return false;
     }
-    memcpy(z->bytes + start, inside ? z->bytes + a_at : a, a_length);
+    memcpy(z->bytes + start, is_inside ? z->bytes + a_at : a, a_length);
     if (b_length > 0) {
         memcpy(z->bytes + start + a_length, z->bytes + b_at, b_length);
     }
@@ -54,19 +55,19 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error)
         return NULL;
     }
     z->words = tg_pretokenizer_new(error);
-    bool made = z->words != NULL;
+    bool is_ready = z->words != NULL;
     for (int pass = 0; pass < 2; pass++) {
-        for (int byte = 0; made && byte < TG_BYTE_TOKENS; byte++) {
+        for (int byte = 0; is_ready && byte < TG_BYTE_TOKENS; byte++) {
             if (printable(byte) == (pass == 0)) {
                 char one = (char)byte;
                 z->id_of_byte[byte] = (uint8_t)z->token_count;
                 z->byte_of_id[z->token_count] = (uint8_t)byte;
-                made =
+                is_ready =
                     add_token(z, &one, 1, NULL, 0) || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
             }
         }
     }
-    if (!made) {
+    if (!is_ready) {
         tg_tokenizer_free(z);
         return NULL;
     }
@@ -87,19 +88,25 @@ void tg_tokenizer_free(tg_tokenizer *z)
 
 const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length)
 {
+    size_t unused;
+    length = length ? length : &unused;
+    *length = 0;
+    if (!z || id < 0 || id > z->token_count) {
+        return NULL;
+    }
     if (id == z->token_count) {
         *length = sizeof end_of_text - 1;
         return end_of_text;
     }
-    *length = id >= 0 && id < z->token_count ? z->begin[id + 1] - z->begin[id] : 0;
-    return id >= 0 && id < z->token_count ? z->bytes + z->begin[id] : NULL;
+    *length = z->begin[id + 1] - z->begin[id];
+    return z->bytes + z->begin[id];
 }
 
 bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, tg_error *error)
 {
     size_t rank = (size_t)z->token_count - TG_BYTE_TOKENS, left_length, right_length;
     if (tg_pair_map_get(&z->pairs, left, right, -1) >= 0) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "the merge is there already");
+        return tg_error_set(error, TG_ERROR_FORMAT, "the merge was given before");
     }
     const char *a = tg_tokenizer_bytes(z, left, &left_length), *b = tg_tokenizer_bytes(z, right, &right_length);
     if (!tg_grow((void **)&z->merges, &z->merge_capacity, rank, rank + 1, sizeof *z->merges) ||
@@ -110,28 +117,23 @@ bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, tg_err
     return true;
 }
 
-int32_t tg_tokenizer_size(const tg_tokenizer *z)
+int32_t tg_tokenizer_vocabulary(const tg_tokenizer *z)
 {
-    return z->token_count + 1;
-}
-
-int32_t tg_tokenizer_end_of_text(const tg_tokenizer *z)
-{
-    return z->token_count;
+    return z ? z->token_count + 1 : 0;
 }
 
 /* ---- encoding ---- */
 
 typedef struct candidate {
     int64_t rank;
-    int32_t at;          /* the left symbol's place */
-    int32_t left, right; /* what the symbols were */
+    int32_t at;          /* the index of the left symbol */
+    int32_t left, right; /* the symbols when the pair was added to the heap */
 } candidate;
 
-/* The word being merged: symbols in a list by place; and the output. */
+/* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. */
 typedef struct encoder {
     const tg_tokenizer *z;
-    int32_t *symbol, *next, *previous; /* symbol -1: merged into the one before */
+    int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
     size_t symbol_capacity, next_capacity, previous_capacity;
     candidate *heap;
     size_t heap_count, heap_capacity;
@@ -144,6 +146,7 @@ static bool earlier(const candidate *a, const candidate *b)
     return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
 }
 
+/* Adds the pair that begins at `at` to the heap if it can be merged. Returns false when memory is exhausted. */
 static bool offer(encoder *e, int32_t at)
 {
     int32_t next = e->next[at];
@@ -163,6 +166,7 @@ static bool offer(encoder *e, int32_t at)
     return true;
 }
 
+/* Removes the first pair from the heap and returns it. */
 static candidate take(encoder *e)
 {
     candidate first = e->heap[0], last = e->heap[--e->heap_count];
@@ -207,24 +211,24 @@ static bool encode_word(encoder *e, const char *word, size_t length)
         e->previous[i] = (int32_t)i - 1;
     }
     e->heap_count = 0;
-    bool room = true;
-    for (size_t i = 0; room && i + 1 < length; i++) {
-        room = offer(e, (int32_t)i);
+    bool is_ready = true;
+    for (size_t i = 0; is_ready && i + 1 < length; i++) {
+        is_ready = offer(e, (int32_t)i);
     }
-    while (room && e->heap_count > 0) {
+    while (is_ready && e->heap_count > 0) {
         candidate c = take(e);
         int32_t right = e->next[c.at];
         if (e->symbol[c.at] == c.left && right >= 0 && e->symbol[right] == c.right) {
-            room = merge_at(e, &c);
+            is_ready = merge_at(e, &c);
         }
     }
-    for (int32_t i = 0; room && i >= 0 && length > 0; i = e->next[i]) {
+    for (int32_t i = 0; is_ready && i >= 0 && length > 0; i = e->next[i]) {
         e->ids[e->id_count++] = e->symbol[i];
     }
-    return room;
+    return is_ready;
 }
 
-/* Text without special tokens. */
+/* Encodes text without special tokens. */
 static bool encode_part(encoder *e, tg_pretokenizer *words, const char *text, size_t begin, size_t end, tg_error *error)
 {
     while (begin < end) {
@@ -233,14 +237,14 @@ static bool encode_part(encoder *e, tg_pretokenizer *words, const char *text, si
             return false;
         }
         if (stop - begin > INT32_MAX || !encode_word(e, text + begin, stop - begin)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "encode: out of memory at byte %zu", begin);
+            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", begin);
         }
         begin = stop;
     }
     return true;
 }
 
-/* Where <|endoftext|> comes next, or the end. */
+/* Returns the index of the next <|endoftext|>, or `length`. */
 static size_t find_special(const char *text, size_t begin, size_t length)
 {
     const size_t size = sizeof end_of_text - 1;
@@ -255,26 +259,29 @@ static size_t find_special(const char *text, size_t begin, size_t length)
 bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens,
                          tg_error *error)
 {
+    if (!tokens) {
+        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the tokens are NULL");
+    }
     *tokens = (tg_tokens){NULL, 0};
     if (!z || (!text && length > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "encode: the %s is NULL", z ? "text" : "tokenizer");
+        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the %s is NULL", z ? "text" : "tokenizer");
     }
     size_t bad = tg_utf8_check(text, length);
     if (bad < length) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "encode: byte 0x%02x at %zu is not UTF-8",
+        return tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_encode: byte 0x%02x at %zu is not UTF-8",
                             (unsigned)(unsigned char)text[bad], bad);
     }
     encoder e = {.z = z};
-    bool encoded = true;
-    for (size_t begin = 0; encoded && begin < length;) {
+    bool is_encoded = true;
+    for (size_t begin = 0; is_encoded && begin < length;) {
         size_t end = special ? find_special(text, begin, length) : length;
-        encoded = encode_part(&e, z->words, text, begin, end, error);
+        is_encoded = encode_part(&e, z->words, text, begin, end, error);
         begin = end;
-        if (encoded && end < length) {
+        if (is_encoded && end < length) {
             begin += sizeof end_of_text - 1;
-            encoded = tg_grow((void **)&e.ids, &e.id_capacity, e.id_count, e.id_count + 1, sizeof *e.ids) ||
-                      tg_error_set(error, TG_ERROR_MEMORY, "encode: out of memory at byte %zu", end);
-            if (encoded) {
+            is_encoded = tg_grow((void **)&e.ids, &e.id_capacity, e.id_count, e.id_count + 1, sizeof *e.ids) ||
+                         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", end);
+            if (is_encoded) {
                 e.ids[e.id_count++] = z->token_count;
             }
         }
@@ -283,7 +290,7 @@ bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool 
     tg_free(e.next);
     tg_free(e.previous);
     tg_free(e.heap);
-    if (!encoded) {
+    if (!is_encoded) {
         tg_free(e.ids);
         return false;
     }
@@ -307,20 +314,24 @@ char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t cou
     if (length) {
         *length = 0;
     }
+    if (!z || (!ids && count > 0)) {
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer_decode: the %s NULL", z ? "ids are" : "tokenizer is");
+        return NULL;
+    }
     for (int64_t i = 0; i < count; i++) {
         if (!tg_tokenizer_bytes(z, ids[i], &part)) {
-            tg_error_set(error, TG_ERROR_RANGE, "decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i,
-                         tg_tokenizer_size(z));
+            tg_error_set(error, TG_ERROR_RANGE, "tokenizer_decode: id %d at [%lld] is outside [0,%d)", ids[i],
+                         (long long)i, tg_tokenizer_vocabulary(z));
             return NULL;
         }
         if (!tg_checked_add(total, part, &total)) {
-            tg_error_set(error, TG_ERROR_MEMORY, "decode: the text does not fit into memory");
+            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: the text does not fit into memory");
             return NULL;
         }
     }
     char *text = tg_alloc(total + 1, 1);
     if (!text) {
-        tg_error_set(error, TG_ERROR_MEMORY, "decode: out of memory for %zu bytes", total);
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: out of memory for %zu bytes", total);
         return NULL;
     }
     for (int64_t i = 0; i < count; i++) {

@@ -1,9 +1,10 @@
-/* tokenizer_train: a vocabulary from a text.
+/* tokenizer_train: builds a vocabulary from a text.
  *
- * The text is cut into words; equal words are kept once, with their count. Then, until the vocabulary is full: count
- * all neighbouring pairs of symbols, each as often as its word comes; the most frequent becomes a merge, of equals
- * the one with the lower ids, and is merged in every word. A merge costs a pass over the distinct words, so time
- * grows with the size of the vocabulary times the distinct words: seconds for a book, not for an encyclopedia.
+ * The text is split into words. Equal words are kept once, with their count. Then the following step is repeated until
+ * the vocabulary is full or no pair occurs twice. All pairs of neighboring symbols are counted, each as often as its
+ * word occurs. The most frequent pair becomes a merge and is merged in every word. Of equally frequent pairs the one
+ * with the lower ids is taken. Each merge takes one pass over the distinct words, so the time is proportional to the
+ * size of the vocabulary times the number of distinct words: seconds for a book, too long for an encyclopedia.
  *
  * Follows Sennrich, Haddow and Birch 2016, over bytes as Radford et al. 2019.
  */
@@ -14,7 +15,7 @@
 #include "data/tokenizer.h"
 
 typedef struct word {
-    size_t begin, length; /* in symbols[], and before that in the text */
+    size_t begin, length; /* first in the text, after spell_words in symbols[] */
     int64_t count;
 } word;
 
@@ -22,7 +23,7 @@ typedef struct trainer {
     tg_tokenizer *z;
     word *words;
     size_t count, capacity;
-    int32_t *symbols; /* of all words, one after the other */
+    int32_t *symbols; /* the symbols of all words, one after the other */
     const char *text;
 } trainer;
 
@@ -42,7 +43,7 @@ static bool list_words(trainer *t, size_t length, tg_error *error)
     return true;
 }
 
-/* By bytes; heap sort needs no memory and no state of its own. */
+/* Compares two words by their bytes. Returns a number below, equal to or above 0. */
 static int compare_words(const trainer *t, size_t a, size_t b)
 {
     const word *x = &t->words[a], *y = &t->words[b];
@@ -64,7 +65,7 @@ static void sift_down(trainer *t, size_t at, size_t count)
     }
 }
 
-/* Equal words become one with their number. */
+/* Sorts the words with a heap sort, which needs no memory, and keeps equal words once with their count. */
 static void unite_words(trainer *t)
 {
     for (size_t i = t->count / 2; i-- > 0;) {
@@ -108,7 +109,7 @@ static bool spell_words(trainer *t, tg_error *error)
     return true;
 }
 
-/* The most frequent pair; its count is 0 when no word has two symbols. False when out of memory. */
+/* Finds the most frequent pair; its count is 0 if no word has two symbols. False when memory is exhausted. */
 static bool count_pairs(const trainer *t, tg_pair_map *counts, struct tg_pair_entry *best)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -148,12 +149,12 @@ static void merge_everywhere(trainer *t, int32_t left, int32_t right, int32_t me
 
 static bool learn(trainer *t, int32_t size, tg_error *error)
 {
-    while (tg_tokenizer_size(t->z) < size) {
+    while (tg_tokenizer_vocabulary(t->z) < size) {
         tg_pair_map counts = {NULL, 0, 0};
         struct tg_pair_entry best;
-        bool counted = count_pairs(t, &counts, &best);
+        bool is_counted = count_pairs(t, &counts, &best);
         tg_pair_map_free(&counts);
-        if (!counted) {
+        if (!is_counted) {
             return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for counting pairs");
         }
         if (best.value < 2) {
@@ -175,7 +176,7 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
     }
     if (size <= TG_BYTE_TOKENS) {
         tg_error_set(error, TG_ERROR_VALUE,
-                     "tokenizer_train: a vocabulary of %d; it must be at least %d, the bytes and <|endoftext|>", size,
+                     "tokenizer_train: vocabulary %d; it must be at least %d, the bytes and <|endoftext|>", size,
                      TG_BYTE_TOKENS + 1);
         return NULL;
     }
@@ -186,14 +187,14 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
         return NULL;
     }
     trainer t = {.z = tg_tokenizer_make(error), .text = text};
-    bool learned = t.z && list_words(&t, length, error);
-    if (learned) {
+    bool is_trained = t.z && list_words(&t, length, error);
+    if (is_trained) {
         unite_words(&t);
-        learned = spell_words(&t, error) && learn(&t, size, error);
+        is_trained = spell_words(&t, error) && learn(&t, size, error);
     }
     tg_free(t.words);
     tg_free(t.symbols);
-    if (!learned) {
+    if (!is_trained) {
         tg_tokenizer_free(t.z);
         return NULL;
     }

@@ -1,9 +1,9 @@
-/* vocabulary: vocab.bpe, read and written.
+/* vocabulary: reads and writes vocab.bpe.
  *
- * The first line is "#version: 0.2". Each other line is a merge: two symbols with one space between them, in the
- * order of their ranks. A symbol is written in characters, one for each byte: printable bytes as themselves, the
- * other 68 as U+0100, U+0101, ... in their order; so a space is written U+0120. A symbol must be a byte or the result
- * of an earlier merge, which is how the file is checked: symbols are looked up by their bytes, in an index by hash.
+ * The first line is "#version: 0.2". Each other line is a merge: two symbols with one space between them. Merges are in
+ * the order of their ranks. A symbol has one character for each byte. A printable byte is written as itself, and the
+ * other 68 bytes as U+0100, U+0101, ... in ascending order, so a space is written as U+0120. A symbol must be a byte or
+ * the result of an earlier merge. The reader checks this with a hash table of all symbols so far.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 static const char first_line[] = "#version: 0.2";
 
-/* ---- from bytes to ids: open addressing, at most half full ---- */
+/* ---- a hash table from symbols to ids: open addressing, at most half full ---- */
 
 typedef struct name_index {
     int32_t *slots; /* -1: empty */
@@ -42,7 +42,7 @@ static void index_token(const name_index *index, const tg_tokenizer *z, int32_t 
     size_t length;
     const char *bytes = tg_tokenizer_bytes(z, id, &length);
     size_t slot = slot_of(index, z, bytes, length);
-    if (index->slots[slot] < 0) { /* of two ways to the same bytes the first keeps the name */
+    if (index->slots[slot] < 0) { /* of two symbols with the same bytes the first is used */
         index->slots[slot] = id;
     }
 }
@@ -64,7 +64,7 @@ static bool index_new(name_index *index, const tg_tokenizer *z, size_t tokens, t
 
 /* ---- reading ---- */
 
-/* The byte that a character stands for, and how long the character is; -1 for none. */
+/* Returns the byte that the first character of a text encodes, or -1. Sets *used to the length of the character. */
 static int byte_of(const tg_tokenizer *z, const char *text, size_t length, size_t *used)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -76,7 +76,7 @@ static int byte_of(const tg_tokenizer *z, const char *text, size_t length, size_
     } else if (s[0] >= 0x80) {
         return -1;
     }
-    if (character >= 256) { /* the 68 that are not printable, in order: ids 188 and on */
+    if (character >= 256) { /* a byte that is not printable: these have the ids from 188 on */
         return character < 256 + 68 ? z->byte_of_id[188 + character - 256] : -1;
     }
     return z->id_of_byte[character] < 188 ? character : -1;
@@ -84,7 +84,7 @@ static int byte_of(const tg_tokenizer *z, const char *text, size_t length, size_
 
 #define MAX_SYMBOL 4096
 
-/* The id of a symbol written in `text`, -1 when it is none. */
+/* Returns the id of a symbol written in `text`, or -1. */
 static int32_t symbol_of(const tg_tokenizer *z, const name_index *index, const char *text, size_t length)
 {
     char bytes[MAX_SYMBOL];
@@ -103,10 +103,10 @@ static bool parse_line(tg_tokenizer *z, const name_index *index, const char *lin
                        tg_error *error)
 {
     const char *space = memchr(line, ' ', length);
-    int shown = length > 60 ? 60 : (int)length;
+    int visible = length > 60 ? 60 : (int)length;
     if (!space || memchr(space + 1, ' ', length - (size_t)(space - line) - 1)) {
         return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line %zu: \"%.*s\" is not two symbols and one space",
-                            number, shown, line);
+                            number, visible, line);
     }
     size_t left_length = (size_t)(space - line), right_length = length - left_length - 1;
     int32_t left = symbol_of(z, index, line, left_length), right = symbol_of(z, index, space + 1, right_length);
@@ -119,7 +119,7 @@ static bool parse_line(tg_tokenizer *z, const name_index *index, const char *lin
     }
     tg_error cause = TG_NO_ERROR;
     if (!tg_tokenizer_add_merge(z, left, right, &cause)) {
-        return tg_error_set(error, cause.code, "vocabulary, line %zu: \"%.*s\": %s", number, shown, line, cause.text);
+        return tg_error_set(error, cause.code, "vocabulary, line %zu: \"%.*s\": %s", number, visible, line, cause.text);
     }
     index_token(index, z, z->token_count - 1);
     return true;
@@ -157,9 +157,9 @@ tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *erro
         lines += text[i] == '\n';
     }
     name_index index = {NULL, 0};
-    bool parsed = z && index_new(&index, z, TG_BYTE_TOKENS + lines, error) && parse(z, &index, text, length, error);
+    bool is_parsed = z && index_new(&index, z, TG_BYTE_TOKENS + lines, error) && parse(z, &index, text, length, error);
     tg_free(index.slots);
-    if (!parsed) {
+    if (!is_parsed) {
         tg_tokenizer_free(z);
         return NULL;
     }
@@ -185,28 +185,28 @@ typedef struct writer {
 static bool append(writer *w, const char *text, size_t length)
 {
     void *grown = w->text;
-    bool room = tg_grow(&grown, &w->capacity, w->used, w->used + length, 1);
+    bool is_ready = tg_grow(&grown, &w->capacity, w->used, w->used + length, 1);
     w->text = grown;
-    if (room) {
+    if (is_ready) {
         memcpy(w->text + w->used, text, length);
         w->used += length;
     }
-    return room;
+    return is_ready;
 }
 
 static bool append_symbol(writer *w, const tg_tokenizer *z, int32_t id)
 {
     size_t length;
     const char *bytes = tg_tokenizer_bytes(z, id, &length);
-    bool room = true;
-    for (size_t i = 0; room && i < length; i++) {
+    bool is_ready = true;
+    for (size_t i = 0; is_ready && i < length; i++) {
         unsigned byte = (unsigned char)bytes[i], id_of = z->id_of_byte[byte];
         unsigned character = id_of < 188 ? byte : 256 + id_of - 188;
         char coded[2] = {(char)(0xc0 | character >> 6), (char)(0x80 | (character & 0x3f))};
         char plain = (char)character;
-        room = character < 0x80 ? append(w, &plain, 1) : append(w, coded, 2);
+        is_ready = character < 0x80 ? append(w, &plain, 1) : append(w, coded, 2);
     }
-    return room;
+    return is_ready;
 }
 
 bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
@@ -215,13 +215,13 @@ bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
         return tg_error_set(error, TG_ERROR_STATE, "tokenizer_save: the tokenizer is NULL");
     }
     writer w = {NULL, 0, 0};
-    bool room = append(&w, first_line, sizeof first_line - 1) && append(&w, "\n", 1);
-    for (int32_t r = 0; room && r < z->token_count - TG_BYTE_TOKENS; r++) {
-        room = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
-               append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
+    bool is_ready = append(&w, first_line, sizeof first_line - 1) && append(&w, "\n", 1);
+    for (int32_t r = 0; is_ready && r < z->token_count - TG_BYTE_TOKENS; r++) {
+        is_ready = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
+                   append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
     }
-    bool saved = room ? tg_file_replace(path, w.text, w.used, error)
-                      : tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory for '%s'", path);
+    bool is_saved = is_ready ? tg_file_replace(path, w.text, w.used, error)
+                             : tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory for '%s'", path);
     tg_free(w.text);
-    return saved;
+    return is_saved;
 }

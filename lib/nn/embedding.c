@@ -1,115 +1,127 @@
-/* embedding: a table as a module. The lookup and its gradient are lib/ops/embedding.c.
+/* embedding: a trained table as a module. lib/ops/embedding.c computes the lookup and its gradient.
  *
- * As in PyTorch the padding row is drawn with the others and then set to zero, so that it costs the stream the same
- * numbers as any row. It is frozen besides, which keeps it a padding row whatever else trains the table.
+ * As in PyTorch, the padding row is drawn with the other rows and then set to zero, so it takes as many random numbers
+ * as any row. It is also frozen, so a tied output head or weight decay does not change it either.
  */
-#include "nn/module.h"
-
-#include <tapegrad/rows.h>
+#include "nn/embedding.h"
 
 #include <math.h>
 #include <string.h>
 
-tg_embedding_config tg_embedding_config_default(void)
-{
-    return (tg_embedding_config){.padding_index = TG_NO_PADDING, .mean = 0, .std = 1, .norm_type = 2};
-}
+#include "tensor/tensor.h"
 
-static bool check(tg_params *params, const char *name, int64_t rows, int64_t width, const tg_embedding_config *config)
+/* ---- tables ---- */
+
+static bool check(tg_params *params, const char *call, const char *name, tg_shape shape, const tg_table_options *o)
 {
+    long long rows = shape.size[0], width = shape.size[1];
     if (rows < 1 || width < 1 || rows > INT32_MAX) {
         return tg_params_fail(
             params, TG_ERROR_SHAPE,
-            "embedding %s: a table of %lld x %lld; allowed are 1 to %d rows and a width of at least 1", name,
-            (long long)rows, (long long)width, INT32_MAX);
+            "%s: '%s' has %lld rows of width %lld; allowed are 1 to %d rows, and a width of at least 1", call, name,
+            rows, width, INT32_MAX);
     }
-    if (config->padding_index != TG_NO_PADDING && (config->padding_index < -rows || config->padding_index >= rows)) {
-        return tg_params_fail(params, TG_ERROR_RANGE, "embedding %s: padding index %lld is outside [%lld,%lld)", name,
-                              (long long)config->padding_index, (long long)-rows, (long long)rows);
+    if (o->padding_index != TG_NO_PADDING && (o->padding_index < -rows || o->padding_index >= rows)) {
+        return tg_params_fail(params, TG_ERROR_RANGE, "%s: '%s' has padding_index %lld, outside [%lld,%lld)", call,
+                              name, (long long)o->padding_index, -rows, rows);
     }
-    if (!isfinite(config->mean) || !isfinite(config->std) || config->std < 0) {
-        return tg_params_fail(
-            params, TG_ERROR_VALUE,
-            "embedding %s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", name,
-            config->mean, config->std);
-    }
-    if (!(config->max_norm >= 0) || !(config->norm_type > 0)) {
+    if (!isfinite(o->mean) || !isfinite(o->std) || o->std < 0) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "embedding %s: max_norm %g and norm type %g; allowed are at least 0 (none) and above 0",
-                              name, config->max_norm, config->norm_type);
+                              "%s: '%s' has mean %g and std %g; allowed are finite numbers, std >= 0", call, name,
+                              o->mean, o->std);
     }
-    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
-    if (config->from && !tg_shape_equal(tg_shape_of(config->from), shape)) {
-        char found[TG_SHAPE_TEXT], wanted[TG_SHAPE_TEXT];
-        return tg_params_fail(params, TG_ERROR_SHAPE, "embedding %s: the existing table has shape %s, not %s", name,
-                              tg_shape_format(tg_shape_of(config->from), found), tg_shape_format(shape, wanted));
+    if (!(o->max_norm >= 0) || !(o->norm_type > 0)) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: '%s' has max_norm %g and norm_type %g; allowed are >= 0 (0: no limit) and > 0", call,
+                              name, o->max_norm, o->norm_type);
+    }
+    if (o->from && !tg_shape_equal(tg_tensor_shape(o->from), shape)) {
+        char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
+        return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' is given a table of shape %s; it must be %s", call,
+                              name, tg_shape_format(tg_tensor_shape(o->from), found), tg_shape_format(shape, expected));
     }
     return true;
 }
 
-tg_embedding tg_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
-                               const tg_embedding_config *given)
+static tg_tensor *add_table(tg_params *params, const char *name, tg_shape shape, const tg_table_options *o)
 {
-    tg_embedding_config config = given ? *given : tg_embedding_config_default();
-    int64_t padding = config.padding_index < 0 && config.padding_index != TG_NO_PADDING ? config.padding_index + rows
-                                                                                        : config.padding_index;
-    tg_embedding made = {.params = params, .mean = config.mean, .std = config.std};
-    made.max_norm = config.max_norm;
-    made.norm_type = config.norm_type;
-    made.lookup = (tg_lookup_config){padding, config.scale_by_frequency};
     char full[TG_NAME_SIZE];
     tg_error error = TG_NO_ERROR;
-    if (!tg_module_name(params, name, "weight", full) || !check(params, name, rows, width, &config)) {
-        return made;
-    }
-    if (config.from) {
-        made.weight = tg_params_add_existing(params, full, config.from);
-    } else {
-        tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
-        made.weight = tg_params_add_normal(params, full, shape, config.mean, config.std);
-        if (made.weight && config.padding_index != TG_NO_PADDING) {
-            size_t row = (size_t)width * tg_dtype_size(tg_dtype_of(made.weight));
-            memset((char *)tg_data_mut(made.weight) + (size_t)padding * row, 0, row);
+    tg_module_name(params, name, "weight", full);
+    tg_tensor *weight = o->from ? tg_params_add_existing(params, full, o->from)
+                                : tg_params_add_normal(params, full, shape, o->mean, o->std);
+    if (weight && o->padding_index != TG_NO_PADDING) {
+        if (!tg_tensor_set_rows_frozen(weight, o->padding_index, 1, true, &error)) {
+            tg_params_fail(params, error.code, "%s", error.text);
+        } else if (!o->from) {
+            size_t row = (size_t)shape.size[1] * tg_size_of(weight->dtype);
+            memset((char *)tg_values(weight) + (size_t)o->padding_index * row, 0, row);
         }
     }
-    if (made.weight && config.padding_index != TG_NO_PADDING &&
-        !tg_set_rows_frozen(made.weight, padding, 1, true, &error)) {
-        tg_params_fail(params, error.code, "embedding %s: %s", name, error.text);
-        made.weight = NULL;
-    }
-    if (made.weight && config.frozen) {
+    if (weight && o->frozen) {
         tg_params_set_frozen(params, full, true);
     }
-    return made;
+    return weight;
 }
 
-bool tg_embedding_resize(tg_embedding *embedding, int64_t rows, tg_error *error)
+tg_tensor *tg_make_table(tg_params *params, const char *call, const char *name, int64_t rows, int64_t width,
+                         tg_table_options *options)
 {
-    if (!embedding || !embedding->weight) {
-        return tg_error_set(error, TG_ERROR_STATE, "embedding_resize: the embedding has no table");
+    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
+    if (!check(params, call, name, shape, options)) {
+        return NULL;
     }
-    tg_new_rows table = {embedding->weight, tg_fill_normal, embedding->mean, embedding->std};
-    return tg_resize_and_draw(&table, 1, rows, tg_params_rng(embedding->params), error);
+    if (options->padding_index < 0 && options->padding_index != TG_NO_PADDING) {
+        options->padding_index += rows;
+    }
+    return add_table(params, name, shape, options);
 }
 
-/* Rows that the ids name are cut to max_norm, where there is one. */
-static bool prepare(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)
+/* ---- the module ---- */
+
+static const char mark[] = "tg_nn_embedding_config_default";
+
+tg_nn_embedding_config tg_nn_embedding_config_default(void)
 {
-    return tg_module_ready(t, "embedding", embedding->params, embedding->weight) &&
-           (embedding->max_norm == 0 ||
-            tg_embedding_renorm(t, embedding->weight, ids, embedding->max_norm, embedding->norm_type));
+    return (tg_nn_embedding_config){.mark = mark, .padding_index = TG_NO_PADDING, .std = 1, .norm_type = 2};
 }
 
-tg_tensor *tg_embedding_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids)
+tg_nn_embedding tg_nn_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
+                                     const tg_nn_embedding_config *given)
 {
-    return prepare(t, embedding, ids) ? tg_embedding_lookup_with(t, embedding->weight, ids, &embedding->lookup) : NULL;
+    static const char call[] = "nn_embedding_make";
+    tg_nn_embedding none = {.module = {params, false}}, made = {.lookup = tg_embedding_config_default()};
+    tg_params_point point;
+    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+        return none;
+    }
+    tg_nn_embedding_config config = given ? *given : tg_nn_embedding_config_default();
+    tg_table_options options = {config.padding_index, config.mean,     config.std,      config.from,
+                                config.frozen,        config.max_norm, config.norm_type};
+    made.weight = tg_make_table(params, call, name, rows, width, &options);
+    made.mean = config.mean;
+    made.std = config.std;
+    made.lookup.padding_index = options.padding_index;
+    made.lookup.max_norm = config.max_norm;
+    made.lookup.norm_type = config.norm_type;
+    made.lookup.scale_by_frequency = config.scale_by_frequency;
+    made.module = tg_module_end(params, &point);
+    return made.module.is_made ? made : none;
 }
 
-tg_tensor *tg_embedding_bag_forward(tg_tape *t, const tg_embedding *embedding, tg_tensor *ids,
-                                    const tg_embedding_bag_config *given)
+bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows, tg_error *error)
 {
-    tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
-    config.padding_index = embedding->lookup.padding_index;
-    config.scale_by_frequency = embedding->lookup.scale_by_frequency;
-    return prepare(t, embedding, ids) ? tg_embedding_bag(t, embedding->weight, ids, &config) : NULL;
+    static const char call[] = "nn_embedding_resize";
+    if (!embedding || !embedding->module.is_made) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the module is NULL, or was not made", call);
+    }
+    tg_new_rows table = {embedding->weight, tg_tensor_fill_normal, embedding->mean, embedding->std};
+    return tg_resize_and_draw(call, &table, 1, rows, tg_params_rng(embedding->module.params), error);
+}
+
+tg_tensor *tg_nn_embedding_forward(tg_tape *t, const tg_nn_embedding *embedding, tg_tensor *ids)
+{
+    return tg_module_is_ready(t, "nn_embedding_forward", embedding)
+               ? tg_embedding(t, ids, embedding->weight, &embedding->lookup)
+               : NULL;
 }

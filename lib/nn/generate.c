@@ -1,145 +1,138 @@
-/* generate: a text goes on, one token after the other.
+/* generate: continues a text, token by token.
  *
- * With a cache the prompt goes through the model once, and then each new token alone. Positions are absolute, so when
- * the text becomes longer than the context and its beginning falls out, every position changes and nothing that was
- * cached holds any more: from there on each step computes the last `context` tokens again, as without a cache.
+ * With a cache the prompt goes through the model once, and then each new token alone. When the text becomes longer than
+ * the context, its beginning is dropped and every token gets another position. The cached keys and values are then
+ * invalid, so each further step computes the last `context` tokens again, as without a cache.
  *
- * New ids are handed over at the end, and the generator goes back to where it was when a step fails: a failed call has
- * changed nothing but what on_token heard.
+ * A failed call has no effect except its calls of on_token: the new ids are written at the end, and the generator is
+ * restored if a step fails.
  */
-#include <tapegrad/gpt.h>
-
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "nn/module.h"
-#include "tensor/tensor.h"
+#include "nn/gpt.h"
+#include "nn/kv_cache.h"
+#include "tape/tape.h"
 
-tg_generate_config tg_generate_config_default(void)
+static const char call[] = "gpt_generate";
+static const char mark[] = "tg_gpt_generate_config_default";
+
+tg_gpt_generate_config tg_gpt_generate_config_default(void)
 {
-    return (tg_generate_config){
-        .max_new_tokens = 50, .sampling = tg_sampling_config_default(), .end_token = -1, .use_cache = true};
+    return (tg_gpt_generate_config){
+        .mark = mark, .max_new_tokens = 50, .sample = tg_sample_config_default(), .end_token = -1, .use_cache = true};
 }
 
-/* One generation: the text so far, and how it goes on. */
+/* The state of one generation. */
 typedef struct generation {
     tg_tape *tape;
     const tg_gpt *model;
-    const tg_generate_config *config;
-    tg_kv_cache *cache; /* NULL: none, or no longer of use */
+    const tg_gpt_generate_config *config;
+    tg_kv_cache *cache; /* NULL without a cache, or after the text has become longer than the context */
     int32_t *text;      /* the prompt, then the new ids */
     int64_t length;
 } generation;
 
-static bool check(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count,
-                  const tg_generate_config *config, const int32_t *ids)
+static bool check(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count, const int32_t *ids,
+                  const tg_gpt_generate_config *config)
 {
-    if (!model || !prompt || !config || (!ids && config->max_new_tokens > 0)) {
-        tg_tape_fail(t, TG_ERROR_STATE, "generate", "the %s is NULL",
-                     !model    ? "model"
-                     : !prompt ? "prompt"
-                     : !config ? "config"
-                               : "place for the new ids");
-        return false;
+    /* The array may be NULL if no new ids are requested. */
+    const void *pointers[] = {model, prompt, config->max_new_tokens > 0 ? (const void *)ids : call};
+    const char *names[] = {"model", "prompt", "array for the new ids"};
+    for (int i = 0; i < 3; i++) {
+        if (!pointers[i]) {
+            return tg_tape_fail(t, TG_ERROR_STATE, call, "the %s is NULL", names[i]);
+        }
     }
-    const tg_gpt_config *c = tg_gpt_config_of(model);
+    const tg_gpt_config *c = tg_gpt_get_config(model);
     if (count < 1) {
-        tg_tape_fail(t, TG_ERROR_SHAPE, "generate", "the prompt is empty; it needs at least one token");
-        return false;
+        return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the prompt is empty; it needs at least one token");
     }
     if (count > c->context) {
-        tg_tape_fail(t, TG_ERROR_RANGE, "generate", "the prompt has %lld tokens; the model's context is %lld",
-                     (long long)count, (long long)c->context);
-        return false;
+        return tg_tape_fail(t, TG_ERROR_RANGE, call, "the prompt has %lld tokens; the model's context is %lld",
+                            (long long)count, (long long)c->context);
     }
     if (config->max_new_tokens < 0) {
-        tg_tape_fail(t, TG_ERROR_VALUE, "generate", "max_new_tokens is %lld; it must be at least 0",
-                     (long long)config->max_new_tokens);
-        return false;
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "max_new_tokens %lld; it must be at least 0",
+                            (long long)config->max_new_tokens);
     }
     for (int64_t i = 0; i < count; i++) {
         if (prompt[i] < 0 || prompt[i] >= c->vocabulary) {
-            tg_tape_fail(t, TG_ERROR_RANGE, "generate", "id %d at [%lld] of the prompt is outside [0,%lld)", prompt[i],
-                         (long long)i, (long long)c->vocabulary);
-            return false;
+            return tg_tape_fail(t, TG_ERROR_RANGE, call, "id %d at [%lld] of the prompt is outside [0,%lld)", prompt[i],
+                                (long long)i, (long long)c->vocabulary);
         }
     }
     return true;
 }
 
-/* The logits (V) of what comes after the text; NULL after an error. */
+/* Returns the logits (V) of the token after the text; NULL after an error. */
 static tg_tensor *next_logits(generation *g)
 {
-    int64_t context = tg_gpt_config_of(g->model)->context;
+    int64_t context = tg_gpt_get_config(g->model)->context;
     if (g->cache && g->length > context) {
         tg_kv_cache_free(g->cache);
         g->cache = NULL;
     }
     int64_t begin = g->cache ? tg_kv_cache_length(g->cache) : g->length > context ? g->length - context : 0;
-    tg_error error = {0};
+    tg_error error = TG_NO_ERROR;
     tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(1, g->length - begin), g->text + begin, &error);
     if (!ids) {
-        return tg_tape_fail(g->tape, error.code, "generate", "%s", error.text);
+        tg_tape_fail(g->tape, error.code, call, "%s", error.text);
+        return NULL;
     }
-    tg_tensor *features = tg_gpt_features(g->tape, g->model, ids, g->cache);
+    tg_tensor *logits = tg_gpt_next_logits(g->tape, g->model, ids, g->cache);
     tg_release(ids);
-    tg_tensor *last = features ? tg_slice(g->tape, features, 1, -1, INT64_MAX, 1) : NULL;
-    tg_tensor *logits = last ? tg_gpt_head(g->tape, g->model, last) : NULL;
-    return logits ? tg_reshape(g->tape, logits, TG_SHAPE(-1)) : NULL;
+    return logits;
 }
 
-/* The next id, or -1 after an error. */
-static int32_t next_id(generation *g, tg_rng *rng)
+/* Returns the next id, or -1 after an error. */
+static int32_t next_id(generation *g)
 {
-    int32_t id = -1;
-    tg_scope_begin(g->tape);
-    if (tg_tape_error_code(g->tape) != TG_OK) {
-        return id; /* no scope was opened */
+    if (!tg_scope_begin(g->tape)) {
+        return -1;
     }
+    int32_t id = -1;
     tg_tensor *logits = next_logits(g);
     if (logits) {
-        tg_error error = {0};
-        id = tg_sample(logits, &g->config->sampling, rng, &error);
+        tg_error error = TG_NO_ERROR;
+        id = tg_sample(logits, g->tape->rng, &g->config->sample, &error);
         if (id < 0) {
-            tg_tape_fail(g->tape, error.code, "generate", "%s", error.text);
+            tg_tape_fail(g->tape, error.code, call, "%s", error.text);
         }
     }
     tg_scope_end(g->tape, NULL);
     return id;
 }
 
+/* Allocates the text and the cache. */
 static bool start(generation *g, const int32_t *prompt, int64_t count)
 {
-    const tg_gpt_config *c = tg_gpt_config_of(g->model);
+    const tg_gpt_config *c = tg_gpt_get_config(g->model);
+    tg_error error = TG_NO_ERROR;
     size_t length;
     bool fits = tg_checked_add((size_t)count, (size_t)g->config->max_new_tokens, &length);
     g->text = fits ? tg_alloc(length, sizeof *g->text) : NULL;
     if (!g->text) {
-        tg_tape_fail(g->tape, TG_ERROR_MEMORY, "generate", "out of memory");
-        return false;
+        return tg_tape_fail(g->tape, TG_ERROR_MEMORY, call, "out of memory for %lld new tokens",
+                            (long long)g->config->max_new_tokens);
     }
     memcpy(g->text, prompt, (size_t)count * sizeof *prompt);
     g->length = count;
     if (g->config->use_cache) {
-        tg_error error = {0};
         int64_t positions = (int64_t)length < c->context ? (int64_t)length : c->context;
         g->cache = tg_kv_cache_new(tg_gpt_dtype(g->model), c->layers, 1, c->heads, positions, c->width, &error);
-        if (!g->cache) {
-            tg_tape_fail(g->tape, error.code, "generate", "%s", error.text);
-            return false;
-        }
     }
-    return true;
+    return !g->config->use_cache || g->cache || tg_tape_fail(g->tape, error.code, call, "%s", error.text);
 }
 
-/* How many new ids there are, or -1 after an error. */
-static int64_t run(generation *g, tg_rng *rng)
+/* Returns the number of new ids, or -1 after an error. */
+static int64_t run(generation *g)
 {
-    const tg_generate_config *config = g->config;
-    int64_t made = 0;
-    while (made < config->max_new_tokens) {
-        int32_t id = next_id(g, rng);
+    const tg_gpt_generate_config *config = g->config;
+    int64_t count = 0;
+    while (count < config->max_new_tokens) {
+        int32_t id = next_id(g);
         if (id < 0) {
             return -1;
         }
@@ -147,37 +140,40 @@ static int64_t run(generation *g, tg_rng *rng)
             break;
         }
         g->text[g->length++] = id;
-        made++;
+        count++;
         if (config->on_token && !config->on_token(config->context, id)) {
             break;
         }
     }
-    return made;
+    return count;
 }
 
-int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count,
-                        const tg_generate_config *config, int32_t *ids)
+int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count, int32_t *ids,
+                        const tg_gpt_generate_config *given)
 {
-    if (tg_tape_error_code(t) != TG_OK || !check(t, model, prompt, count, config, ids)) {
+    if (!tg_tape_is_usable(t) || !tg_tape_expect_config(t, call, given, mark) ||
+        (given && !tg_tape_expect_config(t, call, &given->sample, tg_sample_config_mark))) {
         return -1;
     }
-    bool recording = tg_tape_recording(t), training = tg_tape_training(t);
+    tg_gpt_generate_config config = given ? *given : tg_gpt_generate_config_default();
+    if (!check(t, model, prompt, count, ids, &config)) {
+        return -1;
+    }
+    bool recording = tg_tape_is_recording(t), training = tg_tape_is_training(t);
     tg_tape_set_recording(t, false);
     tg_tape_set_training(t, false);
-    generation g = {.tape = t, .model = model, .config = config};
-    tg_rng *rng = tg_tape_rng(t), saved;
-    if (rng) {
-        saved = *rng;
-    }
-    int64_t made = start(&g, prompt, count) ? run(&g, rng) : -1;
-    if (made > 0) {
-        memcpy(ids, g.text + count, (size_t)made * sizeof *ids);
-    } else if (made < 0 && rng) {
-        *rng = saved;
+    generation g = {.tape = t, .model = model, .config = &config};
+    tg_rng saved;
+    tg_rng_copy(&saved, t->rng);
+    int64_t new_count = start(&g, prompt, count) ? run(&g) : -1;
+    if (new_count > 0) {
+        memcpy(ids, g.text + count, (size_t)new_count * sizeof *ids);
+    } else if (new_count < 0) {
+        tg_rng_copy(t->rng, &saved);
     }
     tg_kv_cache_free(g.cache);
     tg_free(g.text);
     tg_tape_set_recording(t, recording);
     tg_tape_set_training(t, training);
-    return made;
+    return new_count;
 }

@@ -1,10 +1,11 @@
-/* gpt: the modules of a GPT-2 in the order in which the course's GPTModel makes them, which is the order of its draws.
+/* gpt: GPT-2, composed of modules. They are created in the order of the course's GPTModel, so the same seed draws the
+ * same initial values.
  *
  *   x      = dropout(tok_emb[ids] + pos_emb[0 .. T-1])      (B,T,C)
- *   x      = each block of x
- *   logits = final_norm(x) W^T                              (B,T,V)
+ *   x      = block_i(x)                                     for each block i
+ *   logits = final_norm(x) W^T                              (B,T,V), W is the weight of the head
  */
-#include <tapegrad/gpt.h>
+#include "nn/gpt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,141 +13,167 @@
 
 #include "base/alloc.h"
 #include "nn/kv_cache.h"
-#include "nn/module.h"
+#include "nn/positions/positions.h"
+#include "tape/tape.h"
 
 struct tg_gpt {
     tg_params *params;
     tg_gpt_config config;
-    tg_embedding tok_emb;
-    tg_positional pos_emb; /* or what all blocks share of relative positions */
-    tg_layernorm final_norm;
-    tg_linear out_head;
-    tg_positional *own_positions; /* a block's own, or NULL */
-    tg_transformer_block blocks[];
+    tg_nn_embedding tok_emb;
+    tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share */
+    tg_nn_layer_norm final_norm;
+    tg_nn_linear out_head;
+    tg_nn_positional *own_positions; /* one per block, or NULL */
+    tg_nn_transformer_block blocks[];
 };
 
-static const struct {
-    const char *name;
-    tg_gpt_config config;
-} named[] = {
-    {"gpt2-small", {50257, 1024, 768, 12, 12, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
-    {"gpt2-medium", {50257, 1024, 1024, 16, 24, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
-    {"gpt2-large", {50257, 1024, 1280, 20, 36, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
-    {"gpt2-xl", {50257, 1024, 1600, 25, 48, 0.1, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
-    {"tiny", {512, 128, 128, 4, 4, 0.0, TG_NO_BIAS, true, TG_ATTENTION_FUSED, TG_POSITION_LEARNED}},
-};
+/* ---- config ---- */
 
-#define NAMED (sizeof named / sizeof named[0])
+static const char mark[] = "tg_gpt_config_default";
 
-bool tg_gpt_config_named(const char *name, tg_gpt_config *config)
+tg_gpt_config tg_gpt_config_default(void)
 {
-    for (size_t i = 0; name && i < NAMED; i++) {
+    return (tg_gpt_config){.mark = mark, .position = TG_POSITION_LEARNED, .path = TG_ATTENTION_FUSED};
+}
+
+bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *error)
+{
+    static const char call[] = "gpt_config_from_name";
+    static const struct {
+        const char *name;
+        int64_t vocabulary, context, width, heads, layers;
+        double dropout;
+        bool tied_head;
+    } named[] = {
+        {"gpt2-small", 50257, 1024, 768, 12, 12, 0.1, false},
+        {"gpt2-medium", 50257, 1024, 1024, 16, 24, 0.1, false},
+        {"gpt2-large", 50257, 1024, 1280, 20, 36, 0.1, false},
+        {"gpt2-xl", 50257, 1024, 1600, 25, 48, 0.1, false},
+        {"tiny", 512, 128, 128, 4, 4, 0, true},
+    };
+    if (!name || !config) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "config" : "name");
+    }
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         if (strcmp(name, named[i].name) == 0) {
-            *config = named[i].config;
+            *config = tg_gpt_config_default();
+            config->vocabulary = named[i].vocabulary;
+            config->context = named[i].context;
+            config->width = named[i].width;
+            config->heads = named[i].heads;
+            config->layers = named[i].layers;
+            config->dropout = named[i].dropout;
+            config->tied_head = named[i].tied_head;
             return true;
         }
     }
-    return false;
-}
-
-const char *const *tg_gpt_config_names(void)
-{
-    static const char *const names[] = {"gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "tiny", NULL};
-    return names;
+    return tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: '%.40s'; allowed are gpt2-small, gpt2-medium, gpt2-large, gpt2-xl and tiny", call, name);
 }
 
 static bool check(tg_params *params, const tg_gpt_config *c)
 {
-    if (c->vocabulary < 1 || c->vocabulary > INT32_MAX || c->context < 1 || c->width < 1 || c->heads < 1 ||
-        c->layers < 1 || c->layers > 100000) {
-        return tg_params_fail(params, TG_ERROR_VALUE,
-                              "gpt: vocabulary %lld, context %lld, width %lld, %lld heads, %lld layers; all must be at "
-                              "least 1, the vocabulary at most 2147483647 and the layers at most 100000",
-                              (long long)c->vocabulary, (long long)c->context, (long long)c->width, (long long)c->heads,
-                              (long long)c->layers);
-    }
-    if ((unsigned)c->position > TG_POSITION_NONE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "gpt: %d is not a kind of position", (int)c->position);
+    static const char call[] = "gpt_new";
+    const struct {
+        const char *name;
+        int64_t value, largest;
+    } sizes[] = {{"vocabulary", c->vocabulary, INT32_MAX},
+                 {"context", c->context, INT64_MAX},
+                 {"width", c->width, INT64_MAX},
+                 {"heads", c->heads, INT64_MAX},
+                 {"layers", c->layers, 100000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].largest) {
+            return tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %lld; it must be set, from 1 to %lld", call,
+                                  sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].largest);
+        }
     }
     if (c->width % c->heads != 0) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "gpt: %lld heads do not divide a width of %lld",
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: heads %lld do not divide width %lld", call,
                               (long long)c->heads, (long long)c->width);
     }
-    if (!(c->dropout >= 0 && c->dropout < 1)) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "gpt: dropout %g is outside [0,1)", c->dropout);
+    if ((unsigned)c->position > TG_POSITION_NONE || (unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d and path %d; one of them does not exist", call,
+                              (int)c->position, (int)c->path);
     }
-    return true;
+    return (c->dropout >= 0 && c->dropout < 1) ||
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: dropout %g is outside [0,1)", call, c->dropout);
 }
 
-/* Kinds whose parameters belong to a layer. */
-static bool positions_of_blocks(tg_position kind)
+/* ---- constructor ---- */
+
+static void make_blocks(tg_gpt *model, const tg_nn_positional_config *positions)
 {
-    return kind == TG_POSITION_SHAW || kind == TG_POSITION_TRANSFORMER_XL;
+    const tg_gpt_config *c = &model->config;
+    const tg_position_kind *kind = tg_position_kind_of(c->position);
+    tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
+    block.dropout = c->dropout;
+    block.attention.dropout = c->dropout;
+    block.attention.bias = c->qkv_bias;
+    block.attention.path = c->path;
+    block.attention.positional = kind->is_relative ? &model->pos_emb : NULL;
+    for (int64_t i = 0; i < c->layers; i++) {
+        char name[48];
+        if (kind->is_per_layer) {
+            snprintf(name, sizeof name, "trf_blocks.%lld.att.position", (long long)i);
+            model->own_positions[i] =
+                tg_nn_positional_make(model->params, name, c->position, c->context, c->width, positions);
+            block.attention.positional = &model->own_positions[i];
+        }
+        snprintf(name, sizeof name, "trf_blocks.%lld", (long long)i);
+        model->blocks[i] = tg_nn_transformer_block_make(model->params, name, c->width, c->heads, &block);
+    }
 }
 
 static void make(tg_gpt *model)
 {
     const tg_gpt_config *c = &model->config;
     tg_params *params = model->params;
-    tg_multi_head_attention_config attention = {.dropout = c->dropout, .qkv_bias = c->qkv_bias, .path = c->path};
-    model->tok_emb = tg_embedding_make(params, "tok_emb", c->vocabulary, c->width, NULL);
-    tg_positional_config positions = tg_positional_config_default();
+    const tg_position_kind *kind = tg_position_kind_of(c->position);
+    model->tok_emb = tg_nn_embedding_make(params, "tok_emb", c->vocabulary, c->width, NULL);
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = c->heads;
-    bool own = positions_of_blocks(c->position), absolute = c->position <= TG_POSITION_SINUSOIDAL;
-    if (!own) {
-        model->pos_emb = tg_positional_make_with(params, absolute ? "pos_emb" : "position", c->position, c->context,
-                                                 c->width, &positions);
-        attention.position = absolute ? NULL : &model->pos_emb;
+    if (!kind->is_per_layer) {
+        model->pos_emb = tg_nn_positional_make(params, kind->is_relative ? "position" : "pos_emb", c->position,
+                                               c->context, c->width, &positions);
     }
-    for (int64_t i = 0; i < c->layers; i++) {
-        char name[48];
-        if (own) {
-            snprintf(name, sizeof name, "trf_blocks.%lld.att.position", (long long)i);
-            model->own_positions[i] =
-                tg_positional_make_with(params, name, c->position, c->context, c->width, &positions);
-            attention.position = &model->own_positions[i];
-        }
-        snprintf(name, sizeof name, "trf_blocks.%lld", (long long)i);
-        model->blocks[i] = tg_transformer_block_make(params, name, c->width, c->heads, c->dropout, &attention);
-    }
-    model->final_norm = tg_layernorm_make_scale_shift(params, "final_norm", c->width, 1e-5);
+    make_blocks(model, &positions);
+    model->final_norm = tg_make_layer_norm(params, "final_norm", c->width, NULL, "scale", "shift");
     if (c->tied_head) {
         tg_tensor *weight = tg_params_add_alias(params, "out_head.weight", "tok_emb.weight");
-        model->out_head = (tg_linear){.params = params, .weight = weight};
+        model->out_head = (tg_nn_linear){.module = {params, weight != NULL}, .weight = weight};
     } else {
-        model->out_head = tg_linear_make(params, "out_head", c->width, c->vocabulary, TG_NO_BIAS);
+        tg_nn_linear_config head = tg_nn_linear_config_default();
+        head.bias = false;
+        model->out_head = tg_nn_linear_make(params, "out_head", c->width, c->vocabulary, &head);
     }
 }
 
-tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config)
+tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
 {
-    if (!params || tg_params_error_code(params) != TG_OK) {
+    if (!tg_params_expect_config(params, "gpt_new", given, mark)) {
         return NULL;
     }
-    if (!config) {
-        tg_params_fail(params, TG_ERROR_STATE, "gpt: the configuration is NULL; tg_gpt_config_named fills one");
+    tg_gpt_config config = given ? *given : tg_gpt_config_default();
+    if (!check(params, &config)) {
         return NULL;
     }
-    if (!check(params, config)) {
+    size_t layers = (size_t)config.layers;
+    bool is_per_layer = tg_position_kind_of(config.position)->is_per_layer;
+    tg_gpt *model = tg_alloc_zeroed(1, sizeof *model + layers * sizeof model->blocks[0]);
+    if (model) {
+        model->params = params;
+        model->config = config;
+        model->own_positions = is_per_layer ? tg_alloc_zeroed(layers, sizeof *model->own_positions) : NULL;
+    }
+    if (!model || (is_per_layer && !model->own_positions)) {
+        tg_free(model);
+        tg_params_fail(params, TG_ERROR_MEMORY, "gpt_new: out of memory");
         return NULL;
     }
-    tg_gpt *model = tg_alloc_zeroed(1, sizeof *model + (size_t)config->layers * sizeof model->blocks[0]);
-    if (!model) {
-        tg_params_fail(params, TG_ERROR_MEMORY, "gpt: out of memory");
-        return NULL;
-    }
-    model->params = params;
-    model->config = *config;
-    if (positions_of_blocks(config->position)) {
-        model->own_positions = tg_alloc_zeroed((size_t)config->layers, sizeof *model->own_positions);
-        if (!model->own_positions) {
-            tg_free(model);
-            tg_params_fail(params, TG_ERROR_MEMORY, "gpt: out of memory");
-            return NULL;
-        }
-    }
+    tg_params_point point = tg_params_save_point(params);
     make(model);
-    if (tg_params_error_code(params) != TG_OK) {
+    if (!tg_module_end(params, &point).is_made) {
         tg_gpt_free(model);
         return NULL;
     }
@@ -161,9 +188,9 @@ void tg_gpt_free(tg_gpt *model)
     }
 }
 
-const tg_gpt_config *tg_gpt_config_of(const tg_gpt *model)
+const tg_gpt_config *tg_gpt_get_config(const tg_gpt *model)
 {
-    return &model->config;
+    return model ? &model->config : NULL;
 }
 
 tg_dtype tg_gpt_dtype(const tg_gpt *model)
@@ -171,15 +198,19 @@ tg_dtype tg_gpt_dtype(const tg_gpt *model)
     return tg_params_dtype(model->params);
 }
 
+/* ---- resizing ---- */
+
 bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error)
 {
+    static const char call[] = "gpt_resize_vocabulary";
     if (!model) {
-        return tg_error_set(error, TG_ERROR_STATE, "gpt_resize_vocabulary: the model is NULL");
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
     }
     double bound = 1 / sqrt((double)model->config.width);
-    tg_new_rows tables[] = {{model->tok_emb.weight, tg_fill_normal, model->tok_emb.mean, model->tok_emb.std},
-                            {model->out_head.weight, tg_fill_uniform, -bound, bound}};
-    if (!tg_resize_and_draw(tables, model->config.tied_head ? 1 : 2, vocabulary, tg_params_rng(model->params), error)) {
+    tg_new_rows tables[] = {{model->tok_emb.weight, tg_tensor_fill_normal, model->tok_emb.mean, model->tok_emb.std},
+                            {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound}};
+    if (!tg_resize_and_draw(call, tables, model->config.tied_head ? 1 : 2, vocabulary, tg_params_rng(model->params),
+                            error)) {
         return false;
     }
     model->config.vocabulary = vocabulary;
@@ -188,62 +219,89 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error
 
 bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error)
 {
-    if (!model || context < model->config.context) {
-        return tg_error_set(error, model ? TG_ERROR_RANGE : TG_ERROR_STATE, "gpt_extend_context: %s %lld",
-                            model ? "a context cannot shrink; it is" : "the model is NULL, for a context of",
-                            (long long)(model ? model->config.context : context));
+    static const char call[] = "gpt_extend_context";
+    if (!model) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
     }
-    bool absolute = model->config.position <= TG_POSITION_SINUSOIDAL;
-    if (absolute && !tg_positional_extend(&model->pos_emb, context, error)) {
+    if (context < model->config.context) {
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: context %lld; the context is %lld and cannot shrink", call,
+                            (long long)context, (long long)model->config.context);
+    }
+    if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context, error)) {
         return false;
     }
     model->config.context = context;
     return true;
 }
 
-tg_tensor *tg_gpt_features(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+/* ---- forward ---- */
+
+static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, const tg_kv_cache *cache)
 {
+    static const char call[] = "gpt_forward";
     if (!model) {
-        return tg_tape_fail(t, TG_ERROR_STATE, "gpt", "the model is NULL");
+        return tg_tape_fail(t, TG_ERROR_STATE, call, "the model is NULL");
     }
-    if (ids && (tg_rank(ids) != 2 || tg_dtype_of(ids) != TG_I32)) {
+    if (!tg_tape_expect_tensor(t, call, "tensor of ids", ids)) {
+        return false;
+    }
+    if (ids->rank != 2 || ids->dtype != TG_I32) {
         char text[TG_SHAPE_TEXT];
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "gpt", "the ids are %s %s; they must be i32 (B,T)",
-                            tg_dtype_name(tg_dtype_of(ids)), tg_shape_format(tg_shape_of(ids), text));
+        return tg_tape_fail(t, ids->dtype == TG_I32 ? TG_ERROR_SHAPE : TG_ERROR_DTYPE, call,
+                            "the ids are %s %s; they must be i32 (B,T)", tg_dtype_name(tg_dtype_of(ids)),
+                            tg_shape_format(tg_shape_of(ids), text));
     }
     if (cache && cache->layers != model->config.layers) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "gpt", "the cache has %lld layers; the model has %lld",
+        return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the cache has %lld layers; the model has %lld",
                             (long long)cache->layers, (long long)model->config.layers);
     }
-    int64_t cached = cache ? cache->length : 0, positions = ids ? tg_size(ids, 1) : 0;
-    if (positions > model->config.context - cached) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "gpt", "%lld positions from %lld on; the context is %lld",
-                            (long long)positions, (long long)cached, (long long)model->config.context);
+    int64_t start = tg_kv_cache_length(cache);
+    return ids->shape[1] <= model->config.context - start ||
+           tg_tape_fail(t, TG_ERROR_RANGE, call, "%lld positions from %lld on; the context is %lld",
+                        (long long)ids->shape[1], (long long)start, (long long)model->config.context);
+}
+
+/* Returns the input of the head: ids (B,T) -> features (B,T,C). */
+static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+{
+    if (!check_input(t, model, ids, cache)) {
+        return NULL;
     }
-    tg_tensor *x = tg_embedding_forward(t, &model->tok_emb, ids);
-    if (!positions_of_blocks(model->config.position)) {
-        x = tg_positional_forward_at(t, &model->pos_emb, x, cached);
+    tg_nn_multihead_attention_forward_config attention = tg_nn_multihead_attention_forward_config_default();
+    attention.cache = cache;
+    tg_tensor *x = tg_nn_embedding_forward(t, &model->tok_emb, ids);
+    if (model->pos_emb.module.is_made) {
+        x = tg_nn_positional_forward(t, &model->pos_emb, x, tg_kv_cache_length(cache));
     }
     x = tg_dropout(t, x, model->config.dropout);
     for (int64_t i = 0; x && i < model->config.layers; i++) {
-        x = cache ? tg_transformer_block_forward_cached(t, &model->blocks[i], x, cache, i)
-                  : tg_transformer_block_forward(t, &model->blocks[i], x);
+        attention.layer = i;
+        x = tg_nn_transformer_block_forward(t, &model->blocks[i], x, &attention);
     }
-    x = tg_layernorm_forward(t, &model->final_norm, x);
-    if (cache && !x) {
-        cache->length = cached; /* what fails after the last layer's attention comes when the length has moved on */
-    }
-    return x;
+    return tg_nn_layer_norm_forward(t, &model->final_norm, x);
 }
 
-tg_tensor *tg_gpt_head(tg_tape *t, const tg_gpt *model, tg_tensor *features)
+/* Returns the logits of the features, and commits the pass to the cache. */
+static tg_tensor *finish(tg_tape *t, const tg_gpt *model, tg_tensor *features, tg_kv_cache *cache)
 {
-    return model ? tg_linear_forward(t, &model->out_head, features)
-                 : tg_tape_fail(t, TG_ERROR_STATE, "gpt", "the model is NULL");
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *logits = features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL;
+    if (logits && cache && !tg_kv_cache_commit(cache, &error)) {
+        tg_tape_fail(t, error.code, "gpt_forward", "%s", error.text);
+        return NULL;
+    }
+    return logits;
 }
 
-tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids)
+tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
-    tg_tensor *features = tg_gpt_features(t, model, ids, NULL);
-    return features ? tg_gpt_head(t, model, features) : NULL;
+    return finish(t, model, features_of(t, model, ids, cache), cache);
+}
+
+tg_tensor *tg_gpt_next_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+{
+    tg_tensor *features = features_of(t, model, ids, cache);
+    tg_tensor *last = features ? tg_slice(t, features, 1, -1, INT64_MAX, 1) : NULL;
+    tg_tensor *logits = finish(t, model, last, cache);
+    return logits ? tg_reshape(t, logits, TG_SHAPE(-1)) : NULL;
 }

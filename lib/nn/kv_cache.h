@@ -1,4 +1,4 @@
-/* kv_cache (private): what attention does with a cache. */
+/* kv_cache (private): the cache as attention uses it. */
 #ifndef TG_NN_KV_CACHE_H
 #define TG_NN_KV_CACHE_H
 
@@ -8,13 +8,14 @@
 #include "tensor/tensor.h"
 
 struct tg_kv_cache {
-    tg_tensor **tensors; /* of layer l: keys at 2 l, values at 2 l + 1 */
     int64_t layers, context;
-    int64_t length; /* positions that are complete in every layer */
+    int64_t length;      /* committed positions, complete in every layer */
+    int64_t *pending;    /* one per layer: the number of positions written since the last commit */
+    tg_tensor *values[]; /* of layer l: keys at 2 l, values at 2 l + 1, each (B,H,context,D) */
 };
 
-/* Adds new keys and values (B,H,T,D) to a layer, and replaces them by views of all its positions. The last layer
- * moves the length on. False, with the tape's error set and the length as it was, when they do not fit. */
+/* Writes new keys and values (B,H,T,D) to a layer, after the committed positions, and replaces *keys and *values by
+ * views of all its positions. False after an error, which is in the tape. */
 bool tg_kv_cache_extend(tg_tape *tape, tg_kv_cache *cache, int64_t layer, tg_tensor **keys, tg_tensor **values);
 
 #endif

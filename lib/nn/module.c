@@ -1,57 +1,120 @@
+/* module: the names, parameters and errors of modules, and the resizing of their tables. */
 #include "nn/module.h"
-
-#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
 
-bool tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE])
+#include "tensor/tensor.h"
+
+bool tg_module_begin(tg_params *params, const char *call, const char *name, const void *config, const char *mark,
+                     tg_params_point *point)
 {
+    if (!tg_params_expect_config(params, call, config, mark)) {
+        return false;
+    }
     if (!name) {
-        return tg_params_fail(params, TG_ERROR_STATE, "a module's name is NULL");
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the name is NULL", call);
     }
-    int length = snprintf(text, TG_NAME_SIZE, "%s.%s", name, part);
-    if (length < 0 || length >= TG_NAME_SIZE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "the name \"%.40s...\" has %d characters; at most %d", name,
-                              length, TG_NAME_SIZE - 1);
-    }
+    *point = tg_params_save_point(params);
     return true;
 }
 
-bool tg_module_ready(tg_tape *t, const char *call, const tg_params *params, const tg_tensor *tensor)
+const char *tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE])
 {
-    if (!tensor) {
-        tg_code code = tg_params_error_code(params);
-        tg_tape_fail(t, code == TG_OK ? TG_ERROR_STATE : code, call, "%s",
-                     code == TG_OK ? "the module was not made" : tg_params_error(params));
+    int length = snprintf(text, TG_NAME_SIZE, "%s.%s", name, part);
+    if (length < 0 || length >= TG_NAME_SIZE) {
+        tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%.40s...' has %d characters; allowed are up to %d",
+                       name, length, TG_NAME_SIZE - 1);
+        return NULL;
     }
-    return tensor != NULL;
+    return text;
 }
 
-bool tg_resize_and_draw(const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng, tg_error *error)
+tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, tg_shape shape, double value)
 {
-    tg_tensor *added[TG_MAX_TABLES] = {NULL}, *targets[TG_MAX_TABLES] = {NULL};
-    bool ready = true;
-    for (int i = 0; ready && i < count; i++) {
-        targets[i] = tables[i].table;
-        tg_shape shape = tg_shape_of(targets[i]);
-        ready = tg_resize_check(targets[i], rows, error);
-        if (ready && rows > shape.size[0]) {
-            shape.size[0] = rows - shape.size[0];
-            ready = (rng || tg_error_set(error, TG_ERROR_STATE,
-                                         "resize: new rows need the params' generator; they have none")) &&
-                    (added[i] = tg_tensor_new(tg_dtype_of(targets[i]), shape, error));
-        }
+    char full[TG_NAME_SIZE];
+    tg_tensor *x = tg_params_add(params, tg_module_name(params, name, part, full), shape);
+    tg_tensor_fill(x, value, NULL);
+    return x;
+}
+
+tg_tensor *tg_module_add_normal(tg_params *params, const char *name, const char *part, tg_shape shape, double mean,
+                                double std)
+{
+    char full[TG_NAME_SIZE];
+    return tg_params_add_normal(params, tg_module_name(params, name, part, full), shape, mean, std);
+}
+
+tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char *part, tg_shape shape, double bound)
+{
+    char full[TG_NAME_SIZE];
+    return tg_params_add_uniform(params, tg_module_name(params, name, part, full), shape, -bound, bound);
+}
+
+tg_nn_module tg_module_end(tg_params *params, const tg_params_point *point)
+{
+    bool is_made = tg_params_is_usable(params);
+    if (!is_made) {
+        tg_params_return_to(params, point);
     }
-    ready = ready && tg_resize_tables(targets, count, rows, error);
-    for (int i = 0; i < count; i++) {
-        if (ready && added[i]) {
+    return (tg_nn_module){params, is_made};
+}
+
+bool tg_module_is_ready(tg_tape *t, const char *call, const void *module)
+{
+    const tg_nn_module *head = module;
+    if (head && head->is_made) {
+        return true;
+    }
+    const tg_error *error = head && head->params ? tg_params_error(head->params) : NULL;
+    if (error && error->code != TG_OK) {
+        return tg_tape_fail(t, error->code, call, "%s", error->text);
+    }
+    return tg_tape_fail(t, TG_ERROR_STATE, call, "the module is NULL, or was not made");
+}
+
+/* Creates a tensor for the rows that are added, which are drawn later; *added stays NULL if no row is added. */
+static bool new_rows(const char *call, const tg_tensor *table, int64_t rows, tg_rng *rng, tg_tensor **added,
+                     tg_error *error)
+{
+    tg_shape shape = tg_shape_of(table);
+    if (rows <= shape.size[0]) {
+        return true;
+    }
+    if (!rng) {
+        return tg_error_set(error, TG_ERROR_STATE,
+                            "%s: new rows are drawn, but the params have no generator; tg_params_new takes one", call);
+    }
+    shape.size[0] = rows - shape.size[0];
+    *added = tg_tensor_new(tg_dtype_of(table), shape, error);
+    return *added != NULL;
+}
+
+bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng,
+                        tg_error *error)
+{
+    tg_resize resizes[TG_MAX_TABLES];
+    tg_tensor *added[TG_MAX_TABLES] = {NULL};
+    int prepared = 0;
+    bool is_ready = true;
+    while (is_ready && prepared < count) {
+        is_ready = tg_resize_prepare(&resizes[prepared], tables[prepared].table, rows, error) &&
+                   new_rows(call, tables[prepared].table, rows, rng, &added[prepared], error);
+        prepared++;
+    }
+    for (int i = 0; i < prepared; i++) {
+        if (!is_ready) {
+            tg_resize_abandon(&resizes[i]);
+        } else {
+            tg_resize_commit(&resizes[i]);
+        }
+        if (is_ready && added[i]) {
             tables[i].fill(added[i], rng, tables[i].a, tables[i].b, NULL);
             size_t bytes = tg_bytes_of(added[i]);
-            char *end = (char *)tg_data_mut(targets[i]) + tg_bytes_of(targets[i]);
-            memcpy(end - bytes, tg_data(added[i]), bytes);
+            char *end = (char *)tg_values(tables[i].table) + tg_bytes_of(tables[i].table);
+            memcpy(end - bytes, tg_values(added[i]), bytes);
         }
         tg_release(added[i]);
     }
-    return ready;
+    return is_ready;
 }

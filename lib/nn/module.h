@@ -1,4 +1,4 @@
-/* module (private): what all modules share. */
+/* module (private): the functions that all modules share. */
 #ifndef TG_NN_MODULE_H
 #define TG_NN_MODULE_H
 
@@ -9,20 +9,44 @@
 
 #define TG_NAME_SIZE 256
 
-/* "<name>.<part>" into `text`; false, with an error of the params, when it is too long or NULL. */
-bool tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE]);
+/* Begins a `_make`: checks the params, the config's mark and the name, and saves in *point the state to which a failure
+ * returns. False, with the params' error set, after an error. */
+bool tg_module_begin(tg_params *params, const char *call, const char *name, const void *config, const char *mark,
+                     tg_params_point *point);
 
-/* For a forward: false, with the params' error on the tape, when the tensor could not be made. */
-bool tg_module_ready(tg_tape *tape, const char *call, const tg_params *params, const tg_tensor *tensor);
+/* Ends a `_make`: returns the first member of the module. If the params have an error, is_made is false, and the params
+ * return to `point`. */
+tg_nn_module tg_module_end(tg_params *params, const tg_params_point *point);
 
-/* Gives tables a new number of rows, all or none (tg_resize_rows); new rows of table i are drawn from the
- * params' generator by fill[i](rows, rng, a[i], b[i]). */
+/* Writes "<name>.<part>" to `text`, and returns it; NULL, with the params' error set, if it is too long. */
+const char *tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE]);
+
+/* Add a parameter "<name>.<part>": filled with `value`, drawn from N(mean,std), or uniform in [-bound,bound]. NULL
+ * after an error. */
+tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, tg_shape shape, double value);
+tg_tensor *tg_module_add_normal(tg_params *params, const char *name, const char *part, tg_shape shape, double mean,
+                                double std);
+tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char *part, tg_shape shape, double bound);
+
+/* Returns whether a module was made; if not, the tape's error is the reason. The module begins with a tg_nn_module. */
+bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
+
+/* Adds a layer norm whose parameters are "<name>.<weight_name>" and "<name>.<bias_name>". */
+tg_nn_layer_norm tg_make_layer_norm(tg_params *params, const char *name, int64_t width,
+                                    const tg_nn_layer_norm_config *config, const char *weight_name,
+                                    const char *bias_name);
+
+/* A table, and the function that draws its new rows, with its parameters a and b. */
 typedef struct tg_new_rows {
     tg_tensor *table;
     bool (*fill)(tg_tensor *rows, tg_rng *rng, double a, double b, tg_error *error);
     double a, b;
 } tg_new_rows;
 
-bool tg_resize_and_draw(const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng, tg_error *error);
+#define TG_MAX_TABLES 2
+
+/* Changes the number of rows of all tables, or of none after an error (tg_tensor_resize_rows), and draws new rows. */
+bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng,
+                        tg_error *error);
 
 #endif

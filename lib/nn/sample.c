@@ -1,24 +1,34 @@
 /* sample: the next token from its logits.
  *
- *   1. top_k   logits below the k-th largest become -inf; what ties with it stays
+ *   1. top_k   logits below the k-th largest become -inf; those equal to it stay
  *   2. softmax of logits / temperature
- *   3. top_p   the smallest set of likeliest tokens that reaches p keeps its weights, the others become 0
- *   4. one draw, torch.multinomial's
+ *   3. top_p   the most probable tokens that together reach p keep their weights; all other weights become 0
+ *   4. one draw, as torch.multinomial draws
  *
- * 1, 2 and 4 in this order are the `generate` of the course's chapter 5; 3 is Holtzman et al. 2020. The work is done in
- * double, and after each step rounded to the dtype of the logits: for floats that is float arithmetic (see
- * base/multinomial.c), so the weights are those of tg_softmax, and the same seed draws PyTorch's token.
+ * 1, 2 and 4 in this order are the `generate` of the course's chapter 5; 3 is Holtzman et al. 2020. Each operation is
+ * computed in double and rounded to the dtype of the logits. For floats the result is that of float arithmetic (see
+ * base/multinomial.c). So the weights are those of tg_softmax, and the same seed draws PyTorch's token.
  *
- * A vocabulary is large and few of its tokens matter. So it is not sorted: a heap gives up the likeliest, one after the
- * other, for as long as top_k or top_p asks.
+ * A vocabulary is large, and few of its tokens matter, so it is not sorted. A heap returns the most probable tokens,
+ * one after the other, until top_k or top_p has enough.
  */
-#include <tapegrad/gpt.h>
-
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/config.h"
 #include "base/exp.h"
+#include "base/random.h"
+#include "nn/gpt.h"
 #include "tensor/tensor.h"
+
+static const char call[] = "sample";
+const char tg_sample_config_mark[] = "tg_sample_config_default";
+
+tg_sample_config tg_sample_config_default(void)
+{
+    return (tg_sample_config){
+        .mark = tg_sample_config_mark, .greedy = true, .temperature = 1, .top_k = TG_NO_TOP_K, .top_p = 1};
+}
 
 static double rounded(bool single, double value)
 {
@@ -27,47 +37,50 @@ static double rounded(bool single, double value)
 
 static double logit_at(const tg_tensor *logits, int64_t i)
 {
-    int64_t place = i * logits->strides[0];
-    return logits->dtype == TG_F32 ? (double)((const float *)tg_values(logits))[place]
-                                   : ((const double *)tg_values(logits))[place];
+    int64_t offset = i * logits->strides[0];
+    return logits->dtype == TG_F32 ? (double)((const float *)tg_values(logits))[offset]
+                                   : ((const double *)tg_values(logits))[offset];
 }
 
-static bool check(const tg_tensor *logits, const tg_sampling_config *config, const tg_rng *rng, tg_error *error)
+static bool check(const tg_tensor *logits, const tg_rng *rng, const tg_sample_config *config, tg_error *error)
 {
-    if (!logits || logits->rank != 1 || logits->count < 1 || logits->count > INT32_MAX ||
-        !tg_dtype_is_float(tg_dtype_of(logits))) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "sample: the logits must be f32 or f64 of shape (V) with V >= 1");
+    if (!tg_tensor_check(call, "logits tensor", logits, error)) {
+        return false;
     }
-    if (!config) {
-        return tg_error_set(error, TG_ERROR_STATE, "sample: the config is NULL");
+    if (logits->rank != 1 || logits->count < 1 || logits->count > INT32_MAX || !tg_dtype_is_float(logits->dtype)) {
+        char text[TG_SHAPE_TEXT];
+        return tg_error_set(error, TG_ERROR_SHAPE,
+                            "%s: the logits are %s %s; they must be f32 or f64 (V), V at least 1", call,
+                            tg_dtype_name(tg_dtype_of(logits)), tg_shape_format(tg_shape_of(logits), text));
     }
     if (config->greedy) {
         return true;
     }
     if (!(config->temperature > 0) || !isfinite(config->temperature)) {
         return tg_error_set(error, TG_ERROR_VALUE,
-                            "sample: temperature %g; it must be finite and above 0 (greedy takes the likeliest token)",
-                            config->temperature);
+                            "%s: temperature %g; it must be finite and above 0 (greedy takes the most probable token)",
+                            call, config->temperature);
     }
     if (config->top_k != TG_NO_TOP_K && (config->top_k < 1 || config->top_k > logits->count)) {
-        return tg_error_set(error, TG_ERROR_RANGE, "sample: top_k %lld is outside [1,%lld]", (long long)config->top_k,
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: top_k %lld is outside [1,%lld]", call, (long long)config->top_k,
                             (long long)logits->count);
     }
     if (!(config->top_p > 0 && config->top_p <= 1)) {
-        return tg_error_set(error, TG_ERROR_RANGE, "sample: top_p %g is outside (0,1]", config->top_p);
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: top_p %g is outside (0,1]", call, config->top_p);
     }
-    return rng || tg_error_set(error, TG_ERROR_STATE, "sample: there is no generator; only greedy needs none");
+    return rng ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: the generator is NULL; it is optional only with greedy", call);
 }
 
-/* The first of the largest; -1, with the error set, when the logits are no logits. */
-static int64_t likeliest(const tg_tensor *logits, tg_error *error)
+/* Returns the index of the first maximum; -1, with the error set, for a NaN or inf, or if all are -inf. */
+static int64_t argmax(const tg_tensor *logits, tg_error *error)
 {
     int64_t best = 0;
     double most = -INFINITY;
     for (int64_t i = 0; i < logits->count; i++) {
         double value = logit_at(logits, i);
         if (isnan(value) || value == INFINITY) {
-            tg_error_set(error, TG_ERROR_VALUE, "sample: logit %g of token %lld; none may be NaN or inf", value,
+            tg_error_set(error, TG_ERROR_VALUE, "%s: logit %g of token %lld; none may be NaN or inf", call, value,
                          (long long)i);
             return -1;
         }
@@ -77,16 +90,16 @@ static int64_t likeliest(const tg_tensor *logits, tg_error *error)
         }
     }
     if (most == -INFINITY) {
-        tg_error_set(error, TG_ERROR_VALUE, "sample: all logits are -inf; one must be finite");
+        tg_error_set(error, TG_ERROR_VALUE, "%s: all logits are -inf; one must be finite", call);
         return -1;
     }
     return best;
 }
 
-/* ---- the order of the tokens, as far as it is asked for ---- */
+/* ---- the most probable tokens ---- */
 
-/* ids[0 .. count - ranked) is a heap with the likeliest on top; behind it are those that were taken, the last one
- * first: rank r is at ids[count - 1 - r]. */
+/* ids[0 .. count - ranked) is a heap with the most probable token on top. After it come the tokens that were taken from
+ * it: the token of rank r is at ids[count - 1 - r]. */
 typedef struct ranking {
     const double *logits;
     int32_t *ids;
@@ -127,6 +140,7 @@ static ranking ranking_of(const double *logits, int32_t *ids, int64_t count)
     return r;
 }
 
+/* Returns the token of a rank; 0 is the most probable one. */
 static int32_t id_of_rank(ranking *r, int64_t rank)
 {
     while (r->ranked <= rank) {
@@ -141,7 +155,7 @@ static int32_t id_of_rank(ranking *r, int64_t rank)
 
 /* ---- the draw ---- */
 
-/* The softmax of logits / temperature, where those below `least` are -inf. `most` is the largest logit. */
+/* Computes the softmax of logits / temperature. Logits below `least` count as -inf; `most` is the largest logit. */
 static void weigh(const double *logits, int64_t count, double most, double least, double temperature, bool single,
                   double *weights)
 {
@@ -159,6 +173,7 @@ static void weigh(const double *logits, int64_t count, double most, double least
     }
 }
 
+/* Sets the weights to 0, except those of the most probable tokens that together reach top_p. */
 static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
 {
     int64_t kept = 0;
@@ -171,19 +186,19 @@ static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
     }
 }
 
-static int32_t draw(const tg_tensor *x, double most, const tg_sampling_config *config, tg_rng *rng, tg_error *error)
+static int32_t draw(const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng, tg_error *error)
 {
     int64_t count = x->count, id;
     bool single = x->dtype == TG_F32;
     double temperature = rounded(single, config->temperature), least = -INFINITY;
     if (!isfinite(temperature) || !isfinite(rounded(single, most / temperature))) {
-        tg_error_set(error, TG_ERROR_VALUE, "sample: temperature %g takes logit %g out of the range of %s",
+        tg_error_set(error, TG_ERROR_VALUE, "%s: temperature %g takes logit %g out of the range of %s", call,
                      config->temperature, most, tg_dtype_name(tg_dtype_of(x)));
         return -1;
     }
     double *logits = tg_alloc((size_t)count, 2 * sizeof *logits + sizeof(float) + sizeof(int32_t));
     if (!logits) {
-        tg_error_set(error, TG_ERROR_MEMORY, "sample: out of memory");
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld logits", call, (long long)count);
         return -1;
     }
     double *weights = logits + count;
@@ -202,22 +217,21 @@ static int32_t draw(const tg_tensor *x, double most, const tg_sampling_config *c
         keep_nucleus(&r, config->top_p, single, weights);
     }
     tg_convert(floats, TG_F32, weights, TG_F64, single ? count : 0);
-    bool good = single ? tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error)
-                       : tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
+    bool is_drawn = single ? tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error)
+                           : tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
     tg_free(logits);
-    return good ? (int32_t)id : -1;
+    return is_drawn ? (int32_t)id : -1;
 }
 
-int32_t tg_sample(const tg_tensor *logits, const tg_sampling_config *config, tg_rng *rng, tg_error *error)
+int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *given, tg_error *error)
 {
-    if (!check(logits, config, rng, error)) {
+    if (!tg_config_check(call, given, tg_sample_config_mark, error)) {
         return -1;
     }
-    int64_t best = likeliest(logits, error);
-    return best < 0 || config->greedy ? (int32_t)best : draw(logits, logit_at(logits, best), config, rng, error);
-}
-
-tg_sampling_config tg_sampling_config_default(void)
-{
-    return (tg_sampling_config){.greedy = true, .temperature = 1, .top_k = TG_NO_TOP_K, .top_p = 1};
+    tg_sample_config config = given ? *given : tg_sample_config_default();
+    if (!check(logits, rng, &config, error)) {
+        return -1;
+    }
+    int64_t best = argmax(logits, error);
+    return best < 0 || config.greedy ? (int32_t)best : draw(logits, logit_at(logits, best), &config, rng, error);
 }

@@ -1,7 +1,6 @@
-/* argmax: where the first maximum along an axis is. NaN counts as the largest. No gradient. Follows torch.argmax. */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+/* argmax: the i32 index of the first maximum along an axis. NaN counts as the largest value. No gradient, because an
+ * index is an integer. Follows torch.argmax. */
+#include "ops/kernel.h"
 
 typedef struct argmax_attributes {
     int axis;
@@ -41,7 +40,7 @@ static bool argmax_shape(tg_op_call *call)
         return false;
     }
     if (x.rank > 0 && (x.size[a->axis] < 1 || x.size[a->axis] > INT32_MAX)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; it must have 1 to %d values", a->axis,
+        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; its size must be 1 to %d", a->axis,
                           tg_shape_format(x, text), INT32_MAX);
     }
     for (int i = 0; i < x.rank; i++) {
@@ -59,11 +58,11 @@ static const tg_op argmax_op = {.name = "argmax",
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {
-    if (!tg_tape_axis(t, "argmax", x, &axis)) {
+    if (!tg_tape_expect_axis(t, "argmax", x, &axis)) {
         return NULL;
     }
     argmax_attributes attributes = {axis, keep == TG_KEEP_AXES};
-    return tg_apply(t, &argmax_op, &x, 1, &attributes, sizeof attributes);
+    return tg_apply(t, &argmax_op, &x, 1, &attributes, sizeof attributes, NULL);
 }
 
 #endif

@@ -1,216 +1,240 @@
-/* arithmetic: + - * / and their friends, value by value with broadcasting.
+/* arithmetic: elementwise operations of two inputs, with broadcasting.
  *
  *   add       y = a + b             da += dy               db += dy
  *   sub       y = a - b             da += dy               db -= dy
  *   mul       y = a b               da += dy b             db += dy a
  *   div       y = a / b             da += dy / b           db -= dy y / b
  *   pow       y = a^b               da += dy b a^(b-1)     db += dy y log a
- *   maximum   y = max(a, b)         the larger one gets dy; on a tie half each
- *   minimum   y = min(a, b)         the smaller one gets dy; on a tie half each
+ *   maximum   y = max(a, b)         the larger input gets dy; on a tie each gets half
+ *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
  *
- * Follows torch.add, sub, mul, div, pow, maximum, minimum, ties and zeros included: da of pow is 0 where b is 0, db
- * is 0 where a is 0 and b >= 0; a NaN in either input makes maximum and minimum NaN.
+ * Follows torch.add, sub, mul, div, pow, maximum and minimum, also in the special cases. The gradient da of pow is 0
+ * where b = 0; db is 0 where a = 0 and b >= 0. maximum and minimum are NaN where an input is NaN.
  */
 #include "ops/elementwise.h"
 
-#include <tapegrad/ops.h>
+enum { ADD, SUB, MUL, DIV, POW, MAXIMUM, MINIMUM };
 
-static void KERNEL(add)(const KERNEL(chunk) * k)
+static void add(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] + k->in[1][i];
+        out[i] = a[i] + b[i];
     }
 }
 
-static void KERNEL(pass_gradient)(const KERNEL(chunk) * k)
+static void pass_gradient(const tg_chunk *k)
 {
     memcpy(k->out, k->dy, (size_t)k->n * sizeof(real));
 }
 
-static void KERNEL(sub)(const KERNEL(chunk) * k)
+static void sub(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] - k->in[1][i];
+        out[i] = a[i] - b[i];
     }
 }
 
-static void KERNEL(negative_gradient)(const KERNEL(chunk) * k)
+static void negative_gradient(const tg_chunk *k)
 {
+    const real *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = -k->dy[i];
+        out[i] = -dy[i];
     }
 }
 
-static void KERNEL(mul)(const KERNEL(chunk) * k)
+static void mul(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] * k->in[1][i];
+        out[i] = a[i] * b[i];
     }
 }
 
-static void KERNEL(mul_gradient_a)(const KERNEL(chunk) * k)
+static void mul_gradient_a(const tg_chunk *k)
 {
+    const real *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] * k->in[1][i];
+        out[i] = dy[i] * b[i];
     }
 }
 
-static void KERNEL(mul_gradient_b)(const KERNEL(chunk) * k)
+static void mul_gradient_b(const tg_chunk *k)
 {
+    const real *a = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] * k->in[0][i];
+        out[i] = dy[i] * a[i];
     }
 }
 
-static void KERNEL(div)(const KERNEL(chunk) * k)
+static void divide(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] / k->in[1][i];
+        out[i] = a[i] / b[i];
     }
 }
 
-static void KERNEL(div_gradient_a)(const KERNEL(chunk) * k)
+static void divide_gradient_a(const tg_chunk *k)
 {
+    const real *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] / k->in[1][i];
+        out[i] = dy[i] / b[i];
     }
 }
 
-static void KERNEL(div_gradient_b)(const KERNEL(chunk) * k)
+static void divide_gradient_b(const tg_chunk *k)
 {
+    const real *b = k->in[1], *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = -k->dy[i] * k->y[i] / k->in[1][i];
+        out[i] = -dy[i] * y[i] / b[i];
     }
 }
 
-static void KERNEL(pow)(const KERNEL(chunk) * k)
+static void power(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(pow)(k->in[0][i], k->in[1][i]);
+        out[i] = REAL(pow)(a[i], b[i]);
     }
 }
 
-static void KERNEL(pow_gradient_a)(const KERNEL(chunk) * k)
+static void power_gradient_a(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = k->in[0][i], b = k->in[1][i];
-        k->out[i] = b == 0 ? 0 : k->dy[i] * b * REAL(pow)(a, b - 1);
+        out[i] = b[i] == 0 ? 0 : dy[i] * b[i] * REAL(pow)(a[i], b[i] - 1);
     }
 }
 
-static void KERNEL(pow_gradient_b)(const KERNEL(chunk) * k)
+static void power_gradient_b(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = k->in[0][i], b = k->in[1][i];
-        k->out[i] = a == 0 && b >= 0 ? 0 : k->dy[i] * k->y[i] * REAL(log)(a);
+        out[i] = a[i] == 0 && b[i] >= 0 ? 0 : dy[i] * y[i] * REAL(log)(a[i]);
     }
 }
 
-static void KERNEL(maximum)(const KERNEL(chunk) * k)
+static void maximum(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = k->in[0][i], b = k->in[1][i];
-        k->out[i] = a != a || a > b ? a : b;
+        out[i] = a[i] != a[i] || a[i] > b[i] ? a[i] : b[i];
     }
 }
 
-static void KERNEL(minimum)(const KERNEL(chunk) * k)
+static void minimum(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = k->in[0][i], b = k->in[1][i];
-        k->out[i] = a != a || a < b ? a : b;
+        out[i] = a[i] != a[i] || a[i] < b[i] ? a[i] : b[i];
     }
 }
 
-/* The share of a value against the other: all when it was chosen, half on a tie, none when not. Beside a NaN neither is
- * smaller, and both get all, as in torch. */
-static real KERNEL(share)(real dy, real chosen, real other)
+/* Returns the part of dy that `value` gets in a maximum with `other`: dy if it is larger, half on a tie, 0 if it is
+ * smaller. If one of them is NaN, neither is smaller, and both get dy, as in torch. */
+static real share(real dy, real value, real other)
 {
-    return chosen == other ? dy / 2 : chosen < other ? 0 : dy;
+    return value == other ? dy / 2 : value < other ? 0 : dy;
 }
 
-static void KERNEL(maximum_gradient_a)(const KERNEL(chunk) * k)
+static void maximum_gradient_a(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = KERNEL(share)(k->dy[i], k->in[0][i], k->in[1][i]);
+        out[i] = share(dy[i], a[i], b[i]);
     }
 }
 
-static void KERNEL(maximum_gradient_b)(const KERNEL(chunk) * k)
+static void maximum_gradient_b(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = KERNEL(share)(k->dy[i], k->in[1][i], k->in[0][i]);
+        out[i] = share(dy[i], b[i], a[i]);
     }
 }
 
-TG_DECLARE_FUNCTIONS(tg_add_functions);
-TG_DECLARE_FUNCTIONS(tg_sub_functions);
-TG_DECLARE_FUNCTIONS(tg_mul_functions);
-TG_DECLARE_FUNCTIONS(tg_div_functions);
-TG_DECLARE_FUNCTIONS(tg_pow_functions);
-TG_DECLARE_FUNCTIONS(tg_maximum_functions);
-TG_DECLARE_FUNCTIONS(tg_minimum_functions);
+TG_DECLARE_ELEMENTWISE(tg_arithmetic);
 
-#define FUNCTIONS const KERNEL(tg_elementwise_functions)
-
-FUNCTIONS KERNEL(tg_add_functions) = {KERNEL(add), {KERNEL(pass_gradient), KERNEL(pass_gradient)}};
-FUNCTIONS KERNEL(tg_sub_functions) = {KERNEL(sub), {KERNEL(pass_gradient), KERNEL(negative_gradient)}};
-FUNCTIONS KERNEL(tg_mul_functions) = {KERNEL(mul), {KERNEL(mul_gradient_a), KERNEL(mul_gradient_b)}};
-FUNCTIONS KERNEL(tg_div_functions) = {KERNEL(div), {KERNEL(div_gradient_a), KERNEL(div_gradient_b)}};
-FUNCTIONS KERNEL(tg_pow_functions) = {KERNEL(pow), {KERNEL(pow_gradient_a), KERNEL(pow_gradient_b)}};
-FUNCTIONS KERNEL(tg_maximum_functions) = {KERNEL(maximum), {KERNEL(maximum_gradient_a), KERNEL(maximum_gradient_b)}};
-/* what maximum gives to one input, minimum gives to the other */
-FUNCTIONS KERNEL(tg_minimum_functions) = {KERNEL(minimum), {KERNEL(maximum_gradient_b), KERNEL(maximum_gradient_a)}};
+const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
+    [ADD] = {add, {pass_gradient, pass_gradient}},
+    [SUB] = {sub, {pass_gradient, negative_gradient}},
+    [MUL] = {mul, {mul_gradient_a, mul_gradient_b}},
+    [DIV] = {divide, {divide_gradient_a, divide_gradient_b}},
+    [POW] = {power, {power_gradient_a, power_gradient_b}},
+    [MAXIMUM] = {maximum, {maximum_gradient_a, maximum_gradient_b}},
+    /* dy goes to the smaller input: the gradients of maximum, exchanged */
+    [MINIMUM] = {minimum, {maximum_gradient_b, maximum_gradient_a}},
+};
 
 #ifdef TG_ONCE
 
-static const tg_elementwise add_op = {TG_ELEMENTWISE("add", tg_add_functions, 0, 0)};
-static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", tg_sub_functions, 0, 0)};
-static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", tg_mul_functions, 3, 0)};
-static const tg_elementwise div_op = {TG_ELEMENTWISE("div", tg_div_functions, 2, 1)};
-static const tg_elementwise pow_op = {TG_ELEMENTWISE("pow", tg_pow_functions, 3, 1)};
-static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", tg_maximum_functions, 3, 0)};
-static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", tg_minimum_functions, 3, 0)};
+static const tg_elementwise ops[] = {
+    [ADD] = TG_ELEMENTWISE("add", tg_arithmetic, ADD, TG_OP_ALL, TG_OP_ALL),
+    [SUB] = TG_ELEMENTWISE("sub", tg_arithmetic, SUB, TG_OP_ALL, TG_OP_ALL),
+    [MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL),
+    [DIV] = TG_ELEMENTWISE("div", tg_arithmetic, DIV, 1, 0), /* reads b and y */
+    [POW] = TG_ELEMENTWISE("pow", tg_arithmetic, POW, 0, 0),
+    [MAXIMUM] = TG_ELEMENTWISE("maximum", tg_arithmetic, MAXIMUM, 0, TG_OP_ALL),
+    [MINIMUM] = TG_ELEMENTWISE("minimum", tg_arithmetic, MINIMUM, 0, TG_OP_ALL),
+};
 
-static tg_tensor *binary(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
+static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
 {
     tg_tensor *inputs[] = {a, b};
-    return tg_apply(t, &op->op, inputs, 2, NULL, 0);
+    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
 }
 
 tg_tensor *tg_add(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &add_op, a, b);
+    return apply(t, &ops[ADD], a, b);
 }
 
 tg_tensor *tg_sub(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &sub_op, a, b);
+    return apply(t, &ops[SUB], a, b);
 }
 
 tg_tensor *tg_mul(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &mul_op, a, b);
+    return apply(t, &ops[MUL], a, b);
 }
 
 tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &div_op, a, b);
+    return apply(t, &ops[DIV], a, b);
 }
 
 tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &pow_op, a, b);
+    return apply(t, &ops[POW], a, b);
 }
 
 tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &maximum_op, a, b);
+    return apply(t, &ops[MAXIMUM], a, b);
 }
 
 tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return binary(t, &minimum_op, a, b);
+    return apply(t, &ops[MINIMUM], a, b);
 }
 
 #endif

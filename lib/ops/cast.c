@@ -1,13 +1,11 @@
-/* cast: the same values in another dtype; the only way between dtypes.
+/* cast: the same values in another dtype.
  *
  *   forward     y = x, converted as tg_tensor_new_cast does
  *   gradient    dx += dy, converted back: between f32 and f64
  *
  * Follows torch.Tensor.to.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_cast_forward);
 TG_DECLARE_KERNEL(tg_cast_backward);
@@ -15,10 +13,10 @@ TG_DECLARE_KERNEL(tg_cast_backward);
 void KERNEL(tg_cast_forward)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    tg_convert(tg_values(y), (tg_dtype)y->dtype, tg_values(x), (tg_dtype)x->dtype, x->count);
+    tg_convert(tg_values(y), (tg_dtype)y->dtype, tg_values(x), tg_dtype_of(x), x->count);
 }
 
-/* x is of this pass's dtype, y is the other float. */
+/* x has the dtype of `real`, y the other float dtype. */
 void KERNEL(tg_cast_backward)(const tg_op_call *call)
 {
     const tg_tensor *y = call->outputs[0];
@@ -26,8 +24,7 @@ void KERNEL(tg_cast_backward)(const tg_op_call *call)
     real *dx = call->input_gradients[0];
     for (int64_t i = 0; i < y->count; i++) {
         real gradient;
-        tg_convert(&gradient, sizeof(real) == sizeof(float) ? TG_F32 : TG_F64, dy + (size_t)i * tg_size_of(y->dtype),
-                   (tg_dtype)y->dtype, 1);
+        tg_convert(&gradient, REAL_DTYPE, dy + (size_t)i * tg_size_of(y->dtype), (tg_dtype)y->dtype, 1);
         dx[i] += gradient;
     }
 }
@@ -37,24 +34,22 @@ void KERNEL(tg_cast_backward)(const tg_op_call *call)
 static bool cast_shape(tg_op_call *call)
 {
     tg_dtype dtype = *(const tg_dtype *)call->attributes;
-    if (tg_dtype_size(dtype) == 0) {
-        return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
-    }
     return tg_op_output(call, 0, dtype, tg_shape_of(call->inputs[0]));
 }
 
 static const tg_op cast_op = {.name = "cast",
                               .shape = cast_shape,
                               .f32 = {tg_cast_forward_f32, tg_cast_backward_f32},
-                              .f64 = {tg_cast_forward_f64, tg_cast_backward_f64}};
+                              .f64 = {tg_cast_forward_f64, tg_cast_backward_f64},
+                              .backward_ignores_inputs = TG_OP_ALL,
+                              .backward_ignores_outputs = TG_OP_ALL};
 
 tg_tensor *tg_cast(tg_tape *t, tg_tensor *x, tg_dtype dtype)
 {
-    int axis = 0;
-    if (!tg_tape_axis(t, "cast", x, &axis)) {
+    if (!tg_tape_expect_tensor(t, "cast", "input", x)) {
         return NULL;
     }
-    return (tg_dtype)x->dtype == dtype ? x : tg_apply(t, &cast_op, &x, 1, &dtype, sizeof dtype);
+    return tg_dtype_of(x) == dtype ? x : tg_apply(t, &cast_op, &x, 1, &dtype, sizeof dtype, NULL);
 }
 
 #endif

@@ -1,106 +1,128 @@
-/* compare: masks, and choosing by them.
+/* compare: comparisons, which give masks, and selection by a mask.
  *
- *   eq ne lt le gt ge   y = 1 where it holds, else 0; u8, no gradient
+ *   eq ne lt le gt ge   y = 1 where a == b, a != b, ..., else 0; u8, no gradient
  *   where               y = mask ? a : b              da += dy where mask, db += dy elsewhere
  *   masked_fill         y = mask ? value : x          dx += dy where not mask
  *
- * Masks and ids reach the loop as numbers; with no float among the inputs the numbers are doubles, which hold every id
- * exactly. Follows torch.eq and so on, torch.where, torch.Tensor.masked_fill.
+ * The elementwise loop converts masks and ids to `real`. If no input is a float, `real` is double, which holds every id
+ * exactly. Follows torch.eq, ne, lt, le, gt, ge and where, and torch.Tensor.masked_fill.
  */
 #include "ops/elementwise.h"
 
-#include <tapegrad/ops.h>
+enum { EQ, NE, LT, LE, GT, GE, WHERE, MASKED_FILL };
 
-static void KERNEL(eq)(const KERNEL(chunk) * k)
+static void equal(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] == k->in[1][i];
+        out[i] = a[i] == b[i];
     }
 }
 
-static void KERNEL(ne)(const KERNEL(chunk) * k)
+static void not_equal(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] != k->in[1][i];
+        out[i] = a[i] != b[i];
     }
 }
 
-static void KERNEL(lt)(const KERNEL(chunk) * k)
+static void less(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] < k->in[1][i];
+        out[i] = a[i] < b[i];
     }
 }
 
-static void KERNEL(le)(const KERNEL(chunk) * k)
+static void less_or_equal(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] <= k->in[1][i];
+        out[i] = a[i] <= b[i];
     }
 }
 
-static void KERNEL(gt)(const KERNEL(chunk) * k)
+static void greater(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] > k->in[1][i];
+        out[i] = a[i] > b[i];
     }
 }
 
-static void KERNEL(ge)(const KERNEL(chunk) * k)
+static void greater_or_equal(const tg_chunk *k)
 {
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] >= k->in[1][i];
+        out[i] = a[i] >= b[i];
     }
 }
 
-static void KERNEL(where)(const KERNEL(chunk) * k)
+static void where(const tg_chunk *k)
 {
+    const real *mask = k->in[0], *a = k->in[1], *b = k->in[2];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] != 0 ? k->in[1][i] : k->in[2][i];
+        out[i] = mask[i] != 0 ? a[i] : b[i];
     }
 }
 
-static void KERNEL(where_gradient_a)(const KERNEL(chunk) * k)
+static void where_gradient_a(const tg_chunk *k)
 {
+    const real *mask = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] != 0 ? k->dy[i] : 0;
+        out[i] = mask[i] != 0 ? dy[i] : 0;
     }
 }
 
-static void KERNEL(where_gradient_b)(const KERNEL(chunk) * k)
+static void where_gradient_b(const tg_chunk *k)
 {
+    const real *mask = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] != 0 ? 0 : k->dy[i];
+        out[i] = mask[i] != 0 ? 0 : dy[i];
     }
 }
 
-static void KERNEL(masked_fill)(const KERNEL(chunk) * k)
+static void masked_fill(const tg_chunk *k)
 {
-    real value = (real) * (const double *)k->attributes;
+    const real *x = k->in[0], *mask = k->in[1];
+    real *out = k->out;
+    const real value = (real) * (const double *)k->attributes;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[1][i] != 0 ? value : k->in[0][i];
+        out[i] = mask[i] != 0 ? value : x[i];
     }
 }
 
-static void KERNEL(masked_fill_gradient)(const KERNEL(chunk) * k)
+static void masked_fill_gradient(const tg_chunk *k)
 {
+    const real *mask = k->in[1], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[1][i] != 0 ? 0 : k->dy[i];
+        out[i] = mask[i] != 0 ? 0 : dy[i];
     }
 }
 
-#define FUNCTIONS(name, ...)                     \
-    TG_DECLARE_FUNCTIONS(tg_##name##_functions); \
-    const KERNEL(tg_elementwise_functions) KERNEL(tg_##name##_functions) = {KERNEL(name), {__VA_ARGS__}}
+TG_DECLARE_ELEMENTWISE(tg_compare);
 
-FUNCTIONS(eq, NULL);
-FUNCTIONS(ne, NULL);
-FUNCTIONS(lt, NULL);
-FUNCTIONS(le, NULL);
-FUNCTIONS(gt, NULL);
-FUNCTIONS(ge, NULL);
-FUNCTIONS(where, NULL, KERNEL(where_gradient_a), KERNEL(where_gradient_b));
-FUNCTIONS(masked_fill, KERNEL(masked_fill_gradient), NULL);
+const tg_elementwise_kernels KERNEL(tg_compare)[] = {
+    [EQ] = {equal, {NULL}},
+    [NE] = {not_equal, {NULL}},
+    [LT] = {less, {NULL}},
+    [LE] = {less_or_equal, {NULL}},
+    [GT] = {greater, {NULL}},
+    [GE] = {greater_or_equal, {NULL}},
+    [WHERE] = {where, {NULL, where_gradient_a, where_gradient_b}},
+    [MASKED_FILL] = {masked_fill, {masked_fill_gradient, NULL}},
+};
 
 #ifdef TG_ONCE
 
@@ -108,22 +130,6 @@ static bool comparison_shape(tg_op_call *call)
 {
     return tg_elementwise_output(call, TG_U8);
 }
-
-#define COMPARISON(name)                                                            \
-    static const tg_elementwise name##_op = {                                       \
-        TG_ELEMENTWISE_RULE(#name, comparison_shape, tg_##name##_functions, 0, 0)}; \
-    tg_tensor *tg_##name(tg_tape *t, tg_tensor *a, tg_tensor *b)                    \
-    {                                                                               \
-        tg_tensor *inputs[] = {a, b};                                               \
-        return tg_apply(t, &name##_op.op, inputs, 2, NULL, 0);                      \
-    }
-
-COMPARISON(eq)
-COMPARISON(ne)
-COMPARISON(lt)
-COMPARISON(le)
-COMPARISON(gt)
-COMPARISON(ge)
 
 static bool where_shape(tg_op_call *call)
 {
@@ -144,20 +150,67 @@ static bool masked_fill_shape(tg_op_call *call)
     return tg_elementwise_shape(call);
 }
 
-static const tg_elementwise where_op = {TG_ELEMENTWISE_RULE("where", where_shape, tg_where_functions, 1, 0)};
-static const tg_elementwise masked_fill_op = {
-    TG_ELEMENTWISE_RULE("masked_fill", masked_fill_shape, tg_masked_fill_functions, 2, 0)};
+#define COMPARISON(name, index) \
+    TG_ELEMENTWISE_WITH_RULE(name, comparison_shape, tg_compare, index, TG_OP_ALL, TG_OP_ALL)
+
+static const tg_elementwise ops[] = {
+    [EQ] = COMPARISON("eq", EQ),
+    [NE] = COMPARISON("ne", NE),
+    [LT] = COMPARISON("lt", LT),
+    [LE] = COMPARISON("le", LE),
+    [GT] = COMPARISON("gt", GT),
+    [GE] = COMPARISON("ge", GE),
+    /* backward reads only the mask */
+    [WHERE] = TG_ELEMENTWISE_WITH_RULE("where", where_shape, tg_compare, WHERE, 2 | 4, TG_OP_ALL),
+    [MASKED_FILL] = TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_shape, tg_compare, MASKED_FILL, 1, TG_OP_ALL),
+};
+
+static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
+{
+    tg_tensor *inputs[] = {a, b};
+    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
+}
+
+tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[EQ], a, b);
+}
+
+tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[NE], a, b);
+}
+
+tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[LT], a, b);
+}
+
+tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[LE], a, b);
+}
+
+tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[GT], a, b);
+}
+
+tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ops[GE], a, b);
+}
 
 tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
 {
     tg_tensor *inputs[] = {mask, a, b};
-    return tg_apply(t, &where_op.op, inputs, 3, NULL, 0);
+    return tg_apply(t, &ops[WHERE].op, inputs, 3, NULL, 0, NULL);
 }
 
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)
 {
     tg_tensor *inputs[] = {x, mask};
-    return tg_apply(t, &masked_fill_op.op, inputs, 2, &value, sizeof value);
+    return tg_apply(t, &ops[MASKED_FILL].op, inputs, 2, &value, sizeof value, NULL);
 }
 
 #endif

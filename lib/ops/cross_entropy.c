@@ -3,74 +3,75 @@
  *   forward     l_s = (1-e) (L_s - x[s,t_s]) + e (L_s - mean_k x[s,k])        L_s = log sum_k exp x[s,k]
  *   gradient    dx[s,k] += dl_s (softmax(x)[s,k] - (1-e) [k = t_s] - e / V)
  *
- * with t the targets, e the label smoothing and V the classes, which are on the last axis. Targets equal to
- * ignore_index give no loss and no gradient. The mean is over the targets that count; over none of them it is NaN, as
- * in PyTorch. Forward keeps two numbers of each row, its maximum m and the sum of exp(x - m), and backward makes the
- * softmax again from them: a (S,V) matrix is never stored. L itself would be too coarse where logits are large, for a
- * rounded m + log s has lost the logarithm: so the loss is (m - x) + log s. Rows are independent, and the losses are
- * summed in order in double; so the bits do not depend on the threads.
+ * t are the targets, e is the label smoothing, and V the number of classes, which are on the last axis. A target equal
+ * to ignore_index has no loss and no gradient. The mean is over the other targets; without any it is NaN, as in
+ * PyTorch.
+ *
+ * Forward saves two numbers per row, the maximum m and the sum z = sum_k exp(x[s,k] - m). Backward recomputes the
+ * softmax from them, so it is never stored. L_s = m + log z alone would lose precision: for a large m the sum is
+ * rounded, and digits of log z are lost. For the same reason the loss is computed as (m - x) + log z. Rows are
+ * independent, and the losses are added in order, in double; so the result has the same bits for any number of threads.
  *
  * Follows torch.nn.functional.cross_entropy and nll_loss.
  */
-#include "ops/rows.h"
-
-#include <tapegrad/ops.h>
+#include "base/config.h"
+#include "ops/lanes.h"
 
 typedef struct loss_attributes {
     tg_cross_entropy_config config;
-    bool from_log_probabilities; /* nll_loss: L_s is 0 and its gradient too */
+    bool from_log_probabilities; /* nll_loss: L_s is 0, and so is its gradient */
 } loss_attributes;
 
 TG_DECLARE_KERNEL(tg_cross_entropy_forward);
 TG_DECLARE_KERNEL(tg_cross_entropy_backward);
 
-typedef struct row_sum {
-    double most, sum; /* m and sum_k exp(x_k - m) */
-} row_sum;
+typedef struct saved_row {
+    double most, sum; /* m and z */
+} saved_row;
 
-/* What forward leaves for backward. */
+/* The values that forward saves for backward. */
 typedef struct loss_saved {
-    double counted; /* targets that count */
-    row_sum rows[];
+    double counted; /* the number of targets that are not ignored */
+    saved_row rows[];
 } loss_saved;
 
-typedef struct KERNEL(rows) {
+typedef struct loss_rows {
     const real *x, *dy;
     const int32_t *targets;
     real *losses; /* (S), in the forward pass */
     real *dx;
-    bool fresh;
+    bool overwrite;
     loss_saved *saved;
     int64_t classes;
     loss_attributes a;
-} KERNEL(rows);
+} loss_rows;
 
-static KERNEL(rows) KERNEL(rows_of)(const tg_op_call *call)
+static loss_rows rows_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
-    KERNEL(rows)
-    r = {.x = tg_values(x),
-         .targets = tg_values(call->inputs[1]),
-         .saved = call->saved,
-         .classes = x->shape[x->rank - 1],
-         .a = *(const loss_attributes *)call->attributes};
+    loss_rows r = {.x = tg_values(x),
+                   .targets = tg_values(call->inputs[1]),
+                   .saved = call->saved,
+                   .classes = x->shape[x->rank - 1],
+                   .a = *(const loss_attributes *)call->attributes};
     return r;
 }
 
-static row_sum KERNEL(sum_of_row)(const real *x, int64_t n)
+/* Returns m and z of a row. The exponentials are computed 256 at a time. */
+static saved_row sum_of_row(const real *x, int64_t n)
 {
-    real most = KERNEL(row_max)(x, n), part[256];
+    real most = row_max(x, n), part[256];
     double sum = 0;
     for (int64_t k = 0; k < n; k += 256) {
         int64_t length = n - k < 256 ? n - k : 256;
-        KERNEL(row_exp)(x + k, length, most, part);
-        sum += KERNEL(row_sum)(part, length);
+        row_exp(x + k, length, most, part);
+        sum += row_sum(part, length);
     }
-    return (row_sum){(double)most, sum};
+    return (saved_row){(double)most, sum};
 }
 
-/* mean_k (most - x_k) */
-static double KERNEL(mean_distance)(const real *x, int64_t n, real most)
+/* Returns mean_k (most - x_k). */
+static double mean_distance(const real *x, int64_t n, real most)
 {
     real part[256];
     double sum = 0;
@@ -79,14 +80,14 @@ static double KERNEL(mean_distance)(const real *x, int64_t n, real most)
         for (int64_t i = 0; i < length; i++) {
             part[i] = most - x[k + i];
         }
-        sum += KERNEL(row_sum)(part, length);
+        sum += row_sum(part, length);
     }
     return sum / (double)n;
 }
 
-static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
+static void loss_of_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rows) *r = context;
+    const loss_rows *r = context;
     double e = r->a.config.label_smoothing;
     for (int64_t s = begin; s < end; s++) {
         const real *x = r->x + s * r->classes;
@@ -96,13 +97,13 @@ static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
         }
         double most = 0, log_sum = 0;
         if (!r->a.from_log_probabilities) {
-            r->saved->rows[s] = KERNEL(sum_of_row)(x, r->classes);
+            r->saved->rows[s] = sum_of_row(x, r->classes);
             most = r->saved->rows[s].most;
             log_sum = log(r->saved->rows[s].sum);
         }
         double loss = (1 - e) * (most - (double)x[r->targets[s]] + log_sum);
         if (e > 0) {
-            loss += e * (KERNEL(mean_distance)(x, r->classes, (real)most) + log_sum);
+            loss += e * (mean_distance(x, r->classes, (real)most) + log_sum);
         }
         r->losses[s] = (real)loss;
     }
@@ -110,11 +111,11 @@ static void KERNEL(loss_of_rows)(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
 {
-    KERNEL(rows) r = KERNEL(rows_of)(call);
+    loss_rows r = rows_of(call);
     int64_t rows = call->inputs[1]->count;
     bool each = r.a.config.reduction == TG_REDUCTION_NONE;
     r.losses = each ? tg_values(call->outputs[0]) : call->scratch;
-    tg_parallel_for(rows, 1 + TG_GRAIN / 8 / (r.classes + 1), KERNEL(loss_of_rows), &r);
+    tg_parallel_for(rows, 1 + TG_GRAIN / 8 / (r.classes + 1), loss_of_rows, &r);
     double sum = 0, counted = 0;
     for (int64_t s = 0; s < rows; s++) {
         sum += (double)r.losses[s];
@@ -127,15 +128,15 @@ void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
     }
 }
 
-static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
+static void gradient_of_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rows) *r = context;
+    const loss_rows *r = context;
     double e = r->a.config.label_smoothing;
     for (int64_t s = begin; s < end; s++) {
         const real *x = r->x + s * r->classes;
         real *dx = r->dx + s * r->classes;
         bool counts = r->targets[s] != r->a.config.ignore_index;
-        if (r->fresh && (!counts || r->a.from_log_probabilities)) {
+        if (r->overwrite && (!counts || r->a.from_log_probabilities)) {
             memset(dx, 0, (size_t)r->classes * sizeof *dx);
         }
         if (!counts) {
@@ -150,21 +151,21 @@ static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
             real smoothed = (real)(e / (double)r->classes);
             for (int64_t k = 0; k < r->classes; k++) {
                 real gradient = dl * (EXP(x[k] - most) * inverse - smoothed);
-                dx[k] = r->fresh ? gradient : dx[k] + gradient;
+                dx[k] = accumulated(r->overwrite, dx[k], gradient);
             }
         }
         dx[r->targets[s]] -= dl * (real)(1 - e);
     }
 }
 
-/* In the forward pass this was: l = (1-e) (L - x[t]) + e (L - mean x). */
+/* The forward pass computed l = (1-e) (L - x[t]) + e (L - mean x). */
 void KERNEL(tg_cross_entropy_backward)(const tg_op_call *call)
 {
-    KERNEL(rows) r = KERNEL(rows_of)(call);
+    loss_rows r = rows_of(call);
     r.dy = call->output_gradients[0];
     r.dx = call->input_gradients[0];
-    r.fresh = call->fresh[0];
-    tg_parallel_for(call->inputs[1]->count, 1 + TG_GRAIN / 8 / (r.classes + 1), KERNEL(gradient_of_rows), &r);
+    r.overwrite = call->overwrite[0];
+    tg_parallel_for(call->inputs[1]->count, 1 + TG_GRAIN / 8 / (r.classes + 1), gradient_of_rows, &r);
 }
 
 #ifdef TG_ONCE
@@ -177,7 +178,7 @@ static bool check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
         if ((target[s] < 0 || target[s] >= classes) && target[s] != ignored) {
             tg_shape shape = tg_shape_of(targets);
             char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_RANGE, "target %d at %s is outside [0,%lld), and %d is what is ignored",
+            return tg_op_fail(call, TG_ERROR_RANGE, "target %d at %s is outside [0,%lld), and is not ignore_index, %d",
                               target[s], tg_index_format(&shape, s, text), (long long)classes, ignored);
         }
     }
@@ -195,20 +196,22 @@ static bool cross_entropy_shape(tg_op_call *call)
     }
     rows.rank--;
     if (rows.rank < 0 || !tg_shape_equal(rows, tg_shape_of(targets)) || logits->shape[rows.rank] < 1) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (S,V) and (S) with V >= 1",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (..,V) and (..) with V >= 1",
                           a->from_log_probabilities ? "log-probabilities" : "logits",
                           tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
     }
-    if (!(a->config.label_smoothing >= 0 && a->config.label_smoothing <= 1)) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "label smoothing %g is outside [0,1]", a->config.label_smoothing);
+    double most = a->from_log_probabilities ? 0 : 1;
+    if (!(a->config.label_smoothing >= 0 && a->config.label_smoothing <= most)) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,%g]", a->config.label_smoothing,
+                          most);
     }
     if ((unsigned)a->config.reduction > TG_REDUCTION_NONE) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "%d is not a reduction", (int)a->config.reduction);
+        return tg_op_fail(call, TG_ERROR_VALUE, "reduction %d does not exist", (int)a->config.reduction);
     }
     return check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
            tg_op_output(call, 0, tg_dtype_of(logits), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
-           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(row_sum)) &&
-           tg_op_scratch(call, targets->count + 1, tg_dtype_size(tg_dtype_of(logits)));
+           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(saved_row)) &&
+           tg_op_scratch(call, targets->count + 1, tg_size_of(tg_dtype_of(logits)));
 }
 
 static const tg_op cross_entropy_op = {
@@ -216,8 +219,8 @@ static const tg_op cross_entropy_op = {
     .shape = cross_entropy_shape,
     .f32 = {tg_cross_entropy_forward_f32, tg_cross_entropy_backward_f32},
     .f64 = {tg_cross_entropy_forward_f64, tg_cross_entropy_backward_f64},
-    .backward_reads_inputs = 3,
-    .overwrites_fresh = true,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 static const tg_op nll_loss_op = {
@@ -225,35 +228,35 @@ static const tg_op nll_loss_op = {
     .shape = cross_entropy_shape,
     .f32 = {tg_cross_entropy_forward_f32, tg_cross_entropy_backward_f32},
     .f64 = {tg_cross_entropy_forward_f64, tg_cross_entropy_backward_f64},
-    .backward_reads_inputs = 2,
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
+
+static const char mark[] = "tg_cross_entropy_config_default";
 
 tg_cross_entropy_config tg_cross_entropy_config_default(void)
 {
-    return (tg_cross_entropy_config){.ignore_index = -100, .label_smoothing = 0, .reduction = TG_REDUCTION_MEAN};
+    return (tg_cross_entropy_config){.mark = mark, .ignore_index = -100, .reduction = TG_REDUCTION_MEAN};
 }
 
-tg_tensor *tg_cross_entropy_with(tg_tape *t, tg_tensor *logits, tg_tensor *targets,
-                                 const tg_cross_entropy_config *config)
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, tg_tensor *targets,
+                        const tg_cross_entropy_config *config, bool from_log_probabilities)
 {
-    tg_tensor *inputs[] = {logits, targets};
-    loss_attributes attributes = {.config = config ? *config : tg_cross_entropy_config_default()};
-    return tg_apply(t, &cross_entropy_op, inputs, 2, &attributes, sizeof attributes);
+    tg_tensor *inputs[] = {x, targets};
+    loss_attributes a = {.config = config ? *config : tg_cross_entropy_config_default(),
+                         .from_log_probabilities = from_log_probabilities};
+    return tg_tape_expect_config(t, op->name, config, mark) ? tg_apply(t, op, inputs, 2, &a, sizeof a, NULL) : NULL;
 }
 
-tg_tensor *tg_cross_entropy(tg_tape *t, tg_tensor *logits, tg_tensor *targets)
+tg_tensor *tg_cross_entropy(tg_tape *t, tg_tensor *logits, tg_tensor *targets, const tg_cross_entropy_config *config)
 {
-    return tg_cross_entropy_with(t, logits, targets, NULL);
+    return apply(t, &cross_entropy_op, logits, targets, config, false);
 }
 
-tg_tensor *tg_nll_loss(tg_tape *t, tg_tensor *log_probs, tg_tensor *targets, int32_t ignore_index,
-                       tg_reduction reduction)
+tg_tensor *tg_nll_loss(tg_tape *t, tg_tensor *log_probs, tg_tensor *targets, const tg_cross_entropy_config *config)
 {
-    tg_tensor *inputs[] = {log_probs, targets};
-    loss_attributes attributes = {.config = {.ignore_index = ignore_index, .reduction = reduction},
-                                  .from_log_probabilities = true};
-    return tg_apply(t, &nll_loss_op, inputs, 2, &attributes, sizeof attributes);
+    return apply(t, &nll_loss_op, log_probs, targets, config, true);
 }
 
 #endif

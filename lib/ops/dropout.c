@@ -1,23 +1,23 @@
-/* dropout: in training each value is dropped with probability p, and the others grow to keep the mean.
+/* dropout: in training each value becomes 0 with probability p, and the others are scaled to keep the mean.
  *
- *   forward     y = x m,   m = b / (1 - p),   b drawn from bernoulli(1 - p), one for each value, in order
+ *   forward     y = x m,   m = b / (1 - p),   b drawn from bernoulli(1 - p), one per value, in order
  *   gradient    dx += dy m
  *
- * The draws are torch.nn.functional.dropout's, so the same seed drops the same values; and like torch the factor
- * 1/(1-p) is rounded once, and then multiplied. Forward keeps b as bits, an eighth of a byte a value. In evaluation,
- * and for p = 0, nothing is drawn and x itself is returned; for p = 1 nothing is drawn and all is 0. The draws for an
- * x that is not contiguous are in the row-major order of its shape, where torch's are in the order of its memory.
+ * The draws are those of torch.nn.functional.dropout, so the same seed drops the same values. As in torch, the factor
+ * 1 / (1 - p) is rounded once, and then multiplied. Forward saves b as bits. In evaluation, and for p = 0, nothing is
+ * drawn and x itself is returned. For p = 1 nothing is drawn and all values are 0. For an x that is not contiguous the
+ * draws are in the row-major order of its shape; torch's are in the order of its memory.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "base/random.h"
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_dropout_forward);
 TG_DECLARE_KERNEL(tg_dropout_backward);
 
-#define DRAWS 512 /* a multiple of 8 */
+/* The number of values that are drawn at once: a multiple of 8, so that each group begins a byte of the mask. */
+#define DRAWS 512
 
-static real KERNEL(factor)(double p)
+static real factor_of(double p)
 {
     return p < 1 ? 1 / (real)(1 - p) : 0;
 }
@@ -26,7 +26,7 @@ void KERNEL(tg_dropout_forward)(const tg_op_call *call)
 {
     double p = *(const double *)call->attributes;
     const real *x = tg_values(call->inputs[0]);
-    real *y = tg_values(call->outputs[0]), factor = KERNEL(factor)(p);
+    real *y = tg_values(call->outputs[0]), factor = factor_of(p);
     uint8_t *bits = call->saved, drawn[DRAWS] = {0};
     int64_t count = call->inputs[0]->count;
     memset(bits, 0, (size_t)(count + 7) / 8);
@@ -42,15 +42,15 @@ void KERNEL(tg_dropout_forward)(const tg_op_call *call)
     }
 }
 
-/* In the forward pass this was: y = x m. */
+/* The forward pass computed y = x m. */
 void KERNEL(tg_dropout_backward)(const tg_op_call *call)
 {
     const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0], factor = KERNEL(factor)(*(const double *)call->attributes);
+    real *dx = call->input_gradients[0], factor = factor_of(*(const double *)call->attributes);
     const uint8_t *bits = call->saved;
     for (int64_t i = 0; i < call->inputs[0]->count; i++) {
         real gradient = dy[i] * (bits[i / 8] >> (i % 8) & 1 ? factor : 0);
-        dx[i] = call->fresh[0] ? gradient : dx[i] + gradient;
+        dx[i] = accumulated(call->overwrite[0], dx[i], gradient);
     }
 }
 
@@ -63,7 +63,7 @@ static bool dropout_shape(tg_op_call *call)
         return false;
     }
     if (!call->rng) {
-        return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; give tg_tape_new one");
+        return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; tg_tape_new takes one");
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) && tg_op_save(call, x->count / 8 + 1, 1);
 }
@@ -73,19 +73,21 @@ static const tg_op dropout_op = {
     .shape = dropout_shape,
     .f32 = {tg_dropout_forward_f32, tg_dropout_backward_f32},
     .f64 = {tg_dropout_forward_f64, tg_dropout_backward_f64},
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = TG_OP_ALL,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_dropout(tg_tape *t, tg_tensor *x, double p)
 {
-    int axis = 0;
-    if (!tg_tape_axis(t, "dropout", x, &axis)) {
+    if (!tg_tape_expect_tensor(t, "dropout", "input", x)) {
         return NULL;
     }
     if (!(p >= 0 && p <= 1)) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "dropout", "probability %g is outside [0,1]", p);
+        tg_tape_fail(t, TG_ERROR_VALUE, "dropout", "probability %g is outside [0,1]", p);
+        return NULL;
     }
-    return p == 0 || !tg_tape_training(t) ? x : tg_apply(t, &dropout_op, &x, 1, &p, sizeof p);
+    return p == 0 || !tg_tape_is_training(t) ? x : tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL);
 }
 
 #endif

@@ -1,75 +1,39 @@
 /* elementwise: the loop that elementwise.h describes.
  *
- * The output is contiguous. It is cut into chunks of CHUNK values; for each the inputs are made contiguous in buffers
- * on the stack, unless they are already. Chunks of the forward pass are independent, and so are those of a gradient
- * that broadcasting did not repeat: these run on several threads. A repeated gradient is summed chunk after chunk in
- * one thread, so that its bits are always the same.
+ * The output is contiguous. It is cut into chunks of CHUNK values. For each chunk the inputs are copied into buffers on
+ * the stack, unless they are contiguous already. Chunks of the forward pass are independent, and so are those of the
+ * gradient of an input that was not broadcast: these run on several threads. The gradient of a broadcast input is
+ * summed chunk after chunk in one thread, so its bits are always the same.
  */
 #include "ops/elementwise.h"
 
 #define CHUNK 512
 
-/* The functions of an elementwise op in this pass's dtype. */
-#if defined TG_REAL_F32
-#define FUNCTIONS f32
-#define REAL_DTYPE TG_F32
-#else
-#define FUNCTIONS f64
-#define REAL_DTYPE TG_F64
-#endif
-
-/* ---- walks ---- */
-
-/* Where position `begin` of the walked shape is: the index on each axis, and the place in the walked tensor. */
-static int64_t walk_start(const tg_walk *walk, int64_t begin, int64_t index[TG_MAX_RANK])
+static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
 {
-    int64_t place = 0;
-    for (int axis = walk->rank - 1; axis >= 0; axis--) {
-        index[axis] = begin % walk->size[axis];
-        begin /= walk->size[axis];
-        place += index[axis] * walk->stride[axis];
-    }
-    return place;
+    const tg_elementwise *op = (const tg_elementwise *)call->op;
+    return REAL_DTYPE == TG_F32 ? op->f32 : op->f64;
 }
 
-/* The longest run of at most `left` values along the last axis, and then a step to the next run. */
-static int64_t walk_run(const tg_walk *walk, const int64_t index[TG_MAX_RANK], int64_t left)
+/* Copies n values of x, from position `begin` of the walk on, to `out`. A mask becomes 0 or 1, and ids become reals. */
+static void gather(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, real *out)
 {
-    int last = walk->rank - 1;
-    int64_t run = walk->size[last] - index[last];
-    return run < left ? run : left;
-}
-
-static void walk_advance(const tg_walk *walk, int64_t index[TG_MAX_RANK], int64_t *place, int64_t run)
-{
-    int axis = walk->rank - 1;
-    index[axis] += run;
-    *place += run * walk->stride[axis];
-    while (axis > 0 && index[axis] == walk->size[axis]) {
-        *place += walk->stride[axis - 1] - walk->size[axis] * walk->stride[axis];
-        index[axis] = 0;
-        index[--axis]++;
-    }
-}
-
-static void KERNEL(gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, real *out)
-{
-    int64_t index[TG_MAX_RANK], place = walk_start(walk, begin, index);
-    int last = walk->rank - 1;
-    for (int64_t done = 0; done < n;) {
-        int64_t run = walk_run(walk, index, n - done), stride = walk->stride[last];
+    tg_cursor at = tg_walk_begin(walk, begin);
+    int64_t stride = tg_walk_stride(walk);
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = tg_walk_run(walk, &at, n - done);
         if (x->dtype == TG_U8) {
-            const uint8_t *values = (const uint8_t *)tg_values(x) + place;
+            const uint8_t *values = (const uint8_t *)tg_values(x) + at.offset;
             for (int64_t i = 0; i < run; i++) {
                 out[done + i] = values[i * stride] != 0;
             }
         } else if (x->dtype == TG_I32) {
-            const int32_t *values = (const int32_t *)tg_values(x) + place;
+            const int32_t *values = (const int32_t *)tg_values(x) + at.offset;
             for (int64_t i = 0; i < run; i++) {
                 out[done + i] = (real)values[i * stride];
             }
         } else {
-            const real *values = (const real *)tg_values(x) + place;
+            const real *values = (const real *)tg_values(x) + at.offset;
             if (stride == 1) {
                 memcpy(out + done, values, (size_t)run * sizeof *out);
             } else {
@@ -78,19 +42,18 @@ static void KERNEL(gather)(const tg_walk *walk, const tg_tensor *x, int64_t begi
                 }
             }
         }
-        walk_advance(walk, index, &place, run);
-        done += run;
+        tg_walk_advance(walk, &at, run);
     }
 }
 
-/* Adds n values where the walk says; several may go to one place, in order. */
-static void KERNEL(scatter_add)(const tg_walk *walk, real *x, int64_t begin, int64_t n, const real *in)
+/* Adds n values to a gradient, through the walk's other strides; several may be added to one value, in order. */
+static void scatter_add(const tg_walk *walk, real *dx, int64_t begin, int64_t n, const real *in)
 {
-    int64_t index[TG_MAX_RANK], place = walk_start(walk, begin, index);
-    int last = walk->rank - 1;
-    for (int64_t done = 0; done < n;) {
-        int64_t run = walk_run(walk, index, n - done), stride = walk->stride[last];
-        real *to = x + place;
+    tg_cursor at = tg_walk_begin(walk, begin);
+    int64_t stride = tg_walk_other_stride(walk);
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = tg_walk_run(walk, &at, n - done);
+        real *to = dx + at.other_offset;
         if (stride == 1) {
             for (int64_t i = 0; i < run; i++) {
                 to[i] += in[done + i];
@@ -100,105 +63,104 @@ static void KERNEL(scatter_add)(const tg_walk *walk, real *x, int64_t begin, int
                 to[i * stride] += in[done + i];
             }
         }
-        walk_advance(walk, index, &place, run);
-        done += run;
+        tg_walk_advance(walk, &at, run);
     }
 }
 
 /* ---- one call ---- */
 
-typedef struct KERNEL(loop) {
+typedef struct loop {
     const tg_op_call *call;
-    void (*function)(const KERNEL(chunk) *);
-    bool plain[TG_ELEMENTWISE_INPUTS];
-    tg_walk walks[TG_ELEMENTWISE_INPUTS];
-    const real *y, *dy; /* NULL in the forward pass */
-    void *out;
-    bool plain_inputs;       /* all of them */
-    bool mask_out;           /* out is u8 */
-    bool add;                /* to what is in out, rather than overwriting it */
-    const tg_walk *repeated; /* out is smaller than y: sum through this */
-} KERNEL(loop);
+    tg_chunk_kernel *kernel;
+    bool plain[TG_ELEMENTWISE_INPUTS];    /* the input is `real` and has the layout of y */
+    tg_walk walks[TG_ELEMENTWISE_INPUTS]; /* of the inputs that are not plain */
+    bool plain_inputs;                    /* every input is plain */
+    const real *y, *dy;                   /* NULL in the forward pass */
+    void *out;                            /* y, or the gradient of one input */
+    bool mask_out;                        /* out is u8 */
+    bool add;                             /* results are added to out, instead of written */
+    const tg_walk *repeated;              /* the walk that sums into out if out is smaller than y; else NULL */
+} loop;
 
-static void KERNEL(set_inputs)(KERNEL(loop) * loop)
+static void set_inputs(loop *l)
 {
-    const tg_tensor *y = loop->call->outputs[0];
-    loop->plain_inputs = true;
-    for (int i = 0; i < loop->call->input_count; i++) {
-        const tg_tensor *x = loop->call->inputs[i];
+    const tg_tensor *y = l->call->outputs[0];
+    l->plain_inputs = true;
+    for (int i = 0; i < l->call->input_count; i++) {
+        const tg_tensor *x = l->call->inputs[i];
         bool is_real = x->dtype == REAL_DTYPE;
-        loop->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
-        if (!loop->plain[i]) {
+        l->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
+        if (!l->plain[i]) {
             tg_shape shape = tg_shape_of(y);
-            tg_walk_init(&loop->walks[i], &shape, x, false);
-            loop->plain[i] = is_real && tg_walk_is_plain(&loop->walks[i]);
+            l->walks[i] = tg_walk_broadcast(x, &shape);
+            l->plain[i] = is_real && tg_walk_is_plain(&l->walks[i]);
         }
-        loop->plain_inputs = loop->plain_inputs && loop->plain[i];
+        l->plain_inputs = l->plain_inputs && l->plain[i];
     }
 }
 
-static bool KERNEL(writes_directly)(const KERNEL(loop) * loop)
+static bool writes_directly(const loop *l)
 {
-    return !loop->add && !loop->mask_out && !loop->repeated;
+    return !l->add && !l->mask_out && !l->repeated;
 }
 
-static void KERNEL(run_chunk)(const KERNEL(loop) * loop, int64_t begin, int64_t n)
+static void run_chunk(const loop *l, int64_t begin, int64_t n)
 {
     real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], result[CHUNK];
-    bool direct = KERNEL(writes_directly)(loop);
-    KERNEL(chunk) k = {.n = n, .attributes = loop->call->attributes};
-    for (int i = 0; i < loop->call->input_count; i++) {
-        const tg_tensor *x = loop->call->inputs[i];
-        if (loop->plain[i]) {
+    tg_chunk k = {.n = n, .attributes = l->call->attributes};
+    for (int i = 0; i < l->call->input_count; i++) {
+        const tg_tensor *x = l->call->inputs[i];
+        if (l->plain[i]) {
             k.in[i] = (const real *)tg_values(x) + begin;
         } else {
-            KERNEL(gather)(&loop->walks[i], x, begin, n, gathered[i]);
+            gather(&l->walks[i], x, begin, n, gathered[i]);
             k.in[i] = gathered[i];
         }
     }
-    if (loop->dy) {
-        k.y = loop->y + begin;
-        k.dy = loop->dy + begin;
+    if (l->dy) {
+        k.y = l->y + begin;
+        k.dy = l->dy + begin;
     }
-    k.out = direct ? (real *)loop->out + begin : result;
-    loop->function(&k);
-    if (loop->repeated) {
-        KERNEL(scatter_add)(loop->repeated, loop->out, begin, n, result);
-    } else if (loop->mask_out) {
-        uint8_t *out = (uint8_t *)loop->out + begin;
+    k.out = writes_directly(l) ? (real *)l->out + begin : result;
+    l->kernel(&k);
+    if (l->repeated) {
+        scatter_add(l->repeated, l->out, begin, n, result);
+    } else if (l->mask_out) {
+        uint8_t *out = (uint8_t *)l->out + begin;
         for (int64_t i = 0; i < n; i++) {
             out[i] = result[i] != 0;
         }
-    } else if (loop->add) {
-        real *out = (real *)loop->out + begin;
+    } else if (l->add) {
+        real *out = (real *)l->out + begin;
         for (int64_t i = 0; i < n; i++) {
             out[i] += result[i];
         }
     }
 }
 
-static void KERNEL(run_range)(void *context, int64_t begin, int64_t end)
+static void run_range(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(loop) *loop = context;
-    int64_t step = loop->plain_inputs && KERNEL(writes_directly)(loop) ? end - begin : CHUNK; /* no buffer: one chunk */
+    const loop *l = context;
+    /* If no buffer is needed, the whole range is one chunk. */
+    int64_t step = l->plain_inputs && writes_directly(l) ? end - begin : CHUNK;
     for (int64_t at = begin; at < end; at += step) {
-        KERNEL(run_chunk)(loop, at, end - at < step ? end - at : step);
+        run_chunk(l, at, end - at < step ? end - at : step);
     }
 }
 
-static void KERNEL(run_threads)(KERNEL(loop) * loop, int64_t count)
+static void run_threads(loop *l, int64_t count)
 {
     if (count < TG_GRAIN) {
-        KERNEL(run_range)(loop, 0, count);
+        run_range(l, 0, count);
     } else {
-        tg_parallel_for(count, TG_GRAIN, KERNEL(run_range), loop);
+        tg_parallel_for(count, TG_GRAIN, run_range, l);
     }
 }
 
-/* Few values, and inputs that are laid out like y: one chunk, and nothing to gather. Most calls of small models are,
- * and for four values the loop would cost more than the op. (An input that broadcasts to y and has as many values
- * differs from it by axes of 1 at most.) */
-static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
+/* Returns whether the call is one chunk of plain inputs, and fills in k. Most calls of small models are one: for four
+ * values the general loop would cost more than the op. Shapes need not be compared: an input that broadcasts to y and
+ * has as many values as y differs from y only in axes of size 1. */
+static bool is_one_chunk(const tg_op_call *call, tg_chunk *k)
 {
     const tg_tensor *y = call->outputs[0];
     if (y->count > CHUNK || y->dtype != REAL_DTYPE) {
@@ -216,9 +178,8 @@ static bool KERNEL(is_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
     return true;
 }
 
-static void KERNEL(backward_of_one_chunk)(const tg_op_call *call, KERNEL(chunk) * k)
+static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
 {
-    const tg_elementwise *op = (const tg_elementwise *)call->op;
     k->y = tg_values(call->outputs[0]);
     k->dy = call->output_gradients[0];
     for (int i = 0; i < call->input_count; i++) {
@@ -226,9 +187,9 @@ static void KERNEL(backward_of_one_chunk)(const tg_op_call *call, KERNEL(chunk) 
         if (!dx) {
             continue;
         }
-        bool add = !call->fresh[i];
+        bool add = !call->overwrite[i];
         k->out = add ? result : dx;
-        op->FUNCTIONS->gradient[i](k);
+        kernels_of(call)->gradient[i](k);
         if (add) {
             for (int64_t at = 0; at < k->n; at++) {
                 dx[at] += result[at];
@@ -239,108 +200,66 @@ static void KERNEL(backward_of_one_chunk)(const tg_op_call *call, KERNEL(chunk) 
 
 void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
 {
-    const tg_elementwise *op = (const tg_elementwise *)call->op;
     tg_tensor *y = call->outputs[0];
-    KERNEL(chunk) one;
-    if (KERNEL(is_one_chunk)(call, &one)) {
+    tg_chunk one;
+    if (is_one_chunk(call, &one)) {
         one.out = tg_values(y);
-        op->FUNCTIONS->forward(&one);
+        kernels_of(call)->forward(&one);
         return;
     }
-    KERNEL(loop) loop;
-    loop.call = call;
-    loop.function = op->FUNCTIONS->forward;
-    loop.y = loop.dy = NULL;
-    loop.out = tg_values(y);
-    loop.mask_out = y->dtype == TG_U8;
-    loop.add = false;
-    loop.repeated = NULL;
-    KERNEL(set_inputs)(&loop);
-    KERNEL(run_threads)(&loop, y->count);
+    loop l; /* set field by field: zeroing the walks would take time */
+    l.call = call;
+    l.kernel = kernels_of(call)->forward;
+    l.y = l.dy = NULL;
+    l.out = tg_values(y);
+    l.mask_out = y->dtype == TG_U8;
+    l.add = false;
+    l.repeated = NULL;
+    set_inputs(&l);
+    run_threads(&l, y->count);
 }
 
 void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 {
-    const tg_elementwise *op = (const tg_elementwise *)call->op;
     const tg_tensor *y = call->outputs[0];
-    KERNEL(chunk) one;
-    if (KERNEL(is_one_chunk)(call, &one)) {
-        KERNEL(backward_of_one_chunk)(call, &one);
+    tg_chunk one;
+    if (is_one_chunk(call, &one)) {
+        backward_of_one_chunk(call, &one);
         return;
     }
-    KERNEL(loop) loop;
-    loop.call = call;
-    loop.y = tg_values(y);
-    loop.dy = call->output_gradients[0];
-    loop.mask_out = false;
-    KERNEL(set_inputs)(&loop);
+    loop l;
+    l.call = call;
+    l.y = tg_values(y);
+    l.dy = call->output_gradients[0];
+    l.mask_out = false;
+    set_inputs(&l);
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         if (!call->input_gradients[i]) {
             continue;
         }
         tg_walk repeated;
-        loop.function = op->FUNCTIONS->gradient[i];
-        loop.out = call->input_gradients[i];
-        loop.add = !call->fresh[i];
-        loop.repeated = NULL;
+        l.kernel = kernels_of(call)->gradient[i];
+        l.out = call->input_gradients[i];
+        l.add = !call->overwrite[i];
+        l.repeated = NULL;
         if (x->count != y->count) {
             tg_shape shape = tg_shape_of(y);
-            tg_walk_init(&repeated, &shape, x, true);
-            loop.repeated = &repeated;
-            if (call->fresh[i]) {
-                memset(loop.out, 0, (size_t)x->count * sizeof(real));
+            repeated = tg_walk_broadcast(x, &shape);
+            l.repeated = &repeated;
+            if (call->overwrite[i]) {
+                memset(l.out, 0, (size_t)x->count * sizeof(real));
             }
-            KERNEL(run_range)(&loop, 0, y->count);
+            run_range(&l, 0, y->count);
         } else {
-            KERNEL(run_threads)(&loop, y->count);
+            run_threads(&l, y->count);
         }
     }
 }
 
 #ifdef TG_ONCE
 
-void tg_walk_init(tg_walk *walk, const tg_shape *shape, const tg_tensor *x, bool contiguous)
-{
-    int64_t plain[TG_MAX_RANK];
-    tg_shape own = tg_shape_of(x);
-    const int64_t *strides = x->strides;
-    if (contiguous) {
-        tg_contiguous_strides(&own, plain);
-        strides = plain;
-    }
-    walk->rank = 0;
-    for (int axis = 0; axis < shape->rank; axis++) {
-        int from = axis - (shape->rank - x->rank);
-        int64_t size = shape->size[axis];
-        int64_t stride = from >= 0 && x->shape[from] != 1 ? strides[from] : 0;
-        if (size == 1) {
-            continue;
-        }
-        int last = walk->rank - 1;
-        if (last >= 0 && walk->stride[last] == stride * size) {
-            walk->size[last] *= size;
-            walk->stride[last] = stride;
-        } else {
-            walk->size[walk->rank] = size;
-            walk->stride[walk->rank++] = stride;
-        }
-    }
-    if (walk->rank == 0) { /* one value */
-        walk->rank = 1;
-        walk->size[0] = 1;
-        walk->stride[0] = 1;
-    }
-}
-
-bool tg_any_layout(const tg_tensor *input, int i)
-{
-    (void)input;
-    (void)i;
-    return true;
-}
-
-/* The shape that all inputs broadcast to. */
+/* Computes the shape that all inputs broadcast to. */
 static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
 {
     *shape = tg_shape_of(call->inputs[0]);
@@ -363,16 +282,15 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         equal = equal && (i == 0 || tg_same_shape(x, call->inputs[0]));
-        if (op->f32->gradient[i] && !tg_dtype_is_float((tg_dtype)x->dtype)) {
+        if (op->f32->gradient[i] && !tg_dtype_is_float(x->dtype)) {
             return tg_op_expect_float(call, i);
         }
     }
     tg_shape shape;
-    return equal ? tg_op_output_like(call, 0, dtype, 0)
+    return equal ? tg_op_output_like(call, dtype, 0)
                  : broadcast_inputs(call, &shape) && tg_op_output(call, 0, dtype, shape);
 }
 
-/* The first input that must be a float says which. */
 bool tg_elementwise_shape(tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
@@ -380,7 +298,7 @@ bool tg_elementwise_shape(tg_op_call *call)
     while (i < call->input_count - 1 && !op->f32->gradient[i]) {
         i++;
     }
-    return tg_elementwise_output(call, (tg_dtype)call->inputs[i]->dtype);
+    return tg_elementwise_output(call, tg_dtype_of(call->inputs[i]));
 }
 
 #endif

@@ -1,169 +1,141 @@
-/* embedding: rows of a table, picked by id.
+/* embedding: rows of a table, selected by id.
  *
  *   forward     y[i,:]      = W[id[i],:]        W (V,C), ids of any shape S  ->  y (S,C)
  *   gradient    dW[id[i],:] += dy[i,:]          ids that repeat add up
  *
- * Every id is checked before anything is written: a bad id changes nothing.
- * Only rows that an id names get a gradient. In a leaf the others do not exist, so the cost is that of the batch and
- * not of V. Each row adds its positions in order, and the columns are what threads divide, so the bits never depend
- * on their number. With a padding index that row gets no gradient from here; forward returns it like any other. By
- * frequency, each dy is divided by how often the call names its row.
- *
  * Follows torch.nn.functional.embedding.
+ *
+ * The shape rule checks every id before the forward kernel runs, so an invalid id changes nothing.
+ *
+ * Only the rows that an id names get a gradient. If W is a leaf, its gradient is by rows (tapegrad/tensor.h): it holds
+ * only these rows, so backward costs as much as the batch, not as much as the table. Each row adds its dy[i,:] in the
+ * order of i, and threads divide the columns, so the result has the same bits for any number of threads.
+ *
+ * Options (tapegrad/ops.h):
+ *
+ *   padding_index         this row gets no gradient; forward returns it like any other
+ *   scale_by_frequency    dy[i,:] is divided by the number of ids that are equal to id[i]
+ *   max_norm              before the lookup, rows with a larger norm are scaled down to it, in place
+ *                         (embedding_options.c)
+ *
+ * An op file has these parts: the forward kernel, the backward kernel, the shape rule, the tg_op, and the public
+ * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled twice, for float and for
+ * double: `real` is the type, and KERNEL(name) the name with the suffix _f32 or _f64. The part below TG_ONCE is
+ * compiled once (base/real.h).
  */
 #include "ops/embedding.h"
+#include "ops/kernel.h"
 
-#include <tapegrad/ops.h>
-
-typedef struct rows_context {
-    const char *table; /* forward: W; backward: dy */
-    char *out;         /* forward: y; backward: where the rows of dW are */
-    const int32_t *rows;
-    int64_t count, width;
-    const void *scales; /* of each dy, or NULL */
-} rows_context;
-
-typedef struct lookup_attributes {
-    int64_t padding; /* a row, or -1 */
-    bool by_frequency;
-} lookup_attributes;
+typedef struct embedding_attributes {
+    int64_t padding;     /* the padding row, or -1 */
+    bool by_frequency;   /* scale_by_frequency */
+    tg_norm_limit limit; /* max_norm and norm_type */
+} embedding_attributes;
 
 TG_DECLARE_KERNEL(tg_embedding_forward);
 TG_DECLARE_KERNEL(tg_embedding_backward);
 
-static void KERNEL(copy_rows)(void *context, int64_t begin, int64_t end)
+/* ---- forward ---- */
+
+/* The data that the threads of the forward pass share. N is the number of ids. */
+typedef struct lookup {
+    const real *W;     /* (V,C) */
+    const int32_t *id; /* (N) */
+    real *y;           /* (N,C) */
+    int64_t C;
+} lookup;
+
+/* Copies one row of W to each of the rows begin .. end - 1 of y. */
+static void copy_rows(void *context, int64_t begin, int64_t end)
 {
-    const rows_context *r = context;
-    size_t bytes = (size_t)r->width * sizeof(real);
+    const lookup *l = context;
     for (int64_t i = begin; i < end; i++) {
-        memcpy(r->out + (size_t)i * bytes, r->table + (size_t)r->rows[i] * bytes, bytes);
+        memcpy(l->y + i * l->C, l->W + l->id[i] * l->C, (size_t)l->C * sizeof(real));
     }
 }
 
 void KERNEL(tg_embedding_forward)(const tg_op_call *call)
 {
-    const tg_tensor *table = call->inputs[0], *ids = call->inputs[1];
-    rows_context r = {tg_values(table), tg_values(call->outputs[0]), tg_values(ids), ids->count, table->shape[1], NULL};
-    tg_parallel_for(r.count, 1 + TG_GRAIN / (r.width + 1), KERNEL(copy_rows), &r);
+    const embedding_attributes *a = call->attributes;
+    const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
+    /* Does nothing without a max_norm. */
+    tg_limit_norms(call->inputs[1], tg_values(ids), ids->count, &a->limit, call->scratch);
+    lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1]};
+    /* Threads divide the ids, in ranges of about TG_GRAIN values. */
+    tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);
 }
 
-/* In the forward pass this was: y[i,:] = W[id[i],:]. Columns [begin, end) of every row. */
-static void KERNEL(add_rows)(void *context, int64_t begin, int64_t end)
+/* ---- backward ---- */
+
+/* The data that the threads of backward share. A gradient by rows holds only the rows that an id names, so dy[i,:] is
+ * added to dW[row[i],:]; in a dense gradient row[i] is id[i]. */
+typedef struct scatter {
+    const real *dy;     /* (N,C) */
+    real *dW;           /* (rows,C) */
+    const int32_t *row; /* (N); -1: no gradient */
+    const real *scale;  /* (N), the factor of dy[i,:]; NULL: 1 */
+    int64_t N, C;
+} scatter;
+
+/* Adds the columns begin .. end - 1 of dy to dW. The forward pass computed y[i,:] = W[id[i],:]. */
+static void add_rows(void *context, int64_t begin, int64_t end)
 {
-    const rows_context *r = context;
-    const real *dy = (const real *)(const void *)r->table;
-    real *values = (real *)(void *)r->out;
-    for (int64_t i = 0; i < r->count; i++) {
-        if (r->rows[i] < 0) {
-            continue; /* the padding row */
+    const scatter *s = context;
+    for (int64_t i = 0; i < s->N; i++) {
+        if (s->row[i] < 0) {
+            continue;
         }
-        const real *from = dy + i * r->width;
-        real *to = values + r->rows[i] * r->width, scale = r->scales ? ((const real *)r->scales)[i] : 1;
+        real *dW = s->dW + s->row[i] * s->C;
+        const real *dy = s->dy + i * s->C, scale = s->scale ? s->scale[i] : 1;
         for (int64_t c = begin; c < end; c++) {
-            to[c] += scale * from[c];
+            dW[c] += scale * dy[c];
         }
-    }
-}
-
-/* Makes a heap's order (no child above its parent) below `top`. */
-static void KERNEL(sift_down)(int32_t *heap, int64_t count, int64_t top)
-{
-    int32_t moved = heap[top];
-    int64_t child;
-    while ((child = 2 * top + 1) < count) {
-        child += child + 1 < count && heap[child + 1] > heap[child];
-        if (heap[child] <= moved) {
-            break;
-        }
-        heap[top] = heap[child];
-        top = child;
-    }
-    heap[top] = moved;
-}
-
-static void KERNEL(sort)(int32_t *ids, int64_t count)
-{
-    for (int64_t i = count / 2 - 1; i >= 0; i--) {
-        KERNEL(sift_down)(ids, count, i);
-    }
-    for (int64_t last = count - 1; last > 0; last--) {
-        int32_t largest = ids[0];
-        ids[0] = ids[last];
-        ids[last] = largest;
-        KERNEL(sift_down)(ids, last, 0);
-    }
-}
-
-/* How many of the sorted ids are below `bound`. */
-static int64_t KERNEL(below)(const int32_t *sorted, int64_t count, int64_t bound)
-{
-    int64_t low = 0;
-    while (low < count) {
-        int64_t middle = low + (count - low) / 2;
-        if (sorted[middle] < bound) {
-            low = middle + 1;
-        } else {
-            count = middle;
-        }
-    }
-    return low;
-}
-
-void KERNEL(tg_frequency_scales)(const int32_t *id, int64_t count, int32_t *sorted, real *scales)
-{
-    memcpy(sorted, id, (size_t)count * sizeof *id);
-    KERNEL(sort)(sorted, count);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t first = KERNEL(below)(sorted, count, id[i]);
-        scales[i] = (real)(1.0 / (double)(KERNEL(below)(sorted, count, (int64_t)id[i] + 1) - first));
     }
 }
 
 void KERNEL(tg_embedding_backward)(const tg_op_call *call)
 {
-    const tg_tensor *table = call->inputs[0], *ids = call->inputs[1];
-    const lookup_attributes *a = call->attributes;
-    const int64_t padding = a->padding;
+    const embedding_attributes *a = call->attributes;
+    const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     const int32_t *id = tg_values(ids);
-    real *scales = call->scratch;
-    int32_t *place = (int32_t *)(scales + ids->count);
-    void *values = NULL;
-    if (padding < 0) {
-        values = tg_op_gradient_rows(call, 0, id, ids->count, place);
+    /* The scratch memory has three arrays of N values. */
+    real *scale = call->scratch;
+    int32_t *row = (int32_t *)(scale + ids->count), *sorted = row + ids->count;
+    real *dW = tg_rows_of_ids(call, 1, id, ids->count, a->padding, row);
+    if (!dW) {
+        return; /* no row gets a gradient */
     }
-    for (int64_t i = 0; padding >= 0 && i < ids->count; i++) {
-        place[i] = -1;
-        if (id[i] != padding) {
-            values = tg_op_gradient_rows(call, 0, &id[i], 1, &place[i]);
-        }
+    if (a->by_frequency) {
+        KERNEL(tg_frequency_scales)(id, ids->count, sorted, scale);
     }
-    if (values) {
-        if (a->by_frequency) {
-            KERNEL(tg_frequency_scales)(id, ids->count, place + ids->count, scales);
-        }
-        rows_context r = {call->output_gradients[0],      values, place, ids->count, table->shape[1],
-                          a->by_frequency ? scales : NULL};
-        int64_t grain = r.count > 0 ? TG_GRAIN / r.count : r.width;
-        tg_parallel_for(r.width, grain < 16 ? 16 : grain, KERNEL(add_rows), &r);
-    }
+    scatter s = {call->output_gradients[0], dW, row, a->by_frequency ? scale : NULL, ids->count, table->shape[1]};
+    /* Threads divide the columns, in ranges of about TG_GRAIN values and at least 16 columns. */
+    int64_t grain = s.N > 0 ? TG_GRAIN / s.N : s.C;
+    tg_parallel_for(s.C, grain < 16 ? 16 : grain, add_rows, &s);
 }
+
+/* ---- the op ---- */
 
 #ifdef TG_ONCE
 
+/* The shape rule: checks the inputs, and declares the output and the memory of the kernels. */
 static bool embedding_shape(tg_op_call *call)
 {
-    const tg_tensor *table = call->inputs[0], *ids = call->inputs[1];
+    const embedding_attributes *a = call->attributes;
+    const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     tg_shape shape = tg_shape_of(ids);
-    if (!tg_op_expect_float(call, 0) || !tg_op_expect_rank(call, 0, 2) ||
-        !tg_op_expect_ids_below(call, 1, table->shape[0])) {
+    if (!tg_op_expect_float(call, 1) || !tg_op_expect_rank(call, 1, 2) ||
+        !tg_op_expect_ids_below(call, 0, table->shape[0]) || !tg_check_norm_limit(call, 1, &a->limit)) {
         return false;
     }
     if (shape.rank == TG_MAX_RANK) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "ids of rank %d; at most %d, because the width is added", shape.rank,
-                          TG_MAX_RANK - 1);
+        return tg_op_fail(call, TG_ERROR_SHAPE,
+                          "ids of rank %d; allowed are ranks up to %d, because the result has one more axis",
+                          shape.rank, TG_MAX_RANK - 1);
     }
     shape.size[shape.rank++] = table->shape[1];
-    return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_touches_rows(call, ids->count) &&
+    return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_reserve_rows(call, ids->count) &&
+           (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
 }
 
@@ -172,40 +144,30 @@ static const tg_op embedding_op = {
     .shape = embedding_shape,
     .f32 = {tg_embedding_forward_f32, tg_embedding_backward_f32},
     .f64 = {tg_embedding_forward_f64, tg_embedding_backward_f64},
-    .backward_reads_inputs = 1u << 1, /* the ids */
-    .row_inputs = 1u << 0,
+    .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .row_inputs = 1u << 1, /* the table's gradient is by rows */
 };
 
-tg_lookup_config tg_lookup_config_default(void)
+/* Identifies a tg_embedding_config (base/config.h). */
+static const char mark[] = "tg_embedding_config_default";
+
+tg_embedding_config tg_embedding_config_default(void)
 {
-    return (tg_lookup_config){.padding_index = TG_NO_PADDING};
+    return (tg_embedding_config){.mark = mark, .padding_index = TG_NO_PADDING, .norm_type = 2};
 }
 
-bool tg_padding_row(tg_tape *t, const char *name, const tg_tensor *table, int64_t padding_index, int64_t *row)
+tg_tensor *tg_embedding(tg_tape *t, tg_tensor *ids, tg_tensor *table, const tg_embedding_config *given)
 {
-    int64_t rows = table && table->rank == 2 ? table->shape[0] : 0;
-    *row = padding_index == TG_NO_PADDING ? -1 : padding_index < 0 ? padding_index + rows : padding_index;
-    if (padding_index != TG_NO_PADDING && table && (padding_index < -rows || padding_index >= rows)) {
-        tg_tape_fail(t, TG_ERROR_RANGE, name, "padding index %lld is outside [%lld,%lld)", (long long)padding_index,
-                     (long long)-rows, (long long)rows);
-        return false;
+    if (!tg_tape_expect_config(t, "embedding", given, mark)) {
+        return NULL;
     }
-    return true;
-}
-
-tg_tensor *tg_embedding_lookup_with(tg_tape *t, tg_tensor *table, tg_tensor *ids, const tg_lookup_config *given)
-{
-    tg_lookup_config config = given ? *given : tg_lookup_config_default();
-    tg_tensor *inputs[] = {table, ids};
-    lookup_attributes a = {.by_frequency = config.scale_by_frequency};
+    tg_embedding_config config = given ? *given : tg_embedding_config_default();
+    embedding_attributes a = {.by_frequency = config.scale_by_frequency, .limit = {config.max_norm, config.norm_type}};
+    tg_tensor *inputs[] = {ids, table};
     return tg_padding_row(t, "embedding", table, config.padding_index, &a.padding)
-               ? tg_apply(t, &embedding_op, inputs, 2, &a, sizeof a)
+               ? tg_apply(t, &embedding_op, inputs, 2, &a, sizeof a, NULL)
                : NULL;
-}
-
-tg_tensor *tg_embedding_lookup(tg_tape *t, tg_tensor *table, tg_tensor *ids)
-{
-    return tg_embedding_lookup_with(t, table, ids, NULL);
 }
 
 #endif

@@ -1,44 +1,45 @@
-/* embedding_bag: sums, means or maxima of rows of a table, bag by bag, without the rows in between.
+/* embedding_bag: the sum, mean or maximum of the rows in each bag. A bag is a list of ids, its entries.
  *
- *   sum       y[b] = sum_i w_i W[id_i]        over the entries i of bag b, w_i = 1 without weights
- *   mean      y[b] = sum_i W[id_i] / n        n the entries that count
- *   max       y[b][c] = max_i W[id_i][c]
- *   gradient  dW[id_i] += w_i dy[b], dy[b] / n, or dy[b][c] to the row that had the maximum; dw_i += dy[b] . W[id_i]
+ *   sum       y[b,:] = sum_i w_i W[id_i,:]        dW[id_i,:] += w_i dy[b,:]       i: the entries of bag b
+ *                                                 dw_i += dy[b,:] . W[id_i,:]     w_i: the weights, or 1
+ *   mean      y[b,:] = sum_i W[id_i,:] / n        dW[id_i,:] += dy[b,:] / n       n: the number of entries
+ *   max       y[b,c] = max_i W[id_i,c]            dW[id_i,c] += dy[b,c]           for the first i that has the maximum
  *
- * By frequency, what a row gets is divided by how often the call names it. Entries with the padding index do not
- * count. A bag without entries gives zeros. Of equal maxima the first takes the gradient. Bags are what threads
- * divide forward, columns backward, so the bits do not depend on their number. Follows
- * torch.nn.functional.embedding_bag.
+ * W is (V,C), y (bags,C). The rows are never copied: no tensor with one row per entry exists. Entries with the padding
+ * index are left out, also in n. An empty bag gives zeros. With scale_by_frequency, the gradient of a row is divided by
+ * the number of times that the call names it. Threads divide the bags in the forward pass and the columns in backward,
+ * so the result has the same bits for any number of threads. Follows torch.nn.functional.embedding_bag.
  */
 #include "ops/embedding.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_embedding_bag_forward);
 TG_DECLARE_KERNEL(tg_embedding_bag_backward);
 
 typedef struct bag_attributes {
     tg_bag_mode mode;
-    int64_t padding; /* a row, or -1 */
+    int64_t padding; /* the padding row, or -1 */
     bool has_offsets, has_weights, by_frequency, last_offset;
+    tg_norm_limit limit;
 } bag_attributes;
 
-typedef struct KERNEL(bags) {
+typedef struct bags {
     bag_attributes a;
     const int32_t *ids, *offsets;
-    int64_t entries, count, length, width; /* ids, bags, ids a bag without offsets, columns */
-    int64_t offset_count;                  /* bags, or one more */
+    /* the numbers of ids, of bags, of ids per bag if no offsets are given, and of columns */
+    int64_t entries, count, length, width;
+    int64_t offset_count; /* the number of bags, plus 1 with last_offset; 0 without offsets */
     const real *table, *weights, *dy;
-    real *y, *values; /* of the table's gradient */
-    const int32_t *places;
-    const real *scales; /* of the entries' gradients, by frequency, or NULL */
-    int32_t *winners;   /* max: the entry that won, for each value of y; -1 for none */
-} KERNEL(bags);
+    real *y, *dW;
+    const int32_t *rows; /* the row of dW that belongs to each entry; -1: no gradient */
+    const real *scales;  /* the factor of each entry's gradient, with scale_by_frequency; else NULL */
+    int32_t *winners;    /* max: the entry that gave each value of y; -1: the bag is empty */
+} bags;
 
-static KERNEL(bags) KERNEL(bags_of)(const tg_op_call *call)
+static bags bags_of(const tg_op_call *call)
 {
-    const tg_tensor *table = call->inputs[0], *ids = call->inputs[1];
-    KERNEL(bags) b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids), .entries = ids->count};
+    const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
+    bags b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids), .entries = ids->count};
     b.count = call->outputs[0]->shape[0];
     b.width = table->shape[1];
     b.table = tg_values(table);
@@ -51,22 +52,24 @@ static KERNEL(bags) KERNEL(bags_of)(const tg_op_call *call)
     return b;
 }
 
-static int64_t KERNEL(bag_begin)(const KERNEL(bags) * b, int64_t bag)
+/* Returns the index of a bag's first entry. */
+static int64_t bag_begin(const bags *b, int64_t bag)
 {
     return !b->offsets ? bag * b->length : bag < b->offset_count ? b->offsets[bag] : b->entries;
 }
 
-/* Entries of a bag that count. */
-static int64_t KERNEL(bag_size)(const KERNEL(bags) * b, int64_t bag)
+/* Returns the number of entries of a bag, without those of the padding row. */
+static int64_t bag_size(const bags *b, int64_t bag)
 {
     int64_t size = 0;
-    for (int64_t i = KERNEL(bag_begin)(b, bag); i < KERNEL(bag_begin)(b, bag + 1); i++) {
+    for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
         size += b->ids[i] != b->a.padding;
     }
     return size;
 }
 
-static void KERNEL(take_maximum)(const KERNEL(bags) * b, int64_t bag, int64_t i, bool first)
+/* Updates the maxima of a bag with entry i; the first entry sets them. */
+static void take_maximum(const bags *b, int64_t bag, int64_t i, bool first)
 {
     const real *row = b->table + b->ids[i] * b->width;
     real *y = b->y + bag * b->width;
@@ -78,9 +81,9 @@ static void KERNEL(take_maximum)(const KERNEL(bags) * b, int64_t bag, int64_t i,
     }
 }
 
-static void KERNEL(fill_bags)(void *context, int64_t begin, int64_t end)
+static void fill_bags(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(bags) *b = context;
+    const bags *b = context;
     for (int64_t bag = begin; bag < end; bag++) {
         real *y = b->y + bag * b->width;
         bool first = true;
@@ -88,13 +91,13 @@ static void KERNEL(fill_bags)(void *context, int64_t begin, int64_t end)
         for (int64_t c = 0; b->a.mode == TG_BAG_MAX && c < b->width; c++) {
             b->winners[bag * b->width + c] = -1;
         }
-        for (int64_t i = KERNEL(bag_begin)(b, bag); i < KERNEL(bag_begin)(b, bag + 1); i++) {
+        for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
             if (b->ids[i] == b->a.padding) {
                 continue;
             }
             const real *row = b->table + b->ids[i] * b->width;
             if (b->a.mode == TG_BAG_MAX) {
-                KERNEL(take_maximum)(b, bag, i, first);
+                take_maximum(b, bag, i, first);
             } else if (b->weights) {
                 for (int64_t c = 0; c < b->width; c++) {
                     y[c] += b->weights[i] * row[c];
@@ -106,7 +109,7 @@ static void KERNEL(fill_bags)(void *context, int64_t begin, int64_t end)
             }
             first = false;
         }
-        int64_t size = b->a.mode == TG_BAG_MEAN ? KERNEL(bag_size)(b, bag) : 0;
+        int64_t size = b->a.mode == TG_BAG_MEAN ? bag_size(b, bag) : 0;
         for (int64_t c = 0; size > 0 && c < b->width; c++) {
             y[c] /= (real)size;
         }
@@ -115,30 +118,32 @@ static void KERNEL(fill_bags)(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_embedding_bag_forward)(const tg_op_call *call)
 {
-    KERNEL(bags) b = KERNEL(bags_of)(call);
+    tg_limit_norms(call->inputs[1], tg_values(call->inputs[0]), call->inputs[0]->count,
+                   &((const bag_attributes *)call->attributes)->limit, call->scratch);
+    bags b = bags_of(call);
     int64_t work = b.count > 0 ? b.entries / b.count * b.width + b.width : 1;
-    tg_parallel_for(b.count, 1 + TG_GRAIN / (work + 1), KERNEL(fill_bags), &b);
+    tg_parallel_for(b.count, 1 + TG_GRAIN / (work + 1), fill_bags, &b);
 }
 
-/* Columns [begin, end) of every row. In the forward pass this was: y[b] = sum of w_i W[id_i]. */
-static void KERNEL(add_columns)(void *context, int64_t begin, int64_t end)
+/* Adds the columns begin .. end - 1 of dW. The forward pass computed y[b,:] = sum_i w_i W[id_i,:]. */
+static void add_columns(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(bags) *b = context;
+    const bags *b = context;
     for (int64_t bag = 0; bag < b->count; bag++) {
         const real *dy = b->dy + bag * b->width;
         if (b->a.mode == TG_BAG_MAX) {
             for (int64_t c = begin; c < end; c++) {
                 int32_t winner = b->winners[bag * b->width + c];
                 if (winner >= 0) {
-                    b->values[b->places[winner] * b->width + c] += dy[c];
+                    b->dW[b->rows[winner] * b->width + c] += dy[c];
                 }
             }
             continue;
         }
-        real share = b->a.mode == TG_BAG_MEAN ? 1 / (real)KERNEL(bag_size)(b, bag) : 1;
-        for (int64_t i = KERNEL(bag_begin)(b, bag); i < KERNEL(bag_begin)(b, bag + 1); i++) {
+        real share = b->a.mode == TG_BAG_MEAN ? 1 / (real)bag_size(b, bag) : 1;
+        for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
             if (b->ids[i] != b->a.padding) {
-                real *to = b->values + b->places[i] * b->width;
+                real *to = b->dW + b->rows[i] * b->width;
                 real scale = (b->weights ? b->weights[i] : share) * (b->scales ? b->scales[i] : 1);
                 for (int64_t c = begin; c < end; c++) {
                     to[c] += scale * dy[c];
@@ -148,11 +153,12 @@ static void KERNEL(add_columns)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(add_weights)(const KERNEL(bags) * b, real *dweights)
+/* Adds dy[b,:] . W[id_i,:] to the gradient of each weight. */
+static void add_weights(const bags *b, real *dweights)
 {
     for (int64_t bag = 0; bag < b->count; bag++) {
         const real *dy = b->dy + bag * b->width;
-        for (int64_t i = KERNEL(bag_begin)(b, bag); i < KERNEL(bag_begin)(b, bag + 1); i++) {
+        for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
             double dot = 0;
             for (int64_t c = 0; b->ids[i] != b->a.padding && c < b->width; c++) {
                 dot += (double)dy[c] * (double)b->table[b->ids[i] * b->width + c];
@@ -164,27 +170,23 @@ static void KERNEL(add_weights)(const KERNEL(bags) * b, real *dweights)
 
 void KERNEL(tg_embedding_bag_backward)(const tg_op_call *call)
 {
-    KERNEL(bags) b = KERNEL(bags_of)(call);
+    bags b = bags_of(call);
     real *scales = call->scratch;
-    int32_t *places = (int32_t *)(scales + b.entries);
+    int32_t *rows = (int32_t *)(scales + b.entries), *sorted = rows + b.entries;
     b.dy = call->output_gradients[0];
-    b.places = places;
-    for (int64_t i = 0; i < b.entries; i++) {
-        if (b.ids[i] != b.a.padding) {
-            b.values = tg_op_gradient_rows(call, 0, &b.ids[i], 1, &places[i]);
-        }
-    }
+    b.rows = rows;
+    b.dW = tg_rows_of_ids(call, 1, b.ids, b.entries, b.a.padding, rows);
     if (b.a.by_frequency) {
-        KERNEL(tg_frequency_scales)(b.ids, b.entries, places + b.entries, scales);
+        KERNEL(tg_frequency_scales)(b.ids, b.entries, sorted, scales);
         b.scales = scales;
     }
-    if (b.values) {
+    if (b.dW) {
         int64_t grain = TG_GRAIN / (b.entries + 1);
-        tg_parallel_for(b.width, grain < 16 ? 16 : grain, KERNEL(add_columns), &b);
+        tg_parallel_for(b.width, grain < 16 ? 16 : grain, add_columns, &b);
     }
     real *dweights = b.a.has_weights ? call->input_gradients[call->input_count - 1] : NULL;
     if (dweights) {
-        KERNEL(add_weights)(&b, dweights);
+        add_weights(&b, dweights);
     }
 }
 
@@ -193,20 +195,21 @@ void KERNEL(tg_embedding_bag_backward)(const tg_op_call *call)
 static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tensor *offsets, bool last_offset)
 {
     const int32_t *offset = tg_values(offsets);
-    if (!tg_op_expect_dtype(call, 2, TG_I32) || !tg_op_expect_rank(call, 2, 1) || !tg_op_expect_rank(call, 1, 1)) {
+    if (!tg_op_expect_dtype(call, 2, TG_I32) || !tg_op_expect_rank(call, 2, 1) || !tg_op_expect_rank(call, 0, 1)) {
         return false;
     }
     for (int64_t b = 0; b < offsets->count; b++) {
         int32_t least = b > 0 ? offset[b - 1] : 0;
         if (offset[b] < least || offset[b] > ids->count || (b == 0 && offset[b] != 0)) {
-            return tg_op_fail(
-                call, TG_ERROR_RANGE,
-                "offset %d at [%lld]; the first is 0, none is below the one before (%d) or beyond the %lld ids",
-                offset[b], (long long)b, least, (long long)ids->count);
+            return tg_op_fail(call, TG_ERROR_RANGE,
+                              "offset %d at [%lld]; the first must be 0, and each must be at least the one before (%d) "
+                              "and at most %lld, the number of ids",
+                              offset[b], (long long)b, least, (long long)ids->count);
         }
     }
     if (last_offset && (offsets->count == 0 || offset[offsets->count - 1] != ids->count)) {
-        return tg_op_fail(call, TG_ERROR_RANGE, "the last of %lld offsets is where the last bag ends: it must be %lld",
+        return tg_op_fail(call, TG_ERROR_RANGE,
+                          "the last of %lld offsets is the end of the last bag; it must be %lld, the number of ids",
                           (long long)offsets->count, (long long)ids->count);
     }
     return true;
@@ -215,31 +218,37 @@ static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tenso
 static bool embedding_bag_shape(tg_op_call *call)
 {
     const bag_attributes *a = call->attributes;
-    const tg_tensor *table = call->inputs[0], *ids = call->inputs[1];
+    const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     const tg_tensor *weights = a->has_weights ? call->inputs[call->input_count - 1] : NULL;
-    if (!tg_op_expect_float(call, 0) || !tg_op_expect_rank(call, 0, 2) ||
-        !tg_op_expect_ids_below(call, 1, table->shape[0])) {
+    char ids_text[TG_SHAPE_TEXT], weights_text[TG_SHAPE_TEXT];
+    if (!tg_op_expect_float(call, 1) || !tg_op_expect_rank(call, 1, 2) ||
+        !tg_op_expect_ids_below(call, 0, table->shape[0]) || !tg_check_norm_limit(call, 1, &a->limit)) {
         return false;
     }
     if ((unsigned)a->mode > TG_BAG_MAX || (weights && a->mode != TG_BAG_SUM)) {
         return tg_op_fail(call, TG_ERROR_VALUE,
-                          weights ? "weights go with TG_BAG_SUM alone, not with mode %d" : "%d is not a mode of bags",
-                          (int)a->mode);
+                          weights ? "weights need TG_BAG_SUM; the mode is %d" : "mode %d does not exist", (int)a->mode);
     }
     if (a->by_frequency && a->mode == TG_BAG_MAX) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "scaling by frequency goes with sums and means, not with maxima");
+        return tg_op_fail(call, TG_ERROR_VALUE, "scale_by_frequency is not allowed with TG_BAG_MAX");
     }
-    if (a->has_offsets ? !check_offsets(call, ids, call->inputs[2], a->last_offset) : !tg_op_expect_rank(call, 1, 2)) {
+    if (a->has_offsets ? !check_offsets(call, ids, call->inputs[2], a->last_offset) : !tg_op_expect_rank(call, 0, 2)) {
         return false;
     }
-    if (weights && (!tg_op_expect_float(call, call->input_count - 1) ||
-                    !tg_op_expect_same_shape(call, 1, call->input_count - 1))) {
+    if (weights && !tg_op_expect_float(call, call->input_count - 1)) {
         return false;
     }
-    int64_t bags = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0], width = table->shape[1];
-    return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bags, width})) &&
-           (a->mode != TG_BAG_MAX || tg_op_save(call, bags * width, sizeof(int32_t))) &&
-           tg_op_touches_rows(call, ids->count) &&
+    if (weights && !tg_same_shape(weights, ids)) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the weights have shape %s and the ids %s; they must be equal",
+                          tg_shape_format(tg_shape_of(weights), weights_text),
+                          tg_shape_format(tg_shape_of(ids), ids_text));
+    }
+    int64_t bag_count = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0],
+            width = table->shape[1];
+    return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bag_count, width})) &&
+           (a->mode != TG_BAG_MAX || tg_op_save(call, bag_count * width, sizeof(int32_t))) &&
+           tg_op_reserve_rows(call, ids->count) &&
+           (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
 }
 
@@ -248,34 +257,41 @@ static const tg_op embedding_bag_op = {
     .shape = embedding_bag_shape,
     .f32 = {tg_embedding_bag_forward_f32, tg_embedding_bag_backward_f32},
     .f64 = {tg_embedding_bag_forward_f64, tg_embedding_bag_backward_f64},
-    .backward_reads_inputs = 2 | 4 | 8, /* ids, offsets, weights */
-    .row_inputs = 1,
+    .backward_ignores_inputs = 1u << 1, /* the table */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .row_inputs = 1u << 1,
 };
 
-/* With weights backward reads the table too. */
+/* With weights, backward also reads the table. */
 static const tg_op weighted_embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
     .f32 = {tg_embedding_bag_forward_f32, tg_embedding_bag_backward_f32},
     .f64 = {tg_embedding_bag_forward_f64, tg_embedding_bag_backward_f64},
-    .backward_reads_inputs = 1 | 2 | 4 | 8,
-    .row_inputs = 1,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .row_inputs = 1u << 1,
 };
+
+static const char mark[] = "tg_embedding_bag_config_default";
 
 tg_embedding_bag_config tg_embedding_bag_config_default(void)
 {
-    return (tg_embedding_bag_config){.mode = TG_BAG_MEAN, .padding_index = TG_NO_PADDING};
+    return (tg_embedding_bag_config){.mark = mark, .mode = TG_BAG_MEAN, .padding_index = TG_NO_PADDING, .norm_type = 2};
 }
 
-tg_tensor *tg_embedding_bag(tg_tape *t, tg_tensor *table, tg_tensor *ids, const tg_embedding_bag_config *given)
+tg_tensor *tg_embedding_bag(tg_tape *t, tg_tensor *ids, tg_tensor *table, const tg_embedding_bag_config *given)
 {
+    if (!tg_tape_expect_config(t, "embedding_bag", given, mark)) {
+        return NULL;
+    }
     tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
     bag_attributes a = {.mode = config.mode,
                         .has_offsets = config.offsets,
                         .has_weights = config.weights,
                         .by_frequency = config.scale_by_frequency,
-                        .last_offset = config.offsets && config.last_offset};
-    tg_tensor *inputs[4] = {table, ids};
+                        .last_offset = config.offsets && config.last_offset,
+                        .limit = {config.max_norm, config.norm_type}};
+    tg_tensor *inputs[4] = {ids, table};
     int count = 2;
     if (config.offsets) {
         inputs[count++] = config.offsets;
@@ -285,7 +301,7 @@ tg_tensor *tg_embedding_bag(tg_tape *t, tg_tensor *table, tg_tensor *ids, const 
     }
     return tg_padding_row(t, "embedding_bag", table, config.padding_index, &a.padding)
                ? tg_apply(t, config.weights ? &weighted_embedding_bag_op : &embedding_bag_op, inputs, count, &a,
-                          sizeof a)
+                          sizeof a, NULL)
                : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* functions: one value in, one value out.
+/* functions: elementwise functions of one input.
  *
  *   neg       -x                                   dx += -dy
  *   exp       e^x                                  dx += dy y
@@ -14,263 +14,364 @@
  *   abs       |x|                                  dx += dy sign(x)
  *   clamp     min(max(x, low), high)               dx += dy where low <= x <= high
  *
- * Phi is the normal distribution function, phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch functions
- * of these names, at the kinks too.
+ * Phi is the standard normal distribution function and phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch
+ * functions of these names, also where no derivative exists (relu and abs at 0, clamp at its bounds).
  */
 #include "ops/elementwise.h"
-
-#include <tapegrad/ops.h>
 
 #define SQRT_HALF ((real)0.70710678118654752440)
 #define SQRT_2_OVER_PI ((real)0.79788456080286535588)
 #define ONE_OVER_SQRT_2PI ((real)0.39894228040143267794)
 
+enum { NEG, EXPONENTIAL, LOG, SQRT, TANH, SIGMOID, RELU, GELU, GELU_TANH, SILU, ABS, CLAMP };
+
 typedef struct clamp_bounds {
     double low, high;
 } clamp_bounds;
 
-static void KERNEL(neg)(const KERNEL(chunk) * k)
+static void negate(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = -k->in[0][i];
+        out[i] = -x[i];
     }
 }
 
-static void KERNEL(neg_gradient)(const KERNEL(chunk) * k)
+static void negate_gradient(const tg_chunk *k)
 {
+    const real *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = -k->dy[i];
+        out[i] = -dy[i];
     }
 }
 
-static void KERNEL(exp)(const KERNEL(chunk) * k)
+static void exponential(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = EXP(k->in[0][i]);
+        out[i] = EXP(x[i]);
     }
 }
 
-static void KERNEL(exp_gradient)(const KERNEL(chunk) * k)
+static void exponential_gradient(const tg_chunk *k)
 {
+    const real *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] * k->y[i];
+        out[i] = dy[i] * y[i];
     }
 }
 
-static void KERNEL(log)(const KERNEL(chunk) * k)
+static void logarithm(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(log)(k->in[0][i]);
+        out[i] = REAL(log)(x[i]);
     }
 }
 
-static void KERNEL(log_gradient)(const KERNEL(chunk) * k)
+static void logarithm_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] / k->in[0][i];
+        out[i] = dy[i] / x[i];
     }
 }
 
-static void KERNEL(sqrt)(const KERNEL(chunk) * k)
+static void square_root(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(sqrt)(k->in[0][i]);
+        out[i] = REAL(sqrt)(x[i]);
     }
 }
 
-static void KERNEL(sqrt_gradient)(const KERNEL(chunk) * k)
+static void square_root_gradient(const tg_chunk *k)
 {
+    const real *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] / (2 * k->y[i]);
+        out[i] = dy[i] / (2 * y[i]);
     }
 }
 
-static void KERNEL(tanh)(const KERNEL(chunk) * k)
+static void hyperbolic_tangent(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(tanh)(k->in[0][i]);
+        out[i] = REAL(tanh)(x[i]);
     }
 }
 
-static void KERNEL(tanh_gradient)(const KERNEL(chunk) * k)
+static void hyperbolic_tangent_gradient(const tg_chunk *k)
 {
+    const real *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] * (1 - k->y[i] * k->y[i]);
+        out[i] = dy[i] * (1 - y[i] * y[i]);
     }
 }
 
-static real KERNEL(sigmoid_of)(real x)
+static real sigmoid_of(real x)
 {
     return 1 / (1 + EXP(-x));
 }
 
-static void KERNEL(sigmoid)(const KERNEL(chunk) * k)
+static void sigmoid(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = KERNEL(sigmoid_of)(k->in[0][i]);
+        out[i] = sigmoid_of(x[i]);
     }
 }
 
-static void KERNEL(sigmoid_gradient)(const KERNEL(chunk) * k)
+static void sigmoid_gradient(const tg_chunk *k)
 {
+    const real *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->dy[i] * k->y[i] * (1 - k->y[i]);
+        out[i] = dy[i] * y[i] * (1 - y[i]);
     }
 }
 
-static void KERNEL(relu)(const KERNEL(chunk) * k)
+static void relu(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = x < 0 ? 0 : x; /* NaN stays */
+        out[i] = x[i] < 0 ? 0 : x[i]; /* NaN stays NaN */
     }
 }
 
-static void KERNEL(relu_gradient)(const KERNEL(chunk) * k)
+static void relu_gradient(const tg_chunk *k)
 {
+    const real *y = k->y, *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->y[i] <= 0 ? 0 : k->dy[i]; /* that of a NaN passes */
+        out[i] = y[i] <= 0 ? 0 : dy[i]; /* dy passes at a NaN */
     }
 }
 
-static void KERNEL(gelu)(const KERNEL(chunk) * k)
+static void gelu(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = x * (real)0.5 * (1 + REAL(erf)(x * SQRT_HALF));
+        out[i] = x[i] * (real)0.5 * (1 + REAL(erf)(x[i] * SQRT_HALF));
     }
 }
 
-static void KERNEL(gelu_gradient)(const KERNEL(chunk) * k)
+static void gelu_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        real distribution = (real)0.5 * (1 + REAL(erf)(x * SQRT_HALF));
-        real density = EXP((real)-0.5 * x * x) * ONE_OVER_SQRT_2PI;
-        k->out[i] = k->dy[i] * (distribution + x * density);
+        real distribution = (real)0.5 * (1 + REAL(erf)(x[i] * SQRT_HALF));
+        real density = EXP((real)-0.5 * x[i] * x[i]) * ONE_OVER_SQRT_2PI;
+        out[i] = dy[i] * (distribution + x[i] * density);
     }
 }
 
-/* (1 + tanh u) / 2 is sigmoid(2u): one exp, and no digits lost where tanh u is near -1. */
-static inline real KERNEL(gelu_gate)(real x)
+/* Returns (1 + tanh u) / 2 as sigmoid(2 u): this takes one exp, and loses no digits where tanh u is close to -1. */
+static inline real gelu_gate(real x)
 {
-    return KERNEL(sigmoid_of)(2 * SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x));
+    return sigmoid_of(2 * SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x));
 }
 
-static void KERNEL(gelu_tanh)(const KERNEL(chunk) * k)
+static void gelu_tanh(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] * KERNEL(gelu_gate)(k->in[0][i]);
+        out[i] = x[i] * gelu_gate(x[i]);
     }
 }
 
-static void KERNEL(gelu_tanh_gradient)(const KERNEL(chunk) * k)
+static void gelu_tanh_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i], s = KERNEL(gelu_gate)(x);
-        real du = 2 * SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x * x);
-        k->out[i] = k->dy[i] * (s + x * s * (1 - s) * du);
+        real s = gelu_gate(x[i]);
+        real du = 2 * SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x[i] * x[i]);
+        out[i] = dy[i] * (s + x[i] * s * (1 - s) * du);
     }
 }
 
-static void KERNEL(silu)(const KERNEL(chunk) * k)
+static void silu(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = k->in[0][i] * KERNEL(sigmoid_of)(k->in[0][i]);
+        out[i] = x[i] * sigmoid_of(x[i]);
     }
 }
 
-static void KERNEL(silu_gradient)(const KERNEL(chunk) * k)
+static void silu_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i], s = KERNEL(sigmoid_of)(x);
-        k->out[i] = k->dy[i] * s * (1 + x * (1 - s));
+        real s = sigmoid_of(x[i]);
+        out[i] = dy[i] * s * (1 + x[i] * (1 - s));
     }
 }
 
-static void KERNEL(abs)(const KERNEL(chunk) * k)
+static void absolute(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        k->out[i] = REAL(fabs)(k->in[0][i]);
+        out[i] = REAL(fabs)(x[i]);
     }
 }
 
-static void KERNEL(abs_gradient)(const KERNEL(chunk) * k)
+static void absolute_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = x > 0 ? k->dy[i] : x < 0 ? -k->dy[i] : 0;
+        out[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : 0;
     }
 }
 
-static void KERNEL(clamp)(const KERNEL(chunk) * k)
+static void clamp(const tg_chunk *k)
 {
+    const real *x = k->in[0];
+    real *out = k->out;
     const clamp_bounds *bounds = k->attributes;
-    real low = (real)bounds->low, high = (real)bounds->high;
+    const real low = (real)bounds->low, high = (real)bounds->high;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = x < low ? low : x > high ? high : x;
+        out[i] = x[i] < low ? low : x[i] > high ? high : x[i];
     }
 }
 
-static void KERNEL(clamp_gradient)(const KERNEL(chunk) * k)
+static void clamp_gradient(const tg_chunk *k)
 {
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
     const clamp_bounds *bounds = k->attributes;
-    real low = (real)bounds->low, high = (real)bounds->high;
+    const real low = (real)bounds->low, high = (real)bounds->high;
     for (int64_t i = 0; i < k->n; i++) {
-        real x = k->in[0][i];
-        k->out[i] = x >= low && x <= high ? k->dy[i] : 0;
+        out[i] = x[i] >= low && x[i] <= high ? dy[i] : 0;
     }
 }
 
-#define FUNCTION(name)                           \
-    TG_DECLARE_FUNCTIONS(tg_##name##_functions); \
-    const KERNEL(tg_elementwise_functions) KERNEL(tg_##name##_functions) = {KERNEL(name), {KERNEL(name##_gradient)}}
+TG_DECLARE_ELEMENTWISE(tg_functions);
 
-FUNCTION(neg);
-FUNCTION(exp);
-FUNCTION(log);
-FUNCTION(sqrt);
-FUNCTION(tanh);
-FUNCTION(sigmoid);
-FUNCTION(relu);
-FUNCTION(gelu);
-FUNCTION(gelu_tanh);
-FUNCTION(silu);
-FUNCTION(abs);
-FUNCTION(clamp);
+const tg_elementwise_kernels KERNEL(tg_functions)[] = {
+    [NEG] = {negate, {negate_gradient}},
+    [EXPONENTIAL] = {exponential, {exponential_gradient}},
+    [LOG] = {logarithm, {logarithm_gradient}},
+    [SQRT] = {square_root, {square_root_gradient}},
+    [TANH] = {hyperbolic_tangent, {hyperbolic_tangent_gradient}},
+    [SIGMOID] = {sigmoid, {sigmoid_gradient}},
+    [RELU] = {relu, {relu_gradient}},
+    [GELU] = {gelu, {gelu_gradient}},
+    [GELU_TANH] = {gelu_tanh, {gelu_tanh_gradient}},
+    [SILU] = {silu, {silu_gradient}},
+    [ABS] = {absolute, {absolute_gradient}},
+    [CLAMP] = {clamp, {clamp_gradient}},
+};
 
 #ifdef TG_ONCE
 
-/* The public function of each: its op, with what backward reads (1 or 0: the input, the output). */
-#define PUBLIC_FUNCTION(name, reads_input, reads_output)                                                               \
-    static const tg_elementwise name##_op = {TG_ELEMENTWISE(#name, tg_##name##_functions, reads_input, reads_output)}; \
-    tg_tensor *tg_##name(tg_tape *t, tg_tensor *x)                                                                     \
-    {                                                                                                                  \
-        return tg_apply(t, &name##_op.op, &x, 1, NULL, 0);                                                             \
-    }
+static bool clamp_shape(tg_op_call *call)
+{
+    const clamp_bounds *b = call->attributes;
+    return (b->low <= b->high ||
+            tg_op_fail(call, TG_ERROR_VALUE, "low %g and high %g; low must be at most high", b->low, b->high)) &&
+           tg_elementwise_shape(call);
+}
 
-PUBLIC_FUNCTION(neg, 0, 0)
-PUBLIC_FUNCTION(exp, 0, 1)
-PUBLIC_FUNCTION(log, 1, 0)
-PUBLIC_FUNCTION(sqrt, 0, 1)
-PUBLIC_FUNCTION(tanh, 0, 1)
-PUBLIC_FUNCTION(sigmoid, 0, 1)
-PUBLIC_FUNCTION(relu, 0, 1)
-PUBLIC_FUNCTION(gelu, 1, 0)
-PUBLIC_FUNCTION(gelu_tanh, 1, 0)
-PUBLIC_FUNCTION(silu, 1, 0)
-PUBLIC_FUNCTION(abs, 1, 0)
+/* The last two columns: the inputs and outputs that backward does not read. */
+static const tg_elementwise ops[] = {
+    [NEG] = TG_ELEMENTWISE("neg", tg_functions, NEG, TG_OP_ALL, TG_OP_ALL),
+    [EXPONENTIAL] = TG_ELEMENTWISE("exp", tg_functions, EXPONENTIAL, TG_OP_ALL, 0),
+    [LOG] = TG_ELEMENTWISE("log", tg_functions, LOG, 0, TG_OP_ALL),
+    [SQRT] = TG_ELEMENTWISE("sqrt", tg_functions, SQRT, TG_OP_ALL, 0),
+    [TANH] = TG_ELEMENTWISE("tanh", tg_functions, TANH, TG_OP_ALL, 0),
+    [SIGMOID] = TG_ELEMENTWISE("sigmoid", tg_functions, SIGMOID, TG_OP_ALL, 0),
+    [RELU] = TG_ELEMENTWISE("relu", tg_functions, RELU, TG_OP_ALL, 0),
+    [GELU] = TG_ELEMENTWISE("gelu", tg_functions, GELU, 0, TG_OP_ALL),
+    [GELU_TANH] = TG_ELEMENTWISE("gelu_tanh", tg_functions, GELU_TANH, 0, TG_OP_ALL),
+    [SILU] = TG_ELEMENTWISE("silu", tg_functions, SILU, 0, TG_OP_ALL),
+    [ABS] = TG_ELEMENTWISE("abs", tg_functions, ABS, 0, TG_OP_ALL),
+    [CLAMP] = TG_ELEMENTWISE_WITH_RULE("clamp", clamp_shape, tg_functions, CLAMP, 0, TG_OP_ALL),
+};
 
-static const tg_elementwise clamp_op = {TG_ELEMENTWISE("clamp", tg_clamp_functions, 1, 0)};
+static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *x)
+{
+    return tg_apply(t, &op->op, &x, 1, NULL, 0, NULL);
+}
+
+tg_tensor *tg_neg(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[NEG], x);
+}
+
+tg_tensor *tg_exp(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[EXPONENTIAL], x);
+}
+
+tg_tensor *tg_log(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[LOG], x);
+}
+
+tg_tensor *tg_sqrt(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[SQRT], x);
+}
+
+tg_tensor *tg_tanh(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[TANH], x);
+}
+
+tg_tensor *tg_sigmoid(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[SIGMOID], x);
+}
+
+tg_tensor *tg_relu(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[RELU], x);
+}
+
+tg_tensor *tg_gelu(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[GELU], x);
+}
+
+tg_tensor *tg_gelu_tanh(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[GELU_TANH], x);
+}
+
+tg_tensor *tg_silu(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[SILU], x);
+}
+
+tg_tensor *tg_abs(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[ABS], x);
+}
 
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
 {
-    if (!(low <= high)) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "clamp", "bounds %g and %g; allowed are low <= high", low, high);
-    }
     clamp_bounds bounds = {low, high};
-    return tg_apply(t, &clamp_op.op, &x, 1, &bounds, sizeof bounds);
+    return tg_apply(t, &ops[CLAMP].op, &x, 1, &bounds, sizeof bounds, NULL);
 }
 
 #endif

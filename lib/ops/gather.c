@@ -1,31 +1,29 @@
-/* gather and index_select: values picked along an axis by ids.
+/* gather and index_select: values along an axis, selected by ids.
  *
- *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       (axis 1 of three)
+ *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       for axis 1 of 3
  *   index_select   y[i,j,k] = x[i, ids[j], k]            dx[i, ids[j], k] += dy[i,j,k]
  *
- * Ids that repeat add up, in order. With the axes before the picked one as `outer` and those behind it as `inner`,
- * index_select copies runs. Follows torch.gather and torch.index_select.
+ * Ids that repeat add up, in order. index_select reads x as (outer,size,inner), where `size` is the selected axis, and
+ * copies runs of `inner` values. Follows torch.gather and torch.index_select.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_gather_forward);
 TG_DECLARE_KERNEL(tg_gather_backward);
 TG_DECLARE_KERNEL(tg_index_select_forward);
 TG_DECLARE_KERNEL(tg_index_select_backward);
 
-/* Where in a contiguous x the value of y at `at` comes from. */
-static int64_t KERNEL(source)(const tg_tensor *x, const tg_tensor *y, const int32_t *ids, int axis, int64_t at)
+/* Returns the flat index in x of the value at the flat index `at` of y. Both are contiguous. */
+static int64_t source_of(const tg_tensor *x, const tg_tensor *y, const int32_t *ids, int axis, int64_t at)
 {
-    int64_t place = 0, stride = 1, left = at;
+    int64_t source = 0, stride = 1, left = at;
     for (int i = y->rank - 1; i >= 0; i--) {
         int64_t index = left % y->shape[i];
-        place += (i == axis ? ids[at] : index) * stride;
+        source += (i == axis ? ids[at] : index) * stride;
         left /= y->shape[i];
         stride *= x->shape[i];
     }
-    return place;
+    return source;
 }
 
 void KERNEL(tg_gather_forward)(const tg_op_call *call)
@@ -34,11 +32,11 @@ void KERNEL(tg_gather_forward)(const tg_op_call *call)
     const int32_t *ids = tg_values(call->inputs[1]);
     for (int64_t i = 0; i < y->count; i++) {
         ((real *)tg_values(y))[i] =
-            ((const real *)tg_values(x))[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)];
+            ((const real *)tg_values(x))[source_of(x, y, ids, *(const int *)call->attributes, i)];
     }
 }
 
-/* In the forward pass this was: y[i] = x[source of i]. */
+/* The forward pass computed y[i] = x[source_of(i)]. */
 void KERNEL(tg_gather_backward)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
@@ -46,20 +44,20 @@ void KERNEL(tg_gather_backward)(const tg_op_call *call)
     const real *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
     for (int64_t i = 0; i < y->count; i++) {
-        dx[KERNEL(source)(x, y, ids, *(const int *)call->attributes, i)] += dy[i];
+        dx[source_of(x, y, ids, *(const int *)call->attributes, i)] += dy[i];
     }
 }
 
-typedef struct KERNEL(runs) {
-    int64_t outer, size, inner, picked; /* x is (outer, size, inner), y (outer, picked, inner) */
+typedef struct runs {
+    int64_t outer, size, inner, selected; /* x is (outer,size,inner), y (outer,selected,inner) */
     const int32_t *ids;
-} KERNEL(runs);
+} runs;
 
-static KERNEL(runs) KERNEL(runs_of)(const tg_op_call *call)
+static runs runs_of(const tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     const tg_tensor *x = call->inputs[0];
-    KERNEL(runs) r = {1, 1, 1, call->inputs[1]->count, tg_values(call->inputs[1])};
+    runs r = {1, 1, 1, call->inputs[1]->count, tg_values(call->inputs[1])};
     for (int i = 0; i < x->rank; i++) {
         *(i < axis ? &r.outer : i == axis ? &r.size : &r.inner) *= x->shape[i];
     }
@@ -68,23 +66,23 @@ static KERNEL(runs) KERNEL(runs_of)(const tg_op_call *call)
 
 void KERNEL(tg_index_select_forward)(const tg_op_call *call)
 {
-    KERNEL(runs) r = KERNEL(runs_of)(call);
+    runs r = runs_of(call);
     const real *x = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
-    for (int64_t run = 0; run < r.outer * r.picked; run++) {
-        memcpy(y + run * r.inner, x + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner,
+    for (int64_t run = 0; run < r.outer * r.selected; run++) {
+        memcpy(y + run * r.inner, x + (run / r.selected * r.size + r.ids[run % r.selected]) * r.inner,
                (size_t)r.inner * sizeof *y);
     }
 }
 
-/* In the forward pass this was: the run of y is the run of x that the id names. */
+/* The forward pass computed y[i,j,:] = x[i,ids[j],:]. */
 void KERNEL(tg_index_select_backward)(const tg_op_call *call)
 {
-    KERNEL(runs) r = KERNEL(runs_of)(call);
+    runs r = runs_of(call);
     const real *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
-    for (int64_t run = 0; run < r.outer * r.picked; run++) {
-        real *to = dx + (run / r.picked * r.size + r.ids[run % r.picked]) * r.inner;
+    for (int64_t run = 0; run < r.outer * r.selected; run++) {
+        real *to = dx + (run / r.selected * r.size + r.ids[run % r.selected]) * r.inner;
         for (int64_t i = 0; i < r.inner; i++) {
             to[i] += dy[run * r.inner + i];
         }
@@ -106,9 +104,10 @@ static bool gather_shape(tg_op_call *call)
         return false;
     }
     if (!fits) {
-        return tg_op_fail(call, TG_ERROR_SHAPE,
-                          "ids %s for an input %s; the ranks must be equal, and no size larger but that of axis %d",
-                          tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
+        return tg_op_fail(
+            call, TG_ERROR_SHAPE,
+            "ids %s for an input %s; the ranks must be equal, and only on axis %d may ids be larger than the input",
+            tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
     }
     return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(ids));
 }
@@ -121,7 +120,7 @@ static bool index_select_shape(tg_op_call *call)
         return false;
     }
     if (shape.rank == 0) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis to pick from");
+        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis");
     }
     if (!tg_op_expect_ids_below(call, 1, shape.size[axis])) {
         return false;
@@ -134,27 +133,29 @@ static const tg_op gather_op = {.name = "gather",
                                 .shape = gather_shape,
                                 .f32 = {tg_gather_forward_f32, tg_gather_backward_f32},
                                 .f64 = {tg_gather_forward_f64, tg_gather_backward_f64},
-                                .backward_reads_inputs = 2};
+                                .backward_ignores_inputs = 1u << 0,
+                                .backward_ignores_outputs = TG_OP_ALL};
 static const tg_op index_select_op = {.name = "index_select",
                                       .shape = index_select_shape,
                                       .f32 = {tg_index_select_forward_f32, tg_index_select_backward_f32},
                                       .f64 = {tg_index_select_forward_f64, tg_index_select_backward_f64},
-                                      .backward_reads_inputs = 2};
+                                      .backward_ignores_inputs = 1u << 0,
+                                      .backward_ignores_outputs = TG_OP_ALL};
 
-static tg_tensor *pick(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids)
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids)
 {
     tg_tensor *inputs[] = {x, ids};
-    return tg_tape_axis(t, op->name, x, &axis) ? tg_apply(t, op, inputs, 2, &axis, sizeof axis) : NULL;
+    return tg_tape_expect_axis(t, op->name, x, &axis) ? tg_apply(t, op, inputs, 2, &axis, sizeof axis, NULL) : NULL;
 }
 
 tg_tensor *tg_gather(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
 {
-    return pick(t, &gather_op, x, axis, ids);
+    return apply(t, &gather_op, x, axis, ids);
 }
 
 tg_tensor *tg_index_select(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
 {
-    return pick(t, &index_select_op, x, axis, ids);
+    return apply(t, &index_select_op, x, axis, ids);
 }
 
 #endif

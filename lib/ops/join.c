@@ -1,22 +1,18 @@
 /* join: cat and stack.
  *
  *   forward     y holds the inputs one after the other along an axis
- *   gradient    each input's gradient gets its part of dy
+ *   gradient    dx of each input += its part of dy
  *
- * With the axes before the joined one as rows, each input gives each row a run of values: all is copying of runs, of
- * any dtype. stack is cat along an axis of 1 that is put in first. Follows torch.cat and torch.stack.
+ * The axes before the joined one are the rows of y. Each input contributes a run of values to each row; runs of any
+ * dtype are copied. stack is cat along a new axis of size 1. Follows torch.cat and torch.stack.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
-
-#include "tape/tape.h"
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_cat_forward);
 TG_DECLARE_KERNEL(tg_cat_backward);
 
-/* The values of x from the joined axis on: a run of each row. */
-static int64_t KERNEL(run_of)(const tg_tensor *x, int axis)
+/* Returns the length of x's run in each row. */
+static int64_t run_of(const tg_tensor *x, int axis)
 {
     int64_t run = 1;
     for (int i = axis; i < x->rank; i++) {
@@ -25,7 +21,7 @@ static int64_t KERNEL(run_of)(const tg_tensor *x, int axis)
     return run;
 }
 
-static int64_t KERNEL(rows_of)(const tg_tensor *y, int axis)
+static int64_t rows_of(const tg_tensor *y, int axis)
 {
     int64_t rows = 1;
     for (int i = 0; i < axis; i++) {
@@ -38,28 +34,28 @@ void KERNEL(tg_cat_forward)(const tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     const tg_tensor *y = call->outputs[0];
-    size_t size = tg_size_of(y->dtype), row = (size_t)KERNEL(run_of)(y, axis) * size, offset = 0;
+    size_t size = tg_size_of(y->dtype), row = (size_t)run_of(y, axis) * size, offset = 0;
     for (int k = 0; k < call->input_count; k++) {
         const char *from = tg_values(call->inputs[k]);
-        size_t run = (size_t)KERNEL(run_of)(call->inputs[k], axis) * size;
-        for (int64_t r = 0; r < KERNEL(rows_of)(y, axis); r++) {
+        size_t run = (size_t)run_of(call->inputs[k], axis) * size;
+        for (int64_t r = 0; r < rows_of(y, axis); r++) {
             memcpy((char *)tg_values(y) + (size_t)r * row + offset, from + (size_t)r * run, run);
         }
         offset += run;
     }
 }
 
-/* In the forward pass y's run at `offset` was copied from input k. */
+/* The forward pass copied input k to the run at `offset` of each row of y. */
 void KERNEL(tg_cat_backward)(const tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     const tg_tensor *y = call->outputs[0];
     const real *dy = call->output_gradients[0];
-    int64_t row = KERNEL(run_of)(y, axis), offset = 0;
+    int64_t row = run_of(y, axis), offset = 0;
     for (int k = 0; k < call->input_count; k++) {
         real *dx = call->input_gradients[k];
-        int64_t run = KERNEL(run_of)(call->inputs[k], axis);
-        for (int64_t r = 0; dx && r < KERNEL(rows_of)(y, axis); r++) {
+        int64_t run = run_of(call->inputs[k], axis);
+        for (int64_t r = 0; dx && r < rows_of(y, axis); r++) {
             for (int64_t i = 0; i < run; i++) {
                 dx[r * run + i] += dy[r * row + offset + i];
             }
@@ -82,8 +78,9 @@ static bool cat_shape(tg_op_call *call)
         }
         if (!tg_shape_equal(same, shape) || !tg_op_expect_dtype(call, k, tg_dtype_of(call->inputs[0]))) {
             return tg_op_fail(call, TG_ERROR_SHAPE,
-                              "input %d has shape %s beside %s; all sizes but that of axis %d must be equal", k,
-                              tg_shape_format(own, a), tg_shape_format(shape, b), axis);
+                              "input %d has shape %s, and the inputs before it give %s; all sizes except that of axis "
+                              "%d must be equal",
+                              k, tg_shape_format(own, a), tg_shape_format(shape, b), axis);
         }
         if (__builtin_add_overflow(shape.size[axis], own.size[axis], &shape.size[axis])) {
             return tg_op_fail(call, TG_ERROR_SHAPE, "the sizes along axis %d do not fit into 64 bits", axis);
@@ -95,53 +92,56 @@ static bool cat_shape(tg_op_call *call)
 static const tg_op cat_op = {.name = "cat",
                              .shape = cat_shape,
                              .f32 = {tg_cat_forward_f32, tg_cat_backward_f32},
-                             .f64 = {tg_cat_forward_f64, tg_cat_backward_f64}};
+                             .f64 = {tg_cat_forward_f64, tg_cat_backward_f64},
+                             .backward_ignores_inputs = TG_OP_ALL,
+                             .backward_ignores_outputs = TG_OP_ALL};
 
 static bool check_list(tg_tape *t, const char *name, tg_tensor *const *tensors, int count)
 {
-    if (!tensors || count < 1) {
-        tg_tape_fail(t, TG_ERROR_VALUE, name, "%d tensors; at least 1 is needed", tensors ? count : 0);
-        return false;
-    }
-    return true;
+    return (tensors && count >= 1) ||
+           tg_tape_fail(t, tensors ? TG_ERROR_VALUE : TG_ERROR_STATE, name,
+                        tensors ? "%d tensors; at least 1 is needed" : "the array of %d tensors is NULL", count);
 }
 
 tg_tensor *tg_cat(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    if (!check_list(t, "cat", tensors, count) || !tg_tape_axis(t, "cat", tensors[0], &axis)) {
+    if (!check_list(t, "cat", tensors, count) || !tg_tape_expect_axis(t, "cat", tensors[0], &axis)) {
         return NULL;
     }
     if (tensors[0]->rank == 0) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "cat", "input 0 is a scalar; tg_stack joins scalars");
+        tg_tape_fail(t, TG_ERROR_SHAPE, "cat", "input 0 is a scalar; tg_stack joins scalars");
+        return NULL;
     }
-    return tg_apply(t, &cat_op, tensors, count, &axis, sizeof axis);
+    return tg_apply(t, &cat_op, tensors, count, &axis, sizeof axis, NULL);
 }
 
-/* Shapes are compared here, because cat would let the sizes along its axis differ. */
+/* Compares the shapes here, so that an error shows them without the new axis. */
 tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    int first = 0;
-    if (!check_list(t, "stack", tensors, count) || !tg_tape_axis(t, "stack", tensors[0], &first)) {
+    if (!check_list(t, "stack", tensors, count) || !tg_tape_expect_tensor(t, "stack", "first tensor", tensors[0])) {
         return NULL;
     }
     int rank = tensors[0]->rank + 1, asked = axis;
     if (!tg_axis_normalize(rank, &axis) || rank > TG_MAX_RANK) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "stack", "axis %d is outside [%d,%d), with at most %d axes", asked,
-                            -rank, rank, TG_MAX_RANK);
+        tg_tape_fail(t, TG_ERROR_RANGE, "stack", "axis %d is outside [%d,%d), or the result has more than %d axes",
+                     asked, -rank, rank, TG_MAX_RANK);
+        return NULL;
     }
     tg_tensor **rows = tg_pool_take(t->pool, (size_t)count * sizeof *rows);
     if (!rows) {
-        return tg_tape_fail(t, TG_ERROR_MEMORY, "stack", "out of memory");
+        tg_tape_fail(t, TG_ERROR_MEMORY, "stack", "out of memory");
+        return NULL;
     }
     for (int k = 0; k < count; k++) {
-        if (tensors[k] && !tg_same_shape(tensors[k], tensors[0])) {
+        if (tg_tape_expect_tensor(t, "stack", "tensor in the array", tensors[k]) &&
+            !tg_same_shape(tensors[k], tensors[0])) {
             char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
-            tg_tape_fail(t, TG_ERROR_SHAPE, "stack", "input %d has shape %s beside %s; they must be equal", k,
+            tg_tape_fail(t, TG_ERROR_SHAPE, "stack", "input %d has shape %s and input 0 %s; they must be equal", k,
                          tg_shape_format(tg_shape_of(tensors[k]), a), tg_shape_format(tg_shape_of(tensors[0]), b));
         }
         rows[k] = tg_unsqueeze(t, tensors[k], axis);
     }
-    tg_tensor *y = tg_apply(t, &cat_op, rows, count, &axis, sizeof axis);
+    tg_tensor *y = tg_apply(t, &cat_op, rows, count, &axis, sizeof axis, NULL);
     tg_pool_give(t->pool, rows);
     return y;
 }

@@ -1,16 +1,14 @@
-/* layer_norm: each row gets mean 0 and variance 1, then a weight and a bias.
+/* layer_norm: normalizes each row to mean 0 and variance 1, then applies a weight and a bias.
  *
  *   forward     y = n w + b,    n = (x - m) r,    r = 1 / sqrt(v + eps)       m, v: mean and biased variance of the row
  *   gradient    db += dy        dw += dy n        summed over rows
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
- * (Ba, Kiros and Hinton 2016.) Forward keeps m and r of each row, in double; n is made again from x. Rows are what
- * threads divide for y and dx, columns for dw and db, so each sum is made by one thread in the order of the rows.
- * Follows torch.nn.functional.layer_norm over the last axis.
+ * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Threads
+ * divide the rows for y and dx, and the columns for dw and db, so one thread computes each sum, in the order of the
+ * rows. Follows torch.nn.functional.layer_norm over the last axis.
  */
-#include "ops/rows.h"
-
-#include <tapegrad/ops.h>
+#include "ops/lanes.h"
 
 TG_DECLARE_KERNEL(tg_layer_norm_forward);
 TG_DECLARE_KERNEL(tg_layer_norm_backward);
@@ -19,33 +17,32 @@ typedef struct row_statistics {
     double mean, inverse; /* m and r */
 } row_statistics;
 
-typedef struct KERNEL(norm) {
+typedef struct norm {
     const real *x, *weight, *bias, *dy;
     real *y, *dx, *dweight, *dbias;
-    bool fresh;
+    bool overwrite;
     row_statistics *rows;
-    int64_t count, width; /* of rows, of a row */
+    int64_t count, width; /* number of rows, and of values per row */
     double eps;
-} KERNEL(norm);
+} norm;
 
-static KERNEL(norm) KERNEL(norm_of)(const tg_op_call *call)
+static norm norm_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
     int64_t width = x->shape[x->rank - 1];
-    KERNEL(norm)
-    n = {.x = tg_values(x),
-         .weight = tg_values(call->inputs[1]),
-         .bias = tg_values(call->inputs[2]),
-         .y = tg_values(call->outputs[0]),
-         .rows = call->saved,
-         .count = x->count / width,
-         .width = width,
-         .eps = *(const double *)call->attributes};
+    norm n = {.x = tg_values(x),
+              .weight = tg_values(call->inputs[1]),
+              .bias = tg_values(call->inputs[2]),
+              .y = tg_values(call->outputs[0]),
+              .rows = call->saved,
+              .count = x->count / width,
+              .width = width,
+              .eps = *(const double *)call->attributes};
     return n;
 }
 
-/* sum (x - mean)^2, in the lanes of rows.h. */
-static inline double KERNEL(squared_deviations)(const real *x, double mean, int64_t n)
+/* Returns sum_c (x_c - mean)^2, in the lanes of lanes.h. */
+static inline double squared_deviations(const real *x, double mean, int64_t n)
 {
     double lane[LANES] = {0};
     int64_t c = 0;
@@ -57,17 +54,17 @@ static inline double KERNEL(squared_deviations)(const real *x, double mean, int6
     for (; c < n; c++) {
         lane[0] += ((double)x[c] - mean) * ((double)x[c] - mean);
     }
-    return KERNEL(sum_of_lanes)(lane);
+    return sum_of_lanes(lane);
 }
 
-static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
+static void normalize_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(norm) *n = context;
+    const norm *n = context;
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width;
         real *y = n->y + row * n->width;
-        double mean = KERNEL(row_sum)(x, n->width) / (double)n->width;
-        double squares = KERNEL(squared_deviations)(x, mean, n->width);
+        double mean = row_sum(x, n->width) / (double)n->width;
+        double squares = squared_deviations(x, mean, n->width);
         double inverse = 1 / sqrt(squares / (double)n->width + n->eps);
         for (int64_t c = 0; c < n->width; c++) {
             y[c] = (real)(((double)x[c] - mean) * inverse) * n->weight[c] + n->bias[c];
@@ -78,24 +75,24 @@ static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_layer_norm_forward)(const tg_op_call *call)
 {
-    KERNEL(norm) n = KERNEL(norm_of)(call);
-    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(normalize_rows), &n);
+    norm n = norm_of(call);
+    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, normalize_rows, &n);
 }
 
-/* In the forward pass this was: n = (x - m) r, y = n w + b. */
-static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
+/* Adds dx of the rows begin .. end - 1. The forward pass computed n = (x - m) r, y = n w + b. */
+static void gradient_of_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(norm) *n = context;
+    const norm *n = context;
     const real *weight = n->weight;
     const int64_t width = n->width;
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * width, *dy = n->dy + row * width;
         real *dx = n->dx + row * width;
         double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
-        double mean_g = KERNEL(row_dot)(dy, weight, width) / (double)width;
-        double mean_gn = inverse * KERNEL(row_weighted_dot)(x, mean, dy, weight, width) / (double)width;
-        if (n->fresh) {
-            memset(dx, 0, (size_t)width * sizeof(real)); /* it stays in the cache */
+        double mean_g = row_dot(dy, weight, width) / (double)width;
+        double mean_gn = inverse * row_weighted_dot(x, mean, dy, weight, width) / (double)width;
+        if (n->overwrite) {
+            memset(dx, 0, (size_t)width * sizeof(real)); /* row by row, so that it stays in the cache */
         }
         for (int64_t c = 0; c < width; c++) {
             double normal = ((double)x[c] - mean) * inverse;
@@ -104,9 +101,10 @@ static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t end)
+/* Adds dw and db of the columns begin .. end - 1. */
+static void gradient_of_columns(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(norm) *n = context;
+    const norm *n = context;
     for (int64_t row = 0; row < n->count; row++) {
         const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
         real *dweight = n->dweight, *dbias = n->dbias;
@@ -122,22 +120,22 @@ static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t en
 
 void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
 {
-    KERNEL(norm) n = KERNEL(norm_of)(call);
+    norm n = norm_of(call);
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
     n.dweight = call->input_gradients[1];
     n.dbias = call->input_gradients[2];
-    n.fresh = call->fresh[0];
+    n.overwrite = call->overwrite[0];
     for (int i = 1; i < 3; i++) {
-        if (call->input_gradients[i] && call->fresh[i]) {
+        if (call->input_gradients[i] && call->overwrite[i]) {
             memset(call->input_gradients[i], 0, (size_t)n.width * sizeof(real));
         }
     }
     if (n.dx) {
-        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(gradient_of_rows), &n);
+        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, gradient_of_rows, &n);
     }
     if (n.dweight || n.dbias) {
-        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), KERNEL(gradient_of_columns), &n);
+        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), gradient_of_columns, &n);
     }
 }
 
@@ -173,14 +171,15 @@ static const tg_op layer_norm_op = {
     .shape = layer_norm_shape,
     .f32 = {tg_layer_norm_forward_f32, tg_layer_norm_backward_f32},
     .f64 = {tg_layer_norm_forward_f64, tg_layer_norm_backward_f64},
-    .backward_reads_inputs = 3, /* x and the weight */
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = 1u << 2, /* the bias */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps)
 {
     tg_tensor *inputs[] = {x, weight, bias};
-    return tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps);
+    return tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps, NULL);
 }
 
 #endif

@@ -1,58 +1,56 @@
-/* linear: the rows of x through a weight kept as PyTorch keeps it, (out,in).
+/* linear: the product of the rows of x with a weight in PyTorch's layout, (out,in).
  *
  *   forward     y = x W^T + b            x (..,in)  ->  y (..,out)
  *   gradient    dx += dy W
  *               dW += dy^T x             summed over the rows
- *               db += dy                 likewise
+ *               db += dy                 summed over the rows
  *
- * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view gives the same numbers,
- * but the gradient of the view would be one more pass over a matrix of the weight's size. The bias is put into y
- * first, and gemm adds to it. Threads divide the columns of db, so each sum is made by one of them in the order of
- * the rows. Follows torch.nn.functional.linear.
+ * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view computes the same numbers,
+ * but the gradient of the view would be one more pass over a matrix of the weight's size. The bias is copied into y
+ * first, and gemm adds to it. Threads divide the columns of db, so one thread computes each sum, in the order of the
+ * rows. Follows torch.nn.functional.linear.
  */
-#include "ops/real.h"
+#include "ops/kernel.h"
 
-#include <tapegrad/ops.h>
+TG_DECLARE_KERNEL(tg_linear_forward);
+TG_DECLARE_KERNEL(tg_linear_backward);
 
-TG_DECLARE_KERNEL(tg_linear_op_forward);
-TG_DECLARE_KERNEL(tg_linear_op_backward);
-
-typedef struct KERNEL(map) {
+typedef struct map {
     int64_t rows, in, out;
     const real *bias, *dy;
     real *y, *dbias;
-} KERNEL(map);
+} map;
 
-static KERNEL(map) KERNEL(map_of)(const tg_op_call *call)
+static map map_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
-    KERNEL(map) m = {.out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
+    map m = {.out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
     m.rows = x->count / m.in;
     m.bias = call->input_count == 3 ? tg_values(call->inputs[2]) : NULL;
     return m;
 }
 
-static void KERNEL(copy_bias)(void *context, int64_t begin, int64_t end)
+static void copy_bias(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(map) *m = context;
+    const map *m = context;
     for (int64_t row = begin; row < end; row++) {
         memcpy(m->y + row * m->out, m->bias, (size_t)m->out * sizeof(real));
     }
 }
 
-void KERNEL(tg_linear_op_forward)(const tg_op_call *call)
+void KERNEL(tg_linear_forward)(const tg_op_call *call)
 {
-    KERNEL(map) m = KERNEL(map_of)(call);
+    map m = map_of(call);
     if (m.bias) {
-        tg_parallel_for(m.rows, 1 + TG_GRAIN / m.out, KERNEL(copy_bias), &m);
+        tg_parallel_for(m.rows, 1 + TG_GRAIN / m.out, copy_bias, &m);
     }
     tg_gemm g = {m.rows, m.out, m.in, .transpose_b = true, .lda = m.in, .ldb = m.in, .ldc = m.out};
-    KERNEL(tg_gemm)(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias ? 1 : 0, m.y);
+    gemm(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias ? 1 : 0, m.y);
 }
 
-static void KERNEL(add_to_bias)(void *context, int64_t begin, int64_t end)
+static void add_to_bias(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(map) *m = context;
+    const map *m = context;
     for (int64_t row = 0; row < m->rows; row++) {
         for (int64_t c = begin; c < end; c++) {
             m->dbias[c] += m->dy[row * m->out + c];
@@ -60,26 +58,26 @@ static void KERNEL(add_to_bias)(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* In the forward pass this was: y = x W^T + b. */
-void KERNEL(tg_linear_op_backward)(const tg_op_call *call)
+/* The forward pass computed y = x W^T + b. */
+void KERNEL(tg_linear_backward)(const tg_op_call *call)
 {
-    KERNEL(map) m = KERNEL(map_of)(call);
+    map m = map_of(call);
     m.dy = call->output_gradients[0];
     real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
     if (dx) {
         tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        KERNEL(tg_gemm)(&g, m.dy, tg_values(call->inputs[1]), call->fresh[0] ? 0 : 1, dx);
+        gemm(&g, m.dy, tg_values(call->inputs[1]), call->overwrite[0] ? 0 : 1, dx);
     }
     if (dweight) {
         tg_gemm g = {m.out, m.in, m.rows, .transpose_a = true, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        KERNEL(tg_gemm)(&g, m.dy, tg_values(call->inputs[0]), call->fresh[1] ? 0 : 1, dweight);
+        gemm(&g, m.dy, tg_values(call->inputs[0]), call->overwrite[1] ? 0 : 1, dweight);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {
-        if (call->fresh[2]) {
+        if (call->overwrite[2]) {
             memset(m.dbias, 0, (size_t)m.out * sizeof(real));
         }
-        tg_parallel_for(m.out, 1 + TG_GRAIN / (m.rows + 1), KERNEL(add_to_bias), &m);
+        tg_parallel_for(m.out, 1 + TG_GRAIN / (m.rows + 1), add_to_bias, &m);
     }
 }
 
@@ -107,7 +105,7 @@ static bool linear_shape(tg_op_call *call)
     shape.size[shape.rank - 1] = weight->shape[0];
     if (x->count / weight->shape[1] > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT ||
         weight->shape[1] > TG_GEMM_LIMIT) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s: sizes above %d are more than BLAS takes",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s; BLAS takes sizes up to %d",
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
                           TG_GEMM_LIMIT);
     }
@@ -117,22 +115,17 @@ static bool linear_shape(tg_op_call *call)
 static const tg_op linear_op = {
     .name = "linear",
     .shape = linear_shape,
-    .f32 = {tg_linear_op_forward_f32, tg_linear_op_backward_f32},
-    .f64 = {tg_linear_op_forward_f64, tg_linear_op_backward_f64},
-    .backward_reads_inputs = 3, /* x and the weight */
-    .overwrites_fresh = true,
+    .f32 = {tg_linear_forward_f32, tg_linear_backward_f32},
+    .f64 = {tg_linear_forward_f64, tg_linear_backward_f64},
+    .backward_ignores_inputs = 1u << 2, /* the bias */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
-tg_tensor *tg_linear_map(tg_tape *t, tg_tensor *x, tg_tensor *weight)
-{
-    tg_tensor *inputs[] = {x, weight};
-    return tg_apply(t, &linear_op, inputs, 2, NULL, 0);
-}
-
-tg_tensor *tg_linear_map_bias(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias)
+tg_tensor *tg_linear(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias)
 {
     tg_tensor *inputs[] = {x, weight, bias};
-    return tg_apply(t, &linear_op, inputs, 3, NULL, 0);
+    return tg_apply(t, &linear_op, inputs, bias ? 3 : 2, NULL, 0, NULL);
 }
 
 #endif

@@ -1,29 +1,27 @@
-/* matmul: products of matrices, in batches.
+/* matmul: batches of matrix products.
  *
  *   forward     C[b] = A[b] B[b]          A (..,M,K), B (..,K,N)  ->  C (..,M,N)
  *   gradient    dA[b] += dC[b] B[b]^T     summed over the batches that A was repeated for
  *               dB[b] += A[b]^T dC[b]     likewise
  *
- * All of it is BLAS's gemm. An operand may be row-major or transposed, at any distance between rows: gemm reads both,
- * so a transposed weight costs no copy; other layouts are made contiguous first. Batches broadcast: a matrix that is
- * shared by a batch of row-major ones (a linear layer on (B,T,C)) is one large product of (B T) rows instead of B
- * small ones, forward and backward. Batches run one after the other, and each gemm is threaded by BLAS; gradients of
- * a shared operand are summed in batch order.
+ * BLAS's gemm computes all of them. It reads row-major and transposed operands with any distance between rows, so a
+ * transposed weight is not copied; operands of other layouts are made contiguous first. Batches broadcast: if all
+ * matrices of a batch are multiplied by one matrix (a linear layer on (B,T,C)), forward and backward are one large
+ * product of (B T) rows instead of B small ones. The products of a batch run one after the other, each on BLAS's
+ * threads, and the gradients of a shared operand are added in batch order.
  *
  * Follows torch.matmul.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_matmul_forward);
 TG_DECLARE_KERNEL(tg_matmul_backward);
 
-/* One operand's matrices: each `rows` x `columns`, in memory transposed or not. */
+/* The matrices of one operand: each is (rows,columns), and in memory row-major or transposed. */
 typedef struct operand {
     int64_t rows, columns;
     bool transposed;
-    int64_t distance;            /* between rows, or, transposed, between columns */
+    int64_t distance;            /* between rows; if transposed, between columns */
     int64_t stride[TG_MAX_RANK]; /* between matrices along each batch axis; 0 where broadcast */
 } operand;
 
@@ -34,29 +32,29 @@ typedef struct product {
     int64_t batches;
 } product;
 
-static bool KERNEL(row_major)(const tg_tensor *x)
+static bool row_major(const tg_tensor *x)
 {
     int64_t row = x->strides[x->rank - 2], column = x->strides[x->rank - 1];
     int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
     return (columns == 1 || column == 1) && (rows == 1 || row >= columns);
 }
 
-static int64_t KERNEL(at_least)(int64_t distance, int64_t least)
+static int64_t at_least(int64_t distance, int64_t least)
 {
     return distance < least ? least : distance;
 }
 
-/* x's matrices within the batch shape; a gradient is contiguous whatever x's own layout is. */
-static operand KERNEL(operand_of)(const tg_tensor *x, const product *p, bool contiguous)
+/* Returns the matrices of x, or, with `contiguous`, those of its gradient, in the batch shape. */
+static operand operand_of(const tg_tensor *x, const product *p, bool contiguous)
 {
     tg_shape shape = tg_shape_of(x);
     int64_t plain[TG_MAX_RANK];
     tg_contiguous_strides(&shape, plain);
     const int64_t *strides = contiguous ? plain : x->strides;
     operand o = {.rows = x->shape[x->rank - 2], .columns = x->shape[x->rank - 1]};
-    o.transposed = !contiguous && !KERNEL(row_major)(x);
-    o.distance = o.transposed ? KERNEL(at_least)(o.columns == 1 ? 0 : strides[x->rank - 1], o.rows)
-                              : KERNEL(at_least)(o.rows == 1 ? 0 : strides[x->rank - 2], o.columns);
+    o.transposed = !contiguous && !row_major(x);
+    o.distance = o.transposed ? at_least(o.columns == 1 ? 0 : strides[x->rank - 1], o.rows)
+                              : at_least(o.rows == 1 ? 0 : strides[x->rank - 2], o.columns);
     for (int axis = 0; axis < p->batch_rank; axis++) {
         int own = axis - (p->batch_rank - (x->rank - 2));
         o.stride[axis] = own >= 0 && x->shape[own] != 1 ? strides[own] : 0;
@@ -64,8 +62,9 @@ static operand KERNEL(operand_of)(const tg_tensor *x, const product *p, bool con
     return o;
 }
 
-/* The batches of a are rows of one tall matrix when they follow each other without a gap and b is the same for all. */
-static void KERNEL(join_batches)(product *p)
+/* Turns the batch into one product with a tall matrix A, if all matrices A[b] have the same B, and follow each other
+ * without gaps. */
+static void join_batches(product *p)
 {
     bool joined = p->batch_rank > 0 && !p->a.transposed;
     int64_t expected_a = p->a.rows * p->a.distance, expected_c = p->c.rows * p->c.distance;
@@ -84,7 +83,7 @@ static void KERNEL(join_batches)(product *p)
     }
 }
 
-static product KERNEL(product_of)(const tg_op_call *call)
+static product product_of(const tg_op_call *call)
 {
     const tg_tensor *c = call->outputs[0];
     product p = {.batch_rank = c->rank - 2, .batches = 1};
@@ -92,15 +91,15 @@ static product KERNEL(product_of)(const tg_op_call *call)
         p.batch[axis] = c->shape[axis];
         p.batches *= c->shape[axis];
     }
-    p.a = KERNEL(operand_of)(call->inputs[0], &p, false);
-    p.b = KERNEL(operand_of)(call->inputs[1], &p, false);
-    p.c = KERNEL(operand_of)(c, &p, true);
-    KERNEL(join_batches)(&p);
+    p.a = operand_of(call->inputs[0], &p, false);
+    p.b = operand_of(call->inputs[1], &p, false);
+    p.c = operand_of(c, &p, true);
+    join_batches(&p);
     return p;
 }
 
-/* Where matrix number `batch` begins. */
-static int64_t KERNEL(start)(const product *p, const operand *o, int64_t batch)
+/* Returns the offset of matrix number `batch`. */
+static int64_t start(const product *p, const operand *o, int64_t batch)
 {
     int64_t start = 0;
     for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
@@ -112,58 +111,55 @@ static int64_t KERNEL(start)(const product *p, const operand *o, int64_t batch)
 
 void KERNEL(tg_matmul_forward)(const tg_op_call *call)
 {
-    product p = KERNEL(product_of)(call);
+    product p = product_of(call);
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]);
     real *c = tg_values(call->outputs[0]);
     tg_gemm g = {p.a.rows,       p.b.columns,  p.a.columns,  p.a.transposed,
                  p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
     for (int64_t i = 0; i < p.batches; i++) {
-        KERNEL(tg_gemm)
-        (&g, a + KERNEL(start)(&p, &p.a, i), b + KERNEL(start)(&p, &p.b, i), 0, c + KERNEL(start)(&p, &p.c, i));
+        gemm(&g, a + start(&p, &p.a, i), b + start(&p, &p.b, i), 0, c + start(&p, &p.c, i));
     }
 }
 
-/* A gradient that broadcasting repeated is written by the first batch that reaches it and added to by the others. */
-static real KERNEL(keep)(bool fresh, const product *p, const operand *gradient, int64_t batch)
+/* Returns gemm's beta: 0 if the product is the first contribution to a matrix that is to be overwritten, else 1. */
+static real beta_of(bool overwrite, const product *p, const operand *gradient, int64_t batch)
 {
-    bool first = true; /* first to reach its matrix: index 0 on every axis along which it is repeated */
+    bool first = true; /* index 0 on every axis along which the matrix is repeated */
     for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
         first = first && (gradient->stride[axis] != 0 || p->batch[axis] == 1 || batch % p->batch[axis] == 0);
         batch /= p->batch[axis];
     }
-    return fresh && first ? 0 : 1;
+    return overwrite && first ? 0 : 1;
 }
 
 void KERNEL(tg_matmul_backward)(const tg_op_call *call)
 {
-    product p = KERNEL(product_of)(call);
+    product p = product_of(call);
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]), *dc = call->output_gradients[0];
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
-    operand to_a = KERNEL(operand_of)(call->inputs[0], &p, true), to_b = KERNEL(operand_of)(call->inputs[1], &p, true);
-    if (p.batches == 0) { /* nothing flows, but what is fresh has to be written */
+    operand to_a = operand_of(call->inputs[0], &p, true), to_b = operand_of(call->inputs[1], &p, true);
+    if (p.batches == 0) { /* without a product the gradients are zero */
         for (int i = 0; i < 2; i++) {
-            if (call->input_gradients[i] && call->fresh[i]) {
+            if (call->input_gradients[i] && call->overwrite[i]) {
                 memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));
             }
         }
         return;
     }
-    /* in the forward pass this was: C = A B; so dA = dC B^T and dB = A^T dC */
+    /* The forward pass computed C = A B, so dA = dC B^T and dB = A^T dC. */
     tg_gemm for_a = {p.a.rows,        p.a.columns,  p.c.columns,  false,
                      !p.b.transposed, p.c.distance, p.b.distance, to_a.distance};
     tg_gemm for_b = {p.b.rows, p.b.columns,  p.c.rows,     !p.a.transposed,
                      false,    p.a.distance, p.c.distance, to_b.distance};
     for (int64_t i = 0; i < p.batches; i++) {
-        const real *dc_i = dc + KERNEL(start)(&p, &p.c, i);
+        const real *dc_i = dc + start(&p, &p.c, i);
         if (da) {
-            KERNEL(tg_gemm)
-            (&for_a, dc_i, b + KERNEL(start)(&p, &p.b, i), KERNEL(keep)(call->fresh[0], &p, &to_a, i),
-             da + KERNEL(start)(&p, &to_a, i));
+            gemm(&for_a, dc_i, b + start(&p, &p.b, i), beta_of(call->overwrite[0], &p, &to_a, i),
+                 da + start(&p, &to_a, i));
         }
         if (db) {
-            KERNEL(tg_gemm)
-            (&for_b, a + KERNEL(start)(&p, &p.a, i), dc_i, KERNEL(keep)(call->fresh[1], &p, &to_b, i),
-             db + KERNEL(start)(&p, &to_b, i));
+            gemm(&for_b, a + start(&p, &p.a, i), dc_i, beta_of(call->overwrite[1], &p, &to_b, i),
+                 db + start(&p, &to_b, i));
         }
     }
 }
@@ -180,7 +176,7 @@ static bool column_major(const tg_tensor *x)
 static bool matrix_layout(const tg_tensor *x, int i)
 {
     (void)i;
-    return x->rank >= 2 && (row_major_f32(x) || column_major(x)) && x->strides[x->rank - 1] <= TG_GEMM_LIMIT &&
+    return x->rank >= 2 && (row_major(x) || column_major(x)) && x->strides[x->rank - 1] <= TG_GEMM_LIMIT &&
            x->strides[x->rank - 2] <= TG_GEMM_LIMIT;
 }
 
@@ -199,14 +195,14 @@ static bool matmul_shape(tg_op_call *call)
                           (long long)b_shape.size[b->rank - 2]);
     }
     if (m > TG_GEMM_LIMIT || k > TG_GEMM_LIMIT || n > TG_GEMM_LIMIT) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: sizes above %d are more than BLAS takes",
-                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text), TG_GEMM_LIMIT);
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: BLAS takes sizes up to %d", tg_shape_format(a_shape, a_text),
+                          tg_shape_format(b_shape, b_text), TG_GEMM_LIMIT);
     }
     tg_shape a_batch = a_shape, b_batch = b_shape;
     a_batch.rank -= 2;
     b_batch.rank -= 2;
     if (!tg_shape_broadcast(&a_batch, &b_batch, &shape)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast; sizes must be equal or 1",
                           tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text));
     }
     shape.size[shape.rank++] = m;
@@ -220,24 +216,26 @@ static const tg_op matmul_op = {
     .f32 = {tg_matmul_forward_f32, tg_matmul_backward_f32},
     .f64 = {tg_matmul_forward_f64, tg_matmul_backward_f64},
     .accepts_layout = matrix_layout,
-    .backward_reads_inputs = 3,
-    .overwrites_fresh = true,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    for (int i = 0; i < 2; i++) {
-        const tg_tensor *x = i == 0 ? a : b;
-        if (!x || x->rank == 0) {
-            return tg_tape_fail(t, x ? TG_ERROR_SHAPE : TG_ERROR_STATE, "matmul",
-                                x ? "input %d is a scalar; it must have rank 1 or more" : "input %d is NULL", i);
-        }
+    if (!tg_tape_expect_tensor(t, "matmul", "left operand", a) ||
+        !tg_tape_expect_tensor(t, "matmul", "right operand", b)) {
+        return NULL;
+    }
+    if (a->rank == 0 || b->rank == 0) {
+        tg_tape_fail(t, TG_ERROR_SHAPE, "matmul", "the %s operand is a scalar; it must have rank 1 or more",
+                     a->rank == 0 ? "left" : "right");
+        return NULL;
     }
     bool row = a->rank == 1, column = b->rank == 1;
     a = row ? tg_unsqueeze(t, a, 0) : a;
     b = column ? tg_unsqueeze(t, b, 1) : b;
     tg_tensor *inputs[] = {a, b};
-    tg_tensor *c = tg_apply(t, &matmul_op, inputs, 2, NULL, 0);
+    tg_tensor *c = tg_apply(t, &matmul_op, inputs, 2, NULL, 0, NULL);
     c = column && c ? tg_squeeze(t, c, -1) : c;
     return row && c ? tg_squeeze(t, c, column ? -1 : -2) : c;
 }

@@ -1,12 +1,14 @@
-/* matrices: tensors (..,T,D) seen as a batch of matrices, one for each combination of the indices before the last two.
- * A second tensor may have fewer of these axes, or axes of 1: its matrix is repeated along them, as in broadcasting.
+/* matrices (private): a tensor (..,T,D) as a batch of matrices (T,D). The batch axes are all axes before the last two;
+ * the matrices are numbered in their row-major order. A second tensor may have fewer batch axes, or batch axes of size
+ * 1: its matrices are repeated along them, as in broadcasting.
  */
 #ifndef TG_OPS_MATRICES_H
 #define TG_OPS_MATRICES_H
 
-#include "ops/real.h"
+#include "tensor/blas.h"
+#include "tensor/tensor.h"
 
-/* Where matrix number `batch` of x begins, for any strides of the batch axes. */
+/* Returns the offset of matrix number `batch` of x, for any strides of the batch axes. */
 static inline int64_t tg_matrix_of(const tg_tensor *x, int64_t batch)
 {
     int64_t start = 0;
@@ -17,7 +19,8 @@ static inline int64_t tg_matrix_of(const tg_tensor *x, int64_t batch)
     return start;
 }
 
-/* Where the matrix of x that meets matrix number `batch` of `other` begins: in x, or in a contiguous gradient of it. */
+/* Returns the offset of the matrix of x that belongs to matrix number `batch` of `other`: in x, or, with `contiguous`,
+ * in the gradient of x. */
 static inline int64_t tg_repeated_matrix_of(const tg_tensor *x, const tg_tensor *other, int64_t batch, bool contiguous)
 {
     int64_t start = 0, plain = x->shape[x->rank - 2] * x->shape[x->rank - 1];
@@ -30,7 +33,7 @@ static inline int64_t tg_repeated_matrix_of(const tg_tensor *x, const tg_tensor 
     return start;
 }
 
-/* Whether no matrix of `other` before this one meets the same matrix of x. */
+/* Returns whether matrix number `batch` is the first of `other` that belongs to its matrix of x. */
 static inline bool tg_is_first_use(const tg_tensor *x, const tg_tensor *other, int64_t batch)
 {
     bool first = true;
@@ -42,7 +45,7 @@ static inline bool tg_is_first_use(const tg_tensor *x, const tg_tensor *other, i
     return first;
 }
 
-/* Whether x is (..,rows,columns) with the batch axes of `other`, or 1, or none. */
+/* Returns whether x is (..,rows,columns), with batch axes that are equal to those of `other`, or 1, or absent. */
 static inline bool tg_is_repeated_matrix(const tg_tensor *x, const tg_tensor *other, int64_t rows, int64_t columns)
 {
     bool fits =
@@ -53,14 +56,14 @@ static inline bool tg_is_repeated_matrix(const tg_tensor *x, const tg_tensor *ot
     return fits;
 }
 
-/* From one row of a matrix to the next, as gemm wants it. */
+/* Returns the distance between the rows of a matrix of x, for gemm. */
 static inline int64_t tg_row_distance(const tg_tensor *x)
 {
     int64_t rows = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
     return rows == 1 ? width : x->strides[x->rank - 2];
 }
 
-/* For tg_op.accepts_layout: rows without gaps, at any distance. */
+/* For tg_op.accepts_layout: rows without gaps, with any distance between them. */
 static inline bool tg_rows_layout(const tg_tensor *x, int i)
 {
     (void)i;

@@ -1,7 +1,6 @@
-/* one_hot: y[s,k] = 1 where k is the id, else 0. Ids have no gradient. Follows torch.nn.functional.one_hot. */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+/* one_hot: y[s,k] = 1 if k = id[s], else 0. No gradient, because ids are integers. Follows
+ * torch.nn.functional.one_hot. */
+#include "ops/kernel.h"
 
 typedef struct one_hot_attributes {
     int64_t classes;
@@ -29,10 +28,10 @@ static bool one_hot_shape(tg_op_call *call)
 {
     const one_hot_attributes *a = call->attributes;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    if (a->classes < 1 || shape.rank == TG_MAX_RANK || tg_dtype_size(a->dtype) == 0) {
+    if (a->classes < 1 || shape.rank == TG_MAX_RANK) {
         return tg_op_fail(call, TG_ERROR_VALUE,
-                          "%lld classes of %s for ids of rank %d; allowed are 1 and more, and rank %d at most",
-                          (long long)a->classes, tg_dtype_name(a->dtype), shape.rank, TG_MAX_RANK - 1);
+                          "%lld classes for ids of rank %d; allowed are 1 class or more, and ranks up to %d",
+                          (long long)a->classes, shape.rank, TG_MAX_RANK - 1);
     }
     if (!tg_op_expect_ids_below(call, 0, a->classes)) {
         return false;
@@ -49,7 +48,7 @@ static const tg_op one_hot_op = {.name = "one_hot",
 tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
 {
     one_hot_attributes attributes = {classes, dtype};
-    return tg_apply(t, &one_hot_op, &ids, 1, &attributes, sizeof attributes);
+    return tg_apply(t, &one_hot_op, &ids, 1, &attributes, sizeof attributes, NULL);
 }
 
 #endif

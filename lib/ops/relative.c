@@ -1,89 +1,86 @@
-/* relative: scores by distance, moved to where the tokens are.
+/* relative: moves scores by distance to the pairs of queries and keys (relative.h explains the indices).
  *
- * Let query i of T stand at position S - T + i, and key j of S at j. Scores that depend on the distance are computed
- * in the order of the distances, x (..,T,L), where place l means the distance S - 1 - l; so key j's is at l = T - 1 -
- * i + j.
- *
- *   shift       y[i][j] = x[i][T - 1 - i + j]           x (..,T,L), or (..,1,L) for all queries alike  ->  y (..,T,S)
+ *   shift       y[i][j] = x[i][T - 1 - i + j]           x (..,T,L), or (..,1,L) for all queries  ->  y (..,T,S)
  *   gradient    dx[i][T - 1 - i + j] += dy[i][j]
  *
- * L is T + S - 1 for all distances, and then y is a view of x: from row to row of y its place in x moves back by one.
- * L is S for those that are not negative; what lies beyond L counts as 0, and a causal mask hides it anyway. Dai et al. 2019 (Transformer-XL), appendix B, calls this "relative shift".
+ * With L >= T + S - 1 every distance exists, and y is a view of x: the row of the next query begins one value earlier.
+ * With fewer, the missing scores are 0. Dai et al. 2019 (Transformer-XL), appendix B, calls this "relative shift".
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/relative.h"
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_relative_shift_forward);
 TG_DECLARE_KERNEL(tg_relative_shift_backward);
 
-/* Rows by distance (`wide`, L values, one a query or one a matrix) and by key (`square`, S values). */
-typedef struct KERNEL(rows) {
+/* Rows by distance (`wide`, L values, one per query or one per matrix) and by key (`square`, S values). */
+typedef struct shift {
     real *wide, *square;
     int64_t queries, keys, distances; /* T, S, L */
     bool shared;                      /* one wide row for all queries of a matrix */
-    bool fresh;                       /* the values are written, not added */
-} KERNEL(rows);
+    bool overwrite;
+} shift;
 
-static KERNEL(rows) KERNEL(rows_of)(const tg_tensor *wide, const tg_tensor *square)
+static shift shift_of(const tg_tensor *wide, const tg_tensor *square)
 {
     int rank = square->rank;
-    return (KERNEL(rows)){.queries = square->shape[rank - 2],
-                          .keys = square->shape[rank - 1],
-                          .distances = wide->shape[rank - 1],
-                          .shared = wide->shape[rank - 2] == 1};
+    return (shift){.queries = square->shape[rank - 2],
+                   .keys = square->shape[rank - 1],
+                   .distances = wide->shape[rank - 1],
+                   .shared = wide->shape[rank - 2] == 1};
 }
 
-/* Where query number `row` of all matrices has its first key's place, and how many of its keys have one. */
-static real *KERNEL(place)(const KERNEL(rows) * r, int64_t row, int64_t *count)
+/* Returns the index of key 0's score in the wide row of a query, at most L, and sets *count to the number of keys that
+ * have a score. `row` numbers the queries of all matrices. */
+static int64_t first_score(const shift *r, int64_t row, int64_t *count)
 {
-    int64_t first = r->queries - 1 - row % r->queries, left = r->distances - first;
+    int64_t first = r->queries - 1 - row % r->queries;
+    first = first < r->distances ? first : r->distances;
+    int64_t left = r->distances - first;
     *count = left < r->keys ? left : r->keys;
-    return r->wide + (r->shared ? row / r->queries : row) * r->distances + first;
+    return first;
 }
 
-static void KERNEL(to_square)(void *context, int64_t begin, int64_t end)
+static real *wide_row(const shift *r, int64_t row)
 {
-    const KERNEL(rows) *r = context;
+    return r->wide + (r->shared ? row / r->queries : row) * r->distances;
+}
+
+static void to_square(void *context, int64_t begin, int64_t end)
+{
+    const shift *r = context;
     for (int64_t row = begin; row < end; row++) {
-        int64_t count;
-        const real *from = KERNEL(place)(r, row, &count);
+        int64_t count, first = first_score(r, row, &count);
+        const real *from = wide_row(r, row) + first;
         real *to = r->square + row * r->keys;
-        for (int64_t j = 0; j < count; j++) {
-            to[j] = r->fresh ? from[j] : to[j] + from[j];
-        }
-        for (int64_t j = count; r->fresh && j < r->keys; j++) {
-            to[j] = 0;
-        }
+        memcpy(to, from, (size_t)count * sizeof(real));
+        memset(to + count, 0, (size_t)(r->keys - count) * sizeof(real));
     }
 }
 
-/* A wide row for each query: written, or added to. */
-static void KERNEL(to_own_rows)(void *context, int64_t begin, int64_t end)
+static void to_own_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rows) *r = context;
+    const shift *r = context;
     for (int64_t row = begin; row < end; row++) {
-        int64_t count;
-        real *to = KERNEL(place)(r, row, &count), *first = r->wide + row * r->distances;
+        int64_t count, first = first_score(r, row, &count);
+        real *to = wide_row(r, row);
         const real *from = r->square + row * r->keys;
         for (int64_t j = 0; j < count; j++) {
-            to[j] = r->fresh ? from[j] : to[j] + from[j];
+            to[first + j] = accumulated(r->overwrite, to[first + j], from[j]);
         }
-        if (r->fresh) {
-            int64_t before = count > 0 ? to - first : 0, after = before + (count > 0 ? count : 0);
-            memset(first, 0, (size_t)before * sizeof(real));
-            memset(first + after, 0, (size_t)(r->distances - after) * sizeof(real));
+        if (r->overwrite) {
+            memset(to, 0, (size_t)first * sizeof(real));
+            memset(to + first + count, 0, (size_t)(r->distances - first - count) * sizeof(real));
         }
     }
 }
 
-/* A wide row for each matrix: threads divide the matrices. */
-static void KERNEL(to_shared_rows)(void *context, int64_t begin, int64_t end)
+/* One wide row per matrix: threads divide the matrices. */
+static void to_shared_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rows) *r = context;
+    const shift *r = context;
     for (int64_t row = begin * r->queries; row < end * r->queries; row++) {
-        int64_t count;
-        real *to = KERNEL(place)(r, row, &count);
+        int64_t count, first = first_score(r, row, &count);
+        real *to = wide_row(r, row) + first;
         const real *from = r->square + row * r->keys;
         for (int64_t j = 0; j < count; j++) {
             to[j] += from[j];
@@ -91,52 +88,51 @@ static void KERNEL(to_shared_rows)(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void KERNEL(run_to_square)(KERNEL(rows) * r, int64_t count)
+static void run_to_square(shift *r, int64_t count)
 {
     if (count > 0) {
-        tg_parallel_for(count / r->keys, 1 + TG_GRAIN / (r->keys + 1), KERNEL(to_square), r);
+        tg_parallel_for(count / r->keys, 1 + TG_GRAIN / (r->keys + 1), to_square, r);
     }
 }
 
-/* `wide`: how many values all wide rows have. */
-static void KERNEL(run_to_wide)(KERNEL(rows) * r, int64_t wide)
+/* `wide` is the number of values of all wide rows. */
+static void run_to_wide(shift *r, int64_t wide)
 {
     if (wide == 0) {
         return;
     }
     int64_t rows = wide / r->distances;
     if (!r->shared) {
-        tg_parallel_for(rows, 1 + TG_GRAIN / (r->distances + 1), KERNEL(to_own_rows), r);
+        tg_parallel_for(rows, 1 + TG_GRAIN / (r->distances + 1), to_own_rows, r);
         return;
     }
-    if (r->fresh) {
+    if (r->overwrite) {
         memset(r->wide, 0, (size_t)wide * sizeof(real));
     }
     if (r->keys > 0 && r->queries > 0) {
-        tg_parallel_for(rows, 1 + TG_GRAIN / (r->queries * r->keys + 1), KERNEL(to_shared_rows), r);
+        tg_parallel_for(rows, 1 + TG_GRAIN / (r->queries * r->keys + 1), to_shared_rows, r);
     }
 }
 
 void KERNEL(tg_relative_shift_forward)(const tg_op_call *call)
 {
     if (call->outputs[0]->storage == call->inputs[0]->storage) {
-        return; /* a view */
+        return; /* y is a view of x */
     }
-    KERNEL(rows) r = KERNEL(rows_of)(call->inputs[0], call->outputs[0]);
+    shift r = shift_of(call->inputs[0], call->outputs[0]);
     r.wide = tg_values(call->inputs[0]);
     r.square = tg_values(call->outputs[0]);
-    r.fresh = true;
-    KERNEL(run_to_square)(&r, call->outputs[0]->count);
+    run_to_square(&r, call->outputs[0]->count);
 }
 
-/* In the forward pass this was: y[i][j] = x[i][T - 1 - i + j]. */
+/* The forward pass computed y[i][j] = x[i][T - 1 - i + j]. */
 void KERNEL(tg_relative_shift_backward)(const tg_op_call *call)
 {
-    KERNEL(rows) r = KERNEL(rows_of)(call->inputs[0], call->outputs[0]);
+    shift r = shift_of(call->inputs[0], call->outputs[0]);
     r.wide = call->input_gradients[0];
     r.square = (real *)call->output_gradients[0];
-    r.fresh = call->fresh[0];
-    KERNEL(run_to_wide)(&r, call->inputs[0]->count);
+    r.overwrite = call->overwrite[0];
+    run_to_wide(&r, call->inputs[0]->count);
 }
 
 #ifdef TG_ONCE
@@ -179,13 +175,15 @@ static const tg_op relative_shift_op = {
     .shape = relative_shape,
     .f32 = {tg_relative_shift_forward_f32, tg_relative_shift_backward_f32},
     .f64 = {tg_relative_shift_forward_f64, tg_relative_shift_backward_f64},
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = TG_OP_ALL,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_relative_shift(tg_tape *t, tg_tensor *x, int64_t queries, int64_t keys)
 {
     relative_sizes sizes = {queries, keys};
-    return tg_apply(t, &relative_shift_op, &x, 1, &sizes, sizeof sizes);
+    return tg_apply(t, &relative_shift_op, &x, 1, &sizes, sizeof sizes, NULL);
 }
 
 #endif

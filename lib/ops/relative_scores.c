@@ -1,141 +1,118 @@
-/* relative_scores: queries times vectors of distances, moved to the pairs: Transformer-XL's position scores in one op.
+/* relative_scores: products of queries with vectors of distances, moved to the pairs of queries and keys. These are the
+ * position scores of Transformer-XL, as one op.
  *
  *   forward     y[i][j] = q_i . r_(T - 1 - i + j)         q (..,T,D), r (..,L,D)  ->  y (..,T,S)
  *   gradient    dq_i += sum_j dy[i][j] r_(T - 1 - i + j)
  *               dr_l += sum of dy[i][j] q_i over the pairs with T - 1 - i + j = l, and over the batches that r was
  *                       repeated for
  *
- * That is tg_relative_shift (relative.c, which says what the places mean) of q r^T. But the shift leaves half of that
- * product unused, or more: here rows are taken in blocks, and a block's product has only the columns that one of its
- * rows needs. With `causal` these end at the diagonal, and what lies ahead of a query is 0. Nothing of size (T,L) is
- * ever made.
+ * This is tg_relative_shift of q r^T (relative.h explains the indices). But if T = S, the shift uses only half of that
+ * product. Here the rows are taken in blocks, and the product of a block has only the columns that its rows need. In
+ * causal attention these end at the diagonal, and the scores of later keys are 0. No matrix of size (T,L) exists.
  */
-#include "ops/matrices.h"
-
-#include <tapegrad/ops.h>
+#include "ops/relative.h"
+#include "ops/row_blocks.h"
 
 TG_DECLARE_KERNEL(tg_relative_scores_forward);
 TG_DECLARE_KERNEL(tg_relative_scores_backward);
-
-#define BLOCK 128 /* rows at a time */
 
 typedef struct scores_attributes {
     int64_t keys;
     bool causal;
 } scores_attributes;
 
-/* Rows first .. first + rows - 1 of one matrix, and the places low .. low + count - 1 that they need. Row i of the
- * block finds its first key at place rows - 1 - i of these. */
-typedef struct KERNEL(block) {
-    int64_t queries, keys, width; /* T, S, D */
-    bool causal;
-    int64_t first, rows, low, count;
+/* A block of rows, and the indices low .. low + count - 1 of the distances that they need. The score of key 0 and row i
+ * of the block is at index rows - 1 - i of these. */
+typedef struct scores {
+    row_block block;
+    int64_t low, count;
     real *wide;   /* (rows,count) */
-    real *square; /* the block's first row: rows of S */
-} KERNEL(block);
+    real *square; /* (rows,S), the block's rows of y or dy */
+} scores;
 
-static KERNEL(block) KERNEL(block_of)(const tg_op_call *call)
+static scores scores_of(const tg_op_call *call)
 {
-    const tg_tensor *q = call->inputs[0];
     const scores_attributes *a = call->attributes;
-    return (KERNEL(block)){.queries = q->shape[q->rank - 2],
-                           .keys = a->keys,
-                           .width = q->shape[q->rank - 1],
-                           .causal = a->causal,
-                           .wide = call->scratch};
+    return (scores){.block = row_blocks_of(call->inputs[0], a->keys, a->causal), .wide = call->scratch};
 }
 
-/* How many keys the block's row i has a score with. */
-static int64_t KERNEL(visible)(const KERNEL(block) * b, int64_t i)
+/* Moves to the next block; false after the last one. `square` begins with the first row of the first matrix. */
+static bool next_block(scores *s, real *square)
 {
-    return b->causal ? b->keys - b->queries + b->first + i + 1 : b->keys;
+    row_block *b = &s->block;
+    if (!next_row_block(b)) {
+        return false;
+    }
+    s->low = b->queries - b->first - b->rows;
+    s->count = (b->causal ? b->keys : b->queries - b->first - 1 + b->keys) - s->low;
+    s->square = square + (b->batch * b->queries + b->first) * b->keys;
+    return true;
 }
 
-static void KERNEL(take_block)(KERNEL(block) * b, int64_t first, real *matrix)
+static void to_square(void *context, int64_t begin, int64_t end)
 {
-    b->first = first;
-    b->rows = b->queries - first < BLOCK ? b->queries - first : BLOCK;
-    b->low = b->queries - first - b->rows;
-    b->count = (b->causal ? b->keys : b->queries - first - 1 + b->keys) - b->low;
-    b->square = matrix + first * b->keys;
-}
-
-static void KERNEL(to_square)(void *context, int64_t begin, int64_t end)
-{
-    const KERNEL(block) *b = context;
+    const scores *s = context;
+    const row_block *b = &s->block;
     for (int64_t i = begin; i < end; i++) {
-        int64_t n = KERNEL(visible)(b, i);
-        real *to = b->square + i * b->keys;
-        memcpy(to, b->wide + i * b->count + b->rows - 1 - i, (size_t)n * sizeof(real));
+        int64_t n = visible_keys(b, i);
+        real *to = s->square + i * b->keys;
+        memcpy(to, s->wide + i * s->count + b->rows - 1 - i, (size_t)n * sizeof(real));
         memset(to + n, 0, (size_t)(b->keys - n) * sizeof(real));
     }
 }
 
-static void KERNEL(to_wide)(void *context, int64_t begin, int64_t end)
+static void to_wide(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(block) *b = context;
+    const scores *s = context;
+    const row_block *b = &s->block;
     for (int64_t i = begin; i < end; i++) {
-        int64_t n = KERNEL(visible)(b, i), before = b->rows - 1 - i, after = b->count - before - n;
-        real *to = b->wide + i * b->count;
+        int64_t n = visible_keys(b, i), before = b->rows - 1 - i, after = s->count - before - n;
+        real *to = s->wide + i * s->count;
         memset(to, 0, (size_t)before * sizeof(real));
-        memcpy(to + before, b->square + i * b->keys, (size_t)n * sizeof(real));
+        memcpy(to + before, s->square + i * b->keys, (size_t)n * sizeof(real));
         memset(to + before + n, 0, (size_t)after * sizeof(real));
     }
 }
 
-static int64_t KERNEL(grain)(const KERNEL(block) * b)
+static int64_t grain_of(const scores *s)
 {
-    return 1 + TG_GRAIN / (b->keys + 1);
-}
-
-static int64_t KERNEL(batches_of)(const tg_tensor *q)
-{
-    int64_t matrix = q->shape[q->rank - 2] * q->shape[q->rank - 1];
-    return matrix > 0 ? q->count / matrix : 0;
+    return 1 + TG_GRAIN / (s->block.keys + 1);
 }
 
 void KERNEL(tg_relative_scores_forward)(const tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *r = call->inputs[1];
-    KERNEL(block) b = KERNEL(block_of)(call);
-    int64_t batches = KERNEL(batches_of)(q), lq = tg_row_distance(q), lr = tg_row_distance(r);
-    for (int64_t batch = 0; batch < batches; batch++) {
-        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, batch);
-        const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, batch, false);
-        real *y = (real *)tg_values(call->outputs[0]) + batch * b.queries * b.keys;
-        for (int64_t first = 0; first < b.queries; first += BLOCK) {
-            KERNEL(take_block)(&b, first, y);
-            tg_gemm g = {b.rows, b.count, b.width, .transpose_b = true, .lda = lq, .ldb = lr, .ldc = b.count};
-            KERNEL(tg_gemm)(&g, q_0 + first * lq, r_0 + b.low * lr, 0, b.wide);
-            tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(to_square), &b);
-        }
+    scores s = scores_of(call);
+    const row_block *b = &s.block;
+    int64_t lq = tg_row_distance(q), lr = tg_row_distance(r);
+    while (next_block(&s, tg_values(call->outputs[0]))) {
+        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, b->batch) + b->first * lq;
+        const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, b->batch, false) + s.low * lr;
+        tg_gemm g = {b->rows, s.count, b->width, .transpose_b = true, .lda = lq, .ldb = lr, .ldc = s.count};
+        gemm(&g, q_0, r_0, 0, s.wide);
+        tg_parallel_for(b->rows, grain_of(&s), to_square, &s);
     }
 }
 
-/* In the forward pass this was: y[i][j] = q_i . r_(T - 1 - i + j). */
+/* The forward pass computed y[i][j] = q_i . r_(T - 1 - i + j). */
 void KERNEL(tg_relative_scores_backward)(const tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *r = call->inputs[1];
-    KERNEL(block) b = KERNEL(block_of)(call);
-    int64_t batches = KERNEL(batches_of)(q), lq = tg_row_distance(q), lr = tg_row_distance(r);
-    for (int64_t batch = 0; batch < batches; batch++) {
-        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, batch);
-        const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, batch, false);
-        real *dq = call->input_gradients[0], *dr = call->input_gradients[1];
-        dq = dq ? dq + batch * b.queries * b.width : NULL;
-        dr = dr ? dr + tg_repeated_matrix_of(r, q, batch, true) : NULL;
-        for (int64_t first = 0; first < b.queries; first += BLOCK) {
-            KERNEL(take_block)(&b, first, (real *)call->output_gradients[0] + batch * b.queries * b.keys);
-            tg_parallel_for(b.rows, KERNEL(grain)(&b), KERNEL(to_wide), &b);
-            tg_gemm to_queries = {b.rows, b.width, b.count, .lda = b.count, .ldb = lr, .ldc = b.width};
-            tg_gemm to_places = {b.count,        b.width,   b.rows,        .transpose_a = true,
-                                 .lda = b.count, .ldb = lq, .ldc = b.width};
-            if (dq) {
-                KERNEL(tg_gemm)(&to_queries, b.wide, r_0 + b.low * lr, 1, dq + first * b.width);
-            }
-            if (dr) {
-                KERNEL(tg_gemm)(&to_places, b.wide, q_0 + first * lq, 1, dr + b.low * b.width);
-            }
+    scores s = scores_of(call);
+    const row_block *b = &s.block;
+    int64_t lq = tg_row_distance(q), lr = tg_row_distance(r);
+    real *dq = call->input_gradients[0], *dr = call->input_gradients[1];
+    while (next_block(&s, (real *)call->output_gradients[0])) {
+        const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, b->batch) + b->first * lq;
+        const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, b->batch, false) + s.low * lr;
+        tg_parallel_for(b->rows, grain_of(&s), to_wide, &s);
+        if (dq) {
+            tg_gemm g = {b->rows, b->width, s.count, .lda = s.count, .ldb = lr, .ldc = b->width};
+            gemm(&g, s.wide, r_0, 1, dq + (b->batch * b->queries + b->first) * b->width);
+        }
+        if (dr) {
+            tg_gemm g = {s.count, b->width, b->rows, .transpose_a = true, .lda = s.count, .ldb = lq, .ldc = b->width};
+            gemm(&g, s.wide, q_0, 1, dr + tg_repeated_matrix_of(r, q, b->batch, true) + s.low * b->width);
         }
     }
 }
@@ -153,7 +130,7 @@ static bool scores_shape(tg_op_call *call)
     bool fits = q->rank >= 2 && r->rank >= 2 && q->shape[q->rank - 1] >= 1 &&
                 tg_is_repeated_matrix(r, q, r->shape[r->rank - 2], q->shape[q->rank - 1]);
     int64_t queries = fits ? q->shape[q->rank - 2] : 0;
-    fits = fits && a->keys >= (a->causal ? queries : 0) && a->keys <= TG_GEMM_LIMIT - BLOCK &&
+    fits = fits && a->keys >= (a->causal ? queries : 0) && a->keys <= TG_GEMM_LIMIT - ROW_BLOCK &&
            q->shape[q->rank - 1] <= TG_GEMM_LIMIT;
     if (!fits || r->shape[r->rank - 2] < (a->causal ? a->keys : queries + a->keys - 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
@@ -163,10 +140,10 @@ static bool scores_shape(tg_op_call *call)
     }
     tg_shape shape = tg_shape_of(q);
     shape.size[shape.rank - 1] = a->keys;
-    int64_t room = BLOCK * (a->keys + BLOCK);
-    size_t size = tg_dtype_size(tg_dtype_of(q));
-    return tg_op_output(call, 0, tg_dtype_of(q), shape) && tg_op_scratch(call, room, size) &&
-           tg_op_backward_scratch(call, room, size);
+    int64_t wide = ROW_BLOCK * (a->keys + ROW_BLOCK);
+    size_t size = tg_size_of(q->dtype);
+    return tg_op_output(call, 0, tg_dtype_of(q), shape) && tg_op_scratch(call, wide, size) &&
+           tg_op_backward_scratch(call, wide, size);
 }
 
 static const tg_op scores_op = {
@@ -175,14 +152,14 @@ static const tg_op scores_op = {
     .f32 = {tg_relative_scores_forward_f32, tg_relative_scores_backward_f32},
     .f64 = {tg_relative_scores_forward_f64, tg_relative_scores_backward_f64},
     .accepts_layout = tg_rows_layout,
-    .backward_reads_inputs = 3,
+    .backward_ignores_outputs = TG_OP_ALL,
 };
 
 tg_tensor *tg_relative_scores(tg_tape *t, tg_tensor *queries, tg_tensor *distances, int64_t keys, bool causal)
 {
     tg_tensor *inputs[] = {queries, distances};
     scores_attributes a = {keys, causal};
-    return tg_apply(t, &scores_op, inputs, 2, &a, sizeof a);
+    return tg_apply(t, &scores_op, inputs, 2, &a, sizeof a, NULL);
 }
 
 #endif

@@ -1,49 +1,47 @@
-/* rms_norm: each row is divided by its root mean square, then multiplied by a weight.
+/* rms_norm: divides each row by its root mean square, then multiplies by a weight.
  *
  *   forward     y = n w,    n = x r,    r = 1 / sqrt(mean(x^2) + eps)
  *   gradient    dw += dy n              summed over the rows
  *               dx += r (g - n mean(g n)),    g = dy w
  *
- * (Zhang and Sennrich 2019.) Forward keeps r of each row, in double. Rows are what threads divide for y and dx, columns
- * for dw, so each sum is made by one thread in the order of the rows. Follows torch.nn.functional.rms_norm over the
- * last axis.
+ * (Zhang and Sennrich 2019.) Forward saves r of each row, in double. Threads divide the rows for y and dx, and the
+ * columns for dw, so one thread computes each sum, in the order of the rows. Follows torch.nn.functional.rms_norm over
+ * the last axis.
  */
-#include "ops/rows.h"
-
-#include <tapegrad/ops.h>
+#include "ops/lanes.h"
 
 TG_DECLARE_KERNEL(tg_rms_norm_forward);
 TG_DECLARE_KERNEL(tg_rms_norm_backward);
 
-typedef struct KERNEL(rms) {
+typedef struct rms {
     const real *x, *weight, *dy;
     real *y, *dx, *dweight;
-    bool fresh;
+    bool overwrite;
     double *inverses;     /* r of each row */
-    int64_t count, width; /* of rows, of a row */
+    int64_t count, width; /* number of rows, and of values per row */
     double eps;
-} KERNEL(rms);
+} rms;
 
-static KERNEL(rms) KERNEL(rms_of)(const tg_op_call *call)
+static rms rms_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
     int64_t width = x->shape[x->rank - 1];
-    return (KERNEL(rms)){.x = tg_values(x),
-                         .weight = tg_values(call->inputs[1]),
-                         .y = tg_values(call->outputs[0]),
-                         .inverses = call->saved,
-                         .count = x->count / width,
-                         .width = width,
-                         .eps = *(const double *)call->attributes};
+    return (rms){.x = tg_values(x),
+                 .weight = tg_values(call->inputs[1]),
+                 .y = tg_values(call->outputs[0]),
+                 .inverses = call->saved,
+                 .count = x->count / width,
+                 .width = width,
+                 .eps = *(const double *)call->attributes};
 }
 
-static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
+static void normalize_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rms) *n = context;
+    const rms *n = context;
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width;
         real *y = n->y + row * n->width;
-        double inverse = 1 / sqrt(KERNEL(row_dot)(x, x, n->width) / (double)n->width + n->eps);
+        double inverse = 1 / sqrt(row_dot(x, x, n->width) / (double)n->width + n->eps);
         for (int64_t c = 0; c < n->width; c++) {
             y[c] = (real)((double)x[c] * inverse) * n->weight[c];
         }
@@ -53,30 +51,31 @@ static void KERNEL(normalize_rows)(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_rms_norm_forward)(const tg_op_call *call)
 {
-    KERNEL(rms) n = KERNEL(rms_of)(call);
-    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(normalize_rows), &n);
+    rms n = rms_of(call);
+    tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, normalize_rows, &n);
 }
 
-/* In the forward pass this was: y = x r w. */
-static void KERNEL(gradient_of_rows)(void *context, int64_t begin, int64_t end)
+/* Adds dx of the rows begin .. end - 1. The forward pass computed y = x r w. */
+static void gradient_of_rows(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rms) *n = context;
+    const rms *n = context;
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
         real *dx = n->dx + row * n->width;
         double inverse = n->inverses[row];
-        double mean_gn = KERNEL(row_weighted_dot)(x, 0, dy, n->weight, n->width) * inverse / (double)n->width;
+        double mean_gn = row_weighted_dot(x, 0, dy, n->weight, n->width) * inverse / (double)n->width;
         for (int64_t c = 0; c < n->width; c++) {
             double normal = (double)x[c] * inverse;
             real gradient = (real)(inverse * ((double)dy[c] * (double)n->weight[c] - normal * mean_gn));
-            dx[c] = n->fresh ? gradient : dx[c] + gradient;
+            dx[c] = accumulated(n->overwrite, dx[c], gradient);
         }
     }
 }
 
-static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t end)
+/* Adds dw of the columns begin .. end - 1. */
+static void gradient_of_columns(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(rms) *n = context;
+    const rms *n = context;
     for (int64_t row = 0; row < n->count; row++) {
         const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
         for (int64_t c = begin; c < end; c++) {
@@ -87,19 +86,19 @@ static void KERNEL(gradient_of_columns)(void *context, int64_t begin, int64_t en
 
 void KERNEL(tg_rms_norm_backward)(const tg_op_call *call)
 {
-    KERNEL(rms) n = KERNEL(rms_of)(call);
+    rms n = rms_of(call);
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
     n.dweight = call->input_gradients[1];
-    n.fresh = call->fresh[0];
+    n.overwrite = call->overwrite[0];
     if (n.dx) {
-        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, KERNEL(gradient_of_rows), &n);
+        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, gradient_of_rows, &n);
     }
     if (n.dweight) {
-        if (call->fresh[1]) {
+        if (call->overwrite[1]) {
             memset(n.dweight, 0, (size_t)n.width * sizeof(real));
         }
-        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), KERNEL(gradient_of_columns), &n);
+        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), gradient_of_columns, &n);
     }
 }
 
@@ -129,14 +128,14 @@ static const tg_op rms_norm_op = {
     .shape = rms_norm_shape,
     .f32 = {tg_rms_norm_forward_f32, tg_rms_norm_backward_f32},
     .f64 = {tg_rms_norm_forward_f64, tg_rms_norm_backward_f64},
-    .backward_reads_inputs = 3,
-    .overwrites_fresh = true,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_rms_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, double eps)
 {
     tg_tensor *inputs[] = {x, weight};
-    return tg_apply(t, &rms_norm_op, inputs, 2, &eps, sizeof eps);
+    return tg_apply(t, &rms_norm_op, inputs, 2, &eps, sizeof eps, NULL);
 }
 
 #endif

@@ -6,33 +6,31 @@
  *   log_softmax  y_i = x_i - m - log s
  *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
  *
- * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are kept in
- * double. An axis that is not the last is walked with its stride; each line of values is independent, so threads
- * divide the lines. Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
+ * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are in double. The
+ * values along the axis are a line, with a stride if the axis is not the last. Lines are independent, so threads divide
+ * them. Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_softmax_forward);
 TG_DECLARE_KERNEL(tg_softmax_backward);
 TG_DECLARE_KERNEL(tg_log_softmax_forward);
 TG_DECLARE_KERNEL(tg_log_softmax_backward);
 
-/* x is (outer, size, inner); line l is at l / inner and l % inner. */
-typedef struct KERNEL(lines) {
+/* x is (outer,size,inner); line l has the outer index l / inner and the inner index l % inner. */
+typedef struct lines {
     const real *x, *y, *dy;
     real *out;
     int64_t size, inner;
-    bool fresh;
-} KERNEL(lines);
+    bool overwrite;
+} lines;
 
-static int64_t KERNEL(line_start)(const KERNEL(lines) * a, int64_t line)
+static int64_t line_start(const lines *a, int64_t line)
 {
     return line / a->inner * a->size * a->inner + line % a->inner;
 }
 
-static real KERNEL(largest)(const real *x, int64_t n, int64_t stride)
+static real largest(const real *x, int64_t n, int64_t stride)
 {
     real most = -(real)INFINITY;
     for (int64_t i = 0; i < n; i++) {
@@ -42,13 +40,13 @@ static real KERNEL(largest)(const real *x, int64_t n, int64_t stride)
     return most;
 }
 
-static void KERNEL(softmax_lines)(void *context, int64_t begin, int64_t end)
+static void softmax_lines(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(lines) *a = context;
+    const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        const real *x = a->x + KERNEL(line_start)(a, line);
-        real *y = a->out + KERNEL(line_start)(a, line);
-        real most = KERNEL(largest)(x, a->size, a->inner);
+        const real *x = a->x + line_start(a, line);
+        real *y = a->out + line_start(a, line);
+        real most = largest(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
             y[i * a->inner] = EXP(x[i * a->inner] - most);
@@ -63,12 +61,12 @@ static void KERNEL(softmax_lines)(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* In the forward pass this was: y_i = exp(x_i) / sum_j exp(x_j). */
-static void KERNEL(softmax_gradient_lines)(void *context, int64_t begin, int64_t end)
+/* The forward pass computed y_i = exp(x_i) / sum_j exp(x_j). */
+static void softmax_gradient_lines(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(lines) *a = context;
+    const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        int64_t start = KERNEL(line_start)(a, line);
+        int64_t start = line_start(a, line);
         const real *y = a->y + start, *dy = a->dy + start;
         real *dx = a->out + start;
         double dot = 0;
@@ -77,18 +75,18 @@ static void KERNEL(softmax_gradient_lines)(void *context, int64_t begin, int64_t
         }
         for (int64_t i = 0; i < a->size; i++) {
             real gradient = y[i * a->inner] * (dy[i * a->inner] - (real)dot);
-            dx[i * a->inner] = a->fresh ? gradient : dx[i * a->inner] + gradient;
+            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], gradient);
         }
     }
 }
 
-static void KERNEL(log_softmax_lines)(void *context, int64_t begin, int64_t end)
+static void log_softmax_lines(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(lines) *a = context;
+    const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        const real *x = a->x + KERNEL(line_start)(a, line);
-        real *y = a->out + KERNEL(line_start)(a, line);
-        real most = KERNEL(largest)(x, a->size, a->inner);
+        const real *x = a->x + line_start(a, line);
+        real *y = a->out + line_start(a, line);
+        real most = largest(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
             sum += (double)EXP(x[i * a->inner] - most);
@@ -100,12 +98,12 @@ static void KERNEL(log_softmax_lines)(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* In the forward pass this was: y_i = x_i - log sum_j exp(x_j). */
-static void KERNEL(log_softmax_gradient_lines)(void *context, int64_t begin, int64_t end)
+/* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
+static void log_softmax_gradient_lines(void *context, int64_t begin, int64_t end)
 {
-    const KERNEL(lines) *a = context;
+    const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        int64_t start = KERNEL(line_start)(a, line);
+        int64_t start = line_start(a, line);
         const real *y = a->y + start, *dy = a->dy + start;
         real *dx = a->out + start;
         double sum = 0;
@@ -114,17 +112,16 @@ static void KERNEL(log_softmax_gradient_lines)(void *context, int64_t begin, int
         }
         for (int64_t i = 0; i < a->size; i++) {
             real gradient = dy[i * a->inner] - EXP(y[i * a->inner]) * (real)sum;
-            dx[i * a->inner] = a->fresh ? gradient : dx[i * a->inner] + gradient;
+            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], gradient);
         }
     }
 }
 
-static void KERNEL(over_lines)(const tg_op_call *call, const void *dy, void *out,
-                               void (*body)(void *context, int64_t begin, int64_t end))
+static void over_lines(const tg_op_call *call, const void *dy, void *out, loop_body *body)
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    KERNEL(lines) a = {tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->fresh[0]};
+    lines a = {tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->overwrite[0]};
     for (int i = axis; i < x->rank; i++) {
         *(i == axis ? &a.size : &a.inner) *= x->shape[i];
     }
@@ -135,27 +132,27 @@ static void KERNEL(over_lines)(const tg_op_call *call, const void *dy, void *out
 
 void KERNEL(tg_softmax_forward)(const tg_op_call *call)
 {
-    KERNEL(over_lines)(call, NULL, tg_values(call->outputs[0]), KERNEL(softmax_lines));
+    over_lines(call, NULL, tg_values(call->outputs[0]), softmax_lines);
 }
 
 void KERNEL(tg_softmax_backward)(const tg_op_call *call)
 {
-    KERNEL(over_lines)(call, call->output_gradients[0], call->input_gradients[0], KERNEL(softmax_gradient_lines));
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], softmax_gradient_lines);
 }
 
 void KERNEL(tg_log_softmax_forward)(const tg_op_call *call)
 {
-    KERNEL(over_lines)(call, NULL, tg_values(call->outputs[0]), KERNEL(log_softmax_lines));
+    over_lines(call, NULL, tg_values(call->outputs[0]), log_softmax_lines);
 }
 
 void KERNEL(tg_log_softmax_backward)(const tg_op_call *call)
 {
-    KERNEL(over_lines)(call, call->output_gradients[0], call->input_gradients[0], KERNEL(log_softmax_gradient_lines));
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], log_softmax_gradient_lines);
 }
 
 #ifdef TG_ONCE
 
-/* A scalar has one line of one value, as in PyTorch. The attribute is the axis; apply makes it count from the front. */
+/* A scalar has one line of one value, as in PyTorch. The attribute is the axis, counted from the front. */
 static bool softmax_shape(tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
@@ -167,8 +164,8 @@ static const tg_op softmax_op = {
     .shape = softmax_shape,
     .f32 = {tg_softmax_forward_f32, tg_softmax_backward_f32},
     .f64 = {tg_softmax_forward_f64, tg_softmax_backward_f64},
-    .backward_reads_outputs = 1,
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 static const tg_op log_softmax_op = {
@@ -176,13 +173,13 @@ static const tg_op log_softmax_op = {
     .shape = softmax_shape,
     .f32 = {tg_log_softmax_forward_f32, tg_log_softmax_backward_f32},
     .f64 = {tg_log_softmax_forward_f64, tg_log_softmax_backward_f64},
-    .backward_reads_outputs = 1,
-    .overwrites_fresh = true,
+    .backward_ignores_inputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 static tg_tensor *along_axis(tg_tape *t, const tg_op *op, tg_tensor *x, int axis)
 {
-    return tg_tape_axis(t, op->name, x, &axis) ? tg_apply(t, op, &x, 1, &axis, sizeof axis) : NULL;
+    return tg_tape_expect_axis(t, op->name, x, &axis) ? tg_apply(t, op, &x, 1, &axis, sizeof axis, NULL) : NULL;
 }
 
 tg_tensor *tg_softmax(tg_tape *t, tg_tensor *x, int axis)

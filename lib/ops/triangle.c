@@ -1,13 +1,11 @@
 /* triangle: the lower or the upper part of matrices.
  *
- *   forward     y[i,j] = x[i,j] where it stays, else 0       tril: j - i <= diagonal, triu: j - i >= diagonal
- *   gradient    dx[i,j] += dy[i,j] where it stays
+ *   forward     y[i,j] = x[i,j] in the triangle, else 0      tril: j - i <= diagonal, triu: j - i >= diagonal
+ *   gradient    dx[i,j] += dy[i,j] in the triangle
  *
  * The matrices are on the last two axes. Follows torch.tril and torch.triu.
  */
-#include "ops/real.h"
-
-#include <tapegrad/ops.h>
+#include "ops/kernel.h"
 
 typedef struct triangle_attributes {
     int64_t diagonal;
@@ -17,32 +15,32 @@ typedef struct triangle_attributes {
 TG_DECLARE_KERNEL(tg_triangle_forward);
 TG_DECLARE_KERNEL(tg_triangle_backward);
 
-/* Copies, or adds, the part of `from` that stays; what does not stay is 0, or left as it is. */
-static void KERNEL(keep_triangle)(const tg_op_call *call, const real *from, real *to, bool add)
+/* Writes the triangle of `from` to `to`, and 0 elsewhere; with `add`, adds it. */
+static void keep_triangle(const tg_op_call *call, const real *from, real *to, bool add)
 {
     const triangle_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
     for (int64_t line = 0; columns > 0 && line < x->count / columns; line++) {
-        int64_t edge = line % rows + a->diagonal; /* the column that the diagonal goes through */
+        int64_t edge = line % rows + a->diagonal; /* the column of the diagonal */
         for (int64_t j = 0; j < columns; j++) {
-            bool stays = a->upper ? j >= edge : j <= edge;
+            bool kept = a->upper ? j >= edge : j <= edge;
             int64_t i = line * columns + j;
-            real value = stays ? from[i] : 0;
-            to[i] = add ? to[i] + value : value; /* 0 + -0 is 0 */
+            real value = kept ? from[i] : 0;
+            to[i] = add ? to[i] + value : value;
         }
     }
 }
 
 void KERNEL(tg_triangle_forward)(const tg_op_call *call)
 {
-    KERNEL(keep_triangle)(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), false);
+    keep_triangle(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), false);
 }
 
-/* In the forward pass this was: y = x where it stays. */
+/* The forward pass computed y = x in the triangle. */
 void KERNEL(tg_triangle_backward)(const tg_op_call *call)
 {
-    KERNEL(keep_triangle)(call, call->output_gradients[0], call->input_gradients[0], !call->fresh[0]);
+    keep_triangle(call, call->output_gradients[0], call->input_gradients[0], !call->overwrite[0]);
 }
 
 #ifdef TG_ONCE
@@ -65,14 +63,18 @@ static const tg_op tril_op = {.name = "tril",
                               .shape = triangle_shape,
                               .f32 = {tg_triangle_forward_f32, tg_triangle_backward_f32},
                               .f64 = {tg_triangle_forward_f64, tg_triangle_backward_f64},
-                              .overwrites_fresh = true};
+                              .backward_ignores_inputs = TG_OP_ALL,
+                              .backward_ignores_outputs = TG_OP_ALL,
+                              .can_overwrite = true};
 static const tg_op triu_op = {.name = "triu",
                               .shape = triangle_shape,
                               .f32 = {tg_triangle_forward_f32, tg_triangle_backward_f32},
                               .f64 = {tg_triangle_forward_f64, tg_triangle_backward_f64},
-                              .overwrites_fresh = true};
+                              .backward_ignores_inputs = TG_OP_ALL,
+                              .backward_ignores_outputs = TG_OP_ALL,
+                              .can_overwrite = true};
 
-/* A diagonal beyond every matrix, so that the kernel's sum cannot overflow. */
+/* Returns the diagonal, limited so that the kernel's sum cannot overflow. */
 static int64_t within(int64_t diagonal)
 {
     const int64_t beyond = INT64_MAX / 4;
@@ -82,13 +84,13 @@ static int64_t within(int64_t diagonal)
 tg_tensor *tg_tril(tg_tape *t, tg_tensor *x, int64_t diagonal)
 {
     triangle_attributes attributes = {within(diagonal), false};
-    return tg_apply(t, &tril_op, &x, 1, &attributes, sizeof attributes);
+    return tg_apply(t, &tril_op, &x, 1, &attributes, sizeof attributes, NULL);
 }
 
 tg_tensor *tg_triu(tg_tape *t, tg_tensor *x, int64_t diagonal)
 {
     triangle_attributes attributes = {within(diagonal), true};
-    return tg_apply(t, &triu_op, &x, 1, &attributes, sizeof attributes);
+    return tg_apply(t, &triu_op, &x, 1, &attributes, sizeof attributes, NULL);
 }
 
 #endif

@@ -1,18 +1,16 @@
 /* view: other shapes over the same storage.
  *
- *   forward     y is x's storage with another shape, other strides, another first value
- *   gradient    dx[the place that y's value i has in x] += dy[i]
+ *   forward     y is the storage of x with another shape, other strides and another first value
+ *   gradient    dx[j] += dy[i], where value i of y is value j of x
  *
- * One backward serves all: the attributes keep the view's strides and offset as they would be if x were contiguous,
- * because gradients always are. A value that a view repeats (expand) collects from all its places, in order.
+ * One backward serves all views. Gradients are contiguous, so the attributes keep the strides and the offset that the
+ * view would have if x were contiguous. A value that the view repeats (expand) adds up the dy of its copies, in order.
  *
  * Follows torch.reshape, transpose, permute, select, expand, squeeze, unsqueeze and Python's slices.
  */
-#include "ops/real.h"
+#include "ops/kernel.h"
 
-#include <tapegrad/ops.h>
-
-/* What the view is of a contiguous x. */
+/* The strides and the offset that y would have if x were contiguous. */
 typedef struct view {
     int64_t strides[TG_MAX_RANK];
     int64_t offset;
@@ -20,50 +18,47 @@ typedef struct view {
 
 TG_DECLARE_KERNEL(tg_view_backward);
 
-/* In the forward pass y[i] was x[place], with i running over y's shape. */
+/* In the forward pass y[i] was x[offset of i], for all indices i of y. */
 void KERNEL(tg_view_backward)(const tg_op_call *call)
 {
     const view *v = call->attributes;
     const tg_tensor *y = call->outputs[0];
     const real *dy = call->output_gradients[0];
-    real *dx = (real *)call->input_gradients[0] + v->offset;
-    int last = y->rank - 1;
-    int64_t line = last >= 0 ? y->shape[last] : 1, stride = last >= 0 ? v->strides[last] : 1;
-    int64_t index[TG_MAX_RANK] = {0}, place = 0;
-    for (int64_t done = 0; done < y->count; done += line) {
+    tg_walk walk = tg_walk_new();
+    for (int axis = 0; axis < y->rank; axis++) {
+        tg_walk_add_axis(&walk, y->shape[axis], v->strides[axis], 0);
+    }
+    tg_cursor at = tg_walk_begin(&walk, 0);
+    int64_t stride = tg_walk_stride(&walk);
+    for (int64_t done = 0, run; done < y->count; done += run) {
+        run = tg_walk_run(&walk, &at, y->count);
+        real *dx = (real *)call->input_gradients[0] + v->offset + at.offset;
         if (stride == 1) {
-            for (int64_t i = 0; i < line; i++) {
-                dx[place + i] += dy[done + i];
+            for (int64_t i = 0; i < run; i++) {
+                dx[i] += dy[done + i];
             }
         } else {
-            for (int64_t i = 0; i < line; i++) {
-                dx[place + i * stride] += dy[done + i];
+            for (int64_t i = 0; i < run; i++) {
+                dx[i * stride] += dy[done + i];
             }
         }
-        for (int axis = last - 1; axis >= 0; axis--) {
-            place += v->strides[axis];
-            if (++index[axis] < y->shape[axis]) {
-                break;
-            }
-            place -= v->strides[axis] * y->shape[axis];
-            index[axis] = 0;
-        }
+        tg_walk_advance(&walk, &at, run);
     }
 }
 
 #ifdef TG_ONCE
 
-/* A view being made: its shape, and where each of its axes comes from. The strides follow from that, for x as it is and
- * for a contiguous x alike. */
+/* A view under construction: its shape, and the axis of x to which each of its axes belongs. Its strides follow from
+ * these, both for x as it is and for a contiguous x. */
 typedef struct plan {
     tg_shape shape;
-    int axis[TG_MAX_RANK];      /* x's axis that this one walks, or -1: a new axis, which stands still */
-    int64_t step[TG_MAX_RANK];  /* how many values of that axis at a time; 0 repeats */
-    int64_t start[TG_MAX_RANK]; /* where x's axes begin, for x's rank */
+    int axis[TG_MAX_RANK];      /* of x; -1: a new axis, with stride 0 */
+    int64_t step[TG_MAX_RANK];  /* between indices on that axis; 0: one index is repeated */
+    int64_t start[TG_MAX_RANK]; /* the first index on each axis of x */
 } plan;
 
 typedef struct view_attributes {
-    view gradient; /* first: backward reads it */
+    view gradient; /* first, because backward reads the attributes as a view */
     tg_shape shape;
     int64_t strides[TG_MAX_RANK];
     int64_t offset;
@@ -75,24 +70,18 @@ static bool view_shape(tg_op_call *call)
     return tg_op_output_view(call, 0, 0, a->shape, a->strides, a->offset);
 }
 
-#define VIEW_OP(op_name)                                                           \
-    {                                                                              \
-        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32}, \
-        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = any_layout          \
+#define VIEW_OP(op_name)                                                                                            \
+    {                                                                                                               \
+        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32},                                  \
+        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, \
+        .backward_ignores_outputs = TG_OP_ALL,                                                                      \
     }
-
-static bool any_layout(const tg_tensor *input, int i)
-{
-    (void)input;
-    (void)i;
-    return true;
-}
 
 static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), slice_op = VIEW_OP("slice"),
                    select_op = VIEW_OP("select"), expand_op = VIEW_OP("expand"), unsqueeze_op = VIEW_OP("unsqueeze"),
                    squeeze_op = VIEW_OP("squeeze"), reshape_op = VIEW_OP("reshape");
 
-/* x itself, axis for axis: what every view starts from. */
+/* Returns the plan of x itself. */
 static plan plan_of(const tg_tensor *x)
 {
     plan p = {.shape = tg_shape_of(x)};
@@ -144,31 +133,19 @@ static tg_tensor *apply_plan(tg_tape *t, const tg_op *op, tg_tensor *x, const pl
     tg_contiguous_strides(&shape, contiguous);
     strides_of(p, x->strides, x->rank, a.strides, &a.offset);
     strides_of(p, contiguous, x->rank, a.gradient.strides, &a.gradient.offset);
-    return tg_apply(t, op, &x, 1, &a, sizeof a);
+    return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
 }
 
-/* False, with the tape's error, for no tape, no tensor, or no such axis of a tensor that has axes. */
-static bool check_axis(tg_tape *t, const char *name, const tg_tensor *x, int *axis)
+/* tg_tape_expect_axis, except that a scalar has no axis. */
+static bool expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
 {
-    if (!tg_tape_axis(t, name, x, axis)) {
-        return false;
-    }
-    if (x->rank == 0) {
-        tg_tape_fail(t, TG_ERROR_RANGE, name, "axis %d of a scalar, which has none", *axis);
-        return false;
-    }
-    return true;
-}
-
-static bool check_tensor(tg_tape *t, const char *name, const tg_tensor *x)
-{
-    int axis = 0;
-    return tg_tape_axis(t, name, x, &axis);
+    return tg_tape_expect_axis(t, call, x, axis) &&
+           (x->rank > 0 || tg_tape_fail(t, TG_ERROR_RANGE, call, "axis %d of a scalar; a scalar has no axes", *axis));
 }
 
 tg_tensor *tg_transpose(tg_tape *t, tg_tensor *x, int axis, int other)
 {
-    if (!check_axis(t, "transpose", x, &axis) || !check_axis(t, "transpose", x, &other)) {
+    if (!expect_axis(t, "transpose", x, &axis) || !expect_axis(t, "transpose", x, &other)) {
         return NULL;
     }
     plan p = plan_of(x);
@@ -181,22 +158,24 @@ tg_tensor *tg_transpose(tg_tape *t, tg_tensor *x, int axis, int other)
 
 tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
 {
-    if (!check_tensor(t, "permute", x)) {
+    if (!tg_tape_expect_tensor(t, "permute", "input", x)) {
         return NULL;
     }
     if (axes.count != x->rank) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be named once",
-                            axes.count, x->rank);
+        tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be listed once", axes.count,
+                     x->rank);
+        return NULL;
     }
     plan p = plan_of(x);
     unsigned seen = 0;
     for (int i = 0; i < axes.count; i++) {
         int axis = axes.axis[i];
-        if (!check_axis(t, "permute", x, &axis)) {
+        if (!expect_axis(t, "permute", x, &axis)) {
             return NULL;
         }
         if (seen >> axis & 1) {
-            return tg_tape_fail(t, TG_ERROR_RANGE, "permute", "axis %d is named twice", axis);
+            tg_tape_fail(t, TG_ERROR_RANGE, "permute", "axis %d is listed twice", axis);
+            return NULL;
         }
         seen |= 1u << axis;
         p.axis[i] = axis;
@@ -205,7 +184,7 @@ tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
     return apply_plan(t, &permute_op, x, &p);
 }
 
-/* Python's rule for a bound of a slice. */
+/* Returns a bound of a slice by Python's rule: a negative one counts from the end, and all are clipped to the axis. */
 static int64_t bound(int64_t at, int64_t size)
 {
     at = at < 0 ? at + size : at;
@@ -214,30 +193,33 @@ static int64_t bound(int64_t at, int64_t size)
 
 tg_tensor *tg_slice(tg_tape *t, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step)
 {
-    if (!check_axis(t, "slice", x, &axis)) {
+    if (!expect_axis(t, "slice", x, &axis)) {
         return NULL;
     }
     if (step < 1) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "slice", "step %lld; it must be at least 1", (long long)step);
+        tg_tape_fail(t, TG_ERROR_VALUE, "slice", "step %lld; it must be at least 1", (long long)step);
+        return NULL;
     }
     plan p = plan_of(x);
     begin = bound(begin, x->shape[axis]);
     end = bound(end, x->shape[axis]);
     p.shape.size[axis] = end > begin ? (end - begin - 1) / step + 1 : 0;
     p.start[axis] = p.shape.size[axis] > 0 ? begin : 0;
-    p.step[axis] = step;
+    /* A step that is never taken may be so large that the stride overflows. */
+    p.step[axis] = p.shape.size[axis] > 1 ? step : 1;
     return apply_plan(t, &slice_op, x, &p);
 }
 
 tg_tensor *tg_select(tg_tape *t, tg_tensor *x, int axis, int64_t index)
 {
-    if (!check_axis(t, "select", x, &axis)) {
+    if (!expect_axis(t, "select", x, &axis)) {
         return NULL;
     }
     int64_t size = x->shape[axis];
     if (index < -size || index >= size) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "select", "index %lld is outside [%lld,%lld), axis %d", (long long)index,
-                            (long long)-size, (long long)size, axis);
+        tg_tape_fail(t, TG_ERROR_RANGE, "select", "index %lld is outside [%lld,%lld), axis %d", (long long)index,
+                     (long long)-size, (long long)size, axis);
+        return NULL;
     }
     plan p = plan_of(x);
     p.start[axis] = index < 0 ? index + size : index;
@@ -247,7 +229,7 @@ tg_tensor *tg_select(tg_tape *t, tg_tensor *x, int axis, int64_t index)
 
 tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
 {
-    if (!check_tensor(t, "expand", x)) {
+    if (!tg_tape_expect_tensor(t, "expand", "input", x)) {
         return NULL;
     }
     char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
@@ -266,23 +248,25 @@ tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
         }
     }
     if (!fits) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "expand",
-                            "shape %s to %s; sizes must be equal, or 1 before, new axes in front",
-                            tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to));
+        tg_tape_fail(t, TG_ERROR_SHAPE, "expand",
+                     "shape %s to %s; only axes of size 1 can get another size, and new axes come first",
+                     tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to));
+        return NULL;
     }
     return apply_plan(t, &expand_op, x, &p);
 }
 
 tg_tensor *tg_unsqueeze(tg_tape *t, tg_tensor *x, int axis)
 {
-    if (!check_tensor(t, "unsqueeze", x)) {
+    if (!tg_tape_expect_tensor(t, "unsqueeze", "input", x)) {
         return NULL;
     }
     int asked = axis;
     if (!tg_axis_normalize(x->rank + 1, &axis) || x->rank == TG_MAX_RANK) {
-        return tg_tape_fail(t, TG_ERROR_RANGE, "unsqueeze",
-                            "axis %d for rank %d; allowed are [%d,%d], and %d axes in all", asked, x->rank,
-                            -x->rank - 1, x->rank, TG_MAX_RANK);
+        tg_tape_fail(t, TG_ERROR_RANGE, "unsqueeze",
+                     "axis %d for rank %d; allowed are [%d,%d], and a result of at most %d axes", asked, x->rank,
+                     -x->rank - 1, x->rank, TG_MAX_RANK);
+        return NULL;
     }
     plan p = plan_of(x);
     insert_axis(&p, axis);
@@ -291,19 +275,20 @@ tg_tensor *tg_unsqueeze(tg_tape *t, tg_tensor *x, int axis)
 
 tg_tensor *tg_squeeze(tg_tape *t, tg_tensor *x, int axis)
 {
-    if (!check_axis(t, "squeeze", x, &axis)) {
+    if (!expect_axis(t, "squeeze", x, &axis)) {
         return NULL;
     }
     if (x->shape[axis] != 1) {
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "squeeze", "axis %d has size %lld; it must be 1", axis,
-                            (long long)x->shape[axis]);
+        tg_tape_fail(t, TG_ERROR_SHAPE, "squeeze", "axis %d has size %lld; it must be 1", axis,
+                     (long long)x->shape[axis]);
+        return NULL;
     }
     plan p = plan_of(x);
     drop_axis(&p, axis);
     return apply_plan(t, &squeeze_op, x, &p);
 }
 
-/* Fills in a -1; false when the counts differ. */
+/* Replaces a size of -1. False if the shape cannot have `count` values. */
 static bool complete_shape(tg_shape *shape, int64_t count)
 {
     int open = -1;
@@ -324,41 +309,40 @@ static bool complete_shape(tg_shape *shape, int64_t count)
 
 tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
 {
-    if (!check_tensor(t, "reshape", x)) {
+    if (!tg_tape_expect_tensor(t, "reshape", "input", x)) {
         return NULL;
     }
     view_attributes a = {.shape = shape};
     if (shape.rank < 0 || shape.rank > TG_MAX_RANK || !complete_shape(&a.shape, x->count)) {
         char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
-        return tg_tape_fail(t, TG_ERROR_SHAPE, "reshape",
-                            "shape %s to %s; both must have %lld values, and one size may be -1",
-                            tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to), (long long)x->count);
+        tg_tape_fail(t, TG_ERROR_SHAPE, "reshape", "shape %s to %s; both must have %lld values, and one size may be -1",
+                     tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to), (long long)x->count);
+        return NULL;
     }
     tg_tensor *base = tg_contiguous(t, x);
     tg_contiguous_strides(&a.shape, a.strides);
     memcpy(a.gradient.strides, a.strides, sizeof a.strides);
-    return base ? tg_apply(t, &reshape_op, &base, 1, &a, sizeof a) : NULL;
+    return base ? tg_apply(t, &reshape_op, &base, 1, &a, sizeof a, NULL) : NULL;
 }
 
 int64_t tg_split(tg_tape *t, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity)
 {
-    if (!check_axis(t, "split", x, &axis)) {
-        return -1;
+    if (!expect_axis(t, "split", x, &axis)) {
+        return 0;
     }
     if (size < 1) {
-        tg_tape_fail(t, TG_ERROR_VALUE, "split", "parts of size %lld; it must be at least 1", (long long)size);
-        return -1;
+        return tg_tape_fail(t, TG_ERROR_VALUE, "split", "parts of size %lld; it must be at least 1", (long long)size);
     }
     int64_t total = x->shape[axis], count = total == 0 ? 1 : (total - 1) / size + 1;
-    if (count > capacity) {
-        tg_tape_fail(t, TG_ERROR_RANGE, "split", "%lld parts; there is room for %lld", (long long)count,
-                     (long long)capacity);
-        return -1;
+    if (!parts || count > capacity) {
+        return tg_tape_fail(t, parts ? TG_ERROR_RANGE : TG_ERROR_STATE, "split", "%lld parts for an array %s %lld",
+                            (long long)count, parts ? "with a capacity of" : "that is NULL; the capacity is",
+                            (long long)capacity);
     }
     for (int64_t i = 0; i < count; i++) {
         parts[i] = tg_slice(t, x, axis, i * size, size > total - i * size ? total : (i + 1) * size, 1);
         if (!parts[i]) {
-            return -1;
+            return 0;
         }
     }
     return count;

@@ -1,32 +1,29 @@
-/* adagrad: steps that shrink with the squares of all gradients so far, value by value.
+/* adagrad: Adagrad. Steps are divided by the square root of the sum of all squared gradients so far.
  *
- *   g = g + weight_decay x                           if there is any
+ *   g = g + weight_decay x                           if weight_decay is not 0
  *   s = s + g g
  *   x = x - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
  *
- * A value without a gradient stays as it is, and so does its s: of gradients by rows only the listed rows are
- * visited, with the dense result. Duchi, Hazan and Singer 2011; follows torch/optim/adagrad.py (single tensor),
- * operation by operation.
+ * Without weight decay a gradient of zero changes neither x nor s, so only the listed rows of a gradient by rows are
+ * visited. Duchi, Hazan and Singer 2011. Follows torch/optim/adagrad.py (single tensor), operation by operation.
  */
 #include "base/real.h"
 #include "optim/optim.h"
-#include "params/params.h"
-#include "tensor/tensor.h"
 
-tg_optim_kernel tg_adagrad_update_f32, tg_adagrad_update_f64;
+TG_DECLARE_UPDATE(tg_adagrad_update);
 
-enum { STEP_SIZE, DECAY, EPS };
+enum { STEP_SIZE, WEIGHT_DECAY, EPS };
 
 void KERNEL(tg_adagrad_update)(const double *factors, void *theta, const void *gradient, void *const *state,
                                int64_t count)
 {
     real *restrict x = theta, *restrict s = state[0];
     const real *restrict g = gradient;
-    const real step = (real)factors[STEP_SIZE], decay = (real)factors[DECAY], eps = (real)factors[EPS];
+    const real step = (real)factors[STEP_SIZE], weight_decay = (real)factors[WEIGHT_DECAY], eps = (real)factors[EPS];
     for (int64_t i = 0; i < count; i++) {
-        real slope = decay != 0 ? g[i] + decay * x[i] : g[i];
-        s[i] += slope * slope;
-        x[i] -= step * (slope / (REAL(sqrt)(s[i]) + eps));
+        real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
+        s[i] += total * total;
+        x[i] -= step * (total / (REAL(sqrt)(s[i]) + eps));
     }
 }
 
@@ -35,7 +32,7 @@ void KERNEL(tg_adagrad_update)(const double *factors, void *theta, const void *g
 static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     factors[STEP_SIZE] = lr / (1 + (double)(step - 1) * config->adagrad.lr_decay);
-    factors[DECAY] = weight_decay;
+    factors[WEIGHT_DECAY] = weight_decay;
     factors[EPS] = config->adagrad.eps;
 }
 
@@ -54,13 +51,18 @@ static const tg_optim_method adagrad_method = {
     .initial = initial,
 };
 
+static const char mark[] = "tg_adagrad_config_default";
+
 tg_adagrad_config tg_adagrad_config_default(void)
 {
-    return (tg_adagrad_config){.lr = 1e-2, .eps = 1e-10};
+    return (tg_adagrad_config){.mark = mark, .lr = 1e-2, .eps = 1e-10};
 }
 
 tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *given)
 {
+    if (!tg_params_expect_config(params, "adagrad", given, mark)) {
+        return NULL;
+    }
     tg_adagrad_config config = given ? *given : tg_adagrad_config_default();
     if (!tg_optim_check_option(params, "adagrad", "learning rate", config.lr) ||
         !tg_optim_check_option(params, "adagrad", "learning rate decay", config.lr_decay) ||

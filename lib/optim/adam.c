@@ -1,60 +1,62 @@
-/* adam: Adam, AMSGrad and AdamW, which differ in a maximum and in where weight decay enters.
+/* adam: Adam, AMSGrad and AdamW. AMSGrad differs in r, AdamW in the weight decay.
  *
  *   x = x (1 - lr weight_decay)                 AdamW
- *   g = g + weight_decay x                      Adam, if there is any
+ *   g = g + weight_decay x                      Adam, if weight_decay is not 0
  *   m = m + (1 - beta1) (g - m)
  *   v = beta2 v + (1 - beta2) g g
- *   r = v, or AMSGrad's largest v so far, which is kept without the correction by 1 - beta2^t
+ *   r = v; AMSGrad: the largest v so far, before the correction by 1 - beta2^t
  *   x = x - (lr / (1 - beta1^t)) m / (sqrt(r) / sqrt(1 - beta2^t) + eps)
  *
- * Follows torch/optim/adam.py (single tensor, PyTorch 2.13), operation by operation; PyTorch's vector code fuses some
- * multiplications with additions, this one rounds both. Every step reads four arrays and writes three: large models are
- * bound by memory, but only with vectors of 32 bytes, since a root and two divisions take their time. So the loop is
- * compiled a second time for processors that have them; nothing is fused, so the bits are the same.
+ * Follows torch/optim/adam.py (single tensor, PyTorch 2.13), operation by operation. PyTorch's vector code fuses some
+ * multiplications with additions; here both are rounded.
+ *
+ * A step reads four arrays and writes three. For large models the time is bound by memory if the root and the two
+ * divisions are computed in vectors of 32 bytes. So the loop is compiled a second time for processors that have such
+ * vectors. Nothing is fused there either, so the bits are the same.
  */
 #include "base/fma.h"
 #include "base/real.h"
 #include "optim/optim.h"
-#include "params/params.h"
 
-tg_optim_kernel tg_adam_update_f32, tg_adam_update_f64;
+TG_DECLARE_UPDATE(tg_adam_update);
 
-enum { SHRINK, DECAY, TO_MEAN, KEEP_SQUARE, TO_SQUARE, ROOT_CORRECTION, EPS, STEP_SIZE };
+enum { DECAY_FACTOR, WEIGHT_DECAY, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2, ROOT_CORRECTION, EPS, STEP_SIZE };
 
-TG_FMA_BODY void KERNEL(update_run)(const double *factors, void *theta, const void *gradient, void *const *state,
-                                    int64_t count)
+TG_FMA_BODY void update_values(const double *factors, void *theta, const void *gradient, void *const *state,
+                               int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
     real *restrict m = state[0], *restrict v = state[1], *restrict largest = state[2];
-    const real shrink = (real)factors[SHRINK], decay = (real)factors[DECAY], to_mean = (real)factors[TO_MEAN];
-    const real keep_square = (real)factors[KEEP_SQUARE], to_square = (real)factors[TO_SQUARE];
-    const real correction = (real)factors[ROOT_CORRECTION], eps = (real)factors[EPS], step = (real)factors[STEP_SIZE];
+    const real decay_factor = (real)factors[DECAY_FACTOR], weight_decay = (real)factors[WEIGHT_DECAY];
+    const real one_minus_beta1 = (real)factors[ONE_MINUS_BETA1], beta2 = (real)factors[BETA2];
+    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], correction = (real)factors[ROOT_CORRECTION];
+    const real eps = (real)factors[EPS], step_size = (real)factors[STEP_SIZE];
     for (int64_t i = 0; i < count; i++) {
-        real before = x[i] * shrink;
-        real slope = decay != 0 ? g[i] + decay * before : g[i];
-        real mean = m[i] + to_mean * (slope - m[i]);
-        real square = keep_square * v[i] + to_square * slope * slope;
+        real before = x[i] * decay_factor;
+        real total = weight_decay != 0 ? g[i] + weight_decay * before : g[i];
+        real mean = m[i] + one_minus_beta1 * (total - m[i]);
+        real square = beta2 * v[i] + one_minus_beta2 * total * total;
         m[i] = mean;
         v[i] = square;
         if (largest) {
             square = largest[i] = square < largest[i] ? largest[i] : square;
         }
-        x[i] = before - step * mean / (REAL(sqrt)(square) / correction + eps);
+        x[i] = before - step_size * mean / (REAL(sqrt)(square) / correction + eps);
     }
 }
 
 void KERNEL(tg_adam_update_portable)(const double *factors, void *theta, const void *gradient, void *const *state,
                                      int64_t count)
 {
-    KERNEL(update_run)(factors, theta, gradient, state, count);
+    update_values(factors, theta, gradient, state, count);
 }
 
 TG_FMA_VERSION
 void KERNEL(tg_adam_update_wide)(const double *factors, void *theta, const void *gradient, void *const *state,
                                  int64_t count)
 {
-    KERNEL(update_run)(factors, theta, gradient, state, count);
+    update_values(factors, theta, gradient, state, count);
 }
 
 void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
@@ -68,9 +70,9 @@ void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *grad
 static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, double *factors)
 {
     double t = (double)step;
-    factors[TO_MEAN] = 1 - adam->beta1;
-    factors[KEEP_SQUARE] = adam->beta2;
-    factors[TO_SQUARE] = 1 - adam->beta2;
+    factors[ONE_MINUS_BETA1] = 1 - adam->beta1;
+    factors[BETA2] = adam->beta2;
+    factors[ONE_MINUS_BETA2] = 1 - adam->beta2;
     factors[ROOT_CORRECTION] = sqrt(1 - pow(adam->beta2, t));
     factors[EPS] = adam->eps;
     factors[STEP_SIZE] = lr / (1 - pow(adam->beta1, t));
@@ -79,15 +81,26 @@ static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step,
 static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[SHRINK] = 1;
-    factors[DECAY] = weight_decay;
+    factors[DECAY_FACTOR] = 1;
+    factors[WEIGHT_DECAY] = weight_decay;
 }
 
 static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[SHRINK] = 1 - lr * weight_decay;
-    factors[DECAY] = 0;
+    factors[DECAY_FACTOR] = 1 - lr * weight_decay;
+    factors[WEIGHT_DECAY] = 0;
+}
+
+/* Returns AdamW's options as those of Adam, which are the same. */
+static tg_adam_config options_of(const tg_adamw_config *adamw)
+{
+    return (tg_adam_config){.lr = adamw->lr,
+                            .beta1 = adamw->beta1,
+                            .beta2 = adamw->beta2,
+                            .eps = adamw->eps,
+                            .weight_decay = adamw->weight_decay,
+                            .amsgrad = adamw->amsgrad};
 }
 
 static const tg_optim_method adam_method = {
@@ -106,23 +119,24 @@ static const tg_optim_method adamw_method = {
     .update_f64 = tg_adam_update_f64,
 };
 
+static const char adam_mark[] = "tg_adam_config_default", adamw_mark[] = "tg_adamw_config_default";
+
 tg_adam_config tg_adam_config_default(void)
 {
-    return (tg_adam_config){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    return (tg_adam_config){.mark = adam_mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 }
 
 tg_adamw_config tg_adamw_config_default(void)
 {
-    tg_adamw_config config = tg_adam_config_default();
-    config.weight_decay = 1e-2;
-    return config;
+    return (tg_adamw_config){
+        .mark = adamw_mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
 }
 
-static tg_optim *make(tg_params *params, const tg_optim_method *method, const tg_adam_config *config)
+static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, const tg_adam_config *config)
 {
     if (!tg_optim_check_option(params, method->name, "learning rate", config->lr) ||
-        !tg_optim_check_beta(params, method->name, 1, config->beta1) ||
-        !tg_optim_check_beta(params, method->name, 2, config->beta2) ||
+        !tg_optim_check_fraction(params, method->name, "beta1", config->beta1) ||
+        !tg_optim_check_fraction(params, method->name, "beta2", config->beta2) ||
         !tg_optim_check_option(params, method->name, "eps", config->eps) ||
         !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
         return NULL;
@@ -131,16 +145,23 @@ static tg_optim *make(tg_params *params, const tg_optim_method *method, const tg
     return tg_optim_new(params, method, &common, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
 }
 
-tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config)
+tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *given)
 {
-    tg_adam_config standard = tg_adam_config_default();
-    return make(params, &adam_method, config ? config : &standard);
+    if (!tg_params_expect_config(params, "adam", given, adam_mark)) {
+        return NULL;
+    }
+    tg_adam_config config = given ? *given : tg_adam_config_default();
+    return new_adam(params, &adam_method, &config);
 }
 
-tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config)
+tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *given)
 {
-    tg_adamw_config standard = tg_adamw_config_default();
-    return make(params, &adamw_method, config ? config : &standard);
+    if (!tg_params_expect_config(params, "adamw", given, adamw_mark)) {
+        return NULL;
+    }
+    tg_adamw_config adamw = given ? *given : tg_adamw_config_default();
+    tg_adam_config config = options_of(&adamw);
+    return new_adam(params, &adamw_method, &config);
 }
 
 #endif

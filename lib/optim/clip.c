@@ -1,11 +1,11 @@
-/* clip: scaling and bounding gradients before a step.
+/* clip: scales and clamps gradients before a step.
  *
  *   norm = sqrt(sum of g^2 over all parameters),  g = g min(1, max_norm / (norm + 1e-6))
  *
- * Follows torch/nn/utils/clip_grad.py. Squares are summed in double whatever the dtype, so the norm of float gradients
- * is a little better than PyTorch's; each gradient is cut into a fixed number of chunks whose sums are added in order,
- * so that the bits do not depend on the number of threads. Rows count as what they are: the rows that are missing are
- * zero.
+ * Follows torch/nn/utils/clip_grad.py. Squares are summed in double for both dtypes, so the norm of float gradients is
+ * slightly more exact than PyTorch's. Each gradient is cut into a fixed number of chunks, and their sums are added in
+ * order, so the bits do not depend on the number of threads. Rows that a gradient by rows does not list are zeros and
+ * are not visited.
  */
 #include <tapegrad/optim.h>
 
@@ -15,12 +15,12 @@
 #include "tensor/tensor.h"
 
 #define CHUNKS 64
-#define LANES 8 /* independent sums, so that the loop can run in vector registers */
+#define LANES 8 /* the number of independent sums, so that the loop can run in vector registers */
 
 typedef struct span {
     void *values;
     int64_t count;
-    double factor; /* or the limit */
+    double factor; /* the factor of a scaling, or the limit of a clamping */
     double sums[CHUNKS];
 } span;
 
@@ -28,7 +28,7 @@ typedef void span_body(void *context, int64_t begin, int64_t end);
 span_body tg_square_sums_f32, tg_square_sums_f64, tg_scale_values_f32, tg_scale_values_f64, tg_clamp_values_f32,
     tg_clamp_values_f64;
 
-static int64_t KERNEL(chunk_begin)(const span *s, int64_t chunk)
+static int64_t chunk_begin(const span *s, int64_t chunk)
 {
     return s->count / CHUNKS * chunk + s->count % CHUNKS * chunk / CHUNKS;
 }
@@ -38,8 +38,8 @@ void KERNEL(tg_square_sums)(void *context, int64_t begin, int64_t end)
     span *s = context;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const real *values = s->values;
-        const int64_t stop = KERNEL(chunk_begin)(s, chunk + 1);
-        int64_t i = KERNEL(chunk_begin)(s, chunk);
+        const int64_t stop = chunk_begin(s, chunk + 1);
+        int64_t i = chunk_begin(s, chunk);
         double lanes[LANES] = {0}, sum = 0;
         for (; i + LANES <= stop; i += LANES) {
             for (int lane = 0; lane < LANES; lane++) {
@@ -66,7 +66,7 @@ void KERNEL(tg_scale_values)(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* NaN stays NaN. */
+/* Clamps values to [-limit,limit]. NaN stays NaN. */
 void KERNEL(tg_clamp_values)(void *context, int64_t begin, int64_t end)
 {
     const span *s = context;
@@ -80,8 +80,8 @@ void KERNEL(tg_clamp_values)(void *context, int64_t begin, int64_t end)
 
 #ifdef TG_ONCE
 
-/* The values of parameter `index`'s gradient, dense or rows; none when there is no gradient or the entry is not a
- * parameter (an alias would count its tensor twice). */
+/* Returns the values of a parameter's gradient. The span is empty for a parameter without a gradient, for a buffer, and
+ * for an alias, whose tensor would be visited twice. */
 static span gradient_at(const tg_params *params, int64_t index)
 {
     tg_entry entry = tg_params_at(params, index);
@@ -89,14 +89,14 @@ static span gradient_at(const tg_params *params, int64_t index)
     if (entry.kind != TG_ENTRY_PARAMETER) {
         return s;
     }
-    switch (tg_gradient_kind_of(entry.tensor)) {
-    case TG_GRADIENT_DENSE:
-        s.values = tg_values(tg_grad(entry.tensor));
+    switch (tg_tensor_grad_kind(entry.tensor)) {
+    case TG_GRAD_DENSE:
+        s.values = tg_values(tg_tensor_grad(entry.tensor));
         s.count = entry.tensor->count;
         break;
-    case TG_GRADIENT_ROWS:
-        s.values = tg_grad_rows(entry.tensor).values;
-        s.count = tg_grad_rows(entry.tensor).count * tg_grad_rows(entry.tensor).width;
+    case TG_GRAD_ROWS:
+        s.values = tg_tensor_grad_rows(entry.tensor).values;
+        s.count = tg_tensor_grad_rows(entry.tensor).count * tg_tensor_grad_rows(entry.tensor).width;
         break;
     default: break;
     }
@@ -114,9 +114,8 @@ static void change_all(tg_params *params, span_body *f32, span_body *f64, double
 
 double tg_clip_grad_norm(tg_params *params, double max_norm)
 {
-    if (!params || !(max_norm >= 0)) {
-        tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_norm: a largest norm of %g; allowed are numbers >= 0",
-                       max_norm);
+    if (!tg_params_is_usable(params) || !(max_norm >= 0)) {
+        tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_norm: max_norm %g; allowed are numbers >= 0", max_norm);
         return NAN;
     }
     double total = 0;
@@ -140,9 +139,8 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
 
 bool tg_clip_grad_value(tg_params *params, double limit)
 {
-    if (!params || !(limit >= 0)) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: a limit of %g; allowed are numbers >= 0",
-                              limit);
+    if (!tg_params_is_usable(params) || !(limit >= 0)) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: limit %g; allowed are numbers >= 0", limit);
     }
     change_all(params, tg_clamp_values_f32, tg_clamp_values_f64, limit);
     return true;
@@ -150,8 +148,8 @@ bool tg_clip_grad_value(tg_params *params, double limit)
 
 bool tg_scale_grad(tg_params *params, double factor)
 {
-    if (!params || !isfinite(factor)) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: a factor of %g; allowed are finite numbers", factor);
+    if (!tg_params_is_usable(params) || !isfinite(factor)) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: factor %g; allowed are finite numbers", factor);
     }
     change_all(params, tg_scale_values_f32, tg_scale_values_f64, factor);
     return true;

@@ -1,4 +1,4 @@
-/* groups: parameters with a learning rate and a weight decay of their own. */
+/* groups: sets of parameters, each with its own learning rate and weight decay. */
 #include "optim/optim.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double wei
 
 static tg_group *find_group(const tg_optim *optim, const char *name)
 {
-    for (size_t i = 0; optim && name && i < optim->group_count; i++) {
+    for (size_t i = 0; optim && i < optim->group_count; i++) {
         if (strcmp(optim->groups[i].name, name) == 0) {
             return &optim->groups[i];
         }
@@ -30,7 +30,8 @@ static tg_group *find_group(const tg_optim *optim, const char *name)
     return NULL;
 }
 
-/* `star` is the last * that was passed: on a mismatch it swallows one more character, from `retry` on. */
+/* Returns whether a text matches a pattern, in which * stands for any number of characters. `star` is the last * that
+ * was passed. After a mismatch it takes one more character, and the search continues at `retry`. */
 static bool matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *retry = NULL;
@@ -56,90 +57,88 @@ static bool matches(const char *pattern, const char *text)
 
 bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *pattern)
 {
-    if (!optim) {
+    static const char call[] = "optim_add_to_group";
+    if (!tg_optim_is_usable(optim)) {
         return false;
     }
-    if (!name || !*name || strlen(name) > TG_MAX_GROUP_NAME) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE,
-                            "optim_add_to_group: a name of %zu characters; allowed are 1 to %d",
-                            name ? strlen(name) : 0, TG_MAX_GROUP_NAME);
+    if (!name || !pattern) {
+        return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "pattern" : "group");
+    }
+    if (!*name || strlen(name) > TG_MAX_GROUP_NAME) {
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: a name of %zu characters; allowed are 1 to %d", call,
+                            strlen(name), TG_MAX_GROUP_NAME);
     }
     int64_t matching = 0;
-    for (int64_t i = 0; pattern && i < optim->count; i++) {
+    for (int64_t i = 0; i < optim->count; i++) {
         matching += matches(pattern, optim->slots[i].name);
     }
     if (matching == 0) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "optim_add_to_group: no parameter matches '%.200s'",
-                            pattern ? pattern : "(null)");
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
     }
     if (!find_group(optim, name) &&
         !tg_optim_new_group(optim, name, optim->groups[0].lr, optim->groups[0].weight_decay)) {
-        return tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_add_to_group: out of memory for the group '%s'",
-                            name);
+        return tg_error_set(&optim->error, TG_ERROR_MEMORY, "%s: out of memory for the group '%s'", call, name);
     }
-    size_t place = (size_t)(find_group(optim, name) - optim->groups);
+    size_t group = (size_t)(find_group(optim, name) - optim->groups);
     for (int64_t i = 0; i < optim->count; i++) {
         if (matches(pattern, optim->slots[i].name)) {
-            optim->slots[i].group = place;
+            optim->slots[i].group = group;
         }
     }
     return true;
 }
 
-static bool check_option(tg_optim *optim, const char *call, double value)
+/* Checks a new learning rate or weight decay, and finds the groups first .. first + count - 1 that get it: the group
+ * with this name, or all groups if `name` is NULL. */
+static bool find_groups(tg_optim *optim, const char *call, const char *name, double value, size_t *first, size_t *count)
 {
-    return optim &&
-           ((isfinite(value) && value >= 0) ||
-            tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %g; allowed are finite numbers >= 0", call, value));
-}
-
-static tg_group *check_group(tg_optim *optim, const char *call, const char *name)
-{
-    tg_group *found = find_group(optim, name);
-    if (!found) {
-        tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: there is no group '%.200s'", call, name ? name : "(null)");
-    }
-    return found;
-}
-
-bool tg_optim_set_lr(tg_optim *optim, double lr)
-{
-    if (!check_option(optim, "optim_set_lr", lr)) {
+    if (!tg_optim_is_usable(optim)) {
         return false;
     }
-    for (size_t i = 0; i < optim->group_count; i++) {
+    if (!(isfinite(value) && value >= 0)) {
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %g; allowed are finite numbers >= 0", call, value);
+    }
+    const tg_group *found = name ? find_group(optim, name) : optim->groups;
+    if (!found) {
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no group '%.200s' exists", call, name);
+    }
+    *first = (size_t)(found - optim->groups);
+    *count = name ? 1 : optim->group_count;
+    return true;
+}
+
+bool tg_optim_set_lr(tg_optim *optim, const char *name, double lr)
+{
+    size_t first = 0, count = 0;
+    if (!find_groups(optim, "optim_set_lr", name, lr, &first, &count)) {
+        return false;
+    }
+    for (size_t i = first; i < first + count; i++) {
         optim->groups[i].lr = lr;
     }
     return true;
 }
 
-bool tg_optim_set_group_lr(tg_optim *optim, const char *name, double lr)
-{
-    tg_group *g = check_option(optim, "optim_set_group_lr", lr) ? check_group(optim, "optim_set_group_lr", name) : NULL;
-    if (g) {
-        g->lr = lr;
-    }
-    return g != NULL;
-}
-
 bool tg_optim_set_weight_decay(tg_optim *optim, const char *name, double weight_decay)
 {
-    tg_group *g = check_option(optim, "optim_set_weight_decay", weight_decay)
-                      ? check_group(optim, "optim_set_weight_decay", name)
-                      : NULL;
-    if (g) {
-        g->weight_decay = weight_decay;
+    size_t first = 0, count = 0;
+    if (!find_groups(optim, "optim_set_weight_decay", name, weight_decay, &first, &count)) {
+        return false;
     }
-    return g != NULL;
+    for (size_t i = first; i < first + count; i++) {
+        optim->groups[i].weight_decay = weight_decay;
+    }
+    return true;
 }
 
-double tg_optim_lr(const tg_optim *optim)
+double tg_optim_lr(const tg_optim *optim, const char *name)
 {
-    return tg_optim_group_lr(optim, "default");
+    const tg_group *found = find_group(optim, name ? name : "default");
+    return found ? found->lr : 0;
 }
 
-double tg_optim_group_lr(const tg_optim *optim, const char *name)
+double tg_optim_weight_decay(const tg_optim *optim, const char *name)
 {
-    const tg_group *found = find_group(optim, name);
-    return found ? found->lr : NAN;
+    const tg_group *found = find_group(optim, name ? name : "default");
+    return found ? found->weight_decay : 0;
 }

@@ -1,4 +1,4 @@
-/* lion: steps of one size, in the direction of a sign.
+/* lion: Lion. All steps have the same size; the sign of a mean of gradients gives their direction.
  *
  *   x = x (1 - lr weight_decay)
  *   x = x - lr sign(beta1 m + (1 - beta1) g)
@@ -8,22 +8,22 @@
  */
 #include "base/real.h"
 #include "optim/optim.h"
-#include "params/params.h"
 
-tg_optim_kernel tg_lion_update_f32, tg_lion_update_f64;
+TG_DECLARE_UPDATE(tg_lion_update);
 
-enum { LR, SHRINK, KEEP_NOW, TAKE_NOW, KEEP, TAKE };
+enum { LR, DECAY_FACTOR, BETA1, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2 };
 
 void KERNEL(tg_lion_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
     real *restrict x = theta, *restrict m = state[0];
     const real *restrict g = gradient;
-    const real lr = (real)factors[LR], shrink = (real)factors[SHRINK], keep = (real)factors[KEEP];
-    const real take = (real)factors[TAKE], keep_now = (real)factors[KEEP_NOW], take_now = (real)factors[TAKE_NOW];
+    const real lr = (real)factors[LR], decay_factor = (real)factors[DECAY_FACTOR], beta2 = (real)factors[BETA2];
+    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], beta1 = (real)factors[BETA1],
+               one_minus_beta1 = (real)factors[ONE_MINUS_BETA1];
     for (int64_t i = 0; i < count; i++) {
-        real direction = keep_now * m[i] + take_now * g[i];
-        x[i] = x[i] * shrink - lr * (real)((direction > 0) - (direction < 0));
-        m[i] = keep * m[i] + take * g[i];
+        real direction = beta1 * m[i] + one_minus_beta1 * g[i];
+        x[i] = x[i] * decay_factor - lr * (real)((direction > 0) - (direction < 0));
+        m[i] = beta2 * m[i] + one_minus_beta2 * g[i];
     }
 }
 
@@ -33,11 +33,11 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
 {
     (void)step;
     factors[LR] = lr;
-    factors[SHRINK] = 1 - lr * weight_decay;
-    factors[KEEP_NOW] = config->lion.beta1;
-    factors[TAKE_NOW] = 1 - config->lion.beta1;
-    factors[KEEP] = config->lion.beta2;
-    factors[TAKE] = 1 - config->lion.beta2;
+    factors[DECAY_FACTOR] = 1 - lr * weight_decay;
+    factors[BETA1] = config->lion.beta1;
+    factors[ONE_MINUS_BETA1] = 1 - config->lion.beta1;
+    factors[BETA2] = config->lion.beta2;
+    factors[ONE_MINUS_BETA2] = 1 - config->lion.beta2;
 }
 
 static const tg_optim_method lion_method = {
@@ -48,18 +48,23 @@ static const tg_optim_method lion_method = {
     .update_f64 = tg_lion_update_f64,
 };
 
+static const char mark[] = "tg_lion_config_default";
+
 tg_lion_config tg_lion_config_default(void)
 {
-    return (tg_lion_config){.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99};
+    return (tg_lion_config){.mark = mark, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99};
 }
 
 tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *given)
 {
+    if (!tg_params_expect_config(params, "lion", given, mark)) {
+        return NULL;
+    }
     tg_lion_config config = given ? *given : tg_lion_config_default();
     if (!tg_optim_check_option(params, "lion", "learning rate", config.lr) ||
         !tg_optim_check_option(params, "lion", "weight decay", config.weight_decay) ||
-        !tg_optim_check_beta(params, "lion", 1, config.beta1) ||
-        !tg_optim_check_beta(params, "lion", 2, config.beta2)) {
+        !tg_optim_check_fraction(params, "lion", "beta1", config.beta1) ||
+        !tg_optim_check_fraction(params, "lion", "beta2", config.beta2)) {
         return NULL;
     }
     tg_optim_config common = {.lion = config};

@@ -1,6 +1,6 @@
-/* optim: what an optimizer is made of: each parameter with its buffers. A method (sgd.c, adam.c) is a constant
- * structure: the names of its buffers, a function that computes the factors of one parameter's step, and a kernel
- * over a run of values. Everything is allocated by tg_optim_new.
+/* optim: constructor, errors and state of optimizers. An optimizer holds each parameter with its state tensors. A
+ * method (sgd.c, adam.c, ...) is a constant structure: the names of its state tensors, a function that computes the
+ * factors of one parameter's step, and a kernel that updates an array of values.
  */
 #include "optim/optim.h"
 
@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "params/params.h"
 #include "tensor/tensor.h"
 
-/* ---- making ---- */
+/* ---- constructor ---- */
 
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value)
 {
@@ -19,24 +18,24 @@ bool tg_optim_check_option(tg_params *params, const char *method, const char *op
            tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", method, option, value);
 }
 
-bool tg_optim_check_beta(tg_params *params, const char *method, int number, double beta)
+bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value)
 {
-    return (beta >= 0 && beta < 1) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: beta%d %g is outside [0,1)", method, number, beta);
+    return (value >= 0 && value < 1) ||
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g is outside [0,1)", method, option, value);
 }
 
 static bool add_slot(tg_optim *optim, tg_entry entry)
 {
-    tg_slot *s = &optim->slots[optim->count++];
-    s->name = entry.name;
-    s->tensor = entry.tensor;
-    s->seen = entry.tensor->storage->born;
-    s->rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 1;
+    tg_slot *slot = &optim->slots[optim->count++];
+    slot->name = entry.name;
+    slot->tensor = tg_retain(entry.tensor);
+    slot->tensor->optimizers += optim->states > 0;
     for (int k = 0; k < optim->states; k++) {
-        s->state[k] = tg_tensor_new_full(tg_dtype_of(entry.tensor), tg_shape_of(entry.tensor), optim->initial, NULL);
-        if (!s->state[k]) {
+        slot->state[k] = tg_tensor_new_full(tg_dtype_of(entry.tensor), tg_shape_of(entry.tensor), optim->initial, NULL);
+        if (!slot->state[k]) {
             return false;
         }
+        slot->state[k]->is_state = true;
     }
     return true;
 }
@@ -57,9 +56,6 @@ static bool add_slots(tg_optim *optim)
 tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
                        double lr, double weight_decay)
 {
-    if (tg_params_error_code(params) != TG_OK) {
-        return NULL;
-    }
     tg_optim *optim = tg_alloc_zeroed(1, sizeof *optim);
     if (optim) {
         optim->params = params;
@@ -68,15 +64,20 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
         optim->config = *config;
         optim->states = states;
         optim->initial = method->initial ? method->initial(config) : 0;
-        optim->value_size = tg_dtype_size(tg_params_dtype(params));
+        optim->value_size = tg_size_of(tg_params_dtype(params));
     }
     if (!optim || !tg_optim_new_group(optim, "default", lr, weight_decay) || !add_slots(optim)) {
         tg_optim_free(optim);
-        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory for %d buffers of %lld values", method->name, states,
-                       (long long)tg_params_values(params));
+        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory for %d state tensors of %lld values", method->name,
+                       states, (long long)tg_params_value_count(params));
         return NULL;
     }
     return optim;
+}
+
+bool tg_slot_is_behind(const tg_optim *optim, const tg_slot *slot)
+{
+    return optim->states > 0 && slot->state[0] && !tg_same_shape(slot->state[0], slot->tensor);
 }
 
 void tg_optim_free(tg_optim *optim)
@@ -85,9 +86,13 @@ void tg_optim_free(tg_optim *optim)
         return;
     }
     for (int64_t i = 0; i < optim->count; i++) {
+        tg_slot *slot = &optim->slots[i];
+        slot->tensor->optimizers -= optim->states > 0;
+        slot->tensor->optimizers_behind -= tg_slot_is_behind(optim, slot);
         for (int k = 0; k < optim->states; k++) {
-            tg_release(optim->slots[i].state[k]);
+            tg_release(slot->state[k]);
         }
+        tg_release(slot->tensor);
     }
     tg_free(optim->slots);
     tg_free(optim->groups);
@@ -96,14 +101,11 @@ void tg_optim_free(tg_optim *optim)
 
 /* ---- errors ---- */
 
-const char *tg_optim_error(const tg_optim *optim)
+const tg_error *tg_optim_error(const tg_optim *optim)
 {
-    return optim ? optim->error.text : "the optimizer is NULL: the params' error says why it could not be made";
-}
-
-tg_code tg_optim_error_code(const tg_optim *optim)
-{
-    return optim ? optim->error.code : TG_ERROR_STATE;
+    static const tg_error none = {TG_ERROR_STATE,
+                                  "the optimizer is NULL: the params' error reports why it could not be created"};
+    return optim ? &optim->error : &none;
 }
 
 void tg_optim_clear_error(tg_optim *optim)
@@ -115,19 +117,14 @@ void tg_optim_clear_error(tg_optim *optim)
 
 /* ---- state ---- */
 
-int64_t tg_optim_state_count(const tg_optim *optim)
-{
-    return optim ? optim->count * optim->states : 0;
-}
-
 tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index)
 {
-    if (index < 0 || index >= tg_optim_state_count(optim)) {
+    if (!optim || index < 0 || index >= optim->count * optim->states) {
         return (tg_optim_state){NULL, NULL, NULL};
     }
-    const tg_slot *s = &optim->slots[index / optim->states];
+    const tg_slot *slot = &optim->slots[index / optim->states];
     int64_t kind = index % optim->states;
-    return (tg_optim_state){optim->method->states[kind], s->name, s->state[kind]};
+    return (tg_optim_state){optim->method->states[kind], slot->name, slot->state[kind]};
 }
 
 static tg_slot *find_slot(const tg_optim *optim, const char *name)
@@ -142,29 +139,27 @@ static tg_slot *find_slot(const tg_optim *optim, const char *name)
 
 int64_t tg_optim_steps(const tg_optim *optim, const char *name)
 {
-    const tg_slot *found = find_slot(optim, name);
-    return found ? found->steps : -1;
+    const tg_slot *slot = find_slot(optim, name);
+    return slot ? slot->steps : 0;
 }
 
 bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
 {
-    if (!optim) {
+    static const char call[] = "optim_set_steps";
+    if (!tg_optim_is_usable(optim)) {
         return false;
     }
-    tg_slot *found = find_slot(optim, name);
-    if (!found) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "optim_set_steps: there is no parameter '%.200s'",
-                            name ? name : "(null)");
+    if (!name) {
+        return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the name is NULL", call);
+    }
+    tg_slot *slot = find_slot(optim, name);
+    if (!slot) {
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.200s' exists", call, name);
     }
     if (steps < 0) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "optim_set_steps: %lld steps of '%s'; allowed are 0 or more",
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; allowed are 0 or more", call,
                             (long long)steps, name);
     }
-    found->steps = steps;
+    slot->steps = steps;
     return true;
-}
-
-const char *tg_optim_method_name(const tg_optim *optim)
-{
-    return optim ? optim->method->name : "none";
 }

@@ -1,17 +1,23 @@
-/* optim (private): what a method gives, and what all methods share: parameters with their buffers (optim.c), the
- * loops of a step (step.c), groups (groups.c). */
+/* optim (private): the interface of a method, and the parts that all methods share: parameters with their state
+ * (optim.c), the loops of a step (step.c), and groups (groups.c). */
 #ifndef TG_OPTIM_OPTIM_H
 #define TG_OPTIM_OPTIM_H
 
 #include <tapegrad/optim.h>
 
+#include "params/params.h"
+
 #define TG_OPTIM_STATES 3
 #define TG_OPTIM_FACTORS 8
 
-/* Updates `count` values: theta from gradient, and the state buffers, one array each. All are of the kernel's dtype and
- * do not overlap. `factors` are what the method's prepare left. Every value for itself: any cut gives the same bits. */
+/* Updates `count` values of theta from the gradient, and the state arrays. All arrays have the kernel's dtype and do
+ * not overlap. `factors` come from the method's prepare. Each value is computed independently, so an array may be cut
+ * anywhere: the bits are the same. */
 typedef void tg_optim_kernel(const double *factors, void *theta, const void *gradient, void *const *state,
                              int64_t count);
+
+/* Declares a kernel for both dtypes. */
+#define TG_DECLARE_UPDATE(name) tg_optim_kernel name##_f32, name##_f64
 
 typedef union tg_optim_config {
     tg_sgd_config sgd;
@@ -22,31 +28,30 @@ typedef union tg_optim_config {
     tg_lion_config lion;
 } tg_optim_config;
 
-/* What a step does to rows that a gradient by rows does not list. */
+/* The effect of a step on the rows that a gradient by rows does not list. */
 typedef enum tg_unlisted {
-    TG_UNLISTED_MOVE,    /* a gradient of zero still moves them or their buffers: every row is swept */
-    TG_UNLISTED_REST,    /* without weight decay it does not, so they need not be visited */
-    TG_UNLISTED_ARE_LEFT /* they are not visited: that is the method */
+    TG_UNLISTED_MOVE, /* all rows are visited, because a gradient of zero changes the row or its state */
+    TG_UNLISTED_REST, /* not visited without weight decay, because a gradient of zero then changes nothing */
+    TG_UNLISTED_SKIP  /* never visited */
 } tg_unlisted;
 
 typedef struct tg_optim_method {
     const char *name;
-    const char *states[TG_OPTIM_STATES]; /* torch's names of the buffers */
-    /* The numbers that are the same for all values of a parameter, at its step number `step` (the first is 1). */
+    const char *states[TG_OPTIM_STATES]; /* torch's names of the state tensors */
+    /* the function that computes the factors of a parameter for its step number `step`, counted from 1 */
     void (*prepare)(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors);
     tg_optim_kernel *update_f32, *update_f64;
-    tg_unlisted unlisted;                             /* a method without buffers rests in any case */
-    double (*initial)(const tg_optim_config *config); /* what buffers begin as; NULL: 0 */
+    tg_unlisted unlisted;                             /* a method without state counts as TG_UNLISTED_REST */
+    double (*initial)(const tg_optim_config *config); /* the initial value of the state; NULL: 0 */
 } tg_optim_method;
 
+/* One parameter. */
 typedef struct tg_slot {
-    const char *name; /* the params' */
+    const char *name; /* owned by the params */
     tg_tensor *tensor;
     tg_tensor *state[TG_OPTIM_STATES];
     int64_t steps;
     size_t group;
-    uint64_t seen; /* the version that the tensor's storage began with when the buffers last followed it, and... */
-    int64_t rows;  /* ...how many rows it had */
 } tg_slot;
 
 #define TG_MAX_GROUP_NAME 255
@@ -62,30 +67,39 @@ struct tg_optim {
     const tg_optim_method *method;
     tg_optim_kernel *kernel;
     tg_optim_config config;
-    int states; /* buffers a parameter */
+    int states; /* the number of state tensors per parameter */
     double initial;
     size_t value_size;
-    int64_t entries; /* of the params that were looked at */
+    int64_t entries; /* the number of entries of the params when the optimizer was last checked (step.c) */
     tg_slot *slots;
     int64_t count;
     tg_group *groups; /* the first is "default" */
     size_t group_count, group_capacity;
 };
 
-/* `states`: how many buffers a parameter gets, the first of the method's. The config was checked. */
+/* Returns an optimizer with the first `states` state tensors of the method for each parameter. The config must have
+ * been checked. NULL when memory is exhausted, with the error in the params. */
 tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
                        double lr, double weight_decay);
 
-/* False when out of memory. The name fits. */
+/* Returns whether the optimizer exists and has no error. */
+static inline bool tg_optim_is_usable(const tg_optim *optim)
+{
+    return optim && optim->error.code == TG_OK;
+}
+
+/* Returns whether the parameter was resized but its state tensors were not. */
+bool tg_slot_is_behind(const tg_optim *optim, const tg_slot *slot);
+
+/* Adds a group, whose name must not be too long. Returns false when memory is exhausted. */
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay);
 
-/* For _new functions: an option that must be finite and >= 0. */
+/* Check an option of a constructor: the first must be finite and >= 0, the second in [0,1). */
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);
+bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value);
 
-bool tg_optim_check_beta(tg_params *params, const char *method, int number, double beta);
-
-/* The two versions of Adam's loop, which only a test calls by name. */
-tg_optim_kernel tg_adam_update_portable_f32, tg_adam_update_portable_f64, tg_adam_update_wide_f32,
-    tg_adam_update_wide_f64;
+/* The two versions of Adam's loop; only a test calls them by name. */
+TG_DECLARE_UPDATE(tg_adam_update_portable);
+TG_DECLARE_UPDATE(tg_adam_update_wide);
 
 #endif

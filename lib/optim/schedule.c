@@ -1,6 +1,6 @@
-/* schedule: the learning rate as a function of the step.
+/* schedule: the learning rate as a function of the step s.
  *
- * With p the part of the way from the end of the warm-up to total_steps, cut at 1:
+ * p = (s - warmup_steps) / (total_steps - warmup_steps), at most 1:
  *
  *   warm-up   initial + s (lr - initial) / warmup_steps
  *   cosine    minimum + (lr - minimum) (1 + cos(pi p)) / 2
@@ -11,32 +11,70 @@
 
 #include <tapegrad/optim.h>
 
-tg_schedule tg_schedule_default(void)
+#include "base/config.h"
+
+static const char call[] = "schedule_lr";
+static const char mark[] = "tg_schedule_config_default";
+
+tg_schedule_config tg_schedule_config_default(void)
 {
-    return (tg_schedule){.kind = TG_SCHEDULE_CONSTANT, .lr = 1e-3, .step_size = 1, .gamma = 0.1};
+    return (tg_schedule_config){.mark = mark, .kind = TG_SCHEDULE_CONSTANT, .lr = 1e-3, .step_size = 1, .gamma = 0.1};
 }
 
-double tg_schedule_lr(const tg_schedule *schedule, int64_t step)
+static bool check_rate(const char *name, double value, tg_error *error)
 {
-    if (!schedule || step < 0 || schedule->warmup_steps < 0) {
+    return (isfinite(value) && value >= 0) ||
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", call, name, value);
+}
+
+static bool check(int64_t step, const tg_schedule_config *c, tg_error *error)
+{
+    if (step < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; allowed are 0 or more", call, (long long)step);
+    }
+    if (!check_rate("lr", c->lr, error) || !check_rate("initial_lr", c->initial_lr, error) ||
+        !check_rate("minimum_lr", c->minimum_lr, error) || !check_rate("gamma", c->gamma, error)) {
+        return false;
+    }
+    if (c->warmup_steps < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: warmup_steps %lld; allowed are 0 or more", call,
+                            (long long)c->warmup_steps);
+    }
+    switch (c->kind) {
+    case TG_SCHEDULE_CONSTANT: return true;
+    case TG_SCHEDULE_COSINE:
+    case TG_SCHEDULE_LINEAR:
+        return c->total_steps > c->warmup_steps ||
+               tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: total_steps %lld; it must be set to more than warmup_steps %lld", call,
+                            (long long)c->total_steps, (long long)c->warmup_steps);
+    case TG_SCHEDULE_STEP:
+        return c->step_size >= 1 || tg_error_set(error, TG_ERROR_VALUE, "%s: step_size %lld; allowed are 1 or more",
+                                                 call, (long long)c->step_size);
+    }
+    return tg_error_set(error, TG_ERROR_VALUE, "%s: kind %d does not exist", call, (int)c->kind);
+}
+
+double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error)
+{
+    if (!tg_config_check(call, config, mark, error)) {
         return NAN;
     }
-    const double lr = schedule->lr, minimum = schedule->minimum_lr;
-    const bool ends = schedule->kind == TG_SCHEDULE_COSINE || schedule->kind == TG_SCHEDULE_LINEAR;
-    if (ends                                 ? schedule->total_steps <= schedule->warmup_steps
-        : schedule->kind == TG_SCHEDULE_STEP ? schedule->step_size < 1
-                                             : schedule->kind != TG_SCHEDULE_CONSTANT) {
+    const tg_schedule_config c = config ? *config : tg_schedule_config_default();
+    if (!check(step, &c, error)) {
         return NAN;
     }
-    if (step < schedule->warmup_steps) {
-        return schedule->initial_lr + (double)step * ((lr - schedule->initial_lr) / (double)schedule->warmup_steps);
+    if (step < c.warmup_steps) {
+        return c.initial_lr + (double)step * ((c.lr - c.initial_lr) / (double)c.warmup_steps);
     }
-    int64_t since = step - schedule->warmup_steps;
-    double part = ends ? fmin(1, (double)since / (double)(schedule->total_steps - schedule->warmup_steps)) : 0;
-    switch (schedule->kind) {
-    case TG_SCHEDULE_COSINE: return minimum + (lr - minimum) * 0.5 * (1 + cos(3.14159265358979323846 * part));
-    case TG_SCHEDULE_LINEAR: return lr + (minimum - lr) * part;
-    case TG_SCHEDULE_STEP: return lr * pow(schedule->gamma, (double)(since / schedule->step_size));
-    default: return lr;
+    int64_t since = step - c.warmup_steps;
+    int64_t way = c.total_steps - c.warmup_steps;
+    double part = way > 0 ? fmin(1, (double)since / (double)way) : 0;
+    switch (c.kind) {
+    case TG_SCHEDULE_COSINE:
+        return c.minimum_lr + (c.lr - c.minimum_lr) * 0.5 * (1 + cos(3.14159265358979323846 * part));
+    case TG_SCHEDULE_LINEAR: return c.lr + (c.minimum_lr - c.lr) * part;
+    case TG_SCHEDULE_STEP: return c.lr * pow(c.gamma, (double)(since / c.step_size));
+    default: return c.lr;
     }
 }

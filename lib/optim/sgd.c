@@ -1,38 +1,38 @@
 /* sgd: stochastic gradient descent with momentum.
  *
- *   g = g + weight_decay x                                  if there is any
- *   b = momentum b + (1 - dampening) g                      at a parameter's first step b = g, not scaled
+ *   g = g + weight_decay x                                  if weight_decay is not 0
+ *   b = momentum b + (1 - dampening) g                      in a parameter's first step b = g
  *   x = x - lr g,  x - lr b,  or nesterov's  x - lr (g + momentum b)
  *
- * Follows torch/optim/sgd.py (single tensor), operation by operation. The buffer starts as zeros, so that the first
- * step is the general one with the factor 1 in front of g.
+ * Follows torch/optim/sgd.py (single tensor), operation by operation. b is initialized with zeros, so the first step
+ * uses the same formula with the factor 1 instead of 1 - dampening.
  */
 #include "base/real.h"
 #include "optim/optim.h"
-#include "params/params.h"
 
-tg_optim_kernel tg_sgd_update_f32, tg_sgd_update_f64;
+TG_DECLARE_UPDATE(tg_sgd_update);
 
-enum { LR, DECAY, MOMENTUM, GRADIENT, LOOK_AHEAD };
+enum { LR, WEIGHT_DECAY, MOMENTUM, GRADIENT_FACTOR, NESTEROV };
 
 void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
-    const real lr = (real)factors[LR], decay = (real)factors[DECAY];
+    const real lr = (real)factors[LR], weight_decay = (real)factors[WEIGHT_DECAY];
     if (!state[0]) {
         for (int64_t i = 0; i < count; i++) {
-            real direction = decay != 0 ? g[i] + decay * x[i] : g[i];
+            real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
             x[i] -= lr * direction;
         }
         return;
     }
     real *restrict b = state[0];
-    const real momentum = (real)factors[MOMENTUM], share = (real)factors[GRADIENT], ahead = (real)factors[LOOK_AHEAD];
+    const real momentum = (real)factors[MOMENTUM], gradient_factor = (real)factors[GRADIENT_FACTOR],
+               nesterov = (real)factors[NESTEROV];
     for (int64_t i = 0; i < count; i++) {
-        real direction = decay != 0 ? g[i] + decay * x[i] : g[i];
-        b[i] = momentum * b[i] + share * direction;
-        x[i] -= lr * (ahead != 0 ? direction + ahead * b[i] : b[i]);
+        real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
+        b[i] = momentum * b[i] + gradient_factor * direction;
+        x[i] -= lr * (nesterov != 0 ? direction + nesterov * b[i] : b[i]);
     }
 }
 
@@ -42,10 +42,10 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
 {
     const tg_sgd_config *sgd = &config->sgd;
     factors[LR] = lr;
-    factors[DECAY] = weight_decay;
+    factors[WEIGHT_DECAY] = weight_decay;
     factors[MOMENTUM] = sgd->momentum;
-    factors[GRADIENT] = step == 1 ? 1 : 1 - sgd->dampening;
-    factors[LOOK_AHEAD] = sgd->nesterov ? sgd->momentum : 0;
+    factors[GRADIENT_FACTOR] = step == 1 ? 1 : 1 - sgd->dampening;
+    factors[NESTEROV] = sgd->nesterov ? sgd->momentum : 0;
 }
 
 static const tg_optim_method sgd_method = {
@@ -56,13 +56,18 @@ static const tg_optim_method sgd_method = {
     .update_f64 = tg_sgd_update_f64,
 };
 
+static const char mark[] = "tg_sgd_config_default";
+
 tg_sgd_config tg_sgd_config_default(void)
 {
-    return (tg_sgd_config){.lr = 1e-3};
+    return (tg_sgd_config){.mark = mark, .lr = 1e-3};
 }
 
 tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
 {
+    if (!tg_params_expect_config(params, "sgd", given, mark)) {
+        return NULL;
+    }
     tg_sgd_config config = given ? *given : tg_sgd_config_default();
     if (!tg_optim_check_option(params, "sgd", "learning rate", config.lr) ||
         !tg_optim_check_option(params, "sgd", "momentum", config.momentum) ||
@@ -75,8 +80,8 @@ tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
     }
     if (config.nesterov && (config.momentum == 0 || config.dampening != 0)) {
         tg_params_fail(params, TG_ERROR_VALUE,
-                       "sgd: nesterov with momentum %g and dampening %g; it needs one above 0 and 0", config.momentum,
-                       config.dampening);
+                       "sgd: nesterov with momentum %g and dampening %g; it needs a momentum above 0 and no dampening",
+                       config.momentum, config.dampening);
         return NULL;
     }
     tg_optim_config common = {.sgd = config};

@@ -1,31 +1,30 @@
-/* sparse_adam: Adam for tables of which a step touches few rows. Rows without a gradient keep their moments and do
- * not move, which is another method than Adam, where both go on; it costs what the batch touched.
+/* sparse_adam: Adam for tables of which a step uses few rows. A row without a gradient keeps its value and its moments;
+ * in Adam both change.
  *
  *   m = m + (1 - beta1) (g - m)
  *   v = v + (1 - beta2) (g g - v)
- *   x = x - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)   t counts the parameter's steps, not the row's
+ *   x = x - lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps)   t: steps of the parameter, not of the row
  *
- * eps is not divided by the correction, as it is in Adam. Follows torch/optim/sparse_adam.py, operation by operation.
- * Where the gradient is dense, all rows are touched.
+ * Unlike in Adam, eps is added before the correction by sqrt(1 - beta2^t). A dense gradient updates all rows. Follows
+ * torch/optim/sparse_adam.py, operation by operation.
  */
 #include "base/real.h"
 #include "optim/optim.h"
-#include "params/params.h"
 
-tg_optim_kernel tg_sparse_adam_update_f32, tg_sparse_adam_update_f64;
+TG_DECLARE_UPDATE(tg_sparse_adam_update);
 
-enum { STEP_SIZE, TO_MEAN, TO_SQUARE, EPS };
+enum { STEP_SIZE, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPS };
 
 void KERNEL(tg_sparse_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state,
                                    int64_t count)
 {
     real *restrict x = theta, *restrict m = state[0], *restrict v = state[1];
     const real *restrict g = gradient;
-    const real step = (real)factors[STEP_SIZE], to_mean = (real)factors[TO_MEAN];
-    const real to_square = (real)factors[TO_SQUARE], eps = (real)factors[EPS];
+    const real step = (real)factors[STEP_SIZE], one_minus_beta1 = (real)factors[ONE_MINUS_BETA1];
+    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], eps = (real)factors[EPS];
     for (int64_t i = 0; i < count; i++) {
-        m[i] += (g[i] - m[i]) * to_mean;
-        v[i] += (g[i] * g[i] - v[i]) * to_square;
+        m[i] += (g[i] - m[i]) * one_minus_beta1;
+        v[i] += (g[i] * g[i] - v[i]) * one_minus_beta2;
         x[i] -= step * (m[i] / (REAL(sqrt)(v[i]) + eps));
     }
 }
@@ -38,8 +37,8 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
     double t = (double)step;
     (void)weight_decay;
     factors[STEP_SIZE] = lr * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
-    factors[TO_MEAN] = 1 - adam->beta1;
-    factors[TO_SQUARE] = 1 - adam->beta2;
+    factors[ONE_MINUS_BETA1] = 1 - adam->beta1;
+    factors[ONE_MINUS_BETA2] = 1 - adam->beta2;
     factors[EPS] = adam->eps;
 }
 
@@ -49,20 +48,25 @@ static const tg_optim_method sparse_adam_method = {
     .prepare = prepare,
     .update_f32 = tg_sparse_adam_update_f32,
     .update_f64 = tg_sparse_adam_update_f64,
-    .unlisted = TG_UNLISTED_ARE_LEFT,
+    .unlisted = TG_UNLISTED_SKIP,
 };
+
+static const char mark[] = "tg_sparse_adam_config_default";
 
 tg_sparse_adam_config tg_sparse_adam_config_default(void)
 {
-    return (tg_sparse_adam_config){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    return (tg_sparse_adam_config){.mark = mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 }
 
 tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_config *given)
 {
+    if (!tg_params_expect_config(params, "sparse_adam", given, mark)) {
+        return NULL;
+    }
     tg_sparse_adam_config config = given ? *given : tg_sparse_adam_config_default();
     if (!tg_optim_check_option(params, "sparse_adam", "learning rate", config.lr) ||
-        !tg_optim_check_beta(params, "sparse_adam", 1, config.beta1) ||
-        !tg_optim_check_beta(params, "sparse_adam", 2, config.beta2) ||
+        !tg_optim_check_fraction(params, "sparse_adam", "beta1", config.beta1) ||
+        !tg_optim_check_fraction(params, "sparse_adam", "beta2", config.beta2) ||
         !tg_optim_check_option(params, "sparse_adam", "eps", config.eps)) {
         return NULL;
     }

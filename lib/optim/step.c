@@ -1,41 +1,40 @@
 /* step: the loops of a step, for all methods.
  *
- * Gradients by rows give the dense result without a dense gradient. Some methods, without weight decay, do not move
- * where the gradient is zero, and then only the listed rows are visited (tg_unlisted). Otherwise every row is swept,
- * since moments and decay go on without a gradient: runs of rows that have none read zeros from one small array,
- * which stays in the cache. Frozen rows are passed over, in all of these.
+ * A gradient by rows gives the same result as the same gradient in dense form (except in sparse_adam), without a dense
+ * array. If the method allows it, only the listed rows are visited (tg_unlisted). Otherwise every row is visited,
+ * because moments and weight decay also change a row without a gradient. Runs of such rows read zeros from one small
+ * array, which stays in the cache. Frozen rows are skipped in all cases.
  *
- * Parameters are counted when the optimizer is made and looked at again only when the params have grown since. A
- * table that was resized is met here: its buffers follow before anything moves.
+ * If a table was resized after the last step, its state tensors are resized before anything is updated.
  */
+#include "base/alloc.h"
 #include "base/parallel.h"
 #include "optim/optim.h"
-#include "params/params.h"
 #include "tensor/tensor.h"
 
 void tg_optim_zero_grad(tg_optim *optim)
 {
     for (int64_t i = 0; optim && i < optim->count; i++) {
-        tg_zero_grad(optim->slots[i].tensor);
+        tg_tensor_zero_grad(optim->slots[i].tensor);
     }
 }
 
-/* One parameter in one step. Places are counted in values. */
+/* The update of one parameter in one step. Positions are in values. */
 typedef struct sweep {
     tg_optim_kernel *kernel;
     double factors[TG_OPTIM_FACTORS];
-    size_t size; /* bytes of a value */
+    size_t size; /* the size of a value in bytes */
     char *theta, *state[TG_OPTIM_STATES];
-    const char *gradient; /* dense values, or those of the rows */
+    const char *gradient; /* the values of the dense gradient, or of the listed rows */
     int64_t width;
     const int32_t *ids, *slot;
-    const uint8_t *frozen; /* one a row; NULL: no row is */
+    const uint8_t *frozen; /* one byte per row; NULL: no row is frozen */
 } sweep;
 
-static void update(const sweep *s, int64_t place, const void *gradient, int64_t count)
+static void update(const sweep *s, int64_t position, const void *gradient, int64_t count)
 {
     void *state[TG_OPTIM_STATES];
-    size_t bytes = (size_t)place * s->size;
+    size_t bytes = (size_t)position * s->size;
     for (int k = 0; k < TG_OPTIM_STATES; k++) {
         state[k] = s->state[k] ? s->state[k] + bytes : NULL;
     }
@@ -48,7 +47,7 @@ static void update_dense(void *context, int64_t begin, int64_t end)
     update(s, begin, s->gradient + (size_t)begin * s->size, end - begin);
 }
 
-/* A dense gradient of a table with frozen rows: the runs between them. */
+/* Updates the runs between frozen rows, from a dense gradient. */
 static void update_dense_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
@@ -61,7 +60,7 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Frozen rows are not listed. */
+/* Updates the listed rows. A frozen row is never listed. */
 static void update_listed_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
@@ -71,12 +70,12 @@ static void update_listed_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void update_without_gradient(const sweep *s, int64_t place, int64_t count)
+static void update_without_gradient(const sweep *s, int64_t position, int64_t count)
 {
     static const double zeros[512];
     const int64_t most = (int64_t)(sizeof zeros / s->size);
     for (int64_t done = 0; done < count; done += most) {
-        update(s, place + done, zeros, count - done < most ? count - done : most);
+        update(s, position + done, zeros, count - done < most ? count - done : most);
     }
 }
 
@@ -84,7 +83,7 @@ static void update_all_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
     size_t row = (size_t)s->width * s->size;
-    int64_t pending = begin; /* rows pending .. id - 1 have no gradient and wait */
+    int64_t pending = begin; /* rows pending .. id - 1 have no gradient, and are updated as one run */
     for (int64_t id = begin; id < end; id++) {
         bool listed = s->slot[id] >= 0;
         if (listed || (s->frozen && s->frozen[id])) {
@@ -120,77 +119,108 @@ static void sweep_rows(sweep *s, const tg_tensor *x, bool listed_only)
                     listed_only ? update_listed_rows : update_all_rows, s);
 }
 
-static void step_slot(tg_optim *optim, tg_slot *parameter)
+static void step_slot(tg_optim *optim, tg_slot *slot)
 {
-    tg_tensor *x = parameter->tensor;
+    tg_tensor *x = slot->tensor;
     const tg_gradient *gradient = x->gradient;
-    if (!gradient || gradient->kind == TG_GRADIENT_NONE) {
+    if (!gradient || gradient->kind == TG_GRAD_NONE) {
         return;
     }
-    const tg_group *g = &optim->groups[parameter->group];
+    const tg_group *g = &optim->groups[slot->group];
     sweep s = {.kernel = optim->kernel, .size = optim->value_size, .theta = tg_values(x)};
     for (int k = 0; k < optim->states; k++) {
-        s.state[k] = tg_values(parameter->state[k]);
+        s.state[k] = tg_values(slot->state[k]);
     }
-    s.frozen = tg_has_frozen_rows(x) ? gradient->rows.frozen : NULL;
-    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++parameter->steps, s.factors);
-    if (gradient->kind == TG_GRADIENT_DENSE) {
+    s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
+    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, s.factors);
+    if (gradient->kind == TG_GRAD_DENSE) {
         sweep_dense(&s, x);
     } else {
         tg_unlisted unlisted = optim->method->unlisted;
         bool rests = optim->states == 0 || unlisted == TG_UNLISTED_REST;
-        sweep_rows(&s, x, unlisted == TG_UNLISTED_ARE_LEFT || (rests && g->weight_decay == 0));
+        sweep_rows(&s, x, unlisted == TG_UNLISTED_SKIP || (rests && g->weight_decay == 0));
     }
-    tg_rows_updated(x, parameter->steps);
+    tg_rows_updated(x, slot->steps);
     tg_touch(x);
     for (int k = 0; k < optim->states; k++) {
-        tg_touch(parameter->state[k]);
+        tg_touch(slot->state[k]);
     }
 }
 
-/* Values from `first` on begin as in a new buffer. */
-static void begin_values(const tg_optim *optim, tg_tensor *state, int64_t first)
+/* ---- resized tables ---- */
+
+static int64_t count_behind(const tg_optim *optim)
 {
-    for (int64_t i = first; i < state->count; i++) {
-        char *place = (char *)tg_values(state) + (size_t)i * optim->value_size;
-        tg_convert(place, (tg_dtype)state->dtype, &optim->initial, TG_F64, 1);
+    int64_t behind = 0;
+    for (int64_t i = 0; i < optim->count; i++) {
+        behind += tg_slot_is_behind(optim, &optim->slots[i]);
     }
+    return behind;
 }
 
-/* After a resize of the parameter's table: buffers keep what belongs to rows that were there all the time. */
-static bool follow_resize(tg_optim *optim, tg_slot *parameter)
+static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepared)
 {
-    const tg_tensor *x = parameter->tensor;
-    if (x->storage->born == parameter->seen) {
-        return true;
-    }
-    int64_t rows = x->shape[0], kept = tg_least_rows_since(x, parameter->seen);
-    kept = kept < parameter->rows ? kept : parameter->rows;
-    for (int k = 0; k < optim->states; k++) {
-        tg_error error = TG_NO_ERROR;
-        if (!tg_resize_rows(parameter->state[k], rows, &error)) {
-            return tg_error_set(&optim->error, error.code,
-                                "optim_step: %s of '%s' cannot follow its table to %lld rows: %s",
-                                optim->method->states[k], parameter->name, (long long)rows, error.text);
+    for (int64_t i = 0; i < optim->count; i++) {
+        const tg_slot *slot = &optim->slots[i];
+        for (int k = 0; k < optim->states && tg_slot_is_behind(optim, slot); k++) {
+            int64_t rows = slot->tensor->shape[0];
+            tg_error error = TG_NO_ERROR;
+            if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
+                return tg_error_set(&optim->error, error.code,
+                                    "optim_step: %s of '%s' cannot follow its table to %lld rows: %.200s",
+                                    optim->method->states[k], slot->name, (long long)rows, error.text);
+            }
+            ++*prepared;
         }
     }
-    for (int k = 0; k < optim->states; k++) {
-        begin_values(optim, parameter->state[k], kept * (x->count / rows));
-    }
-    parameter->seen = x->storage->born;
-    parameter->rows = rows;
     return true;
 }
 
-/* Whether the optimizer has all parameters that the params have. */
+/* Sets the values from `first` on to the method's initial value. */
+static void initialize_from(const tg_optim *optim, tg_tensor *state, int64_t first)
+{
+    for (int64_t i = first; optim->initial != 0 && i < state->count; i++) {
+        tg_convert((char *)tg_values(state) + (size_t)i * optim->value_size, tg_dtype_of(state), &optim->initial,
+                   TG_F64, 1);
+    }
+}
+
+/* Resizes the state tensors of resized tables, all or none. */
+static bool follow_resizes(tg_optim *optim)
+{
+    int64_t behind = count_behind(optim), prepared = 0;
+    if (behind == 0) {
+        return true;
+    }
+    tg_resize *resizes = tg_alloc((size_t)(behind * optim->states), sizeof *resizes);
+    bool is_ready = resizes ? prepare_resizes(optim, resizes, &prepared)
+                            : tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory");
+    for (int64_t i = 0; is_ready && i < optim->count; i++) {
+        optim->slots[i].tensor->optimizers_behind -= tg_slot_is_behind(optim, &optim->slots[i]);
+    }
+    for (int64_t i = 0; i < prepared; i++) {
+        if (is_ready) {
+            int64_t kept = resizes[i].table->count;
+            tg_resize_commit(&resizes[i]);
+            initialize_from(optim, resizes[i].table, kept);
+        } else {
+            tg_resize_abandon(&resizes[i]);
+        }
+    }
+    tg_free(resizes);
+    return is_ready;
+}
+
+/* Checks that no parameter was added to the params after the optimizer was created. */
 static bool is_complete(tg_optim *optim)
 {
     for (; optim->entries < tg_params_count(optim->params); optim->entries++) {
         tg_entry entry = tg_params_at(optim->params, optim->entries);
         if (entry.kind == TG_ENTRY_PARAMETER) {
-            return tg_error_set(&optim->error, TG_ERROR_STATE,
-                                "optim_step: the parameter '%s' was added after the optimizer was made; make a new one",
-                                entry.name);
+            return tg_error_set(
+                &optim->error, TG_ERROR_STATE,
+                "optim_step: the parameter '%s' was added after the optimizer was created; create a new one",
+                entry.name);
         }
     }
     return true;
@@ -198,13 +228,8 @@ static bool is_complete(tg_optim *optim)
 
 bool tg_optim_step(tg_optim *optim)
 {
-    if (!optim || optim->error.code != TG_OK || !is_complete(optim)) {
+    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !follow_resizes(optim)) {
         return false;
-    }
-    for (int64_t i = 0; i < optim->count; i++) {
-        if (!follow_resize(optim, &optim->slots[i])) {
-            return false;
-        }
     }
     for (int64_t i = 0; i < optim->count; i++) {
         step_slot(optim, &optim->slots[i]);

@@ -1,11 +1,10 @@
-/* init: what weights start as. Follows torch/nn/init.py, formula by formula and draw by draw.
+/* init: initial values of weights. Follows torch/nn/init.py, with the same formulas and the same draws.
  *
  *   xavier    std = gain sqrt(2 / (fan_in + fan_out))                      (Glorot and Bengio 2010)
  *   kaiming   std = gain / sqrt(fan),  gain = sqrt(2 / (1 + a^2))          (He et al. 2015)
- *   uniform   in +- sqrt(3) std
- *   trunc     normal values, drawn again where they fall outside; when less than 0.3 of the distribution is inside,
- * uniform
- *             values instead, accepted with probability density / peak density (PyTorch 2.13; older ones inverted erf)
+ *   uniform   between -sqrt(3) std and sqrt(3) std
+ *   trunc     If more than 0.3 of the distribution is inside [low,high]: normal values, drawn again while they are
+ *             outside. Else uniform values, accepted with probability density / peak density (PyTorch 2.13).
  */
 #include <math.h>
 #include <string.h>
@@ -15,15 +14,15 @@
 #include "base/alloc.h"
 #include "tensor/tensor.h"
 
-/* Without values there are no draws, and fans of 0 do no harm: they count as 1. */
-static bool fans_of(const char *name, const tg_tensor *x, double *fan_in, double *fan_out, tg_error *error)
+/* Computes fan_in and fan_out. For an empty tensor both are 1. */
+static bool fans_of(const char *call, const tg_tensor *x, double *fan_in, double *fan_out, tg_error *error)
 {
-    if (!x) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is NULL", name);
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
     }
     if (x->rank < 2) {
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: a tensor of rank %d has no fans; it must have rank 2 or more",
-                            name, x->rank);
+                            call, x->rank);
     }
     double field = 1;
     for (int axis = 2; axis < x->rank; axis++) {
@@ -34,27 +33,27 @@ static bool fans_of(const char *name, const tg_tensor *x, double *fan_in, double
     return true;
 }
 
-static bool xavier_std(const char *name, const tg_tensor *x, double gain, double *std, tg_error *error)
+static bool xavier_std(const char *call, const tg_tensor *x, double gain, double *std, tg_error *error)
 {
     double fan_in = 0, fan_out = 0;
-    if (!fans_of(name, x, &fan_in, &fan_out, error)) {
+    if (!fans_of(call, x, &fan_in, &fan_out, error)) {
         return false;
     }
     if (!(gain >= 0) || !isfinite(gain)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: gain %g; allowed are finite numbers >= 0", name, gain);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: gain %g; allowed are finite numbers >= 0", call, gain);
     }
     *std = gain * sqrt(2.0 / (fan_in + fan_out));
     return true;
 }
 
-static bool kaiming_std(const char *name, const tg_tensor *x, double a, tg_fan fan, double *std, tg_error *error)
+static bool kaiming_std(const char *call, const tg_tensor *x, double a, tg_fan fan, double *std, tg_error *error)
 {
     double fan_in = 0, fan_out = 0;
-    if (!fans_of(name, x, &fan_in, &fan_out, error)) {
+    if (!fans_of(call, x, &fan_in, &fan_out, error)) {
         return false;
     }
     if (!isfinite(a)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: a negative slope of %g; it must be finite", name, a);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: a negative slope of %g; it must be finite", call, a);
     }
     *std = sqrt(2.0 / (1 + a * a)) / sqrt(fan == TG_FAN_IN ? fan_in : fan_out);
     return true;
@@ -64,33 +63,33 @@ bool tg_init_xavier_uniform(tg_tensor *x, tg_rng *rng, double gain, tg_error *er
 {
     double std = 0;
     return xavier_std("init_xavier_uniform", x, gain, &std, error) &&
-           tg_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
+           tg_tensor_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
 }
 
 bool tg_init_xavier_normal(tg_tensor *x, tg_rng *rng, double gain, tg_error *error)
 {
     double std = 0;
-    return xavier_std("init_xavier_normal", x, gain, &std, error) && tg_fill_normal(x, rng, 0, std, error);
+    return xavier_std("init_xavier_normal", x, gain, &std, error) && tg_tensor_fill_normal(x, rng, 0, std, error);
 }
 
 bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error)
 {
     double std = 0;
     return kaiming_std("init_kaiming_uniform", x, a, fan, &std, error) &&
-           tg_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
+           tg_tensor_fill_uniform(x, rng, -sqrt(3.0) * std, sqrt(3.0) * std, error);
 }
 
 bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error)
 {
     double std = 0;
-    return kaiming_std("init_kaiming_normal", x, a, fan, &std, error) && tg_fill_normal(x, rng, 0, std, error);
+    return kaiming_std("init_kaiming_normal", x, a, fan, &std, error) && tg_tensor_fill_normal(x, rng, 0, std, error);
 }
 
-/* What PyTorch's trunc_normal_ works with, in the tensor's dtype: each operation is rounded to it. */
+/* The arguments of trunc_normal_. PyTorch rounds each operation to the tensor's dtype. */
 typedef struct truncated {
     bool f32;
     double mean, std, low, high;
-    double log_peak; /* the largest log density in [low,high], but for a constant */
+    double log_peak; /* the largest log density in [low,high], without the normalizing constant */
 } truncated;
 
 static double rounded(const truncated *cut, double x)
@@ -98,63 +97,51 @@ static double rounded(const truncated *cut, double x)
     return cut->f32 ? (double)(float)x : x;
 }
 
-static double get(const tg_tensor *x, int64_t i)
-{
-    return x->dtype == TG_F32 ? (double)((const float *)tg_values(x))[i] : ((const double *)tg_values(x))[i];
-}
-
-static void put(tg_tensor *x, int64_t i, double value)
-{
-    if (x->dtype == TG_F32) {
-        ((float *)tg_values(x))[i] = (float)value;
-    } else {
-        ((double *)tg_values(x))[i] = value;
-    }
-}
-
-/* Normals, and those outside drawn again until none is. Every round draws as many as there are values. */
+/* Draws normal values, and draws those outside of [low,high] again until none is outside. Each round draws x->count
+ * values. */
 static void redraw_outside(tg_tensor *x, tg_tensor *drawn, tg_rng *rng, const truncated *cut)
 {
     double low = rounded(cut, cut->low), high = rounded(cut, cut->high);
     int64_t outside;
-    tg_fill_normal(x, rng, cut->mean, cut->std, NULL);
+    tg_tensor_fill_normal(x, rng, cut->mean, cut->std, NULL);
     do {
         outside = 0;
         for (int64_t i = 0; i < x->count; i++) {
-            outside += get(x, i) < low || get(x, i) > high;
+            outside += tg_get(x, i) < low || tg_get(x, i) > high;
         }
         if (outside > 0) {
-            tg_fill_normal(drawn, rng, cut->mean, cut->std, NULL);
+            tg_tensor_fill_normal(drawn, rng, cut->mean, cut->std, NULL);
         }
         for (int64_t i = 0; i < x->count && outside > 0; i++) {
-            if (get(x, i) < low || get(x, i) > high) {
-                put(x, i, get(drawn, i));
+            if (tg_get(x, i) < low || tg_get(x, i) > high) {
+                tg_put(x, i, tg_get(drawn, i));
             }
         }
     } while (outside > 0);
 }
 
-/* Log density over the peak's. */
+/* Returns the logarithm of density / peak density. */
 static double log_density(const truncated *cut, double x)
 {
     double z = rounded(cut, rounded(cut, x - rounded(cut, cut->mean)) / rounded(cut, cut->std));
     return rounded(cut, rounded(cut, z * z) * -0.5 - rounded(cut, cut->log_peak));
 }
 
-/* Uniform candidates, each accepted with the probability density / peak density. waiting[i]: value i has none yet. */
+/* Draws uniform candidates, each accepted with probability density / peak density. waiting[i] is 1 until value i is
+ * accepted. */
 static void accept_by_density(tg_tensor *x, tg_tensor *drawn, uint8_t *waiting, tg_rng *rng, const truncated *cut)
 {
     memset(waiting, 1, (size_t)x->count);
     for (int64_t left = x->count; left > 0;) {
-        tg_fill_uniform(drawn, rng, cut->low, cut->high, NULL);
+        tg_tensor_fill_uniform(drawn, rng, cut->low, cut->high, NULL);
         for (int64_t i = 0; i < x->count; i++) {
             if (waiting[i]) {
-                put(x, i, get(drawn, i));
+                tg_put(x, i, tg_get(drawn, i));
             }
         }
-        tg_fill_uniform(drawn, rng, 0, 1, NULL);
+        tg_tensor_fill_uniform(drawn, rng, 0, 1, NULL);
         for (int64_t i = 0; i < x->count; i++) {
-            if (waiting[i] && !(rounded(cut, log(get(drawn, i))) > log_density(cut, get(x, i)))) {
+            if (waiting[i] && !(rounded(cut, log(tg_get(drawn, i))) > log_density(cut, tg_get(x, i)))) {
                 waiting[i] = 0;
                 left--;
             }
@@ -169,28 +156,31 @@ static double normal_cdf(double x)
 
 bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high, tg_error *error)
 {
-    const char *name = "init_trunc_normal";
-    if (!x || !rng) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, x ? "generator" : "tensor");
+    static const char call[] = "init_trunc_normal";
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
     }
-    if (!tg_dtype_is_float((tg_dtype)x->dtype) || !x->contiguous) {
-        return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; allowed are contiguous f32 and f64", name,
-                            tg_dtype_name((tg_dtype)x->dtype), x->contiguous ? "" : " with gaps");
+    if (!rng) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the generator is NULL", call);
+    }
+    if (!tg_dtype_is_float(x->dtype) || !x->contiguous) {
+        return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; allowed are contiguous f32 and f64", call,
+                            tg_dtype_name(tg_dtype_of(x)), x->contiguous ? "" : " with gaps");
     }
     if (!(std > 0) || !(low < high) || !isfinite(mean) || !isfinite(std) || !isfinite(low) || !isfinite(high)) {
         return tg_error_set(
             error, TG_ERROR_VALUE,
             "%s: mean %g, standard deviation %g, cut at %g and %g; allowed are finite numbers, a deviation "
             "above 0 and low < high",
-            name, mean, std, low, high);
+            call, mean, std, low, high);
     }
     double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
     truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};
-    tg_tensor *drawn = tg_tensor_new((tg_dtype)x->dtype, tg_shape_of(x), error);
+    tg_tensor *drawn = tg_tensor_new(tg_dtype_of(x), tg_shape_of(x), error);
     uint8_t *waiting = drawn ? tg_alloc((size_t)x->count + 1, 1) : NULL;
     if (!waiting) {
         tg_release(drawn);
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", name, (long long)x->count);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", call, (long long)x->count);
     }
     if (normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3) {
         redraw_outside(x, drawn, rng, &cut);

@@ -1,31 +1,51 @@
-/* params: a list of named tensors. Models have tens or hundreds of entries, so names are found by looking through
- * them. */
+/* params: a list of named tensors. A name is found by a linear search: models have tens or hundreds of entries. */
 #include "params/params.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tensor/tensor.h"
 
 #define MAX_NAME 255
+
+typedef struct named_tensor {
+    tg_entry entry;
+    bool required_grad; /* whether the tensor required a gradient before it was added */
+} named_tensor;
 
 struct tg_params {
     tg_error error;
     tg_dtype dtype;
     tg_rng *rng;
-    tg_entry *entries;
+    named_tensor *entries;
     size_t count, capacity;
 };
 
 tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng)
 {
-    tg_params *params = tg_dtype_is_float(dtype) ? tg_alloc_zeroed(1, sizeof *params) : NULL;
-    if (params) {
-        params->dtype = dtype;
-        params->rng = rng;
+    tg_params *params = tg_alloc_zeroed(1, sizeof *params);
+    if (!params) {
+        return NULL;
+    }
+    params->dtype = dtype;
+    params->rng = rng;
+    if (!tg_dtype_is_float((int)dtype)) {
+        params->dtype = TG_F32;
+        tg_params_fail(params, TG_ERROR_DTYPE, "params_new: dtype %s; it must be f32 or f64", tg_dtype_name(dtype));
     }
     return params;
+}
+
+static void remove_last(tg_params *params)
+{
+    named_tensor *last = &params->entries[--params->count];
+    if (last->entry.kind == TG_ENTRY_PARAMETER) {
+        last->entry.tensor->requires_grad = last->required_grad;
+    }
+    tg_free((char *)(uintptr_t)last->entry.name);
+    tg_release(last->entry.tensor);
 }
 
 void tg_params_free(tg_params *params)
@@ -34,8 +54,8 @@ void tg_params_free(tg_params *params)
         return;
     }
     for (size_t i = 0; i < params->count; i++) {
-        tg_free((char *)(uintptr_t)params->entries[i].name);
-        tg_release(params->entries[i].tensor);
+        tg_free((char *)(uintptr_t)params->entries[i].entry.name);
+        tg_release(params->entries[i].entry.tensor);
     }
     tg_free(params->entries);
     tg_free(params);
@@ -43,14 +63,10 @@ void tg_params_free(tg_params *params)
 
 /* ---- errors ---- */
 
-const char *tg_params_error(const tg_params *params)
+const tg_error *tg_params_error(const tg_params *params)
 {
-    return params ? params->error.text : "the params are NULL: out of memory, or not f32 or f64, when they were made";
-}
-
-tg_code tg_params_error_code(const tg_params *params)
-{
-    return params ? params->error.code : TG_ERROR_MEMORY;
+    static const tg_error none = {TG_ERROR_MEMORY, "the params are NULL: they could not be created"};
+    return params ? &params->error : &none;
 }
 
 void tg_params_clear_error(tg_params *params)
@@ -73,98 +89,121 @@ bool tg_params_fail(tg_params *params, tg_code code, const char *format, ...)
     return false;
 }
 
+bool tg_params_is_usable(const tg_params *params)
+{
+    return params && params->error.code == TG_OK;
+}
+
+bool tg_params_expect_config(tg_params *params, const char *call, const void *config, const char *mark)
+{
+    return tg_params_is_usable(params) && tg_config_check(call, config, mark, &params->error);
+}
+
 /* ---- adding ---- */
 
-static tg_entry *find(const tg_params *params, const char *name)
+static const tg_entry *find(const tg_params *params, const char *name)
 {
     for (size_t i = 0; params && name && i < params->count; i++) {
-        if (strcmp(params->entries[i].name, name) == 0) {
-            return &params->entries[i];
+        if (strcmp(params->entries[i].entry.name, name) == 0) {
+            return &params->entries[i].entry;
         }
     }
     return NULL;
 }
 
-/* The first entry of a tensor, under the name that it was made with. */
+/* Returns the first entry of a tensor, which is a parameter or a buffer, or NULL. */
 static const tg_entry *find_tensor(const tg_params *params, const tg_tensor *x)
 {
     size_t i = 0;
-    while (i < params->count && params->entries[i].tensor != x) {
+    while (i < params->count && params->entries[i].entry.tensor != x) {
         i++;
     }
-    return i < params->count ? &params->entries[i] : NULL;
+    return i < params->count ? &params->entries[i].entry : NULL;
 }
 
 static bool check_name(tg_params *params, const char *name)
 {
-    if (!params || params->error.code != TG_OK) {
+    if (!tg_params_is_usable(params)) {
         return false;
     }
-    if (!name || !*name || strlen(name) > MAX_NAME) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "params: a name of %zu characters; allowed are 1 to %d",
-                              name ? strlen(name) : 0, MAX_NAME);
+    if (!name) {
+        return tg_params_fail(params, TG_ERROR_STATE, "params: the name is NULL");
     }
-    return !find(params, name) || tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%s' is taken", name);
+    if (!*name || strlen(name) > MAX_NAME) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "params: a name of %zu characters; allowed are 1 to %d",
+                              strlen(name), MAX_NAME);
+    }
+    return !find(params, name) || tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%s' is in use", name);
 }
 
-/* Puts x, which the params now own, under the name; or releases it. */
+/* Returns the entry with this name. If it does not exist, returns NULL and sets an error that begins with `call`. */
+static const tg_entry *find_entry(tg_params *params, const char *call, const char *name)
+{
+    const tg_entry *entry = find(params, name);
+    if (!entry) {
+        name ? tg_params_fail(params, TG_ERROR_RANGE, "%s: no entry '%.200s' exists", call, name)
+             : tg_params_fail(params, TG_ERROR_STATE, "%s: the name is NULL", call);
+    }
+    return entry;
+}
+
+/* Adds x and takes over the caller's reference. Returns x; after an error releases x and returns NULL. */
 static tg_tensor *add(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind)
 {
     size_t size = strlen(name) + 1;
     char *copy = tg_alloc(size, 1);
-    bool ready = copy && tg_grow((void **)&params->entries, &params->capacity, params->count, params->count + 1,
-                                 sizeof *params->entries);
-    if (!ready || (kind == TG_ENTRY_PARAMETER && !tg_set_requires_grad(x, true, &params->error))) {
+    if (!copy || !tg_grow((void **)&params->entries, &params->capacity, params->count, params->count + 1,
+                          sizeof *params->entries)) {
         tg_free(copy);
         tg_release(x);
         tg_params_fail(params, TG_ERROR_MEMORY, "params: out of memory for '%s'", name);
         return NULL;
     }
     memcpy(copy, name, size);
-    params->entries[params->count++] = (tg_entry){copy, x, kind};
+    params->entries[params->count++] = (named_tensor){{copy, x, kind}, x->requires_grad};
+    x->requires_grad = x->requires_grad || kind == TG_ENTRY_PARAMETER;
     return x;
 }
 
-static tg_tensor *make(tg_params *params, const char *name, tg_shape shape)
+static tg_tensor *add_new(tg_params *params, const char *name, tg_shape shape, tg_entry_kind kind)
 {
-    return check_name(params, name) ? tg_tensor_new(params->dtype, shape, &params->error) : NULL;
+    tg_tensor *x = check_name(params, name) ? tg_tensor_new(params->dtype, shape, &params->error) : NULL;
+    return x ? add(params, name, x, kind) : NULL;
 }
 
 tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape)
 {
-    tg_tensor *x = make(params, name, shape);
-    return x ? add(params, name, x, TG_ENTRY_PARAMETER) : NULL;
+    return add_new(params, name, shape, TG_ENTRY_PARAMETER);
 }
 
-/* Makes room for everything before it draws: a failed call leaves the generator where it was. */
-static tg_tensor *add_drawn(tg_params *params, const char *name, tg_tensor *x, double a, double b,
+tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape shape)
+{
+    return add_new(params, name, shape, TG_ENTRY_BUFFER);
+}
+
+static tg_tensor *add_drawn(tg_params *params, const char *name, tg_shape shape, double a, double b,
                             bool (*fill)(tg_tensor *, tg_rng *, double, double, tg_error *))
 {
-    if (!x) {
+    if (check_name(params, name) && !params->rng) {
+        tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give one to tg_params_new", name);
         return NULL;
     }
-    if (!params->rng) {
-        tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give tg_params_new one", name);
-        tg_release(x);
+    tg_tensor *x = tg_params_add(params, name, shape);
+    if (x && !fill(x, params->rng, a, b, &params->error)) {
+        remove_last(params);
         return NULL;
     }
-    tg_tensor *added = add(params, name, x, TG_ENTRY_PARAMETER);
-    if (added && !fill(added, params->rng, a, b, &params->error)) {
-        tg_free((char *)(uintptr_t)params->entries[--params->count].name);
-        tg_release(added);
-        return NULL;
-    }
-    return added;
+    return x;
 }
 
 tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std)
 {
-    return add_drawn(params, name, make(params, name, shape), mean, std, tg_fill_normal);
+    return add_drawn(params, name, shape, mean, std, tg_tensor_fill_normal);
 }
 
 tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high)
 {
-    return add_drawn(params, name, make(params, name, shape), low, high, tg_fill_uniform);
+    return add_drawn(params, name, shape, low, high, tg_tensor_fill_uniform);
 }
 
 tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor *x)
@@ -172,30 +211,28 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
     if (!check_name(params, name)) {
         return NULL;
     }
-    if (!x || x->dtype != params->dtype || !x->contiguous || x->node >= 0) {
-        tg_params_fail(params, TG_ERROR_STATE, "params: the tensor for '%s' is %s; it must be a contiguous %s leaf",
-                       name,
-                       !x               ? "NULL"
+    const char *flaw = !tg_is_tensor(x) ? "NULL"
                        : x->node >= 0   ? "the result of a recorded op"
                        : !x->contiguous ? "not contiguous"
-                                        : tg_dtype_name((tg_dtype)x->dtype),
-                       tg_dtype_name(params->dtype));
+                                        : NULL;
+    if (flaw) {
+        tg_params_fail(params, TG_ERROR_STATE, "params: the tensor for '%s' is %s; it must be a contiguous leaf", name,
+                       flaw);
+        return NULL;
+    }
+    if (x->dtype != params->dtype) {
+        tg_params_fail(params, TG_ERROR_DTYPE, "params: the tensor for '%s' is %s; these params are %s", name,
+                       tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(params->dtype));
         return NULL;
     }
     const tg_entry *other = find_tensor(params, x);
     if (other) {
         tg_params_fail(params, TG_ERROR_STATE,
-                       "params: the tensor for '%s' is there as '%s'; tg_params_add_alias adds names", name,
+                       "params: the tensor for '%s' has the name '%s' already; tg_params_add_alias adds names", name,
                        other->name);
         return NULL;
     }
     return add(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
-}
-
-tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape shape)
-{
-    tg_tensor *x = make(params, name, shape);
-    return x ? add(params, name, x, TG_ENTRY_BUFFER) : NULL;
 }
 
 tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing)
@@ -203,10 +240,8 @@ tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *
     if (!check_name(params, name)) {
         return NULL;
     }
-    const tg_entry *entry = find(params, existing);
+    const tg_entry *entry = find_entry(params, "params_add_alias", existing);
     if (!entry) {
-        tg_params_fail(params, TG_ERROR_RANGE, "params: there is no '%s' to call '%s' as well",
-                       existing ? existing : "(null)", name);
         return NULL;
     }
     return add(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
@@ -214,20 +249,38 @@ tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *
 
 bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen)
 {
-    if (!params) {
+    if (!tg_params_is_usable(params)) {
         return false;
     }
-    const tg_entry *entry = find(params, name);
+    const tg_entry *entry = find_entry(params, "params_set_frozen", name);
     if (!entry) {
-        return tg_params_fail(params, TG_ERROR_RANGE, "params: there is no '%s' to freeze", name ? name : "(null)");
+        return false;
     }
     if (find_tensor(params, entry->tensor)->kind == TG_ENTRY_BUFFER) {
-        return tg_params_fail(params, TG_ERROR_STATE, "params: '%s' is a buffer, which is never trained", name);
+        return tg_params_fail(params, TG_ERROR_STATE, "params_set_frozen: '%s' is a buffer, which is never trained",
+                              name);
     }
-    return tg_set_requires_grad(entry->tensor, !frozen, &params->error);
+    return tg_tensor_set_requires_grad(entry->tensor, !frozen, &params->error);
 }
 
-/* ---- looking ---- */
+/* ---- returning to an earlier state ---- */
+
+tg_params_point tg_params_save_point(const tg_params *params)
+{
+    tg_params_point point = {.count = tg_params_count(params)};
+    tg_rng_copy(&point.rng, tg_params_rng(params));
+    return point;
+}
+
+void tg_params_return_to(tg_params *params, const tg_params_point *point)
+{
+    while (tg_params_count(params) > point->count) {
+        remove_last(params);
+    }
+    tg_rng_copy(tg_params_rng(params), &point->rng);
+}
+
+/* ---- getters ---- */
 
 int64_t tg_params_count(const tg_params *params)
 {
@@ -236,7 +289,7 @@ int64_t tg_params_count(const tg_params *params)
 
 tg_entry tg_params_at(const tg_params *params, int64_t index)
 {
-    return index >= 0 && index < tg_params_count(params) ? params->entries[index]
+    return index >= 0 && index < tg_params_count(params) ? params->entries[index].entry
                                                          : (tg_entry){NULL, NULL, TG_ENTRY_BUFFER};
 }
 
@@ -246,11 +299,12 @@ tg_tensor *tg_params_find(const tg_params *params, const char *name)
     return entry ? entry->tensor : NULL;
 }
 
-int64_t tg_params_values(const tg_params *params)
+int64_t tg_params_value_count(const tg_params *params)
 {
     int64_t values = 0;
     for (int64_t i = 0; i < tg_params_count(params); i++) {
-        values += params->entries[i].kind == TG_ENTRY_PARAMETER ? params->entries[i].tensor->count : 0;
+        tg_entry entry = tg_params_at(params, i);
+        values += entry.kind == TG_ENTRY_PARAMETER ? entry.tensor->count : 0;
     }
     return values;
 }
@@ -263,11 +317,4 @@ tg_dtype tg_params_dtype(const tg_params *params)
 tg_rng *tg_params_rng(const tg_params *params)
 {
     return params ? params->rng : NULL;
-}
-
-void tg_params_zero_grad(tg_params *params)
-{
-    for (int64_t i = 0; i < tg_params_count(params); i++) {
-        tg_zero_grad(params->entries[i].tensor);
-    }
 }

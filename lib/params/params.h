@@ -1,10 +1,37 @@
-/* params (private): errors for the rooms above. */
+/* params (private): functions of params for optimizers and modules. */
 #ifndef TG_PARAMS_PARAMS_H
 #define TG_PARAMS_PARAMS_H
 
 #include <tapegrad/params.h>
 
-/* Sets the sticky error; returns false. */
+#include "base/config.h"
+#include "base/random.h"
+
+/* Sets the error of the params unless one is set already. Returns false. */
 bool tg_params_fail(tg_params *params, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Returns whether the params exist and have no error. */
+bool tg_params_is_usable(const tg_params *params);
+
+/* Returns whether the params are usable and the config is NULL or has this mark. For another mark it sets an error that
+ * begins with `call`. */
+bool tg_params_expect_config(tg_params *params, const char *call, const void *config, const char *mark);
+
+/* Returns the dtype of the params; TG_F32 for NULL. */
+tg_dtype tg_params_dtype(const tg_params *params);
+
+/* Returns the generator of the initial values, or NULL. */
+tg_rng *tg_params_rng(const tg_params *params);
+
+/* A state of the params that is restored if a module cannot be created: the number of entries, and the generator. */
+typedef struct tg_params_point {
+    int64_t count;
+    tg_rng rng;
+} tg_params_point;
+
+tg_params_point tg_params_save_point(const tg_params *params);
+
+/* Removes the entries that were added after the point, and restores the generator. The error stays. */
+void tg_params_return_to(tg_params *params, const tg_params_point *point);
 
 #endif

@@ -1,77 +1,73 @@
 /* apply: one call of an op, from the check of its inputs to its record.
  *
- * Everything that can fail comes before the forward kernel, and whatever was reserved until then is given back on the
- * way out: so a failed call leaves the tape, the generator and every tensor as they were. (A contiguous copy that was
- * made for the call may stay behind as one more result; it changes nothing.)
+ * Everything that can fail is done before the forward kernel. After a failure, the memory reserved so far is returned,
+ * and the tape, the generator and every tensor are unchanged. (A contiguous copy that was created for the call may
+ * remain as one more result.)
  */
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/random.h"
 #include "tape/tape.h"
 
-/* What the shape rule declares: the call that the op sees, and behind it what only apply sees. */
-typedef struct pending_call {
-    tg_op_call call;
+/* The declarations of a shape rule. */
+struct tg_op_declaration {
     struct {
         tg_dtype dtype;
         tg_shape shape;
-        const tg_tensor *like; /* the shape is this one's; NULL: it is `shape` */
-        tg_tensor *viewed;     /* NULL: storage of its own */
+        const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
+        tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
         int64_t offset;
         int64_t strides[TG_MAX_RANK];
     } outputs[TG_OP_MAX_OUTPUTS];
     size_t saved, scratch, backward_scratch;
     int64_t rows;
-} pending_call;
+    bool only_views; /* whether every output is a view */
+};
 
-/* ---- what shape rules call ---- */
+/* ---- for shape rules ---- */
+
+static const tg_tensor *input_of(const tg_op_call *call, int input)
+{
+    return call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
+}
+
+static bool no_such_input(tg_op_call *call, int input)
+{
+    return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule uses input %d, but the call has %d inputs", input,
+                      call ? call->input_count : 0);
+}
 
 bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
 {
-    const tg_tensor *x = call->inputs[input];
+    const tg_tensor *x = input_of(call, input);
     char text[TG_SHAPE_TEXT];
+    if (!x) {
+        return no_such_input(call, input);
+    }
     return x->rank == rank || tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s; it must have rank %d", input,
                                          tg_shape_format(tg_shape_of(x), text), rank);
 }
 
 bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
 {
-    tg_dtype found = tg_dtype_of(call->inputs[input]);
-    return found == dtype || tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be %s (tg_cast converts)", input,
-                                        tg_dtype_name(found), tg_dtype_name(dtype));
+    const tg_tensor *x = input_of(call, input);
+    if (!x) {
+        return no_such_input(call, input);
+    }
+    return x->dtype == dtype || tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be %s (tg_cast converts)",
+                                           input, tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
 }
 
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
-    tg_dtype found = tg_dtype_of(call->inputs[input]);
-    return tg_dtype_is_float(found) ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
-                      tg_dtype_name(found));
-}
-
-bool tg_op_expect_same_shape(tg_op_call *call, int input, int other)
-{
-    tg_shape a = tg_shape_of(call->inputs[input]), b = tg_shape_of(call->inputs[other]);
-    char a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
-    return tg_shape_equal(a, b) ||
-           tg_op_fail(call, TG_ERROR_SHAPE, "inputs %d and %d have shapes %s and %s; they must be equal", input, other,
-                      tg_shape_format(a, a_text), tg_shape_format(b, b_text));
-}
-
-bool tg_tape_axis(tg_tape *t, const char *name, const tg_tensor *x, int *axis)
-{
-    if (!t || t->error.code != TG_OK) {
-        return false;
-    }
+    const tg_tensor *x = input_of(call, input);
     if (!x) {
-        tg_tape_fail(t, TG_ERROR_STATE, name, "input 0 is NULL");
-        return false;
+        return no_such_input(call, input);
     }
-    int asked = *axis, rank = x->rank > 0 ? x->rank : 1;
-    if (!tg_axis_normalize(rank, axis)) {
-        tg_tape_fail(t, TG_ERROR_RANGE, name, "axis %d is outside [%d,%d) for rank %d", asked, -rank, rank, x->rank);
-        return false;
-    }
-    return true;
+    return tg_dtype_is_float(x->dtype) ||
+           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
+                      tg_dtype_name(tg_dtype_of(x)));
 }
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
@@ -96,58 +92,74 @@ bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
     return true;
 }
 
-/* Shapes of outputs are sums and products of what exists, but a user's op may declare anything. */
-static bool declare(pending_call *pending, int output, tg_dtype dtype, const tg_shape *shape)
+/* Returns the declaration; outside of a shape rule NULL, with the error set. */
+static struct tg_op_declaration *declaration_of(tg_op_call *call)
 {
+    if (call && !call->declaration) {
+        tg_op_fail(call, TG_ERROR_STATE, "a kernel declares outputs or memory; only a shape rule may declare them");
+    }
+    return call ? call->declaration : NULL;
+}
+
+/* Declares dtype and shape of an output. The shape is checked, because an op of a user may declare any shape. */
+static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape *shape)
+{
+    struct tg_op_declaration *d = declaration_of(call);
     size_t bytes;
-    if (output != pending->call.output_count || output >= TG_OP_MAX_OUTPUTS) {
-        return tg_op_fail(&pending->call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d",
-                          output, TG_OP_MAX_OUTPUTS);
+    if (!d) {
+        return false;
+    }
+    if (output != call->output_count || output >= TG_OP_MAX_OUTPUTS) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d", output,
+                          TG_OP_MAX_OUTPUTS);
+    }
+    if ((unsigned)dtype > TG_U8) {
+        return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
     }
     if (tg_shape_count(*shape) < 0) {
-        return tg_shape_bytes(pending->call.op->name, dtype, shape, &bytes, &pending->call.tape->error);
+        return tg_shape_bytes(call->op->name, dtype, shape, &bytes, &call->tape->error);
     }
-    pending->call.output_count++;
-    pending->outputs[output].dtype = dtype;
-    pending->outputs[output].shape = *shape;
-    pending->outputs[output].like = NULL;
+    call->output_count++;
+    d->outputs[output].dtype = dtype;
+    d->outputs[output].shape = *shape;
+    d->outputs[output].like = NULL;
+    d->outputs[output].viewed = NULL;
     return true;
 }
 
 bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape)
 {
-    pending_call *pending = (pending_call *)call;
-    if (!declare(pending, output, dtype, &shape)) {
+    if (!declare(call, output, dtype, &shape)) {
         return false;
     }
-    pending->outputs[output].viewed = NULL;
+    call->declaration->only_views = false;
     return true;
 }
 
-bool tg_op_output_like(tg_op_call *call, int output, tg_dtype dtype, int input)
+bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input)
 {
-    pending_call *pending = (pending_call *)call;
-    const tg_tensor *x = call->inputs[input];
-    if (output != call->output_count || output >= TG_OP_MAX_OUTPUTS) {
-        return tg_op_output(call, output, dtype, tg_shape_of(x));
-    }
-    call->output_count++;
-    pending->outputs[output].viewed = NULL;
-    pending->outputs[output].dtype = dtype;
-    pending->outputs[output].like = x;
+    struct tg_op_declaration *d = call->declaration;
+    call->output_count = 1;
+    d->only_views = false;
+    d->outputs[0].viewed = NULL;
+    d->outputs[0].dtype = dtype;
+    d->outputs[0].like = call->inputs[input];
     return true;
 }
 
 bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides, int64_t offset)
 {
-    pending_call *pending = (pending_call *)call;
-    if (!declare(pending, output, tg_dtype_of(call->inputs[input]), &shape)) {
+    const tg_tensor *x = input_of(call, input);
+    if (!x || !strides) {
+        return x ? tg_op_fail(call, TG_ERROR_STATE, "the strides are NULL") : no_such_input(call, input);
+    }
+    if (!declare(call, output, tg_dtype_of(x), &shape)) {
         return false;
     }
-    pending->outputs[output].viewed = call->inputs[input];
-    pending->outputs[output].offset = offset;
+    call->declaration->outputs[output].viewed = call->inputs[input];
+    call->declaration->outputs[output].offset = offset;
     for (int axis = 0; axis < shape.rank; axis++) {
-        pending->outputs[output].strides[axis] = strides[axis];
+        call->declaration->outputs[output].strides[axis] = strides[axis];
     }
     return true;
 }
@@ -163,38 +175,39 @@ static bool add_bytes(tg_op_call *call, size_t *bytes, int64_t count, size_t siz
 
 bool tg_op_save(tg_op_call *call, int64_t count, size_t size)
 {
-    return add_bytes(call, &((pending_call *)call)->saved, count, size);
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->saved, count, size);
 }
 
 bool tg_op_scratch(tg_op_call *call, int64_t count, size_t size)
 {
-    return add_bytes(call, &((pending_call *)call)->scratch, count, size);
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->scratch, count, size);
 }
 
 bool tg_op_backward_scratch(tg_op_call *call, int64_t count, size_t size)
 {
-    return add_bytes(call, &((pending_call *)call)->backward_scratch, count, size);
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->backward_scratch, count, size);
 }
 
-bool tg_op_touches_rows(tg_op_call *call, int64_t count)
+bool tg_op_reserve_rows(tg_op_call *call, int64_t count)
 {
-    ((pending_call *)call)->rows = count;
-    return true;
-}
-
-bool tg_broadcast(tg_shape a, tg_shape b, tg_shape *result)
-{
-    return tg_shape_broadcast(&a, &b, result);
+    struct tg_op_declaration *d = declaration_of(call);
+    if (d) {
+        d->rows = count;
+    }
+    return d != NULL;
 }
 
 /* ---- the steps of a call ---- */
 
-/* What one look at the inputs finds. */
+/* Properties of the inputs, found in one pass. */
 typedef struct input_facts {
-    tg_dtype dtype;    /* of the first float input: it chooses the kernels */
-    bool any_float;    /* without any, dtype says nothing */
-    bool needs_record; /* one requires a gradient */
-    bool needs_copy;   /* one has a layout that the op does not take */
+    tg_dtype dtype;    /* the dtype of the first float input, which selects the kernels */
+    bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
+    bool needs_record; /* whether recording is on and an input requires a gradient */
+    bool needs_copy;   /* whether an input has a layout that the op does not accept */
 } input_facts;
 
 static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
@@ -203,23 +216,29 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         if (!x) {
-            tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
-            return false;
+            return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+        }
+        if (x->freed_error) {
+            tg_tape_fail(
+                t, TG_ERROR_STATE, op->name,
+                "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
+                "keeps a result",
+                i, x->freed_op);
+            return tg_tensor_report_freed(x);
         }
         if (x->node >= 0 && x->tape != t) {
-            tg_tape_fail(t, TG_ERROR_STATE, op->name,
-                         "input %d was recorded on another tape; tg_tensor_new_detached cuts it off", i);
-            return false;
+            return tg_tape_fail(t, TG_ERROR_STATE, op->name,
+                                "input %d was recorded on another tape; tg_detach gives its values without the history",
+                                i);
         }
-        if (tg_dtype_is_float((tg_dtype)x->dtype)) {
+        if (tg_dtype_is_float(x->dtype)) {
             if (facts->any_float && x->dtype != facts->dtype) {
-                tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
-                             "inputs are %s and %s; nothing is promoted: convert one with tg_cast",
-                             tg_dtype_name(facts->dtype), tg_dtype_name((tg_dtype)x->dtype));
-                return false;
+                return tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
+                                    "inputs are %s and %s; no dtype is promoted: convert one with tg_cast",
+                                    tg_dtype_name(facts->dtype), tg_dtype_name(tg_dtype_of(x)));
             }
             facts->any_float = true;
-            facts->dtype = (tg_dtype)x->dtype;
+            facts->dtype = tg_dtype_of(x);
         }
         facts->needs_record |= x->requires_grad;
         facts->needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
@@ -228,29 +247,32 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
     return true;
 }
 
-/* Room for one more record with its tensors and attributes. */
+/* Reserves space for one more record with its tensors and attributes. */
 static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
 {
     size_t needed = t->tensor_count + tensors;
     return tg_grow((void **)&t->records, &t->record_capacity, t->record_count, t->record_count + 1,
                    sizeof *t->records) &&
            tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
-           tg_grow((void **)&t->versions, &t->version_capacity, t->tensor_count, needed, sizeof *t->versions) &&
+           tg_grow((void **)&t->states, &t->state_capacity, t->tensor_count, needed, sizeof *t->states) &&
            tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
                    t->attribute_bytes + attributes_size + 16, 1);
 }
 
-static bool make_outputs(tg_tape *t, pending_call *pending)
+static bool make_outputs(tg_tape *t, tg_op_call *call)
 {
-    tg_op_call *call = &pending->call;
     for (int i = 0; i < call->output_count; i++) {
-        if (pending->outputs[i].like) {
-            call->outputs[i] = tg_tensor_make_like(t->pool, pending->outputs[i].dtype, pending->outputs[i].like);
-        } else if (pending->outputs[i].viewed) {
-            call->outputs[i] = tg_tensor_make_view(t->pool, pending->outputs[i].viewed, &pending->outputs[i].shape,
-                                                   pending->outputs[i].strides, pending->outputs[i].offset);
+        const tg_op_call *c = call;
+        if (c->declaration->outputs[i].like) {
+            call->outputs[i] =
+                tg_tensor_make_like(t->pool, c->declaration->outputs[i].dtype, c->declaration->outputs[i].like);
+        } else if (c->declaration->outputs[i].viewed) {
+            call->outputs[i] =
+                tg_tensor_make_view(t->pool, c->declaration->outputs[i].viewed, &c->declaration->outputs[i].shape,
+                                    c->declaration->outputs[i].strides, c->declaration->outputs[i].offset);
         } else {
-            call->outputs[i] = tg_tensor_make(t->pool, pending->outputs[i].dtype, &pending->outputs[i].shape);
+            call->outputs[i] =
+                tg_tensor_make(t->pool, c->declaration->outputs[i].dtype, &c->declaration->outputs[i].shape);
         }
         if (!call->outputs[i]) {
             while (i-- > 0) {
@@ -262,17 +284,17 @@ static bool make_outputs(tg_tape *t, pending_call *pending)
     return true;
 }
 
-/* Keeps the call for backward. Everything is reserved. */
-static void record(tg_tape *t, const pending_call *pending, bool f64, size_t attributes_size)
+/* Records the call, in space that reserve_record has reserved. */
+static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declaration *d, bool f64,
+                   size_t attributes_size)
 {
-    const tg_op_call *call = &pending->call;
     tg_record *made = &t->records[t->record_count];
     *made = (tg_record){.op = call->op,
                         .saved = call->saved,
                         .first_tensor = t->tensor_count,
                         .attributes = SIZE_MAX,
-                        .backward_scratch = pending->backward_scratch,
-                        .rows = pending->rows,
+                        .backward_scratch = d->backward_scratch,
+                        .rows = d->rows,
                         .input_count = call->input_count,
                         .output_count = (uint8_t)call->output_count,
                         .f64 = f64,
@@ -284,23 +306,23 @@ static void record(tg_tape *t, const pending_call *pending, bool f64, size_t att
     }
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
-        t->versions[t->tensor_count] = tg_storage_version(x);
+        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
         t->tensors[t->tensor_count++] = tg_tape_recorded(t, x) ? x : tg_retain(x);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
-        t->versions[t->tensor_count] = tg_storage_version(y);
-        t->tensors[t->tensor_count++] = y;
         y->node = (int32_t)t->record_count;
-        y->requires_grad = tg_dtype_is_float((tg_dtype)y->dtype);
+        y->requires_grad = tg_dtype_is_float(y->dtype);
+        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
+        t->tensors[t->tensor_count++] = y;
     }
     t->record_count++;
 }
 
-/* Apart, so that a tape without an observer pays for one branch. */
+/* Runs the forward kernel and the observer. A separate function, so that a tape without an observer has one branch. */
 static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call)
 {
-    t->position_before = t->rng ? tg_rng_position(t->rng) : 0;
+    t->position_before = tg_rng_position(t->rng);
     if (kernels->forward) {
         kernels->forward(call);
     }
@@ -311,8 +333,12 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
                 size_t attributes_size, const input_facts *facts, tg_tensor **outputs)
 {
     tg_dtype dtype = facts->dtype;
-    pending_call pending;
-    tg_op_call *call = &pending.call;
+    struct tg_op_declaration d;
+    d.saved = d.scratch = d.backward_scratch = 0;
+    d.rows = 0;
+    d.only_views = true;
+    /* Set field by field: zeroing the whole structure would take as long as a small kernel. */
+    tg_op_call call_fields, *call = &call_fields;
     call->op = op;
     call->tape = t;
     call->input_count = input_count;
@@ -322,27 +348,33 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     call->saved = call->scratch = NULL;
     call->rng = t->rng;
     call->training = t->training;
-    pending.saved = pending.scratch = pending.backward_scratch = 0;
-    pending.rows = 0;
-    if (!op->shape(call)) {
-        return false;
+    call->declaration = &d;
+    if (!op->shape(call) || t->error.code != TG_OK) {
+        return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
     }
-    if (!facts->any_float) { /* without any float at all f64, which holds every id exactly */
-        bool float_output = call->output_count > 0 && tg_dtype_is_float(pending.outputs[0].dtype);
-        dtype = float_output ? pending.outputs[0].dtype : TG_F64;
+    if (call->output_count == 0) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule declares no output");
+    }
+    /* Without any float, the kernels for f64 run: a double holds every id exactly. */
+    if (!facts->any_float) {
+        bool float_output = tg_dtype_is_float(d.outputs[0].dtype);
+        dtype = float_output ? d.outputs[0].dtype : TG_F64;
     }
     const tg_op_kernels *kernels = dtype == TG_F64 ? &op->f64 : &op->f32;
+    if (!kernels->forward && !d.only_views) {
+        return tg_op_fail(call, TG_ERROR_DTYPE, "the op has no forward kernel for %s", tg_dtype_name(dtype));
+    }
     bool recorded = facts->needs_record;
     bool reserved = (!recorded || reserve_record(t, (size_t)(input_count + call->output_count), attributes_size)) &&
                     tg_tape_reserve_results(t, (size_t)call->output_count) &&
-                    (pending.saved == 0 || (call->saved = tg_pool_take(t->pool, pending.saved))) &&
-                    (pending.scratch == 0 || (call->scratch = tg_pool_take(t->pool, pending.scratch))) &&
-                    make_outputs(t, &pending);
+                    (d.saved == 0 || (call->saved = tg_pool_take(t->pool, d.saved))) &&
+                    (d.scratch == 0 || (call->scratch = tg_pool_take(t->pool, d.scratch))) && make_outputs(t, call);
     if (!reserved) {
         tg_pool_give(t->pool, call->saved);
         tg_pool_give(t->pool, call->scratch);
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
+    call->declaration = NULL;
     if (t->observer) {
         run_observed(t, kernels, call);
     } else if (kernels->forward) {
@@ -350,19 +382,19 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {
-        record(t, &pending, dtype == TG_F64, attributes_size);
+        record(t, call, &d, dtype == TG_F64, attributes_size);
     } else {
         tg_pool_give(t->pool, call->saved);
     }
     for (int i = 0; i < call->output_count; i++) {
-        tg_tape_adopt(t, call->outputs[i]);
+        tg_tape_adopt(t, call->outputs[i], op->name);
         outputs[i] = call->outputs[i];
     }
     return true;
 }
 
-/* The inputs, those of a layout that the op does not take replaced by contiguous copies: a block for the pool, or
- * NULL. */
+/* Returns a copy of the array of inputs, in which inputs with a layout that the op does not accept are replaced by
+ * contiguous copies. The array is a block of the pool. NULL with the error set. */
 static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count)
 {
     tg_tensor **copies = tg_pool_take(t->pool, (size_t)input_count * sizeof *inputs);
@@ -381,26 +413,35 @@ static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *in
     return copies;
 }
 
-bool tg_apply_outputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
-                      size_t attributes_size, tg_tensor **outputs)
+tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
+                    size_t attributes_size, tg_tensor **outputs)
 {
-    if (!t || t->error.code != TG_OK) {
-        return false;
+    tg_tensor *own[TG_OP_MAX_OUTPUTS] = {NULL};
+    outputs = outputs ? outputs : own;
+    if (!tg_tape_is_usable(t)) {
+        return NULL;
+    }
+    const char *missing = !op                                  ? "op is"
+                          : !op->name                          ? "op's name is"
+                          : !op->shape                         ? "op's shape rule is"
+                          : !inputs && input_count > 0         ? "inputs are"
+                          : !attributes && attributes_size > 0 ? "attributes are"
+                                                               : NULL;
+    if (missing) {
+        tg_tape_fail(t, TG_ERROR_STATE, "apply", "the %s NULL", missing);
+        return NULL;
+    }
+    if (input_count < 0) {
+        tg_tape_fail(t, TG_ERROR_VALUE, op->name, "%d inputs; allowed are 0 or more", input_count);
+        return NULL;
     }
     input_facts facts;
     tg_tensor **copies = NULL;
     if (!check_inputs(t, op, inputs, input_count, &facts) ||
         (facts.needs_copy && !(copies = copy_inputs(t, op, inputs, input_count)))) {
-        return false;
+        return NULL;
     }
-    bool made = run(t, op, copies ? copies : inputs, input_count, attributes, attributes_size, &facts, outputs);
+    bool is_done = run(t, op, copies ? copies : inputs, input_count, attributes, attributes_size, &facts, outputs);
     tg_pool_give(t->pool, copies);
-    return made;
-}
-
-tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
-                    size_t attributes_size)
-{
-    tg_tensor *outputs[TG_OP_MAX_OUTPUTS];
-    return tg_apply_outputs(t, op, inputs, input_count, attributes, attributes_size, outputs) ? outputs[0] : NULL;
+    return is_done ? outputs[0] : NULL;
 }

@@ -1,21 +1,24 @@
-/* backward: one loop over the records, last to first, in two passes.
+/* backward: reverse-mode differentiation, in two passes over the records from last to first.
  *
- * The first pass plans: it finds which records matter, checks them, and gives every intermediate gradient (an
- * adjoint) a block of memory. When the last user of an adjoint has been planned, its block goes back into the pool,
- * where an adjoint further down takes it up again; so a chain of any length needs the memory of a few links. All of
- * this can fail, and is undone then: no gradient has changed.
+ * The first pass plans. It finds the records on which the result depends, checks them, and assigns a block of memory to
+ * the gradient of every intermediate result (its adjoint). A record is the last reader of the adjoints of its outputs.
+ * So after it is planned, their blocks return to the pool, where the adjoint of an earlier record may reuse them: a
+ * chain of any length needs the memory of a few adjoints. If this pass fails, it is undone: no gradient has changed.
  *
- * The second pass runs the kernels in the same order over the blocks that were planned, and cannot fail.
+ * The second pass runs the kernels in the same order on the planned blocks. It cannot fail.
  *
- * Invariants. A record matters when one of its outputs has an adjoint. An adjoint is contiguous, in its tensor's shape,
- * complete when its producer's turn comes, and NULL outside of a backward. `adjoint_fresh` says that it holds no values
- * yet: the first record that contributes zeroes it, or is told to overwrite it.
+ * Invariants. A record is planned if one of its outputs has an adjoint. An adjoint is contiguous, has its tensor's
+ * shape, is complete when the record that computed the tensor runs, and is NULL outside of backward. With
+ * `overwrite_adjoint` it is uninitialized: the first record that contributes to it sets it to zero or overwrites it.
+ *
+ * As in PyTorch, the state at recording counts: an input gets a gradient if it required one when the call was recorded.
+ * Exception: a leaf for which requires_grad was turned off since then gets none.
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tape/tape.h"
 
-/* Asked once, by the plan: until the run it stays. */
 static bool matters(const tg_tape *t, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
@@ -33,29 +36,38 @@ static const tg_op_kernels *kernels_of(const tg_record *record)
 
 static bool bit(uint32_t bits, int i)
 {
-    return bits != 0 && (bits >> (i < 31 ? i : 31) & 1);
+    return bits >> (i < 31 ? i : 31) & 1;
+}
+
+/* Returns whether input i gets a gradient. */
+static bool is_needed(const tg_tape *t, const tg_record *record, int i)
+{
+    size_t tensor = record->first_tensor + (size_t)i;
+    return t->states[tensor].requires_grad && t->tensors[tensor]->requires_grad;
 }
 
 /* ---- the first pass ---- */
 
-/* What an op saved must be what it saw: see tg_op.backward_reads_inputs. */
+/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). */
 static bool check_versions(tg_tape *t, const tg_record *record)
 {
-    if (!(record->op->backward_reads_inputs | record->op->backward_reads_outputs)) {
+    const tg_op *op = record->op;
+    if ((op->backward_ignores_inputs & op->backward_ignores_outputs) == TG_OP_ALL) {
         return true;
     }
-    const uint64_t *versions = t->versions + record->first_tensor;
+    const tg_tensor_state *states = t->states + record->first_tensor;
     tg_tensor *const *tensors = t->tensors + record->first_tensor;
     for (int i = 0; i < record->input_count + record->output_count; i++) {
         bool output = i >= record->input_count;
         int number = output ? i - record->input_count : i;
-        bool read = bit(output ? record->op->backward_reads_outputs : record->op->backward_reads_inputs, number);
-        if (read && tg_version_of(tensors[i]) != versions[i]) {
-            tg_tape_fail(t, TG_ERROR_STATE, "backward",
-                         "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now)",
-                         output ? "output" : "input", number, record->op->name, (unsigned long long)versions[i],
-                         (unsigned long long)tg_version_of(tensors[i]));
-            return false;
+        bool ignored = bit(output ? op->backward_ignores_outputs : op->backward_ignores_inputs, number);
+        if (!ignored && tg_storage_version(tensors[i]) != states[i].version) {
+            return tg_tape_fail(
+                t, TG_ERROR_STATE, "backward",
+                "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "
+                "change a copy, or change it after backward",
+                output ? "output" : "input", number, op->name, (unsigned long long)states[i].version,
+                (unsigned long long)tg_storage_version(tensors[i]));
         }
     }
     return true;
@@ -64,43 +76,43 @@ static bool check_versions(tg_tape *t, const tg_record *record)
 static bool check_record(tg_tape *t, const tg_record *record)
 {
     if (record->freed) {
-        tg_tape_fail(t, TG_ERROR_STATE, "backward",
-                     "the record of '%s' was freed by an earlier backward; use tg_backward_keep for all but the last",
-                     record->op->name);
-        return false;
+        return tg_tape_fail(
+            t, TG_ERROR_STATE, "backward",
+            "an earlier backward has freed the record of '%s'; set retain_graph in every backward but the last",
+            record->op->name);
     }
     if (!kernels_of(record)->backward) {
-        tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
-                     record->f64 ? "f64" : "f32");
-        return false;
+        return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
+                            record->f64 ? "f64" : "f32");
     }
     return check_versions(t, record);
 }
 
-/* The gradient of input i is collected as rows while nothing has made it dense. */
+/* Returns whether input i collects its gradient by rows, which it does until a dense contribution arrives. */
 static bool wants_rows(const tg_tape *t, const tg_record *record, int i)
 {
     const tg_tensor *x = tg_record_inputs(t, record)[i];
-    return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 && tg_gradient_kind_of(x) != TG_GRADIENT_DENSE;
+    return bit(record->op->row_inputs, i) && x->node < 0 && x->rank == 2 && tg_tensor_grad_kind(x) != TG_GRAD_DENSE;
 }
 
-/* False after an error, or when out of memory. */
+/* Assigns memory to the gradients of a record's inputs. Returns false after an error, and when memory is exhausted;
+ * then the caller sets the error. */
 static bool plan_inputs(tg_tape *t, const tg_record *record)
 {
     size_t count = (size_t)record->input_count;
     if (!tg_grow((void **)&t->input_gradients, &t->gradient_capacity, 0, count, sizeof *t->input_gradients) ||
-        !tg_grow((void **)&t->fresh, &t->fresh_capacity, 0, count, sizeof *t->fresh)) {
+        !tg_grow((void **)&t->overwrite, &t->overwrite_capacity, 0, count, sizeof *t->overwrite)) {
         return false;
     }
     tg_tensor *const *inputs = tg_record_inputs(t, record);
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
-        if (x->node < 0 && t->versions[record->first_tensor + (size_t)i] < x->storage->born) {
-            tg_tape_fail(t, TG_ERROR_STATE, "backward", "input %d of '%s' was resized after it was recorded", i,
-                         record->op->name);
-            return false;
+        if (x->node < 0 && t->states[record->first_tensor + (size_t)i].version < x->storage->first_version) {
+            return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+                                "input %d of '%s' was resized after it was recorded; run backward before the resize", i,
+                                record->op->name);
         }
-        if (!x->requires_grad) {
+        if (!is_needed(t, record, i)) {
             continue;
         }
         if (x->node < 0) {
@@ -109,7 +121,7 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
             }
         } else if (!x->adjoint) {
             x->adjoint = tg_pool_take(t->pool, tg_bytes_of(x));
-            x->adjoint_fresh = true;
+            x->overwrite_adjoint = true;
             if (!x->adjoint) {
                 return false;
             }
@@ -125,24 +137,24 @@ static void give_adjoints(tg_tape *t, const tg_record *record)
     }
 }
 
-static void forget_adjoints(tg_tape *t, const tg_record *record)
+static void clear_adjoints(tg_tape *t, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
         tg_record_outputs(t, record)[i]->adjoint = NULL;
     }
     for (int i = 0; record->rows > 0 && i < record->input_count; i++) {
-        tg_gradient_end_promises(tg_record_inputs(t, record)[i]);
+        tg_gradient_end_reservations(tg_record_inputs(t, record)[i]);
     }
 }
 
-/* Undoes a plan that failed at record `at`: blocks of the records above it are in the pool already. */
+/* Undoes a plan that failed at record `at`. The blocks of later records were already returned to the pool. */
 static void abandon(tg_tape *t, int32_t last, int32_t at)
 {
     for (int32_t k = last; k >= 0; k--) {
         if (k <= at) {
             give_adjoints(t, &t->records[k]);
         }
-        forget_adjoints(t, &t->records[k]);
+        clear_adjoints(t, &t->records[k]);
     }
 }
 
@@ -159,8 +171,7 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
     y->adjoint = *scratch ? tg_pool_take(t->pool, tg_bytes_of(y)) : NULL;
     if (!y->adjoint) {
         tg_pool_give(t->pool, *scratch);
-        tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
-        return false;
+        return tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
     }
     for (int32_t k = last; k >= 0; k--) {
         tg_record *record = &t->records[k];
@@ -169,10 +180,7 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
             continue;
         }
         if (!check_record(t, record) || !plan_inputs(t, record)) {
-            if (t->error.code == TG_OK) {
-                tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'",
-                             record->op->name);
-            }
+            tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
             abandon(t, last, k);
             tg_pool_give(t->pool, *scratch);
             return false;
@@ -184,10 +192,11 @@ static bool plan(tg_tape *t, tg_tensor *y, void **scratch)
 
 /* ---- the second pass ---- */
 
-/* A kernel that writes one input's gradient and then adds another's must not meet the same gradient twice. */
+/* Returns whether two inputs are the same tensor. Then a kernel may not overwrite gradients: it would overwrite what it
+ * has added for the other input. */
 static bool has_duplicates(tg_tensor *const *inputs, int count)
 {
-    if (count == 2) { /* what most ops have */
+    if (count == 2) {
         return inputs[0] == inputs[1];
     }
     for (int i = 1; i < count; i++) {
@@ -200,35 +209,44 @@ static bool has_duplicates(tg_tensor *const *inputs, int count)
     return false;
 }
 
-/* Says where the gradients of the inputs are. True when one is a leaf with frozen rows. */
-static bool prepare_inputs(tg_tape *t, const tg_record *record)
+/* The work that is left for a record. */
+typedef struct work {
+    bool any;    /* whether an input needs a gradient */
+    bool frozen; /* whether one of these inputs is a leaf with frozen rows */
+} work;
+
+/* Sets the addresses of the gradients of the inputs, for the kernel. */
+static work prepare_inputs(tg_tape *t, const tg_record *record)
 {
     tg_tensor *const *inputs = tg_record_inputs(t, record);
-    bool overwrites = record->op->overwrites_fresh && !has_duplicates(inputs, record->input_count), frozen = false;
+    bool may_overwrite = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
+    work found = {false, false};
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
         t->input_gradients[i] = NULL;
-        t->fresh[i] = false;
-        if (!x->requires_grad) {
+        t->overwrite[i] = false;
+        if (!is_needed(t, record, i)) {
             continue;
         }
+        found.any = true;
         if (x->node >= 0) {
-            t->fresh[i] = overwrites && x->adjoint_fresh;
-            if (x->adjoint_fresh && !overwrites) {
+            t->overwrite[i] = may_overwrite && x->overwrite_adjoint;
+            if (x->overwrite_adjoint && !may_overwrite) {
                 memset(x->adjoint, 0, tg_bytes_of(x));
             }
-            x->adjoint_fresh = false;
+            x->overwrite_adjoint = false;
             t->input_gradients[i] = x->adjoint;
             continue;
         }
-        frozen |= tg_has_frozen_rows(x);
-        if (!wants_rows(t, record, i)) {
-            t->fresh[i] = overwrites;
-            tg_gradient_make_dense(x, &t->fresh[i]);
+        found.frozen |= tg_has_frozen_rows(x);
+        if (wants_rows(t, record, i)) {
+            t->overwrite[i] = true; /* and no address: tg_op_grad_rows returns it */
+        } else {
+            t->overwrite[i] = tg_gradient_make_dense(x, may_overwrite);
             t->input_gradients[i] = tg_values(x->gradient->dense);
         }
     }
-    return frozen;
+    return found;
 }
 
 static void add_into(tg_tensor *sum, const void *more)
@@ -242,27 +260,21 @@ static void add_into(tg_tensor *sum, const void *more)
     }
 }
 
-/* For outputs of which tg_keep_grad asked that the gradient be kept. */
-static void keep_gradients(const tg_op_call *call)
+/* Adds an adjoint to the gradient of a leaf, or of a result for which tg_retain_grad was called. */
+static void keep_gradient(tg_tensor *x, const void *adjoint)
 {
-    for (int i = 0; i < call->output_count; i++) {
-        tg_tensor *y = call->outputs[i];
-        if (y->gradient && y->adjoint) {
-            bool fresh = true;
-            tg_gradient_make_dense(y, &fresh);
-            if (fresh) {
-                memcpy(tg_values(y->gradient->dense), y->adjoint, tg_bytes_of(y));
-            } else {
-                add_into(y->gradient->dense, y->adjoint);
-            }
-        }
+    if (tg_gradient_make_dense(x, true)) {
+        memcpy(tg_values(x->gradient->dense), adjoint, tg_bytes_of(x));
+    } else {
+        add_into(x->gradient->dense, adjoint);
     }
 }
 
 static void run_record(tg_tape *t, tg_record *record, void *scratch)
 {
-    bool frozen = prepare_inputs(t, record);
-    tg_op_call call; /* field by field: zeros for outputs that are not there would cost as much as a small kernel */
+    work found = prepare_inputs(t, record);
+    /* Set field by field: zeroing the unused outputs would take as long as a small kernel. */
+    tg_op_call call;
     call.op = record->op;
     call.tape = t;
     call.input_count = record->input_count;
@@ -274,40 +286,47 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
     call.rng = t->rng;
     call.training = record->training;
     call.input_gradients = t->input_gradients;
-    call.fresh = t->fresh;
+    call.overwrite = t->overwrite;
+    call.declaration = NULL;
     for (int i = 0; i < record->output_count; i++) {
-        call.outputs[i] = tg_record_outputs(t, record)[i];
-        call.output_gradients[i] = call.outputs[i]->adjoint;
+        tg_tensor *y = tg_record_outputs(t, record)[i];
+        call.outputs[i] = y;
+        call.output_gradients[i] = y->adjoint;
+        if (y->gradient && y->adjoint) {
+            keep_gradient(y, y->adjoint);
+        }
     }
-    keep_gradients(&call);
-    kernels_of(record)->backward(&call);
-    for (int i = 0; frozen && i < record->input_count; i++) {
+    if (found.any) {
+        kernels_of(record)->backward(&call);
+    }
+    for (int i = 0; found.frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);
     }
-    forget_adjoints(t, record);
+    clear_adjoints(t, record);
 }
 
-static void seed_adjoint(tg_tensor *y, const tg_tensor *seed)
+/* Writes the gradient that the pass starts from: the given one, or 1. */
+static void write_first_adjoint(const tg_tensor *y, const tg_tensor *gradient, void *adjoint)
 {
-    y->adjoint_fresh = false;
-    if (seed) {
-        tg_copy_to_contiguous(seed, y->adjoint);
+    if (gradient) {
+        tg_copy_to_contiguous(gradient, adjoint);
     } else {
         double one = 1;
-        tg_convert(y->adjoint, (tg_dtype)y->dtype, &one, TG_F64, 1);
+        tg_convert(adjoint, tg_dtype_of(y), &one, TG_F64, 1);
     }
 }
 
-static void run(tg_tape *t, tg_tensor *y, const tg_tensor *seed, void *scratch, bool keep)
+static void run(tg_tape *t, tg_tensor *y, const tg_tensor *gradient, void *scratch, bool retain_graph)
 {
-    seed_adjoint(y, seed);
+    y->overwrite_adjoint = false;
+    write_first_adjoint(y, gradient, y->adjoint);
     for (int32_t k = y->node; k >= 0; k--) {
         tg_record *record = &t->records[k];
         if (!record->planned) {
             continue;
         }
         run_record(t, record, scratch);
-        if (!keep) {
+        if (!retain_graph) {
             tg_pool_give(t->pool, record->saved);
             record->saved = NULL;
             record->freed = true;
@@ -317,98 +336,101 @@ static void run(tg_tape *t, tg_tensor *y, const tg_tensor *seed, void *scratch, 
 
 /* ---- public ---- */
 
-static bool check_root(tg_tape *t, const tg_tensor *y, const tg_tensor *seed, bool seeded)
+static const char mark[] = "tg_backward_config_default";
+
+tg_backward_config tg_backward_config_default(void)
 {
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
-    if (!y || (seeded && !seed)) {
-        tg_tape_fail(t, TG_ERROR_STATE, "backward", "the %s is NULL", y ? "seed" : "loss");
-    } else if (!tg_tape_recorded(t, y)) {
-        tg_tape_fail(t, TG_ERROR_STATE, "backward",
-                     "the loss was not recorded on this tape: recording was off, or no input required a gradient");
-    } else if (!y->requires_grad) {
-        tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "the loss is %s; it must be f32 or f64",
-                     tg_dtype_name((tg_dtype)y->dtype));
-    } else if (!seeded && y->count != 1) {
-        tg_tape_fail(t, TG_ERROR_SHAPE, "backward", "the loss has shape %s; it must have one value, or a seed gradient",
-                     tg_shape_format(tg_shape_of(y), a));
-    } else if (seeded && seed->dtype != y->dtype) {
-        tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "the seed is %s, the result %s",
-                     tg_dtype_name((tg_dtype)seed->dtype), tg_dtype_name((tg_dtype)y->dtype));
-    } else if (seeded && !tg_shape_equal(tg_shape_of(seed), tg_shape_of(y))) {
-        tg_tape_fail(t, TG_ERROR_SHAPE, "backward", "the seed has shape %s, the result %s",
-                     tg_shape_format(tg_shape_of(seed), a), tg_shape_format(tg_shape_of(y), b));
-    } else {
-        return true;
-    }
-    return false;
+    return (tg_backward_config){.mark = mark};
 }
 
-static bool backward(tg_tape *t, tg_tensor *y, const tg_tensor *seed, bool seeded, bool keep)
+static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradient)
 {
-    if (!t || t->error.code != TG_OK || !check_root(t, y, seed, seeded)) {
+    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+    if (!tg_tape_expect_tensor(t, "backward", "result", y) ||
+        (gradient && !tg_tape_expect_tensor(t, "backward", "gradient", gradient))) {
         return false;
     }
+    if (!y->requires_grad || (y->node >= 0 && y->tape != t)) {
+        return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+                            y->requires_grad
+                                ? "the result was recorded on another tape"
+                                : "the result does not require a gradient: recording was off, no input required "
+                                  "one, or it is a mask or an index");
+    }
+    if (!gradient && y->count != 1) {
+        return tg_tape_fail(t, TG_ERROR_SHAPE, "backward",
+                            "the result has shape %s; it must have one value, unless config.gradient is set",
+                            tg_shape_format(tg_shape_of(y), a));
+    }
+    if (gradient && gradient->dtype != y->dtype) {
+        return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "the gradient is %s, and the result %s",
+                            tg_dtype_name(tg_dtype_of(gradient)), tg_dtype_name(tg_dtype_of(y)));
+    }
+    return !gradient || tg_same_shape(gradient, y) ||
+           tg_tape_fail(t, TG_ERROR_SHAPE, "backward", "the gradient has shape %s, and the result %s",
+                        tg_shape_format(tg_shape_of(gradient), a), tg_shape_format(tg_shape_of(y), b));
+}
+
+/* Backward of a result that is itself a leaf: adds the gradient that the pass starts from. */
+static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradient)
+{
+    void *adjoint = tg_pool_take(t->pool, tg_bytes_of(leaf));
+    bool reserved = adjoint && tg_gradient_reserve_dense(leaf);
+    if (reserved) {
+        write_first_adjoint(leaf, gradient, adjoint);
+        keep_gradient(leaf, adjoint);
+        tg_gradient_drop_frozen(leaf);
+    }
+    tg_pool_give(t->pool, adjoint);
+    return reserved || tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
+}
+
+bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
+{
+    tg_backward_config config = given ? *given : tg_backward_config_default();
+    if (!tg_tape_expect_config(t, "backward", given, mark) || !check_result(t, y, config.gradient)) {
+        return false;
+    }
+    if (y->node < 0) {
+        return backward_of_leaf(t, y, config.gradient);
+    }
     void *scratch;
-    tg_pool_hold(t->pool, true); /* blocks that the plan gives back are still to be written by the run */
+    /* The second pass uses blocks that the plan returns to the pool. */
+    tg_pool_hold(t->pool, true);
     bool planned = plan(t, y, &scratch);
     if (planned) {
-        run(t, y, seed, scratch, keep);
+        run(t, y, config.gradient, scratch, config.retain_graph);
         tg_pool_give(t->pool, scratch);
     }
     tg_pool_hold(t->pool, false);
     return planned;
 }
 
-bool tg_backward(tg_tape *t, tg_tensor *loss)
+bool tg_retain_grad(tg_tape *t, tg_tensor *x)
 {
-    return backward(t, loss, NULL, false, false);
-}
-
-bool tg_backward_keep(tg_tape *t, tg_tensor *loss)
-{
-    return backward(t, loss, NULL, false, true);
-}
-
-bool tg_backward_seed(tg_tape *t, tg_tensor *y, const tg_tensor *seed)
-{
-    return backward(t, y, seed, true, false);
-}
-
-bool tg_backward_seed_keep(tg_tape *t, tg_tensor *y, const tg_tensor *seed)
-{
-    return backward(t, y, seed, true, true);
-}
-
-bool tg_keep_grad(tg_tape *t, tg_tensor *x)
-{
-    if (!t || t->error.code != TG_OK) {
+    if (!tg_tape_expect_tensor(t, "retain_grad", "tensor", x)) {
         return false;
     }
-    if (!x || !tg_tape_recorded(t, x) || !x->requires_grad) {
-        tg_tape_fail(t, TG_ERROR_STATE, "keep_grad", "the tensor %s", x ? "was not recorded on this tape" : "is NULL");
-        return false;
+    if (!tg_tape_recorded(t, x) || !x->requires_grad) {
+        return tg_tape_fail(t, TG_ERROR_STATE, "retain_grad", "the tensor was not recorded on this tape");
     }
-    if (!tg_gradient_reserve_dense(x)) {
-        tg_tape_fail(t, TG_ERROR_MEMORY, "keep_grad", "out of memory");
-        return false;
-    }
-    return true;
+    return tg_gradient_reserve_dense(x) || tg_tape_fail(t, TG_ERROR_MEMORY, "retain_grad", "out of memory");
 }
 
-void *tg_op_gradient_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *places)
+void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots)
 {
-    tg_tensor *leaf = call->inputs[input];
-    if (!leaf->requires_grad) {
+    tg_tensor *leaf = call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
+    if (!leaf || !ids || !slots || (!call->input_gradients[input] && !call->overwrite[input])) {
         return NULL;
     }
     if (call->input_gradients[input]) {
         if (count > 0) {
-            memcpy(places, ids, (size_t)count * sizeof *places);
+            memcpy(slots, ids, (size_t)count * sizeof *slots);
         }
         return call->input_gradients[input];
     }
     for (int64_t i = 0; i < count; i++) {
-        places[i] = (int32_t)tg_gradient_row(leaf, ids[i]);
+        slots[i] = (int32_t)tg_gradient_row(leaf, ids[i]);
     }
     return leaf->gradient->values;
 }

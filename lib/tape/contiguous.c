@@ -1,10 +1,9 @@
-/* contiguous: a row-major copy of a tensor with any strides.
+/* contiguous: a row-major copy of a tensor with any strides. Follows torch.Tensor.contiguous.
  *
- *   forward     y = x        values in the order of x's shape
- *   gradient    dx += dy     a gradient is always contiguous, so this is a plain sum
+ *   forward     y = x        values in the row-major order of x's shape
+ *   gradient    dx += dy     gradients are contiguous, so this is a plain sum
  *
- * It lives with the tape, because tg_apply puts it before ops that want contiguous inputs. Follows
- * torch.Tensor.contiguous.
+ * The op is part of the tape, because tg_apply creates such a copy for ops that need contiguous inputs.
  */
 #include "tape/tape.h"
 
@@ -13,7 +12,7 @@ static bool contiguous_shape(tg_op_call *call)
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), tg_shape_of(call->inputs[0]));
 }
 
-static bool any_layout(const tg_tensor *input, int i)
+bool tg_any_layout(const tg_tensor *input, int i)
 {
     (void)input;
     (void)i;
@@ -48,10 +47,12 @@ static const tg_op contiguous_op = {
     .shape = contiguous_shape,
     .f32 = {forward, backward_f32},
     .f64 = {forward, backward_f64},
-    .accepts_layout = any_layout,
+    .accepts_layout = tg_any_layout,
+    .backward_ignores_inputs = TG_OP_ALL,
+    .backward_ignores_outputs = TG_OP_ALL,
 };
 
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x)
 {
-    return tg_apply(t, &contiguous_op, &x, 1, NULL, 0);
+    return tg_apply(t, &contiguous_op, &x, 1, NULL, 0, NULL);
 }

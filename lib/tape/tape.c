@@ -1,27 +1,25 @@
-/* tape: the context's life: made, switched, scoped, reset, freed. What is recorded is in apply.c, how it is
- * differentiated in backward.c, and what a tape is made of in tape.h.
- */
+/* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, and backward.c differentiates
+ * them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tape/tape.h"
+
+static const char mark[] = "tg_tape_config_default";
 
 tg_tape_config tg_tape_config_default(void)
 {
-    return (tg_tape_config){.recycle = true};
+    return (tg_tape_config){.mark = mark, .recycle = true};
 }
 
-tg_tape *tg_tape_new(tg_rng *rng)
-{
-    tg_tape_config config = tg_tape_config_default();
-    return tg_tape_new_with(rng, &config);
-}
-
-tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config)
+tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
 {
     tg_tape *t = tg_alloc_zeroed(1, sizeof *t);
-    tg_pool *pool = tg_pool_new(config->recycle);
+    bool valid = t && tg_config_check("tape_new", given, mark, &t->error);
+    tg_tape_config config = given && valid ? *given : tg_tape_config_default();
+    tg_pool *pool = tg_pool_new(config.recycle);
     if (!t || !pool) {
         tg_free(t);
         tg_pool_free(pool);
@@ -29,26 +27,53 @@ tg_tape *tg_tape_new_with(tg_rng *rng, const tg_tape_config *config)
     }
     t->pool = pool;
     t->rng = rng;
-    t->recycle = config->recycle;
+    t->detect_freed = config.detect_freed_results;
     t->recording = t->training = true;
     return t;
 }
 
-tg_rng *tg_tape_rng(const tg_tape *t)
+/* ---- results ---- */
+
+bool tg_tape_reserve_results(tg_tape *t, size_t more)
 {
-    return t ? t->rng : NULL;
+    size_t needed = t->result_count + more;
+    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, needed, sizeof *t->results) &&
+           (!t->detect_freed ||
+            tg_grow((void **)&t->freed, &t->freed_capacity, t->freed_count, t->freed_count + needed, sizeof *t->freed));
 }
 
-/* Takes a result away from the tape. One that somebody retained goes on, as a tensor without history. */
-static void disown(tg_tape *t, tg_tensor *x)
+/* Frees a result except its header, so that a later use of it is detected. Values that no other tensor shares become
+ * NaN, -1 (i32) or 255 (u8). */
+static void free_values(tg_tape *t, tg_tensor *x, const char *op)
 {
+    if (atomic_load_explicit(&x->storage->references, memory_order_acquire) == 1) {
+        memset(tg_storage_values(x->storage), 0xff,
+               ((tg_block *)((char *)x->storage - TG_BLOCK_HEAD))->size - TG_BLOCK_HEAD - TG_STORAGE_HEAD);
+    }
+    tg_storage_drop(t->pool, x->storage);
+    x->storage = NULL;
+    x->freed_error = &t->error;
+    x->freed_op = op;
+    t->freed[t->freed_count++] = x;
+}
+
+/* Removes a result from the tape. A retained result continues to exist, without history. */
+static void disown(tg_tape *t, const tg_result *result)
+{
+    tg_tensor *x = result->tensor;
     if (x->gradient) {
-        tg_gradient_free(x); /* kept by tg_keep_grad until now */
+        tg_gradient_free(x); /* of tg_retain_grad */
     }
     x->tape = NULL;
-    x->node = -1;
-    x->requires_grad = false;
-    tg_tensor_drop(t->pool, x);
+    if (x->node >= 0) {
+        x->node = -1;
+        x->requires_grad = false;
+    }
+    if (t->detect_freed && tg_tensor_references(x) == 1) {
+        free_values(t, x, result->op);
+    } else {
+        tg_tensor_drop(t->pool, x);
+    }
 }
 
 void tg_tape_reset(tg_tape *t)
@@ -67,7 +92,7 @@ void tg_tape_reset(tg_tape *t)
         }
     }
     for (size_t i = 0; i < t->result_count; i++) {
-        disown(t, t->results[i]);
+        disown(t, &t->results[i]);
     }
     t->record_count = t->tensor_count = t->attribute_bytes = t->result_count = t->scope_count = 0;
 }
@@ -77,29 +102,30 @@ void tg_tape_free(tg_tape *t)
     if (!t) {
         return;
     }
+    t->detect_freed = false;
     tg_tape_reset(t);
+    for (size_t i = 0; i < t->freed_count; i++) {
+        tg_pool_give(NULL, t->freed[i]);
+    }
     tg_free(t->records);
     tg_free(t->tensors);
-    tg_free(t->versions);
+    tg_free(t->states);
     tg_free(t->attributes);
     tg_free(t->results);
     tg_free(t->scopes);
+    tg_free(t->freed);
     tg_free(t->input_gradients);
-    tg_free(t->fresh);
+    tg_free(t->overwrite);
     tg_pool_free(t->pool);
     tg_free(t);
 }
 
 /* ---- errors ---- */
 
-const char *tg_tape_error(const tg_tape *t)
+const tg_error *tg_tape_error(const tg_tape *t)
 {
-    return t ? t->error.text : "the tape is NULL: out of memory when it was made";
-}
-
-tg_code tg_tape_error_code(const tg_tape *t)
-{
-    return t ? t->error.code : TG_ERROR_MEMORY;
+    static const tg_error no_tape = {TG_ERROR_MEMORY, "the tape is NULL: out of memory when it was created"};
+    return t ? &t->error : &no_tape;
 }
 
 void tg_tape_clear_error(tg_tape *t)
@@ -109,32 +135,73 @@ void tg_tape_clear_error(tg_tape *t)
     }
 }
 
-/* "<name>: <text>", the name first so that a reader knows which call it was. */
-static void set_error(tg_tape *t, tg_code code, const char *name, const char *format, va_list arguments)
+/* Sets the error "<call>: <text>". */
+static void set_error(tg_tape *t, tg_code code, const char *call, const char *format, va_list arguments)
 {
-    char text[TG_ERROR_TEXT];
-    vsnprintf(text, sizeof text, format, arguments);
-    tg_error_set(&t->error, code, "%s: %s", name, text);
+    char text[TG_ERROR_TEXT] = "";
+    if (format) {
+        vsnprintf(text, sizeof text, format, arguments);
+    }
+    tg_error_set(&t->error, code, "%s: %s", call ? call : "(null)", text);
 }
 
-tg_tensor *tg_tape_fail(tg_tape *t, tg_code code, const char *name, const char *format, ...)
+bool tg_tape_fail(tg_tape *t, tg_code code, const char *call, const char *format, ...)
 {
     if (t) {
         va_list arguments;
         va_start(arguments, format);
-        set_error(t, code, name, format, arguments);
+        set_error(t, code, call, format, arguments);
         va_end(arguments);
     }
-    return NULL;
+    return false;
 }
 
 bool tg_op_fail(tg_op_call *call, tg_code code, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    set_error(call->tape, code, call->op->name, format, arguments);
-    va_end(arguments);
+    if (call) {
+        va_list arguments;
+        va_start(arguments, format);
+        set_error(call->tape, code, call->op->name, format, arguments);
+        va_end(arguments);
+    }
     return false;
+}
+
+tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_shape shape)
+{
+    size_t bytes;
+    if (!tg_tape_is_usable(t) || !tg_shape_bytes(call, dtype, &shape, &bytes, &t->error)) {
+        return NULL;
+    }
+    tg_tensor *x = tg_tape_reserve_results(t, 1) ? tg_tensor_make(t->pool, dtype, &shape) : NULL;
+    if (!x) {
+        tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
+        return NULL;
+    }
+    tg_tape_adopt(t, x, call);
+    return x;
+}
+
+/* ---- checks before an op is called ---- */
+
+bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
+{
+    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
+}
+
+bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
+{
+    if (!tg_tape_expect_tensor(t, call, "input", x)) {
+        return false;
+    }
+    int asked = *axis, rank = x->rank > 0 ? x->rank : 1;
+    return tg_axis_normalize(rank, axis) ||
+           tg_tape_fail(t, TG_ERROR_RANGE, call, "axis %d is outside [%d,%d) for rank %d", asked, -rank, rank, x->rank);
+}
+
+bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, const char *expected)
+{
+    return tg_tape_is_usable(t) && tg_config_check(call, config, expected, &t->error);
 }
 
 /* ---- switches ---- */
@@ -146,7 +213,7 @@ void tg_tape_set_recording(tg_tape *t, bool recording)
     }
 }
 
-bool tg_tape_recording(const tg_tape *t)
+bool tg_tape_is_recording(const tg_tape *t)
 {
     return t && t->recording;
 }
@@ -158,7 +225,7 @@ void tg_tape_set_training(tg_tape *t, bool training)
     }
 }
 
-bool tg_tape_training(const tg_tape *t)
+bool tg_tape_is_training(const tg_tape *t)
 {
     return t && t->training;
 }
@@ -171,44 +238,49 @@ void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
     }
 }
 
-/* ---- results and scopes ---- */
+/* ---- scopes ---- */
 
-void tg_scope_begin(tg_tape *t)
+bool tg_scope_begin(tg_tape *t)
 {
-    if (!t) {
-        return;
+    if (!tg_tape_is_usable(t)) {
+        return false;
     }
     if (!tg_grow((void **)&t->scopes, &t->scope_capacity, t->scope_count, t->scope_count + 1, sizeof *t->scopes)) {
-        tg_tape_fail(t, TG_ERROR_MEMORY, "scope_begin", "out of memory");
-        return;
+        return tg_tape_fail(t, TG_ERROR_MEMORY, "scope_begin", "out of memory");
     }
     t->scopes[t->scope_count++] = t->result_count;
+    return true;
 }
 
-void tg_scope_end(tg_tape *t, tg_tensor *keep)
+/* Ends the scope even after an error, so that its results are freed. */
+bool tg_scope_end(tg_tape *t, tg_tensor *keep)
 {
     if (!t) {
-        return;
+        return false;
     }
     if (t->scope_count == 0) {
-        tg_tape_fail(t, TG_ERROR_STATE, "scope_end", "no scope is open on this tape");
-        return;
+        return tg_tape_fail(t, TG_ERROR_STATE, "scope_end", "no scope is open on this tape");
     }
     size_t kept = t->scopes[--t->scope_count];
+    keep = tg_is_tensor(keep) ? keep : NULL;
     for (size_t i = kept; i < t->result_count; i++) {
-        tg_tensor *x = t->results[i];
-        if (x == keep || x->node >= 0) {
-            t->results[kept++] = x;
+        tg_result result = t->results[i];
+        /* A result that a record holds is kept until the reset, which marks it as freed. If it were removed here, the
+         * reset would free it without that mark. */
+        bool is_held = t->detect_freed && tg_tensor_references(result.tensor) > 1;
+        if (result.tensor == keep || result.tensor->node >= 0 || is_held) {
+            t->results[kept++] = result;
         } else {
-            disown(t, x);
+            disown(t, &result);
         }
     }
     t->result_count = kept;
+    return t->error.code == TG_OK;
 }
 
-/* ---- what it holds ---- */
+/* ---- memory ---- */
 
-tg_tape_stats tg_tape_stats_of(const tg_tape *t)
+tg_tape_stats tg_tape_get_stats(const tg_tape *t)
 {
     return (tg_tape_stats){
         .records = (int64_t)t->record_count, .results = (int64_t)t->result_count, .idle_bytes = tg_pool_idle(t->pool)};
@@ -216,7 +288,5 @@ tg_tape_stats tg_tape_stats_of(const tg_tape *t)
 
 void tg_tape_trim(tg_tape *t)
 {
-    if (t) {
-        tg_pool_trim(t->pool);
-    }
+    tg_pool_trim(t->pool);
 }

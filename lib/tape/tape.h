@@ -1,62 +1,76 @@
-/* tape (private): what a tape is made of.
+/* tape (private): the parts of a tape.
  *
- *     records[]   one per recorded call, in order                        first_tensor, attributes
+ *     records[]   one per recorded call, in order
  *     tensors[]   the inputs, then the outputs, of record 0, of record 1, ...
- *     versions[]  beside tensors[]: the storage's version at the time of the call
+ *     states[]    parallel to tensors[]: the storage's version at the call, and whether a gradient was needed
  *     attributes  the copied attributes of all records, one after the other
- *     results[]   every tensor that the tape owns, recorded or not, in the order of its making
+ *     results[]   every tensor that the tape owns, recorded or not, in the order of its creation
  *
- * All five only grow until the reset, and then start again at 0 with their memory kept: a step of known shapes
- * allocates nothing. A record holds a reference to each input, but not to inputs that this tape recorded itself:
- * those live until the reset anyway.
+ * All five grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates
+ * nothing. A record holds a reference to each input, except to inputs that this tape recorded itself, which live until
+ * the reset anyway.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H
 
 #include <tapegrad/op.h>
 
+#include "base/config.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {
     const tg_op *op;
-    void *saved;             /* a block, given back by backward or the reset */
-    size_t first_tensor;     /* in tensors[] */
-    size_t attributes;       /* in the attribute bytes; SIZE_MAX for none */
-    size_t backward_scratch; /* bytes */
-    int64_t rows;            /* at most this many rows are named in tg_op_gradient_rows */
+    void *saved;             /* a block, which backward or the reset returns to the pool */
+    size_t first_tensor;     /* the index of the first input in tensors[] */
+    size_t attributes;       /* the offset in the attribute bytes; SIZE_MAX: no attributes */
+    size_t backward_scratch; /* in bytes */
+    int64_t rows;            /* the maximum number of rows that backward passes to tg_op_grad_rows */
     int32_t input_count;
     uint8_t output_count;
     bool f64;
     bool training;
-    bool planned; /* the backward that runs now goes through it */
-    bool freed;   /* a backward has used it up */
+    bool planned; /* whether the backward in progress runs the record */
+    bool freed;   /* whether an earlier backward has freed `saved` */
 } tg_record;
+
+/* The state of a tensor when a call was recorded. */
+typedef struct tg_tensor_state {
+    uint64_t version : 63;
+    uint64_t requires_grad : 1;
+} tg_tensor_state;
+
+typedef struct tg_result {
+    tg_tensor *tensor;
+    const char *op; /* the name of the op that computed it */
+} tg_result;
 
 struct tg_tape {
     tg_error error;
     tg_rng *rng;
     tg_pool *pool;
-    bool recycle, recording, training;
-    tg_observer *observer; /* called after each forward kernel; NULL for none */
+    bool recording, training, detect_freed;
+    tg_observer *observer; /* a function that is called after each forward kernel, or NULL */
     void *observer_context;
-    uint64_t position_before; /* of the generator, before the kernel that is observed */
+    uint64_t position_before; /* the position of the generator before the observed kernel */
 
     tg_record *records;
     size_t record_count, record_capacity;
     tg_tensor **tensors;
-    uint64_t *versions;
-    size_t tensor_count, tensor_capacity, version_capacity;
+    tg_tensor_state *states;
+    size_t tensor_count, tensor_capacity, state_capacity;
     unsigned char *attributes;
     size_t attribute_bytes, attribute_capacity;
-    tg_tensor **results;
+    tg_result *results;
     size_t result_count, result_capacity;
-    size_t *scopes; /* result_count at each open scope's beginning */
+    size_t *scopes; /* result_count at the beginning of each open scope */
     size_t scope_count, scope_capacity;
+    tg_tensor **freed; /* headers of freed results, if detect_freed */
+    size_t freed_count, freed_capacity;
 
-    /* used by one backward at a time */
+    /* for the kernel that backward runs (tg_op_call) */
     void **input_gradients;
-    bool *fresh;
-    size_t gradient_capacity, fresh_capacity;
+    bool *overwrite;
+    size_t gradient_capacity, overwrite_capacity;
 };
 
 static inline tg_tensor **tg_record_inputs(const tg_tape *t, const tg_record *record)
@@ -69,26 +83,63 @@ static inline tg_tensor **tg_record_outputs(const tg_tape *t, const tg_record *r
     return t->tensors + record->first_tensor + record->input_count;
 }
 
-/* Recorded on this tape, so it lives until the reset. */
+/* Returns whether x was recorded on this tape, and so lives until the reset. */
 static inline bool tg_tape_recorded(const tg_tape *t, const tg_tensor *x)
 {
     return x->tape == t && x->node >= 0;
 }
 
-static inline bool tg_tape_reserve_results(tg_tape *t, size_t more)
-{
-    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, t->result_count + more,
-                   sizeof *t->results);
-}
+/* Reserves space for more results; false when memory is exhausted. */
+bool tg_tape_reserve_results(tg_tape *t, size_t more);
 
-/* Makes the tape own x. Room was reserved in results[]. */
-static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x)
+/* Passes the ownership of x to the tape. tg_tape_reserve_results has reserved the space. */
+static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x, const char *op)
 {
     x->tape = t;
-    t->results[t->result_count++] = x;
+    t->results[t->result_count++] = (tg_result){x, op};
 }
 
-/* A contiguous copy, as a recorded op: contiguous.c. */
+/* Returns an uninitialized tensor that the tape owns, without running an op: a constant for the function `call`. NULL
+ * with the tape's error set. */
+tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_shape shape);
+
+/* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
+
+/* Returns whether the tape exists and has no error. */
+static inline bool tg_tape_is_usable(const tg_tape *t)
+{
+    return t && t->error.code == TG_OK;
+}
+
+/* Checks that x is a tensor. The error is "<call>: the <name> is NULL". */
+bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
+
+/* Checks that x is a tensor that has this axis, and converts a negative axis, which counts from the end. A scalar has
+ * an axis 0, as in PyTorch. */
+bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis);
+
+/* Checks that the config is NULL or has this mark. */
+bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, const char *mark);
+
+/* Returns a contiguous copy, as a recorded op (contiguous.c). */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
+
+/* Returns the idle memory of the tape to the allocator. */
+void tg_tape_trim(tg_tape *t);
+
+typedef struct tg_tape_stats {
+    int64_t records;
+    int64_t results;
+    size_t idle_bytes;
+} tg_tape_stats;
+
+/* Returns the numbers of records and results, and the bytes of idle memory. */
+tg_tape_stats tg_tape_get_stats(const tg_tape *t);
+
+/* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
+bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
+
+/* A value for tg_op.accepts_layout: returns true for any layout. */
+bool tg_any_layout(const tg_tensor *input, int i);
 
 #endif

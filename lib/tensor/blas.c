@@ -2,8 +2,8 @@
 
 #include <cblas.h>
 
-/* OpenBLAS keeps its own threads; they follow tg_set_threads. Asking for a number that it has already is cheap, setting
- * one is not. */
+/* Sets the number of threads of OpenBLAS, which has its own thread pool, to tg_threads(). Reading the number is cheap,
+ * but setting it is not. */
 static void follow_threads(void)
 {
 #ifdef OPENBLAS_THREAD
@@ -13,7 +13,7 @@ static void follow_threads(void)
 #endif
 }
 
-/* BLAS wants distances of at least 1 even where nothing is read. */
+/* Returns a leading dimension that BLAS accepts: at least 1, even for an empty matrix. */
 static blasint distance(int64_t ld)
 {
     return ld < 1 ? 1 : (blasint)ld;

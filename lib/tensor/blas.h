@@ -1,12 +1,12 @@
-/* blas: matrix products. blas.c alone knows which library computes them. */
+/* blas (private): matrix products. Only blas.c depends on a particular BLAS library. */
 #ifndef TG_TENSOR_BLAS_H
 #define TG_TENSOR_BLAS_H
 
 #include <tapegrad/base.h>
 
-/* C = A B + beta C for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda` and so on are the distances
- * between rows. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. beta 0
- * overwrites C whatever it holds, NaN included. Sizes of 0 are fine. */
+/* C = A B + beta C for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda`, `ldb` and `ldc` are the distances
+ * between rows, in values. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. beta
+ * 0 overwrites C even if it holds NaN. Sizes of 0 are allowed. */
 typedef struct tg_gemm {
     int64_t m, n, k;
     bool transpose_a, transpose_b;

@@ -1,14 +1,10 @@
-/* copy: values from one layout to another, and from one dtype to another.
- *
- * A strided walk goes over all axes but the last by an odometer, and over the last in a plain loop. Strides may be 0 or
- * negative.
- */
+/* copy: copies values from one layout to another, and converts them from one dtype to another. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "tensor/walk.h"
 
-/* Moves `count` values of `size` bytes; strides in bytes. */
-static void copy_line(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count, size_t size)
+/* Copies `count` values of `size` bytes; strides in bytes. */
+static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count, size_t size)
 {
     if (to_stride == (int64_t)size && from_stride == (int64_t)size) {
         memcpy(to, from, (size_t)count * size);
@@ -32,51 +28,54 @@ static void copy_line(char *to, int64_t to_stride, const char *from, int64_t fro
     }
 }
 
-/* Between x's layout and the packed one; `pack` tells which way. */
-static void copy_strided(const tg_tensor *x, char *packed, bool pack)
-{
-    size_t size = tg_dtype_size((tg_dtype)x->dtype);
-    char *values = tg_values(x);
-    if (x->count == 0) {
-        return;
-    }
-    if (x->contiguous) {
-        memcpy(pack ? packed : values, pack ? values : packed, (size_t)x->count * size);
-        return;
-    }
-    int last = x->rank - 1; /* a tensor that is not contiguous has an axis */
-    int64_t line = x->shape[last], stride = x->strides[last] * (int64_t)size;
-    int64_t index[TG_MAX_RANK] = {0};
-    int64_t place = 0;
-    for (int64_t done = 0; done < x->count; done += line) {
-        char *strided = values + place * (int64_t)size, *flat = packed + (size_t)done * size;
-        if (pack) {
-            copy_line(flat, (int64_t)size, strided, stride, line, size);
-        } else {
-            copy_line(strided, stride, flat, (int64_t)size, line, size);
-        }
-        for (int axis = last - 1; axis >= 0; axis--) {
-            place += x->strides[axis];
-            if (++index[axis] < x->shape[axis]) {
-                break;
-            }
-            place -= x->strides[axis] * x->shape[axis];
-            index[axis] = 0;
-        }
-    }
-}
-
 void tg_copy_to_contiguous(const tg_tensor *x, void *out)
 {
-    copy_strided(x, out, true);
+    size_t size = tg_size_of(x->dtype);
+    tg_walk walk = tg_walk_of(x);
+    tg_cursor at = tg_walk_begin(&walk, 0);
+    for (int64_t done = 0, run; done < x->count; done += run) {
+        run = tg_walk_run(&walk, &at, x->count);
+        copy_run((char *)out + (size_t)done * size, (int64_t)size,
+                 (const char *)tg_values(x) + at.offset * (int64_t)size, tg_walk_stride(&walk) * (int64_t)size, run,
+                 size);
+        tg_walk_advance(&walk, &at, run);
+    }
 }
 
 void tg_copy_from_contiguous(tg_tensor *x, const void *in)
 {
-    copy_strided(x, (char *)(uintptr_t)in, false); /* read only in this direction */
+    size_t size = tg_size_of(x->dtype);
+    tg_walk walk = tg_walk_of(x);
+    tg_cursor at = tg_walk_begin(&walk, 0);
+    for (int64_t done = 0, run; done < x->count; done += run) {
+        run = tg_walk_run(&walk, &at, x->count);
+        copy_run((char *)tg_values(x) + at.offset * (int64_t)size, tg_walk_stride(&walk) * (int64_t)size,
+                 (const char *)in + (size_t)done * size, (int64_t)size, run, size);
+        tg_walk_advance(&walk, &at, run);
+    }
 }
 
-/* C leaves a float that does not fit an integer undefined; here it is clamped, and NaN is 0. */
+void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from)
+{
+    size_t size = tg_size_of(x->dtype);
+    tg_walk walk = tg_walk_new();
+    for (int axis = 0; axis < x->rank; axis++) {
+        int other = axis - (x->rank - from->rank);
+        bool repeats = other < 0 || from->shape[other] == 1;
+        tg_walk_add_axis(&walk, x->shape[axis], x->strides[axis], repeats ? 0 : from->strides[other]);
+    }
+    tg_cursor at = tg_walk_begin(&walk, 0);
+    for (int64_t done = 0, run; done < x->count; done += run) {
+        run = tg_walk_run(&walk, &at, x->count);
+        copy_run((char *)tg_values(x) + at.offset * (int64_t)size, tg_walk_stride(&walk) * (int64_t)size,
+                 (const char *)tg_values(from) + at.other_offset * (int64_t)size,
+                 tg_walk_other_stride(&walk) * (int64_t)size, run, size);
+        tg_walk_advance(&walk, &at, run);
+    }
+}
+
+/* Returns a value clamped to [low,high], and 0 for NaN: in C the conversion of a float that does not fit an integer is
+ * undefined. */
 static double clamped(double value, double low, double high)
 {
     return value != value ? 0 : value < low ? low : value > high ? high : value;
@@ -96,7 +95,7 @@ void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t c
 {
     if (to == from) {
         if (count > 0) {
-            memcpy(out, in, (size_t)count * tg_dtype_size(to));
+            memcpy(out, in, (size_t)count * tg_size_of(to));
         }
         return;
     }

@@ -1,14 +1,15 @@
-/* gradient: what a leaf collects. None, rows, dense: the kind only rises until it is zeroed.
+/* gradient: the gradient of a leaf. Until it is zeroed, its kind changes only from none to rows to dense.
  *
- * Rows are compact: `ids` lists the rows in the order of their first touch, `values` holds their gradients one after
- * the other, and slot[id] says where row `id` is, or -1. The slots cost four bytes a row of the table, once;
- * everything else costs what the batch touched: a step over a table of a million rows never walks them. Invariant:
- * slot[ids[i]] == i for i < count, and every other slot is -1.
+ * A gradient by rows is sparse: `ids` lists the rows in the order of their first use, `values` holds their gradients
+ * one after the other, and slot[id] is the index of row `id` in both, or -1. The slots take four bytes per row of the
+ * table and are initialized once. All other memory and time is proportional to the number of rows that the batch used:
+ * a step never visits the whole table. Invariant: slot[ids[i]] == i for i < count, and every other slot is -1.
  *
- * Buffers stay when a gradient is zeroed, so that the next step allocates nothing.
+ * Buffers are kept when a gradient is zeroed, so that the next step allocates nothing.
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tensor/tensor.h"
 
 static int64_t width_of(const tg_tensor *leaf)
@@ -31,7 +32,7 @@ bool tg_gradient_reserve_dense(tg_tensor *leaf)
     }
     if (!leaf->gradient->dense) {
         tg_shape shape = tg_shape_of(leaf);
-        leaf->gradient->dense = tg_tensor_make(NULL, (tg_dtype)leaf->dtype, &shape);
+        leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
     }
     return leaf->gradient->dense != NULL;
 }
@@ -50,11 +51,11 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
         }
         memset(gradient->slot, -1, (size_t)rows * sizeof *gradient->slot);
     }
-    int64_t needed = gradient->count + gradient->promised;
+    int64_t needed = gradient->count + gradient->reserved;
     needed = more > rows - needed ? rows : needed + more;
     if (needed > gradient->capacity) {
         int64_t larger = needed > rows - needed / 2 ? rows : needed + needed / 2;
-        size_t size = tg_dtype_size((tg_dtype)leaf->dtype) * (size_t)width_of(leaf);
+        size_t size = tg_size_of(leaf->dtype) * (size_t)width_of(leaf);
         int32_t *ids = tg_alloc((size_t)larger, sizeof *ids);
         void *values = tg_alloc((size_t)larger, size ? size : 1);
         if (!ids || !values) {
@@ -72,19 +73,18 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
         gradient->values = values;
         gradient->capacity = larger;
     }
-    gradient->promised += more;
+    gradient->reserved += more;
     return true;
 }
 
-void tg_gradient_end_promises(tg_tensor *leaf)
+void tg_gradient_end_reservations(tg_tensor *leaf)
 {
     if (leaf->gradient) {
-        leaf->gradient->promised = 0;
+        leaf->gradient->reserved = 0;
     }
 }
 
-/* Empties the list of rows; the dense gradient is not looked at. */
-static void forget_rows(tg_gradient *gradient)
+static void clear_rows(tg_gradient *gradient)
 {
     for (int64_t i = 0; i < gradient->count; i++) {
         gradient->slot[gradient->ids[i]] = -1;
@@ -95,44 +95,42 @@ static void forget_rows(tg_gradient *gradient)
 static void write_rows_to(const tg_tensor *leaf, char *dense)
 {
     const tg_gradient *gradient = leaf->gradient;
-    size_t bytes = (size_t)width_of(leaf) * tg_dtype_size((tg_dtype)leaf->dtype);
+    size_t bytes = (size_t)width_of(leaf) * tg_size_of(leaf->dtype);
     for (int64_t i = 0; i < gradient->count; i++) {
         memcpy(dense + (size_t)gradient->ids[i] * bytes, (const char *)gradient->values + (size_t)i * bytes, bytes);
     }
 }
 
-void tg_gradient_make_dense(tg_tensor *leaf, bool *fresh)
+bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
 {
     tg_gradient *gradient = leaf->gradient;
-    bool overwritten_anyway = *fresh;
-    *fresh = false;
-    if (gradient->kind == TG_GRADIENT_DENSE) {
-        return;
+    if (gradient->kind == TG_GRAD_DENSE) {
+        return false;
     }
-    if (gradient->kind == TG_GRADIENT_NONE && overwritten_anyway) {
-        *fresh = true;
-    } else {
+    bool uninitialized = gradient->kind == TG_GRAD_NONE && may_overwrite;
+    if (!uninitialized) {
         char *dense = tg_values(gradient->dense);
-        memset(dense, 0, (size_t)leaf->count * tg_dtype_size((tg_dtype)leaf->dtype));
+        memset(dense, 0, (size_t)leaf->count * tg_size_of(leaf->dtype));
         write_rows_to(leaf, dense);
-        forget_rows(gradient);
+        clear_rows(gradient);
     }
-    gradient->kind = TG_GRADIENT_DENSE;
+    gradient->kind = TG_GRAD_DENSE;
+    return uninitialized;
 }
 
 int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
 {
     tg_gradient *gradient = leaf->gradient;
-    int32_t place = gradient->slot[id];
-    if (place < 0) {
-        place = (int32_t)gradient->count++;
-        size_t bytes = (size_t)width_of(leaf) * tg_dtype_size((tg_dtype)leaf->dtype);
-        gradient->slot[id] = place;
-        gradient->ids[place] = id;
-        memset((char *)gradient->values + (size_t)place * bytes, 0, bytes);
+    int32_t slot = gradient->slot[id];
+    if (slot < 0) {
+        slot = (int32_t)gradient->count++;
+        size_t bytes = (size_t)width_of(leaf) * tg_size_of(leaf->dtype);
+        gradient->slot[id] = slot;
+        gradient->ids[slot] = id;
+        memset((char *)gradient->values + (size_t)slot * bytes, 0, bytes);
     }
-    gradient->kind = TG_GRADIENT_ROWS;
-    return place;
+    gradient->kind = TG_GRAD_ROWS;
+    return slot;
 }
 
 void tg_gradient_release_buffers(tg_tensor *x)
@@ -143,7 +141,7 @@ void tg_gradient_release_buffers(tg_tensor *x)
         tg_free(gradient->ids);
         tg_free(gradient->values);
         tg_free(gradient->slot);
-        *gradient = (tg_gradient){.rows = gradient->rows};
+        *gradient = (tg_gradient){.kind = TG_GRAD_NONE};
     }
 }
 
@@ -151,9 +149,6 @@ void tg_gradient_free(tg_tensor *x)
 {
     if (x->gradient) {
         tg_gradient_release_buffers(x);
-        tg_free(x->gradient->rows.frozen);
-        tg_free(x->gradient->rows.updates);
-        tg_free(x->gradient->rows.past);
         tg_free(x->gradient);
         x->gradient = NULL;
     }
@@ -161,20 +156,19 @@ void tg_gradient_free(tg_tensor *x)
 
 /* ---- public ---- */
 
-bool tg_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
+bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
 {
-    if (!x) {
-        return tg_error_set(error, TG_ERROR_STATE, "set_requires_grad: the tensor is NULL");
+    static const char call[] = "tensor_set_requires_grad";
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
     }
     if (x->node >= 0) {
-        return tg_error_set(
-            error, TG_ERROR_STATE,
-            "set_requires_grad: the tensor is the result of a recorded op; only leaves can be switched");
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the result of a recorded op; it must be a leaf",
+                            call);
     }
-    if (requires_grad && !tg_dtype_is_float((tg_dtype)x->dtype)) {
-        return tg_error_set(error, TG_ERROR_DTYPE,
-                            "set_requires_grad: %s tensors have no gradient; allowed are f32 and f64",
-                            tg_dtype_name((tg_dtype)x->dtype));
+    if (requires_grad && !tg_dtype_is_float(x->dtype)) {
+        return tg_error_set(error, TG_ERROR_DTYPE, "%s: the tensor is %s; it must be f32 or f64", call,
+                            tg_dtype_name(tg_dtype_of(x)));
     }
     x->requires_grad = requires_grad;
     if (!requires_grad) {
@@ -183,25 +177,25 @@ bool tg_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
     return true;
 }
 
-bool tg_requires_grad(const tg_tensor *x)
+bool tg_tensor_requires_grad(const tg_tensor *x)
 {
-    return x->requires_grad;
+    return tg_is_tensor(x) && x->requires_grad;
 }
 
-tg_gradient_kind tg_gradient_kind_of(const tg_tensor *x)
+tg_grad_kind tg_tensor_grad_kind(const tg_tensor *x)
 {
-    return x->gradient ? x->gradient->kind : TG_GRADIENT_NONE;
+    return tg_is_tensor(x) && x->gradient ? x->gradient->kind : TG_GRAD_NONE;
 }
 
-tg_tensor *tg_grad(const tg_tensor *x)
+tg_tensor *tg_tensor_grad(const tg_tensor *x)
 {
-    return tg_gradient_kind_of(x) == TG_GRADIENT_DENSE ? x->gradient->dense : NULL;
+    return tg_tensor_grad_kind(x) == TG_GRAD_DENSE ? x->gradient->dense : NULL;
 }
 
-tg_row_gradient tg_grad_rows(const tg_tensor *x)
+tg_grad_rows tg_tensor_grad_rows(const tg_tensor *x)
 {
-    tg_row_gradient rows = {0, 0, NULL, NULL};
-    if (tg_gradient_kind_of(x) == TG_GRADIENT_ROWS) {
+    tg_grad_rows rows = {0, 0, NULL, NULL};
+    if (tg_tensor_grad_kind(x) == TG_GRAD_ROWS) {
         rows.count = x->gradient->count;
         rows.width = width_of(x);
         rows.ids = x->gradient->ids;
@@ -210,27 +204,26 @@ tg_row_gradient tg_grad_rows(const tg_tensor *x)
     return rows;
 }
 
-tg_tensor *tg_grad_new_dense(const tg_tensor *x, tg_error *error)
+tg_tensor *tg_tensor_new_dense_grad(const tg_tensor *x, tg_error *error)
 {
-    if (!x) {
-        tg_error_set(error, TG_ERROR_STATE, "grad_new_dense: the tensor is NULL");
+    if (!tg_tensor_check("tensor_new_dense_grad", "tensor", x, error)) {
         return NULL;
     }
-    tg_gradient_kind kind = tg_gradient_kind_of(x);
-    if (kind == TG_GRADIENT_DENSE) {
+    tg_grad_kind kind = tg_tensor_grad_kind(x);
+    if (kind == TG_GRAD_DENSE) {
         return tg_tensor_new_copy(x->gradient->dense, error);
     }
-    tg_tensor *dense = tg_tensor_new((tg_dtype)x->dtype, tg_shape_of(x), error);
-    if (dense && kind == TG_GRADIENT_ROWS) {
+    tg_tensor *dense = tg_tensor_new(tg_dtype_of(x), tg_shape_of(x), error);
+    if (dense && kind == TG_GRAD_ROWS) {
         write_rows_to(x, tg_values(dense));
     }
     return dense;
 }
 
-void tg_zero_grad(tg_tensor *x)
+void tg_tensor_zero_grad(tg_tensor *x)
 {
-    if (x && x->gradient) {
-        forget_rows(x->gradient);
-        x->gradient->kind = TG_GRADIENT_NONE;
+    if (tg_is_tensor(x) && x->gradient) {
+        clear_rows(x->gradient);
+        x->gradient->kind = TG_GRAD_NONE;
     }
 }

@@ -1,6 +1,6 @@
 #include "tensor/pool.h"
 
-/* The class that holds `bytes`, and how many bytes its blocks have. */
+/* Returns the size class for `bytes`, and sets *size to the size of its blocks. */
 static int class_of(size_t bytes, size_t *size)
 {
     if (bytes <= 64 * TG_SMALL_CLASSES) {

@@ -1,45 +1,49 @@
-/* pool: blocks of memory that are used again.
+/* pool (private): blocks of memory that are reused.
  *
- * A training step asks for the same sizes each time. A pool keeps the blocks that were given back, in one list a size
- * class, so that a step whose shapes were seen before allocates nothing. Classes are multiples of 64 bytes up to 1 KiB
- * and then eight to each doubling, so at most an eighth of a block is unused.
+ * A training step needs the same sizes each time. A pool keeps the blocks that are returned to it in one list per
+ * size class, so a step whose shapes were used before allocates nothing. Up to 1 KiB the size classes are the multiples
+ * of 64 bytes. Above that there are eight per doubling, so less than an eighth of a block is unused.
  *
- * One pool belongs to one tape, and so to one thread. Blocks are ordinary allocations: a block taken from a pool may be
- * freed with tg_pool_give(NULL, block) after the pool is gone, and by another thread.
+ * A pool belongs to one tape, and so to one thread. Blocks are ordinary allocations: another thread may free a block
+ * from a pool with tg_pool_give(NULL, block), also after the pool was freed.
  */
 #ifndef TG_TENSOR_POOL_H
 #define TG_TENSOR_POOL_H
 
 #include "base/alloc.h"
 
-/* Stands before the memory that callers see, 32 bytes: a storage puts a head of its own behind it, and has its values
- * on a cache line. */
+/* The header of a block, 32 bytes, before the memory that callers get. The header of a storage comes next, so that its
+ * values begin on a cache line. */
 typedef struct tg_block {
-    struct tg_block *next; /* while in a list */
-    size_t size;           /* bytes, this head included */
+    struct tg_block *next; /* the next block in the pool's list */
+    size_t size;           /* bytes, this header included */
     int size_class;
 } tg_block;
 
 #define TG_BLOCK_HEAD ((size_t)32)
-_Static_assert(sizeof(tg_block) <= TG_BLOCK_HEAD, "the head must fit before the memory");
+_Static_assert(sizeof(tg_block) <= TG_BLOCK_HEAD, "the header of a block must fit into TG_BLOCK_HEAD");
 
-/* 16 small classes of 64 bytes a step, then 8 to a doubling from 1 KiB to 2^63. */
+/* 16 small classes in steps of 64 bytes, then 8 per doubling from 1 KiB to 2^63. */
 #define TG_SMALL_CLASSES 16
 #define TG_POOL_CLASSES (TG_SMALL_CLASSES + 8 * 53)
 
 typedef struct tg_pool {
+    /* whether returned blocks are kept: always, and until tg_pool_hold(pool, false) */
     bool recycle, held;
-    tg_block *waiting[TG_POOL_CLASSES];
+    tg_block *waiting[TG_POOL_CLASSES]; /* idle blocks, one list per size class */
 } tg_pool;
 
-tg_pool *tg_pool_new(bool recycle); /* recycle false: every block really goes back, for sanitizers */
+/* Returns a pool, or NULL when memory is exhausted. With `recycle` false, returned blocks go back to the allocator at
+ * once, so that sanitizers detect a use after free. */
+tg_pool *tg_pool_new(bool recycle);
 void tg_pool_free(tg_pool *pool);
 
-/* For the one below: any size, whether or not a block waits. */
+/* tg_pool_take for any size and state of the pool. */
 void *tg_pool_take_any(tg_pool *pool, size_t bytes);
 
-/* At least `bytes` (0 is fine), aligned to 32 and not initialised; NULL when out of memory. Without a pool: from the
- * allocator. The common case, a small block that waits, is here, to be inlined: a recorded op takes three. */
+/* Returns at least `bytes` (0 is allowed), uninitialized, aligned to 32; NULL when memory is exhausted. If the pool is
+ * NULL, they come from the allocator. The common case, an idle small block, is inlined, because each recorded op takes
+ * three blocks. */
 static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
 {
     size_t small = (bytes + TG_BLOCK_HEAD - 1) / 64;
@@ -51,7 +55,7 @@ static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
     return tg_pool_take_any(pool, bytes);
 }
 
-/* NULL is fine. Without a pool: back to the allocator. */
+/* Returns a block to the pool, or to the allocator if the pool is NULL. `memory` may be NULL. */
 static inline void tg_pool_give(tg_pool *pool, void *memory)
 {
     if (!memory) {
@@ -66,14 +70,14 @@ static inline void tg_pool_give(tg_pool *pool, void *memory)
     }
 }
 
-/* While held, a pool keeps what it is given even if it does not recycle: a plan may give blocks back, and so lay others
- * over them, before it is carried out. */
+/* Holds the pool, or ends that. A pool that is held keeps returned blocks even if it does not recycle: the first pass
+ * of backward returns blocks that its second pass uses. */
 void tg_pool_hold(tg_pool *pool, bool held);
 
-/* Bytes in lists, waiting: counts them. */
+/* Returns the number of bytes in idle blocks. */
 size_t tg_pool_idle(const tg_pool *pool);
 
-/* Gives all waiting blocks back to the allocator. */
+/* Returns all idle blocks to the allocator. */
 void tg_pool_trim(tg_pool *pool);
 
 #endif

@@ -1,49 +1,49 @@
-/* print: a tensor's numbers as PyTorch writes them.
+/* print: the values of a tensor in PyTorch's format.
  *
  * Follows torch 2.13's torch/_tensor_str.py. All numbers of a tensor share one style and one width:
  *   integers     i32 and u8                                                             -12
- *   whole        floats without a fraction; the point tells them from integers          -12.
+ *   whole        floats without a fraction; the point distinguishes them from integers          -12.
  *   fixed        the other floats, `precision` digits after the point                   -12.5000
  *   scientific   floats when max / min > 1000, or max > 1e8, or min < 1e-4 (of the      -1.2500e+01
- *                absolute values, as doubles; whole numbers too), unless the options say `plain`
- * Only finite numbers other than zero vote on the style and the width: nan, inf and zeros are padded to that width and
- * may stick out. In a tensor of more than `threshold` values, only those that are shown vote: `edge_items` at each end
- * of every axis.
+ *                absolute values, as doubles; whole numbers too), unless the config sets `plain`
+ * Only finite numbers other than zero determine the style and the width. nan, inf and zeros are padded to that width
+ * and may exceed it. A tensor of more than `threshold` values is abbreviated: only `edge_items` values at each end of
+ * every axis are shown, and only those determine the style and the width.
  *
- * The text is written twice where its length has to be known first (tg_print), so that nothing here needs a buffer that
- * grows. What torch adds after the numbers for autograd (requires_grad=True, grad_fn=...) is left out.
+ * tg_tensor_print formats twice, first to find the length, so no buffer has to grow. torch's suffixes for autograd
+ * (requires_grad=True, grad_fn=...) are left out.
  */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/config.h"
 #include "tensor/tensor.h"
 
 #define PREFIX "tensor("
 #define INDENT ((int)sizeof PREFIX - 1)
 
-/* No double has a digit other than 0 beyond this place after the point: the smallest is 2^-1074. */
+/* The most digits after the point that a double has: the smallest is 2^-1074. */
 #define PRECISION_MAX 1074
 
-/* Sign, 309 digits, a point of several bytes in some locales, the decimals, NUL. */
+/* The size of a number's text: sign, 309 digits, a point of several bytes in some locales, the decimals, NUL. */
 #define NUMBER_TEXT (1 + 309 + 16 + PRECISION_MAX + 1)
 
 typedef enum style { STYLE_INTEGERS, STYLE_WHOLE, STYLE_FIXED, STYLE_SCIENTIFIC } style;
 
 typedef struct printer {
     const tg_tensor *x;
-    tg_print_options options;
+    tg_tensor_print_config options;
     bool summarize;
-    /* how the numbers look, decided by the votes */
+    /* the format of the numbers */
     style style;
     int width;
-    double largest, smallest; /* absolute values; 0 while nobody has voted */
+    double largest, smallest; /* of the absolute values; 0: no value yet */
     bool fractions;
-    /* the text: as much as there is room for, while `length` counts all of it */
+    /* the text, which is cut at `capacity`; `length` is the length of the whole text */
     char *text;
-    size_t room, length, line_start;
+    size_t capacity, length, line_start;
 } printer;
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ typedef struct printer {
 static void put(printer *p, char c, int64_t times)
 {
     for (int64_t i = 0; i < times; i++) {
-        if (p->length < p->room) {
+        if (p->length < p->capacity) {
             p->text[p->length] = c;
         }
         p->length++;
@@ -79,44 +79,44 @@ static bool is_cut(const printer *p, int axis)
     return p->summarize && p->x->shape[axis] > 2 * (int64_t)p->options.edge_items;
 }
 
-/* How many places an axis takes in the text: in a cut one, the dots are a place. */
-static int64_t places(const printer *p, int axis)
+/* Returns the number of items of an axis in the text. The dots of an abbreviated axis are one item. */
+static int64_t items(const printer *p, int axis)
 {
     return is_cut(p, axis) ? 2 * (int64_t)p->options.edge_items + 1 : p->x->shape[axis];
 }
 
-/* The index that is shown at a place, or -1 for the dots. */
-static int64_t index_at(const printer *p, int axis, int64_t place)
+/* Returns the index of an item on its axis, or -1 for the dots. */
+static int64_t index_at(const printer *p, int axis, int64_t item)
 {
-    if (!is_cut(p, axis) || place < p->options.edge_items) {
-        return place;
+    if (!is_cut(p, axis) || item < p->options.edge_items) {
+        return item;
     }
-    return place == p->options.edge_items ? -1 : p->x->shape[axis] - places(p, axis) + place;
+    return item == p->options.edge_items ? -1 : p->x->shape[axis] - items(p, axis) + item;
 }
 
-/* Calls `vote` for each shown value that is finite and not zero, in the part of x that begins at axis `axis` and is
- * number `flat` among its like. */
-static void poll(printer *p, int axis, int64_t flat, void (*vote)(printer *p, double value))
+/* Calls `visit` for each shown value of a subtensor that is finite and not zero. The subtensor has the axes from `axis`
+ * on; `flat` is the row-major index of it on the axes before. */
+static void visit_shown(printer *p, int axis, int64_t flat, void (*visit)(printer *p, double value))
 {
     if (axis == p->x->rank) {
-        double value = tg_value_at(p->x, flat);
+        double value = tg_tensor_value_at(p->x, flat);
         if (isfinite(value) && value != 0) {
-            vote(p, value);
+            visit(p, value);
         }
         return;
     }
-    for (int64_t place = 0; place < places(p, axis); place++) {
-        int64_t index = index_at(p, axis, place);
+    for (int64_t item = 0; item < items(p, axis); item++) {
+        int64_t index = index_at(p, axis, item);
         if (index >= 0) {
-            poll(p, axis + 1, flat * p->x->shape[axis] + index, vote);
+            visit_shown(p, axis + 1, flat * p->x->shape[axis] + index, visit);
         }
     }
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------- */
 
-/* One number, without padding, as Python writes it: NaN has no sign, and the point is a point in every locale. Returns
- * its length. */
+/* Writes one number without padding, as Python does: NaN has no sign, and the decimal separator is a point in every
+ * locale. Returns its length. */
 static int format_number(const printer *p, double value, char text[NUMBER_TEXT])
 {
     if (!isfinite(value)) {
@@ -131,7 +131,7 @@ static int format_number(const printer *p, double value, char text[NUMBER_TEXT])
         snprintf(text, NUMBER_TEXT, p->style == STYLE_WHOLE ? "%.0f." : "%.0f", value);
     }
     char *point = text + strspn(text, "-0123456789");
-    size_t bytes = strcspn(point, "e0123456789"); /* of the point, and of nothing else */
+    size_t bytes = strcspn(point, "e0123456789"); /* of the decimal point */
     if (bytes > 0) {
         *point = '.';
         memmove(point + 1, point + bytes, strlen(point + bytes) + 1);
@@ -139,7 +139,7 @@ static int format_number(const printer *p, double value, char text[NUMBER_TEXT])
     return (int)strlen(text);
 }
 
-static void vote_on_style(printer *p, double value)
+static void find_style(printer *p, double value)
 {
     double size = fabs(value);
     p->largest = fmax(p->largest, size);
@@ -147,7 +147,7 @@ static void vote_on_style(printer *p, double value)
     p->fractions = p->fractions || value != ceil(value);
 }
 
-static void vote_on_width(printer *p, double value)
+static void find_width(printer *p, double value)
 {
     char text[NUMBER_TEXT];
     int length = format_number(p, value, text);
@@ -156,9 +156,9 @@ static void vote_on_width(printer *p, double value)
 
 static void choose_style_and_width(printer *p)
 {
-    poll(p, 0, 0, vote_on_style);
+    visit_shown(p, 0, 0, find_style);
     bool any = p->smallest > 0;
-    if (!tg_dtype_is_float((tg_dtype)p->x->dtype)) {
+    if (!tg_dtype_is_float(p->x->dtype)) {
         p->style = STYLE_INTEGERS;
     } else if (!p->options.plain && any &&
                (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {
@@ -167,7 +167,7 @@ static void choose_style_and_width(printer *p)
         p->style = p->fractions ? STYLE_FIXED : STYLE_WHOLE;
     }
     p->width = 1;
-    poll(p, 0, 0, vote_on_width);
+    visit_shown(p, 0, 0, find_width);
 }
 
 static void put_number(printer *p, double value)
@@ -177,32 +177,33 @@ static void put_number(printer *p, double value)
     put_text(p, text);
 }
 
-/* ---- brackets, lines and what follows them ------------------------------------------------------------------- */
+/* ---- brackets, lines and the size ---------------------------------------------------------------------------- */
 
-/* The part of x that begins at axis `axis` and is number `flat` among its like. Rows of the last axis are wrapped at
- * the line width; the other axes put their parts on new lines, with one empty line more for each further axis. */
+/* Writes a subtensor, as in visit_shown. Rows of the last axis are wrapped at the line width. The subtensors of the
+ * other axes begin on new lines, with one more empty line for each further axis. */
 static void put_values(printer *p, int axis, int64_t flat)
 {
     if (axis == p->x->rank) {
-        put_number(p, tg_value_at(p->x, flat));
+        put_number(p, tg_tensor_value_at(p->x, flat));
         return;
     }
     bool row = axis == p->x->rank - 1;
     int indent = INDENT + axis;
-    int64_t per_line = ((int64_t)p->options.line_width - indent) / (p->width + 2); /* ", " goes with each number */
+    /* Each number is followed by ", ". */
+    int64_t per_line = ((int64_t)p->options.line_width - indent) / (p->width + 2);
     per_line = per_line < 1 ? 1 : per_line;
     put(p, '[', 1);
-    for (int64_t place = 0; place < places(p, axis); place++) {
-        int64_t lines = row ? place % per_line == 0 : p->x->rank - axis - 1;
-        if (place > 0) {
+    for (int64_t item = 0; item < items(p, axis); item++) {
+        int64_t lines = row ? item % per_line == 0 : p->x->rank - axis - 1;
+        if (item > 0) {
             put(p, ',', 1);
         }
-        if (place > 0 && lines > 0) {
+        if (item > 0 && lines > 0) {
             put_new_lines(p, lines, indent + 1);
-        } else if (place > 0) {
+        } else if (item > 0) {
             put(p, ' ', 1);
         }
-        int64_t index = index_at(p, axis, place);
+        int64_t index = index_at(p, axis, item);
         if (index < 0) {
             put_text(p, row && p->options.edge_items > 0 ? " ..." : "...");
         } else {
@@ -212,7 +213,7 @@ static void put_values(printer *p, int axis, int64_t flat)
     put(p, ']', 1);
 }
 
-/* ", size=(0, 3)", on a line of its own when it does not fit. */
+/* Writes ", size=(0, 3)", on a line of its own if it does not fit. */
 static void put_size(printer *p)
 {
     char text[TG_SHAPE_TEXT + TG_MAX_RANK];
@@ -223,7 +224,7 @@ static void put_size(printer *p)
     }
     snprintf(text + used, sizeof text - used, p->x->rank == 1 ? ",)" : ")");
     put(p, ',', 1);
-    /* torch counts two characters for the line's end, and two more for the comma and the space */
+    /* torch counts two characters for the end of the line, and two for the comma and the space. */
     int64_t line = (int64_t)(p->length - 1 - p->line_start + 4 + strlen(text));
     if (line > p->options.line_width) {
         put_new_lines(p, 1, INDENT);
@@ -243,7 +244,7 @@ static void put_tensor(printer *p)
         choose_style_and_width(p);
         put_values(p, 0, 0);
     }
-    /* where the values do not show the shape; torch says it for edge_items 0 even when nothing is left out */
+    /* torch writes the size if the values do not show the shape, and always if edge_items is 0. */
     if (empty ? p->x->rank != 1 : p->options.edge_items == 0) {
         put_size(p);
     }
@@ -252,50 +253,61 @@ static void put_tensor(printer *p)
 
 /* ---- public -------------------------------------------------------------------------------------------------- */
 
-tg_print_options tg_print_options_default(void)
+static const char mark[] = "tg_tensor_print_config_default";
+
+tg_tensor_print_config tg_tensor_print_config_default(void)
 {
-    return (tg_print_options){.precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80};
+    return (tg_tensor_print_config){.mark = mark, .precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80};
 }
 
-static int clamped(int value, int low, int high)
+int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_tensor_print_config *config)
 {
-    return value < low ? low : value > high ? high : value;
-}
-
-int64_t tg_format(const tg_tensor *x, const tg_print_options *options, char *text, size_t size)
-{
-    printer p = {.x = x, .text = text, .room = size > 0 ? size - 1 : 0};
-    if (x) {
-        p.options = options ? *options : tg_print_options_default();
-        p.options.precision = clamped(p.options.precision, 0, PRECISION_MAX);
-        p.options.edge_items = clamped(p.options.edge_items, 0, INT_MAX);
-        p.summarize = x->count > p.options.threshold;
-        put_tensor(&p);
+    if (!tg_is_tensor(x)) {
+        if (size > 0) {
+            text[0] = '\0';
+        }
+        return -1;
     }
+    printer p = {.x = x, .text = text, .capacity = size > 0 ? size - 1 : 0};
+    p.options = config ? *config : tg_tensor_print_config_default();
+    p.summarize = x->count > p.options.threshold;
+    put_tensor(&p);
     if (size > 0) {
-        text[p.length < p.room ? p.length : p.room] = '\0';
+        text[p.length < p.capacity ? p.length : p.capacity] = '\0';
     }
-    return x ? (int64_t)p.length : -1;
+    return (int64_t)p.length;
 }
 
-bool tg_print(FILE *file, const tg_tensor *x)
+static bool check(const tg_tensor *x, const FILE *file, const tg_tensor_print_config *c, tg_error *error)
 {
-    return tg_print_with(file, x, NULL);
-}
-
-bool tg_print_with(FILE *file, const tg_tensor *x, const tg_print_options *options)
-{
-    int64_t length = tg_format(x, options, NULL, 0);
-    if (!file || length < 0) {
+    if (!tg_tensor_check("tensor_print", "tensor", x, error) || !tg_config_check("tensor_print", c, mark, error)) {
         return false;
     }
+    if (c && (c->precision < 0 || c->precision > PRECISION_MAX || c->threshold < 0 || c->edge_items < 0 ||
+              c->line_width < 0)) {
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "tensor_print: precision %d, threshold %lld, edge_items %d, line_width %d; allowed are 0 or "
+            "more, and a precision of at most %d",
+            c->precision, (long long)c->threshold, c->edge_items, c->line_width, PRECISION_MAX);
+    }
+    return file || tg_error_set(error, TG_ERROR_STATE, "tensor_print: the file is NULL");
+}
+
+bool tg_tensor_print(const tg_tensor *x, FILE *file, const tg_tensor_print_config *config, tg_error *error)
+{
+    if (!check(x, file, config, error)) {
+        return false;
+    }
+    int64_t length = tg_tensor_format(x, NULL, 0, config);
     char *text = tg_alloc((size_t)length + 2, 1); /* newline and NUL */
     if (!text) {
-        return false;
+        return tg_error_set(error, TG_ERROR_MEMORY, "tensor_print: out of memory for %lld characters",
+                            (long long)length);
     }
-    tg_format(x, options, text, (size_t)length + 1);
+    tg_tensor_format(x, text, (size_t)length + 1, config);
     text[length] = '\n';
     bool written = fwrite(text, 1, (size_t)length + 1, file) == (size_t)length + 1;
     tg_free(text);
-    return written;
+    return written || tg_error_set(error, TG_ERROR_FILE, "tensor_print: the file cannot be written");
 }

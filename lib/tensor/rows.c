@@ -1,16 +1,13 @@
-/* rows: properties of a leaf's single rows. They live beside its gradient (tensor.h), because who asks about them is
- * who has a gradient in hand: backward, and a step of an optimizer.
- */
-#include <tapegrad/rows.h>
-
+/* rows: the state of the rows of a tensor (frozen rows, counts of updates), and row norms and neighbors. */
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tensor/tensor.h"
 
 static int64_t rows_of(const tg_tensor *x)
 {
-    return x && x->rank > 0 ? x->shape[0] : 0;
+    return x->rank > 0 ? x->shape[0] : 0;
 }
 
 static int64_t width_of(const tg_tensor *x)
@@ -18,74 +15,98 @@ static int64_t width_of(const tg_tensor *x)
     return x->shape[0] > 0 ? x->count / x->shape[0] : 0;
 }
 
-/* tg_value_at, without a division an axis where that is possible. */
+/* tg_tensor_value_at, faster for a contiguous tensor: it needs no division per axis. */
 static double value_of(const tg_tensor *x, int64_t i)
 {
     return x->contiguous && x->dtype == TG_F32   ? (double)((const float *)tg_values(x))[i]
            : x->contiguous && x->dtype == TG_F64 ? ((const double *)tg_values(x))[i]
-                                                 : tg_value_at(x, i);
+                                                 : tg_tensor_value_at(x, i);
 }
+
+/* ---- checks ---- */
 
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
-    if (!x || x->rank < 1) {
-        return tg_error_set(error, x ? TG_ERROR_SHAPE : TG_ERROR_STATE, "%s: the tensor %s", call,
-                            x ? "is a scalar, which has no rows" : "is NULL");
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
+    }
+    if (x->rank < 1) {
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: the tensor is a scalar, which has no rows", call);
     }
     if (x->tape || x->node >= 0) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the result of an op; only leaves have such rows",
-                            call);
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the result of an op; it must be a leaf", call);
     }
-    return tg_dtype_is_float((tg_dtype)x->dtype) ||
+    return tg_dtype_is_float(x->dtype) ||
            tg_error_set(error, TG_ERROR_DTYPE, "%s: the tensor is %s; it must be f32 or f64", call,
-                        tg_dtype_name((tg_dtype)x->dtype));
+                        tg_dtype_name(tg_dtype_of(x)));
 }
 
-static bool out_of_memory(const char *call, int64_t rows, tg_error *error)
+static bool check_row(const char *call, const tg_tensor *x, int64_t row, tg_error *error)
 {
-    return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows);
+    return tg_tensor_check(call, "tensor", x, error) &&
+           ((row >= 0 && row < rows_of(x)) || tg_error_set(error, TG_ERROR_RANGE, "%s: row %lld is outside [0,%lld)",
+                                                           call, (long long)row, (long long)rows_of(x)));
+}
+
+static bool reserve_state(const char *call, tg_tensor *x, tg_error *error)
+{
+    if (!x->rows) {
+        x->rows = tg_alloc_zeroed(1, sizeof *x->rows);
+    }
+    return x->rows || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+}
+
+void tg_row_state_free(tg_tensor *x)
+{
+    if (x->rows) {
+        tg_free(x->rows->frozen);
+        tg_free(x->rows->updates);
+        tg_free(x->rows);
+        x->rows = NULL;
+    }
 }
 
 /* ---- frozen rows ---- */
 
-bool tg_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error)
+bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error)
 {
-    if (!tg_rows_check_leaf("set_rows_frozen", x, error)) {
+    static const char call[] = "tensor_set_rows_frozen";
+    if (!tg_rows_check_leaf(call, x, error)) {
         return false;
     }
     int64_t rows = rows_of(x);
     if (first < 0 || count < 0 || first > rows || count > rows - first) {
-        return tg_error_set(error, TG_ERROR_RANGE, "set_rows_frozen: %lld rows from row %lld; the tensor has %lld",
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld rows from row %lld; the tensor has %lld", call,
                             (long long)count, (long long)first, (long long)rows);
     }
-    if (!tg_gradient_reserve(x)) {
-        return out_of_memory("set_rows_frozen", rows, error);
+    if (!reserve_state(call, x, error)) {
+        return false;
     }
-    tg_gradient *gradient = x->gradient;
-    if (!gradient->rows.frozen && frozen && count > 0 && !(gradient->rows.frozen = tg_alloc_zeroed((size_t)rows, 1))) {
-        return out_of_memory("set_rows_frozen", rows, error);
+    tg_row_state *state = x->rows;
+    if (!state->frozen && frozen && count > 0 && !(state->frozen = tg_alloc_zeroed((size_t)rows, 1))) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows);
     }
-    for (int64_t row = first; gradient->rows.frozen && row < first + count; row++) {
-        gradient->rows.frozen_count += frozen - gradient->rows.frozen[row];
-        gradient->rows.frozen[row] = frozen;
+    for (int64_t row = first; state->frozen && row < first + count; row++) {
+        state->frozen_count += frozen - state->frozen[row];
+        state->frozen[row] = frozen;
     }
     tg_gradient_drop_frozen(x);
     return true;
 }
 
-bool tg_row_is_frozen(const tg_tensor *x, int64_t row)
+bool tg_tensor_row_is_frozen(const tg_tensor *x, int64_t row)
 {
-    return row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->gradient->rows.frozen[row];
+    return tg_is_tensor(x) && row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->rows->frozen[row];
 }
 
-/* Keeps the order of the rows that stay: it is that of the first touch. */
-static void drop_frozen_from_list(tg_gradient *gradient, size_t bytes)
+/* Removes frozen rows from a gradient by rows. The remaining rows keep their order. */
+static void drop_listed(tg_gradient *gradient, const uint8_t *frozen, size_t bytes)
 {
     int64_t kept = 0;
     char *values = gradient->values;
     for (int64_t i = 0; i < gradient->count; i++) {
         int32_t id = gradient->ids[i];
-        if (gradient->rows.frozen[id]) {
+        if (frozen[id]) {
             gradient->slot[id] = -1;
             continue;
         }
@@ -101,40 +122,37 @@ static void drop_frozen_from_list(tg_gradient *gradient, size_t bytes)
 
 void tg_gradient_drop_frozen(tg_tensor *leaf)
 {
-    if (!tg_has_frozen_rows(leaf)) {
+    if (!tg_has_frozen_rows(leaf) || !leaf->gradient) {
         return;
     }
     tg_gradient *gradient = leaf->gradient;
+    const uint8_t *frozen = leaf->rows->frozen;
     size_t bytes = (size_t)width_of(leaf) * tg_size_of(leaf->dtype);
-    if (gradient->kind == TG_GRADIENT_ROWS) {
-        drop_frozen_from_list(gradient, bytes);
+    if (gradient->kind == TG_GRAD_ROWS) {
+        drop_listed(gradient, frozen, bytes);
     }
-    char *dense = gradient->kind == TG_GRADIENT_DENSE ? tg_values(gradient->dense) : NULL;
+    char *dense = gradient->kind == TG_GRAD_DENSE ? tg_values(gradient->dense) : NULL;
     for (int64_t row = 0; dense && row < rows_of(leaf); row++) {
-        if (gradient->rows.frozen[row]) {
+        if (frozen[row]) {
             memset(dense + (size_t)row * bytes, 0, bytes);
         }
     }
 }
 
-/* ---- what training did to each row ---- */
+/* ---- updates ---- */
 
-bool tg_watch_rows(tg_tensor *x, bool watch, tg_error *error)
+bool tg_tensor_set_rows_watched(tg_tensor *x, bool watched, tg_error *error)
 {
-    if (!tg_rows_check_leaf("watch_rows", x, error)) {
+    static const char call[] = "tensor_set_rows_watched";
+    if (!tg_rows_check_leaf(call, x, error) || !reserve_state(call, x, error)) {
         return false;
     }
-    if (watch && !tg_gradient_reserve(x)) {
-        return out_of_memory("watch_rows", rows_of(x), error);
-    }
     tg_row_updates *updates = NULL;
-    if (watch && !(updates = tg_alloc_zeroed((size_t)rows_of(x) + 1, sizeof *updates))) {
-        return out_of_memory("watch_rows", rows_of(x), error);
+    if (watched && !(updates = tg_alloc_zeroed((size_t)rows_of(x) + 1, sizeof *updates))) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows_of(x));
     }
-    if (x->gradient) {
-        tg_free(x->gradient->rows.updates);
-        x->gradient->rows.updates = updates;
-    }
+    tg_free(x->rows->updates);
+    x->rows->updates = updates;
     return true;
 }
 
@@ -152,39 +170,38 @@ static bool is_zero(const tg_tensor *x, int64_t row)
 void tg_rows_updated(tg_tensor *leaf, int64_t step)
 {
     const tg_gradient *gradient = leaf->gradient;
-    tg_row_updates *updates = gradient->rows.updates;
-    if (!updates) {
-        return;
-    }
-    if (gradient->kind == TG_GRADIENT_ROWS) {
-        for (int64_t i = 0; i < gradient->count; i++) {
-            updates[gradient->ids[i]].count++;
-            updates[gradient->ids[i]].last_step = step;
-        }
-        return;
-    }
-    for (int64_t row = 0; row < rows_of(leaf); row++) {
-        if (!is_zero(gradient->dense, row)) {
+    tg_row_updates *updates = leaf->rows ? leaf->rows->updates : NULL;
+    bool listed = gradient->kind == TG_GRAD_ROWS;
+    for (int64_t i = 0; updates && i < (listed ? gradient->count : rows_of(leaf)); i++) {
+        if (listed || !is_zero(gradient->dense, i)) {
+            int64_t row = listed ? gradient->ids[i] : i;
             updates[row].count++;
             updates[row].last_step = step;
         }
     }
 }
 
-tg_row_updates tg_row_updates_of(const tg_tensor *x, int64_t row)
+tg_row_updates tg_tensor_row_updates(const tg_tensor *x, int64_t row)
 {
-    bool counted = row >= 0 && row < rows_of(x) && x->gradient && x->gradient->rows.updates;
-    return counted ? x->gradient->rows.updates[row] : (tg_row_updates){0, 0};
+    bool counted = tg_is_tensor(x) && row >= 0 && row < rows_of(x) && x->rows && x->rows->updates;
+    return counted ? x->rows->updates[row] : (tg_row_updates){0, 0};
 }
 
-int64_t tg_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity)
+int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity, tg_error *error)
 {
-    if (!x || !x->gradient || !x->gradient->rows.updates) {
+    static const char call[] = "tensor_rows_never_updated";
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return -1;
+    }
+    if (!x->rows || !x->rows->updates || (!ids && capacity > 0)) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: %s", call,
+                     ids || capacity <= 0 ? "the tensor is not watched (tg_tensor_set_rows_watched)"
+                                          : "the ids are NULL");
         return -1;
     }
     int64_t never = 0;
     for (int64_t row = 0; row < rows_of(x); row++) {
-        if (x->gradient->rows.updates[row].count == 0) {
+        if (x->rows->updates[row].count == 0) {
             if (never < capacity) {
                 ids[never] = (int32_t)row;
             }
@@ -194,13 +211,10 @@ int64_t tg_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity
     return never;
 }
 
-/* ---- norms and neighbours ---- */
+/* ---- norms and neighbors ---- */
 
 double tg_row_norm(const tg_tensor *x, int64_t row, double p)
 {
-    if (row < 0 || row >= rows_of(x) || !(p > 0)) {
-        return NAN;
-    }
     double sum = 0;
     int64_t width = width_of(x);
     for (int64_t c = 0; c < width; c++) {
@@ -210,13 +224,26 @@ double tg_row_norm(const tg_tensor *x, int64_t row, double p)
     return isinf(p) ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
 
-/* Rows are divided by their largest value before they are squared, which then neither overflows nor vanishes. NaN for a
- * row that is not finite. */
+double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *error)
+{
+    static const char call[] = "tensor_row_norm";
+    if (!check_row(call, x, row, error)) {
+        return (double)NAN;
+    }
+    if (!(p > 0)) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: p is %g; it must be above 0", call, p);
+        return (double)NAN;
+    }
+    return tg_row_norm(x, row, p);
+}
+
+/* Returns the cosine of the angle between rows a and b; 0 if one of them is all zeros, NaN if one is not finite. Both
+ * are divided by their largest absolute value before they are squared, to prevent overflow and underflow. */
 static double cosine(const tg_tensor *x, int64_t a, double a_largest, int64_t b)
 {
     double product = 0, a_squares = 0, b_squares = 0, b_largest = tg_row_norm(x, b, (double)INFINITY);
     if (!isfinite(a_largest) || !isfinite(b_largest)) {
-        return NAN;
+        return (double)NAN;
     }
     if (a_largest == 0 || b_largest == 0) {
         return 0;
@@ -231,10 +258,16 @@ static double cosine(const tg_tensor *x, int64_t a, double a_largest, int64_t b)
     return fmax(-1, fmin(product / (sqrt(a_squares) * sqrt(b_squares)), 1));
 }
 
-int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbour *neighbours,
-                          int64_t count)
+int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbor *neighbors,
+                                int64_t count, tg_error *error)
 {
-    if (row < 0 || row >= rows_of(x) || count < 0) {
+    static const char call[] = "tensor_row_neighbors";
+    if (!check_row(call, x, row, error)) {
+        return -1;
+    }
+    if (count < 0 || (!neighbors && count > 0)) {
+        tg_error_set(error, count < 0 ? TG_ERROR_RANGE : TG_ERROR_STATE, "%s: %lld neighbors%s", call, (long long)count,
+                     count < 0 ? "; allowed are 0 or more" : " into an array that is NULL");
         return -1;
     }
     int64_t found = 0;
@@ -247,14 +280,14 @@ int64_t tg_row_neighbours(const tg_tensor *x, int64_t row, const uint8_t *among,
         if (isnan(near)) {
             continue;
         }
-        int64_t place = found;
-        while (place > 0 && near > neighbours[place - 1].cosine) {
-            place--;
+        int64_t rank = found;
+        while (rank > 0 && near > neighbors[rank - 1].cosine) {
+            rank--;
         }
-        if (place < count) {
+        if (rank < count) {
             found += found < count;
-            memmove(&neighbours[place + 1], &neighbours[place], (size_t)(found - place - 1) * sizeof *neighbours);
-            neighbours[place] = (tg_row_neighbour){other, near};
+            memmove(&neighbors[rank + 1], &neighbors[rank], (size_t)(found - rank - 1) * sizeof *neighbors);
+            neighbors[rank] = (tg_row_neighbor){other, near};
         }
     }
     return found;

@@ -1,4 +1,4 @@
-/* shape: the only place where sizes are multiplied, and where they are checked. */
+/* shape: counts, bytes, strides, broadcasting and texts of shapes. Products of sizes are checked for overflow here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 tg_shape tg_shape_make(int rank, const int64_t *sizes)
 {
-    tg_shape shape = {.rank = rank};
-    for (int axis = 0; axis < rank && axis < TG_MAX_RANK; axis++) {
+    tg_shape shape = {.rank = sizes || rank <= 0 ? rank : -1};
+    for (int axis = 0; axis < shape.rank && axis < TG_MAX_RANK; axis++) {
         shape.size[axis] = sizes[axis];
     }
     return shape;
@@ -18,7 +18,7 @@ bool tg_shape_equal(tg_shape a, tg_shape b)
     if (a.rank != b.rank) {
         return false;
     }
-    for (int axis = 0; axis < a.rank; axis++) {
+    for (int axis = 0; axis < a.rank && axis < TG_MAX_RANK; axis++) {
         if (a.size[axis] != b.size[axis]) {
             return false;
         }
@@ -26,7 +26,7 @@ bool tg_shape_equal(tg_shape a, tg_shape b)
     return true;
 }
 
-/* A size of 0 makes the count 0, but never excuses the other sizes: (2^40, 2^40, 0) does not fit. */
+/* If a size is 0, the count is 0, but the product of the other sizes must fit too: (2^40,2^40,0) is refused. */
 int64_t tg_shape_count(tg_shape shape)
 {
     if (shape.rank < 0 || shape.rank > TG_MAX_RANK) {
@@ -49,6 +49,9 @@ int64_t tg_shape_count(tg_shape shape)
 
 const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
 {
+    if (!text) {
+        return "";
+    }
     int rank = shape.rank < 0 ? 0 : shape.rank > TG_MAX_RANK ? TG_MAX_RANK : shape.rank;
     size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "(");
     for (int axis = 0; axis < rank; axis++) {
@@ -62,7 +65,7 @@ const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
 bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error)
 {
     if (shape->rank < 0 || shape->rank > TG_MAX_RANK) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "%s: rank %d is outside of 0..%d", name, shape->rank, TG_MAX_RANK);
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: rank %d is outside [0,%d]", name, shape->rank, TG_MAX_RANK);
     }
     char text[TG_SHAPE_TEXT];
     for (int axis = 0; axis < shape->rank; axis++) {

@@ -1,18 +1,20 @@
-/* tensor: making, sharing and looking at tensors.
+/* tensor: constructors, reference counts and getters.
  *
- * Invariants: the strides of an axis of size 1 mean nothing; `contiguous` is computed once, when a tensor is made,
- * since strides never change afterwards, and of a shape only the rows of a contiguous tensor (tg_resize_rows); a
- * reference count of one means that the holder is alone, so that the last release needs no atomic subtraction.
+ * Invariants. The stride of an axis of size 1 has no meaning. `contiguous` is computed once, when a tensor is created;
+ * a resize does not change it, because only a contiguous tensor can be resized. A reference count of 1 means that no
+ * other thread holds the tensor, so the last release needs no atomic subtraction.
  */
 #include <math.h>
 #include <string.h>
 
 #include "tensor/tensor.h"
 
+/* ---- dtypes ---- */
+
 const char *tg_dtype_name(tg_dtype dtype)
 {
     static const char *const names[] = {"f32", "f64", "i32", "u8"};
-    return (unsigned)dtype < 4 ? names[dtype] : "unknown dtype";
+    return (unsigned)dtype < 4 ? names[dtype] : "unknown";
 }
 
 size_t tg_dtype_size(tg_dtype dtype)
@@ -29,12 +31,12 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
     if (storage) {
         atomic_init(&storage->references, 1);
         atomic_init(&storage->version, 0);
-        storage->born = 0;
+        storage->first_version = 0;
     }
     return storage;
 }
 
-/* True when the caller held the last reference. */
+/* Removes a reference, unless it is the last one. Returns whether it is the last. */
 static bool last_reference(atomic_int *references)
 {
     return atomic_load_explicit(references, memory_order_acquire) == 1 ||
@@ -48,7 +50,26 @@ void tg_storage_drop(tg_pool *pool, tg_storage *storage)
     }
 }
 
-/* ---- making ---- */
+/* ---- NULL and freed results ---- */
+
+bool tg_tensor_report_freed(const tg_tensor *x)
+{
+    return tg_error_set(
+        x->freed_error, TG_ERROR_STATE,
+        "a result of '%s' is used after its tape was reset or its scope ended; tg_retain keeps a result", x->freed_op);
+}
+
+bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)
+{
+    if (tg_is_tensor(x)) {
+        return true;
+    }
+    return x ? tg_error_set(error, TG_ERROR_STATE, "%s: the %s is a result of '%s' that its tape has freed", call, name,
+                            x->freed_op)
+             : tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
+}
+
+/* ---- constructors ---- */
 
 static bool has_contiguous_strides(const tg_tensor *x)
 {
@@ -62,7 +83,7 @@ static bool has_contiguous_strides(const tg_tensor *x)
     return true;
 }
 
-/* A tensor without shape and storage. */
+/* Returns a tensor without shape and storage. */
 static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
 {
     tg_tensor *x = tg_pool_take(pool, sizeof *x);
@@ -71,17 +92,21 @@ static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
         x->dtype = (uint8_t)dtype;
         x->rank = (uint8_t)rank;
         x->requires_grad = false;
-        x->adjoint_fresh = false;
+        x->overwrite_adjoint = false;
         x->node = -1;
         x->offset = 0;
         x->tape = NULL;
         x->gradient = NULL;
+        x->rows = NULL;
         x->adjoint = NULL;
+        x->optimizers = x->optimizers_behind = 0;
+        x->is_state = false;
+        x->freed_error = NULL;
     }
     return x;
 }
 
-/* A tensor without storage and strides. */
+/* Returns a tensor without storage and strides. */
 static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
 {
     tg_tensor *x = make_bare(pool, dtype, shape->rank);
@@ -96,7 +121,7 @@ static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape
     return x;
 }
 
-/* Contiguous storage for x; or the end of x. */
+/* Gives x contiguous storage, or frees it and returns NULL. */
 static tg_tensor *give_storage(tg_pool *pool, tg_tensor *x)
 {
     x->contiguous = true;
@@ -129,7 +154,8 @@ tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *l
         return NULL;
     }
     x->count = like->count;
-    if (like->rank <= 4) { /* a few moves, and a cache line less than all eight */
+    /* Four axes are copied with a few instructions, and touch one cache line less than all eight. */
+    if (like->rank <= 4) {
         memcpy(x->shape, like->shape, 4 * sizeof *x->shape);
         memcpy(x->strides, like->strides, 4 * sizeof *x->strides);
     } else {
@@ -162,6 +188,9 @@ void tg_tensor_drop(tg_pool *pool, tg_tensor *x)
         if (x->gradient) {
             tg_gradient_free(x);
         }
+        if (x->rows) {
+            tg_row_state_free(x);
+        }
         tg_storage_drop(pool, x->storage);
         tg_pool_give(pool, x);
     }
@@ -169,15 +198,18 @@ void tg_tensor_drop(tg_pool *pool, tg_tensor *x)
 
 tg_tensor *tg_retain(tg_tensor *x)
 {
-    if (x) {
-        atomic_fetch_add_explicit(&x->references, 1, memory_order_relaxed);
+    if (!tg_is_tensor(x)) {
+        return NULL;
     }
+    atomic_fetch_add_explicit(&x->references, 1, memory_order_relaxed);
     return x;
 }
 
 void tg_release(tg_tensor *x)
 {
-    tg_tensor_drop(NULL, x);
+    if (tg_is_tensor(x)) {
+        tg_tensor_drop(NULL, x);
+    }
 }
 
 int tg_tensor_references(const tg_tensor *x)
@@ -204,12 +236,6 @@ static tg_tensor *new_uninitialized(const char *name, tg_dtype dtype, tg_shape s
     return x;
 }
 
-static tg_tensor *refuse_null(const char *name, tg_error *error)
-{
-    tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is NULL", name);
-    return NULL;
-}
-
 tg_tensor *tg_tensor_new(tg_dtype dtype, tg_shape shape, tg_error *error)
 {
     tg_tensor *x = new_uninitialized("tensor_new", dtype, shape, error);
@@ -223,7 +249,7 @@ tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_e
 {
     tg_tensor *x = new_uninitialized("tensor_new_full", dtype, shape, error);
     if (x) {
-        tg_fill(x, value, NULL);
+        tg_tensor_fill(x, value, NULL);
     }
     return x;
 }
@@ -267,8 +293,8 @@ tg_tensor *tg_tensor_new_arange(tg_dtype dtype, double start, double end, double
 
 tg_tensor *tg_tensor_new_copy(const tg_tensor *x, tg_error *error)
 {
-    if (!x) {
-        return refuse_null("tensor_new_copy", error);
+    if (!tg_tensor_check("tensor_new_copy", "tensor", x, error)) {
+        return NULL;
     }
     tg_tensor *copy = new_uninitialized("tensor_new_copy", (tg_dtype)x->dtype, tg_shape_of(x), error);
     if (copy) {
@@ -279,93 +305,97 @@ tg_tensor *tg_tensor_new_copy(const tg_tensor *x, tg_error *error)
 
 tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_error *error)
 {
-    tg_tensor *copy = tg_tensor_new_copy(x, error);
-    tg_tensor *cast = copy ? new_uninitialized("tensor_new_cast", dtype, tg_shape_of(x), error) : NULL;
-    if (cast) {
-        tg_convert(tg_values(cast), dtype, tg_values(copy), (tg_dtype)x->dtype, x->count);
+    if (!tg_tensor_check("tensor_new_cast", "tensor", x, error)) {
+        return NULL;
     }
+    tg_tensor *cast = new_uninitialized("tensor_new_cast", dtype, tg_shape_of(x), error);
+    tg_tensor *copy = cast && !x->contiguous ? tg_tensor_new_copy(x, error) : NULL;
+    if (!cast || (!copy && !x->contiguous)) {
+        tg_release(cast);
+        return NULL;
+    }
+    tg_convert(tg_values(cast), dtype, tg_values(copy ? copy : x), (tg_dtype)x->dtype, x->count);
     tg_release(copy);
     return cast;
 }
 
-tg_tensor *tg_tensor_new_detached(tg_tensor *x, tg_error *error)
+/* ---- getters ---- */
+
+tg_dtype tg_tensor_dtype(const tg_tensor *x)
 {
-    if (!x) {
-        return refuse_null("tensor_new_detached", error);
+    return tg_is_tensor(x) ? (tg_dtype)x->dtype : TG_F32;
+}
+
+tg_shape tg_tensor_shape(const tg_tensor *x)
+{
+    return tg_is_tensor(x) ? tg_shape_of(x) : TG_SCALAR;
+}
+
+int tg_tensor_rank(const tg_tensor *x)
+{
+    return tg_is_tensor(x) ? x->rank : 0;
+}
+
+int64_t tg_tensor_size(const tg_tensor *x, int axis)
+{
+    return tg_is_tensor(x) && tg_axis_normalize(x->rank, &axis) ? x->shape[axis] : 0;
+}
+
+int64_t tg_tensor_stride(const tg_tensor *x, int axis)
+{
+    return tg_is_tensor(x) && tg_axis_normalize(x->rank, &axis) ? x->strides[axis] : 0;
+}
+
+int64_t tg_tensor_count(const tg_tensor *x)
+{
+    return tg_is_tensor(x) ? x->count : 0;
+}
+
+bool tg_tensor_is_contiguous(const tg_tensor *x)
+{
+    return tg_is_tensor(x) && x->contiguous;
+}
+
+const void *tg_tensor_data(const tg_tensor *x)
+{
+    return tg_is_tensor(x) ? tg_values(x) : NULL;
+}
+
+void *tg_tensor_data_mut(tg_tensor *x)
+{
+    if (!tg_is_tensor(x)) {
+        return NULL;
     }
-    tg_shape shape = tg_shape_of(x);
-    tg_tensor *view = tg_tensor_make_view(NULL, x, &shape, x->strides, 0);
-    if (!view) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tensor_new_detached: out of memory");
-    }
-    return view;
-}
-
-/* ---- looking ---- */
-
-tg_dtype tg_dtype_of(const tg_tensor *x)
-{
-    return (tg_dtype)x->dtype;
-}
-
-tg_shape tg_shape_of(const tg_tensor *x)
-{
-    return tg_shape_make(x->rank, x->shape);
-}
-
-int tg_rank(const tg_tensor *x)
-{
-    return x->rank;
-}
-
-int64_t tg_size(const tg_tensor *x, int axis)
-{
-    return tg_axis_normalize(x->rank, &axis) ? x->shape[axis] : -1;
-}
-
-int64_t tg_stride(const tg_tensor *x, int axis)
-{
-    return tg_axis_normalize(x->rank, &axis) ? x->strides[axis] : 0;
-}
-
-int64_t tg_count(const tg_tensor *x)
-{
-    return x->count;
-}
-
-bool tg_is_contiguous(const tg_tensor *x)
-{
-    return x->contiguous;
-}
-
-const void *tg_data(const tg_tensor *x)
-{
-    return tg_values(x);
-}
-
-void *tg_data_mut(tg_tensor *x)
-{
     tg_touch(x);
     return tg_values(x);
 }
 
-uint64_t tg_version_of(const tg_tensor *x)
+double tg_tensor_value_at(const tg_tensor *x, int64_t index)
 {
-    return tg_storage_version(x);
-}
-
-double tg_value_at(const tg_tensor *x, int64_t index)
-{
-    if (index < 0 || index >= x->count) {
+    if (!tg_is_tensor(x) || index < 0 || index >= x->count) {
         return (double)NAN;
     }
-    int64_t place = 0;
+    int64_t offset = 0;
     for (int axis = x->rank - 1; axis >= 0; axis--) {
-        place += index % x->shape[axis] * x->strides[axis];
+        offset += index % x->shape[axis] * x->strides[axis];
         index /= x->shape[axis];
     }
     double value;
-    size_t size = tg_dtype_size((tg_dtype)x->dtype);
-    tg_convert(&value, TG_F64, (const char *)tg_values(x) + place * (int64_t)size, (tg_dtype)x->dtype, 1);
+    tg_convert(&value, TG_F64, (const char *)tg_values(x) + offset * (int64_t)tg_size_of(x->dtype), (tg_dtype)x->dtype,
+               1);
     return value;
+}
+
+double tg_tensor_item(const tg_tensor *x, tg_error *error)
+{
+    if (!tg_tensor_check("tensor_item", "tensor", x, error)) {
+        return (double)NAN;
+    }
+    if (x->count != 1) {
+        char text[TG_SHAPE_TEXT];
+        tg_error_set(error, TG_ERROR_SHAPE, "tensor_item: shape %s has %lld values; it must have exactly one",
+                     tg_shape_format(tg_shape_of(x), text), (long long)x->count);
+        return (double)NAN;
+    }
+    return tg_tensor_value_at(x, 0);
 }

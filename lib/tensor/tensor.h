@@ -1,12 +1,13 @@
-/* tensor (private): what a tensor, its storage and its gradient are made of.
+/* tensor (private): the parts of a tensor.
  *
  *   tg_tensor ---- storage ----> tg_storage { references, version } followed by the values
  *       |                             ^
  *       +--- gradient --> tg_gradient |          views of a tensor share its storage
+ *       +--- rows ------> tg_row_state
  *
- * Memory comes in blocks (pool.h): a block is what one allocation gave, and knows its size. A storage is one block, and
- * so is a tensor. Whoever drops the last reference decides where the blocks go: a tape puts them back into its pool,
- * tg_release gives them back to the allocator. So nothing a user keeps can point into a tape that is gone.
+ * A tensor is one block of memory, and a storage is another (pool.h). The blocks go back where the last reference is
+ * dropped: a tape returns them to its pool, and tg_release to the allocator. So a tensor that a user keeps stays valid
+ * after its tape was freed.
  */
 #ifndef TG_TENSOR_TENSOR_H
 #define TG_TENSOR_TENSOR_H
@@ -15,43 +16,35 @@
 
 #include <tapegrad/rows.h>
 
+#include "base/error.h"
 #include "tensor/pool.h"
 
 typedef struct tg_storage {
     atomic_int references;
-    atomic_ullong version; /* moves on with each write from outside of an op that owns the storage */
-    uint64_t born;         /* the version that it began with: 0, or that of a table after a resize */
+    atomic_ullong version;  /* incremented by each write, except by the op that computes the values */
+    uint64_t first_version; /* the initial version: 0, or a higher one after a resize */
 } tg_storage;
 
-/* The head of the block and the head of the storage fill one cache line; the values begin on the next. */
+/* The headers of the block and of the storage fill one cache line, and the values begin on the next one. */
 #define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
-/* A table once had only `rows` rows: when its storage was `born`. */
-typedef struct tg_past_size {
-    uint64_t born;
-    int64_t rows;
-} tg_past_size;
-
-/* What is said of a leaf's rows (rows.c, resize.c). */
-typedef struct tg_row_facts {
-    uint8_t *frozen; /* one a row; NULL while none was frozen */
+/* The state of the rows of a leaf (rows.c). */
+typedef struct tg_row_state {
+    uint8_t *frozen; /* one byte per row; NULL: no row was ever frozen */
     int64_t frozen_count;
-    tg_row_updates *updates; /* one a row; NULL while not watched */
-    tg_past_size *past;      /* rising in both; a size that was not below the next one is forgotten */
-    size_t past_count, past_capacity;
-} tg_row_facts;
+    tg_row_updates *updates; /* one per row; NULL: not watched */
+} tg_row_state;
 
 typedef struct tg_gradient {
-    tg_gradient_kind kind;
-    tg_tensor *dense; /* made at the first dense contribution, then kept for the next step */
-    /* rows: `count` of them, at most `capacity`; slot[id] is the place of row id in ids and values, or -1 */
+    tg_grad_kind kind;
+    tg_tensor *dense; /* created at the first dense contribution, then reused */
+    /* for kind rows: the number of rows, and the capacity of ids and values */
     int64_t count, capacity;
-    int64_t promised; /* rows that the backward being planned may add */
+    int64_t reserved; /* the number of rows that the backward in progress may add */
     int32_t *ids;
     void *values;
-    int32_t *slot; /* one per row of the leaf */
-    tg_row_facts rows;
+    int32_t *slot; /* one per row of the leaf: its index in ids and values, or -1 */
 } tg_gradient;
 
 struct tg_tape;
@@ -61,45 +54,71 @@ struct tg_tensor {
     uint8_t dtype; /* tg_dtype */
     uint8_t rank;
     bool contiguous;
-    bool requires_grad; /* a leaf that collects a gradient, or a recorded result */
-    bool adjoint_fresh; /* nothing was written to `adjoint` yet */
-    int32_t node;       /* on `tape`: the number of the recorded op that made this, or -1 */
+    bool requires_grad;     /* whether it is a leaf that collects a gradient, or a recorded float result */
+    bool overwrite_adjoint; /* whether `adjoint` is uninitialized */
+    bool is_state;          /* whether an optimizer owns the tensor and resizes it with its parameter */
+    int32_t node;           /* the index of the record on `tape` that computed the tensor, or -1 */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
     tg_storage *storage;
-    struct tg_tape *tape;  /* who owns this result; NULL for the user's own tensors */
-    tg_gradient *gradient; /* a leaf's, or one that tg_keep_grad asked for; NULL until there is one */
-    void *adjoint;         /* a result's gradient while a backward runs: a block, or NULL */
+    struct tg_tape *tape;  /* the owner of this result; NULL for tensors of the user */
+    tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
+    tg_row_state *rows;    /* NULL until it is needed */
+    void *adjoint;         /* the gradient of a result during backward: a block, or NULL */
+    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
+    int32_t optimizers, optimizers_behind;
+    tg_error *freed_error; /* the tape's error, if the tape freed this result and kept the header; else NULL */
+    const char *freed_op;  /* the op that computed the freed result */
     int64_t shape[TG_MAX_RANK];
     int64_t strides[TG_MAX_RANK];
 };
 
-/* ---- making (pool may be NULL: straight from the allocator) ---- */
+/* ---- NULL and freed results ---- */
 
-tg_storage *tg_storage_new(tg_pool *pool, size_t bytes); /* values not initialised; NULL when out of memory */
+/* Sets the error of the tape: a result is used after it was freed. Returns false. */
+bool tg_tensor_report_freed(const tg_tensor *x);
+
+/* Returns whether x is a tensor: neither NULL nor a freed result (tg_tape_config.detect_freed_results). */
+static inline bool tg_is_tensor(const tg_tensor *x)
+{
+    return x && (!x->freed_error || tg_tensor_report_freed(x));
+}
+
+/* The same for a call that reports an error, "<call>: the <name> is NULL". */
+bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
+
+/* Returns storage with uninitialized values; NULL when memory is exhausted. */
+tg_storage *tg_storage_new(tg_pool *pool, size_t bytes);
 void tg_storage_drop(tg_pool *pool, tg_storage *storage);
 
-/* A contiguous tensor with values not initialised. `shape` must be valid (tg_shape_bytes). NULL when out of memory. */
+/* Returns a contiguous tensor with uninitialized values; NULL when memory is exhausted. `shape` must be valid
+ * (tg_shape_bytes). */
 tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape);
 
 /* The same with the shape of x. */
 tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *x);
 
-/* A view: shares base's storage. strides in values; `offset` from base's first value. No history, no gradient. */
+/* Returns a view of base's storage, without history and gradient; NULL when memory is exhausted. The strides, and the
+ * offset from base's first value, are in values. */
 tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,
                                int64_t offset);
 
-/* Takes one reference away; the last one frees into the pool. */
+/* Removes a reference; the last one frees the tensor into the pool. */
 void tg_tensor_drop(tg_pool *pool, tg_tensor *x);
 
 int tg_tensor_references(const tg_tensor *x);
 
-/* ---- shapes (shape.c multiplies sizes, and nobody else) ---- */
+/* ---- shapes (shape.c) ---- */
 
-/* The bytes of a contiguous tensor; false, with an error that begins with `name`, for a shape that cannot be. */
-bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error);
+/* Returns the number of values: the product of the sizes, 1 for a scalar; -1 if it overflows or a size is negative. */
+int64_t tg_shape_count(tg_shape shape);
 
-/* -1 counts from the end; false when there is no such axis. */
+/* Computes the bytes of a contiguous tensor. Returns false for an invalid shape; the error begins with `call`. */
+bool tg_shape_bytes(const char *call, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error);
+
+/* Converts a negative axis, which counts from the end. Returns false for an axis that does not exist. */
 static inline bool tg_axis_normalize(int rank, int *axis)
 {
     if (*axis < 0) {
@@ -110,19 +129,24 @@ static inline bool tg_axis_normalize(int rank, int *axis)
 
 void tg_contiguous_strides(const tg_shape *shape, int64_t strides[TG_MAX_RANK]);
 
-/* NumPy's rule: align at the last axis; sizes are equal or one of them is 1. */
+/* Computes the shape to which a and b broadcast, by NumPy's rule: shapes are aligned at the last axis, and sizes are
+ * equal or one of them is 1. Returns false for shapes that do not broadcast. */
 bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
 
-/* The index of a flat row-major position: "[3,1]". Returns `text`. */
+/* Writes the index of a row-major position, such as "[3,1]". Returns `text`. */
 const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT]);
 
-/* tg_dtype_size for a dtype that is known to be one. */
+/* Returns the size of a value in bytes; 0 for a number that is not a dtype. */
+size_t tg_dtype_size(tg_dtype dtype);
+
+/* The same for a valid dtype. */
 static inline size_t tg_size_of(int dtype)
 {
     return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
 }
 
-/* As much as nobody has (tg_pool_take refuses it) for a count that does not fit: an expanded view may have one. */
+/* Returns the bytes of x's values without gaps. An expanded view may have more values than fit into memory; the result
+ * is then PTRDIFF_MAX, which no pool can allocate. */
 static inline size_t tg_bytes_of(const tg_tensor *x)
 {
     return x->count > PTRDIFF_MAX / 16 ? PTRDIFF_MAX : (size_t)x->count * tg_size_of(x->dtype);
@@ -141,6 +165,18 @@ static inline bool tg_same_shape(const tg_tensor *a, const tg_tensor *b)
     return true;
 }
 
+static inline tg_shape tg_shape_of(const tg_tensor *x)
+{
+    return tg_shape_make(x->rank, x->shape);
+}
+
+static inline tg_dtype tg_dtype_of(const tg_tensor *x)
+{
+    return (tg_dtype)x->dtype;
+}
+
+/* ---- values ---- */
+
 static inline void *tg_storage_values(tg_storage *storage)
 {
     return (char *)storage + TG_STORAGE_HEAD;
@@ -151,79 +187,114 @@ static inline void *tg_values(const tg_tensor *x)
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
+/* Returns value i of a contiguous f32 or f64 tensor. */
+static inline double tg_get(const tg_tensor *x, int64_t i)
+{
+    return x->dtype == TG_F32 ? (double)((const float *)tg_values(x))[i] : ((const double *)tg_values(x))[i];
+}
+
+static inline void tg_put(tg_tensor *x, int64_t i, double value)
+{
+    if (x->dtype == TG_F32) {
+        ((float *)tg_values(x))[i] = (float)value;
+    } else {
+        ((double *)tg_values(x))[i] = value;
+    }
+}
+
 static inline uint64_t tg_storage_version(const tg_tensor *x)
 {
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
 }
 
-static inline bool tg_dtype_is_float(tg_dtype dtype)
+static inline bool tg_dtype_is_float(int dtype)
 {
     return dtype == TG_F32 || dtype == TG_F64;
 }
 
-/* Says that the values were written: a saved tensor that shares the storage notices. */
+/* Marks the storage as modified, so that a saved tensor that shares it is detected. */
 static inline void tg_touch(tg_tensor *x)
 {
     atomic_fetch_add_explicit(&x->storage->version, 1, memory_order_relaxed);
 }
 
-/* ---- copying between layouts and dtypes (copy.c) ---- */
+/* ---- copies between layouts and dtypes (copy.c) ---- */
 
-/* Writes x's values, row-major and without gaps, to `out`. */
+/* Writes x's values to `out`, row-major and without gaps. */
 void tg_copy_to_contiguous(const tg_tensor *x, void *out);
 
-/* Reads row-major values and writes them through x's strides. */
+/* Writes row-major values into x. */
 void tg_copy_from_contiguous(tg_tensor *x, const void *in);
 
-/* count values from one dtype to another; floats outside of an integer's range are clamped, NaN is 0. */
+/* Copies `from` into x. `from` must have x's dtype and broadcast to x's shape. */
+void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from);
+
+/* Converts `count` values. Floats outside of the range of an integer dtype are clamped, and NaN becomes 0. */
 void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t count);
+
+/* Writes the text of tg_tensor_print, without the newline, to text[0 .. size), and cuts it if it is longer. Returns the
+ * length of the whole text; -1 if x is NULL. */
+int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_tensor_print_config *config);
 
 /* ---- gradients (gradient.c) ---- */
 
-/* All of these reserve before anybody writes; false when out of memory, and then nothing has changed. */
-bool tg_gradient_reserve(tg_tensor *leaf);                    /* the gradient itself, kind none */
-bool tg_gradient_reserve_dense(tg_tensor *leaf);              /* room for a dense gradient */
-bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more); /* room for `more` rows beyond those there are and those
-                                                                 promised before */
-void tg_gradient_end_promises(tg_tensor *leaf);
+/* Reserve memory before anything is written: for the gradient itself, of kind none; for a dense gradient; and for
+ * `more` rows in addition to those that exist or are reserved. Return false when memory is exhausted; the gradient is
+ * then unchanged. */
+bool tg_gradient_reserve(tg_tensor *leaf);
+bool tg_gradient_reserve_dense(tg_tensor *leaf);
+bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more);
 
-/* To dense, with rows folded in. *fresh goes in as "the caller can write everything" and comes out as "it has to": true
- * when there was no gradient at all; otherwise what was missing is zero. */
-void tg_gradient_make_dense(tg_tensor *leaf, bool *fresh);
+/* Ends the reservations of rows. */
+void tg_gradient_end_reservations(tg_tensor *leaf);
 
-/* The place of row `id` among the rows; a row not seen before is listed and zeroed. Room was reserved. */
+/* Converts the gradient to a dense one that includes its rows; all other values become zero. Exception: with
+ * may_overwrite, a gradient of kind none stays uninitialized. Returns true in that case: the caller must write every
+ * value. */
+bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite);
+
+/* Returns the slot of row `id`. A new row is added and set to zero; it must have been reserved. */
 int64_t tg_gradient_row(tg_tensor *leaf, int32_t id);
 
-/* Back to none, without memory; what is said of rows stays. */
+/* Frees the gradient's buffers; its kind becomes none. */
 void tg_gradient_release_buffers(tg_tensor *x);
 
 void tg_gradient_free(tg_tensor *x);
 
-/* ---- rows (rows.c) ---- */
+/* ---- rows (rows.c, resize.c) ---- */
 
 static inline bool tg_has_frozen_rows(const tg_tensor *x)
 {
-    return x->gradient && x->gradient->rows.frozen_count > 0;
+    return x->rows && x->rows->frozen_count > 0;
 }
 
-/* A leaf of f32 or f64 with rows; otherwise the error begins with `call`. */
+void tg_row_state_free(tg_tensor *x);
+
+/* Checks that x is an f32 or f64 leaf of rank 1 or more. If not, sets an error that begins with `call`. */
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
 
-/* The smallest number of rows that x was given by resizes since its storage's version was `seen`; without any, what it
- * has. */
-int64_t tg_least_rows_since(const tg_tensor *x, uint64_t seen);
+/* tg_tensor_row_norm for arguments that are valid. */
+double tg_row_norm(const tg_tensor *x, int64_t row, double p);
 
-/* Whether tg_resize_rows would refuse this, memory aside. */
-bool tg_resize_check(const tg_tensor *x, int64_t rows, tg_error *error);
-
-/* tg_resize_rows for up to TG_MAX_TABLES tables: all of them, or none. */
-#define TG_MAX_TABLES 2
-bool tg_resize_tables(tg_tensor *const *tables, int count, int64_t rows, tg_error *error);
-
-/* Takes the gradient of frozen rows away: after whoever contributed to it. */
+/* Removes the gradient of frozen rows. Called after an op has contributed to the gradient. */
 void tg_gradient_drop_frozen(tg_tensor *leaf);
 
-/* Counts the rows that the gradient of a watched leaf moves in its step number `step`. */
+/* Adds 1 to the update count of each row of a watched leaf that has a gradient. Their last step becomes `step`. */
 void tg_rows_updated(tg_tensor *leaf, int64_t step);
+
+/* A prepared resize: everything is checked and allocated. */
+typedef struct tg_resize {
+    tg_tensor *table;
+    int64_t rows;
+    tg_storage *storage; /* NULL: the number of rows does not change */
+    uint8_t *frozen;
+    tg_row_updates *updates;
+} tg_resize;
+
+/* Prepares a resize as in tg_tensor_resize_rows. Returns false with the error set. After true, call commit, which
+ * cannot fail, or abandon. */
+bool tg_resize_prepare(tg_resize *resize, tg_tensor *table, int64_t rows, tg_error *error);
+void tg_resize_commit(tg_resize *resize);
+void tg_resize_abandon(tg_resize *resize);
 
 #endif

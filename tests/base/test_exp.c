@@ -36,7 +36,8 @@ static void test_edges(void **state)
     assert_true(tg_exp_f32(0) == 1 && tg_exp_f32(-0.0F) == 1);
     assert_true(tg_exp_f32(INFINITY) == INFINITY && tg_exp_f32(89) == INFINITY && tg_exp_f32(FLT_MAX) == INFINITY);
     assert_true(tg_exp_f32(-INFINITY) == 0 && tg_exp_f32(-FLT_MAX) == 0);
-    assert_true(tg_exp_f32(-103) > 0); /* below the normal range, and not yet 0 */
+    /* below the normal range, and not yet 0 */
+    assert_true(tg_exp_f32(-103) > 0);
     assert_true(isnan(tg_exp_f32(NAN)));
 }
 

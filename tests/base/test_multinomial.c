@@ -1,4 +1,4 @@
-/* multinomial.c against PyTorch 2.13 (make_random.py makes the same calls in the same order), and what it refuses. */
+/* multinomial.c against PyTorch 2.13 (make_random.py has the same calls in the same order), and its errors. */
 #include "streams.h"
 
 static bool multinomial(tg_rng *rng, stream *s, bool f64, int64_t draws, int64_t categories, bool replacement)
@@ -6,10 +6,11 @@ static bool multinomial(tg_rng *rng, stream *s, bool f64, int64_t draws, int64_t
     static float floats[50257];
     static double doubles[50257];
     for (int64_t i = 0; i < categories; i++) {
-        doubles[i] = (double)(i * 7919 % 1009); /* some are 0 */
+        /* some are 0 */
+        doubles[i] = (double)(i * 7919 % 1009);
         floats[i] = (float)doubles[i];
     }
-    int64_t *out = stream_place(s, draws);
+    int64_t *out = stream_extend(s, draws);
     tg_error error = TG_NO_ERROR;
     return f64 ? tg_rng_multinomial_f64(rng, out, draws, doubles, categories, replacement, &error)
                : tg_rng_multinomial_f32(rng, out, draws, floats, categories, replacement, &error);
@@ -70,7 +71,8 @@ static void test_order_of_all_draws(void **state)
     int ties = 0;
     for (int i = 1; i < CATEGORIES; i++) {
         float before = weights[out[i - 1]] / exponentials[out[i - 1]], here = weights[out[i]] / exponentials[out[i]];
-        assert_true(before > here || (before == here && out[i - 1] < out[i])); /* so no category comes twice */
+        /* so no category comes twice */
+        assert_true(before > here || (before == here && out[i - 1] < out[i]));
         ties += before == here;
     }
     assert_true(ties > 0);
@@ -84,7 +86,8 @@ static void test_multinomial_refusals(void **state)
     static const struct {
         double weights[4];
         int64_t categories, draws;
-        const char *without, *with; /* the error's text, NULL where the call is right */
+        /* the error's text, NULL where the call is right */
+        const char *without, *with;
     } calls[] = {
         {{1, 2, -0.5, 3}, 4, 1, "weight -0.5 at [2]", "weight -0.5 at [2]"},
         {{1, NAN, 1, 3}, 4, 2, "nan at [1]", "nan at [1]"},
@@ -156,7 +159,7 @@ static void test_out_of_memory(void **state)
         int64_t out[2];
         tg_error error = TG_NO_ERROR;
         assert_false(tg_rng_multinomial_f32(rng, out, 2, weights, 3, replacement, &error));
-        assert_error(&error, TG_ERROR_MEMORY, "no memory for 3 categories");
+        assert_error(&error, TG_ERROR_MEMORY, "out of memory for 3 categories");
         assert_same_state(rng, before);
     }
     tg_set_allocator(NULL);

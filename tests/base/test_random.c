@@ -1,4 +1,4 @@
-/* The engine against NumPy and PyTorch, and the generator as a value: copies, saved states, positions, refusals. */
+/* The random generator: its engine against NumPy and PyTorch; copies, saved states, positions and errors. */
 #include "streams.h"
 
 static void test_raw_outputs(void **state)
@@ -8,17 +8,18 @@ static void test_raw_outputs(void **state)
     tg_rng *a = tg_rng_new(123), *b = tg_rng_new(123), *c = tg_rng_new(123);
     for (int i = 0; i < 100003; i++) {
         uint32_t output = tg_rng_u32(a);
-        memcpy(stream_place(&one, 1), &output, 4);
+        memcpy(stream_extend(&one, 1), &output, 4);
         uint64_t masked = tg_rng_u64(b) & INT64_MAX, seed = tg_rng_int64(c);
-        memcpy(stream_place(&two, 1), &masked, 8);
-        memcpy(stream_place(&sixty_three, 1), &seed, 8);
+        memcpy(stream_extend(&two, 1), &masked, 8);
+        memcpy(stream_extend(&sixty_three, 1), &seed, 8);
     }
     check_stream(one, "u32", false, 0, 0);
     check_stream(two, "int64", false, 0, 0);
     check_stream(sixty_three, "int64", false, 0, 0);
     tg_rng_copy(a, b);
     uint64_t high = tg_rng_u32(a), low = tg_rng_u32(a);
-    assert_true(tg_rng_u64(b) == (high << 32 | low)); /* all 64 bits */
+    /* all 64 bits */
+    assert_true(tg_rng_u64(b) == (high << 32 | low));
     tg_rng_free(a);
     tg_rng_free(b);
     tg_rng_free(c);
@@ -33,13 +34,14 @@ static void test_seeds(void **state)
     tg_rng *reseeded = tg_rng_new(9);
     for (int64_t i = 0; i < COUNT(seeds); i++) {
         tg_rng *rng = tg_rng_new((uint64_t)seeds[i]);
-        float *values = stream_place(&s, 700);
+        float *values = stream_extend(&s, 700);
         tg_rng_uniform_f32(rng, values, 700, 0, 1);
         tg_rng_free(rng);
 
         float again[700];
         double normal;
-        tg_rng_normal_f64(reseeded, &normal, 1, 0, 1); /* leaves one waiting */
+        /* leaves one waiting */
+        tg_rng_normal_f64(reseeded, &normal, 1, 0, 1);
         tg_rng_seed(reseeded, (uint64_t)seeds[i] ^ (uint64_t)i << 40);
         tg_rng_uniform_f32(reseeded, again, 700, 0, 1);
         assert_memory_equal(again, values, sizeof again);
@@ -61,8 +63,8 @@ static void test_torch_state(void **state)
         } else if (i > 0) {
             tg_rng_uniform_f32(rng, values, counts[i - 1], 0, 1);
         }
-        uint8_t *saved = stream_place(&s, TG_RNG_TORCH_STATE_SIZE);
-        tg_rng_save_torch_state(rng, saved);
+        uint8_t *saved = stream_extend(&s, TG_RNG_TORCH_STATE_SIZE);
+        assert_true(tg_rng_save_torch_state(rng, saved, NULL));
 
         tg_error error = TG_NO_ERROR;
         tg_rng *copy = tg_rng_new(0);
@@ -70,9 +72,9 @@ static void test_torch_state(void **state)
         tg_rng_set_profile(loaded, TG_RNG_GENERIC);
         tg_rng_set_profile(copy, TG_RNG_GENERIC);
         assert_true(tg_rng_load_torch_state(loaded, saved, &error));
-        assert_int_equal(tg_rng_profile_of(loaded), TG_RNG_GENERIC);
+        assert_int_equal(loaded->profile, TG_RNG_GENERIC);
         uint8_t again[TG_RNG_TORCH_STATE_SIZE];
-        tg_rng_save_torch_state(loaded, again);
+        assert_true(tg_rng_save_torch_state(loaded, again, NULL));
         assert_memory_equal(again, saved, sizeof again);
         for (int call = 0; call < 20; call++) {
             tg_rng_normal_f32(loaded, after + 2 * call, 2 - call % 2, 1, 2);
@@ -112,7 +114,7 @@ static void test_torch_state_refusals(void **state)
     uint8_t good[TG_RNG_TORCH_STATE_SIZE], bad[TG_RNG_TORCH_STATE_SIZE];
     double normal;
     tg_rng_normal_f64(rng, &normal, 1, 0, 1);
-    tg_rng_save_torch_state(rng, good);
+    assert_true(tg_rng_save_torch_state(rng, good, NULL));
     tg_rng_u32(rng);
     tg_rng_copy(before, rng);
     for (int64_t i = 0; i < COUNT(faults); i++) {
@@ -130,7 +132,8 @@ static void test_torch_state_refusals(void **state)
     bad[16] = 625 % 256;
     bad[17] = 625 / 256;
     tg_error error = TG_NO_ERROR;
-    assert_false(tg_rng_load_torch_state(rng, bad, &error)); /* adds up to 625, and is past the end */
+    /* adds up to 625, and is past the end */
+    assert_false(tg_rng_load_torch_state(rng, bad, &error));
     assert_error(&error, TG_ERROR_FORMAT, "left 0 and next 625");
     assert_same_state(rng, before);
 
@@ -140,12 +143,36 @@ static void test_torch_state_refusals(void **state)
     tg_rng_free(before);
 }
 
+static void test_null_state(void **state)
+{
+    (void)state;
+    uint8_t saved[TG_RNG_TORCH_STATE_SIZE];
+    tg_rng *rng = tg_rng_new(7), *before = tg_rng_new(7);
+    tg_error error = TG_NO_ERROR;
+    assert_false(tg_rng_save_torch_state(NULL, saved, &error));
+    assert_error(&error, TG_ERROR_STATE, "rng_save_torch_state: the generator is NULL");
+    tg_error_clear(&error);
+    assert_false(tg_rng_save_torch_state(rng, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "rng_save_torch_state: the state is NULL");
+    tg_error_clear(&error);
+    assert_true(tg_rng_save_torch_state(rng, saved, &error));
+    assert_false(tg_rng_load_torch_state(NULL, saved, &error));
+    assert_error(&error, TG_ERROR_STATE, "rng_load_torch_state: the generator is NULL");
+    tg_error_clear(&error);
+    assert_false(tg_rng_load_torch_state(rng, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "rng_load_torch_state: the state is NULL");
+    assert_same_state(rng, before);
+    tg_rng_free(rng);
+    tg_rng_free(before);
+}
+
 static void test_copy_while_a_normal_waits(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(5), *saved = tg_rng_new(6);
     float first[3], a[50], b[50], again[3];
-    tg_rng_normal_f32(rng, first, 3, 0, 1); /* the fourth waits */
+    /* the fourth waits */
+    tg_rng_normal_f32(rng, first, 3, 0, 1);
     tg_rng_set_profile(rng, TG_RNG_GENERIC);
     tg_rng_copy(saved, rng);
     assert_same_state(saved, rng);
@@ -160,8 +187,9 @@ static void test_copy_while_a_normal_waits(void **state)
         }
         tg_rng_copy(rng, saved);
     }
-    tg_rng_seed(rng, 5); /* forgets what waits, keeps the profile */
-    assert_int_equal(tg_rng_profile_of(rng), TG_RNG_GENERIC);
+    /* forgets what waits, keeps the profile */
+    tg_rng_seed(rng, 5);
+    assert_int_equal(rng->profile, TG_RNG_GENERIC);
     tg_rng_normal_f32(rng, again, 3, 0, 1);
     assert_memory_equal(again, first, sizeof first);
     tg_rng_free(rng);
@@ -206,7 +234,8 @@ static void test_position(void **state)
     assert_int_equal((tg_rng_uniform_f32(rng, floats, 2000, 0, 1), drawn(rng)), 2000);
     assert_int_equal((tg_rng_uniform_f64(rng, doubles, 2000, 0, 1), drawn(rng)), 4000);
     assert_int_equal((tg_rng_normal_f32(rng, floats, 3, 0, 1), drawn(rng)), 8);
-    assert_int_equal((tg_rng_normal_f64(rng, doubles, 2, 0, 1), drawn(rng)), 4); /* one was waiting, one waits */
+    /* one was waiting, one waits */
+    assert_int_equal((tg_rng_normal_f64(rng, doubles, 2, 0, 1), drawn(rng)), 4);
     assert_int_equal((tg_rng_normal_f32(rng, floats, 32, 0, 1), drawn(rng)), 32);
     assert_int_equal((tg_rng_normal_f64(rng, doubles, 33, 0, 1), drawn(rng)), 2 * (33 + 16));
     assert_int_equal((tg_rng_normal_f64(rng, doubles, 1, 0, 1), drawn(rng)), 0);
@@ -249,13 +278,10 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_raw_outputs),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_torch_state),
-        cmocka_unit_test(test_torch_state_refusals),
-        cmocka_unit_test(test_copy_while_a_normal_waits),
-        cmocka_unit_test(test_position),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_raw_outputs), cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_torch_state), cmocka_unit_test(test_torch_state_refusals),
+        cmocka_unit_test(test_null_state),  cmocka_unit_test(test_copy_while_a_normal_waits),
+        cmocka_unit_test(test_position),    cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

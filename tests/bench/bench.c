@@ -1,10 +1,11 @@
-/* bench: what the core costs, each figure beside a bound that is measured in the same run. */
+/* bench: the times of the library's core, each beside a bound that is measured in the same run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tapegrad.h>
 
+#include "base/random.h"
 #include "bench/figure.h"
 #include "bench/gpt.h"
 #include "bench/positions.h"
@@ -13,7 +14,7 @@
 
 typedef struct chain {
     tg_tape *tape;
-    tg_tensor *x, *seed;
+    tg_tensor *x, *gradient;
 } chain;
 
 static void run_chain(void *context)
@@ -24,15 +25,17 @@ static void run_chain(void *context)
     for (int i = 0; i < 1000; i++) {
         y = tg_add(c->tape, y, c->x);
     }
-    tg_backward_seed(c->tape, y, c->seed);
-    tg_zero_grad(c->x);
+    tg_backward_config backward = tg_backward_config_default();
+    backward.gradient = c->gradient;
+    tg_backward(c->tape, y, &backward);
+    tg_tensor_zero_grad(c->x);
 }
 
 static void bench_chain(void)
 {
-    chain c = {bench_must(tg_tape_new(NULL)), bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL)),
+    chain c = {bench_must(tg_tape_new(NULL, NULL)), bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL)),
                bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(4), 1, NULL))};
-    tg_set_requires_grad(c.x, true, NULL);
+    tg_tensor_set_requires_grad(c.x, true, NULL);
     bench_measure(&(bench_figure){.name = "tape: add of 4 floats, forward and backward",
                                   .unit = "ns",
                                   .run = run_chain,
@@ -41,7 +44,7 @@ static void bench_chain(void)
                                   .rounds = 401});
     tg_tape_free(c.tape);
     tg_release(c.x);
-    tg_release(c.seed);
+    tg_release(c.gradient);
 }
 
 /* ---- embedding forward ---- */
@@ -55,7 +58,7 @@ static void run_lookup(void *context)
 {
     lookup *l = context;
     tg_tape_reset(l->tape);
-    tg_embedding_lookup(l->tape, l->table, l->ids);
+    tg_embedding(l->tape, l->ids, l->table, NULL);
 }
 
 typedef struct copy {
@@ -72,18 +75,19 @@ static void copy_part(void *context, int64_t begin, int64_t end)
 static void run_memcpy(void *context)
 {
     lookup *l = context;
-    copy c = {tg_data_mut(l->to), tg_data(l->from)};
-    tg_parallel_for(tg_count(l->to) * (int64_t)sizeof(float), 1 << 20, copy_part, &c);
+    copy c = {tg_tensor_data_mut(l->to), tg_tensor_data(l->from)};
+    tg_parallel_for(tg_tensor_count(l->to) * (int64_t)sizeof(float), 1 << 20, copy_part, &c);
 }
 
 static void bench_lookup(void)
 {
-    lookup l = {bench_must(tg_tape_new(NULL)), bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(50257, 768), 1, NULL)),
+    lookup l = {bench_must(tg_tape_new(NULL, NULL)),
+                bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(50257, 768), 1, NULL)),
                 bench_must(tg_tensor_new(TG_I32, TG_SHAPE(8192), NULL)),
                 bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL)),
                 bench_must(tg_tensor_new_full(TG_F32, TG_SHAPE(8192, 768), 1, NULL))};
     tg_rng *rng = bench_must(tg_rng_new(1));
-    tg_fill_randint(l.ids, rng, 0, 50257, NULL);
+    tg_tensor_fill_randint(l.ids, rng, 0, 50257, NULL);
     tg_tape_set_recording(l.tape, false);
     bench_measure(&(bench_figure){.name = "embedding: forward of 8192 x 768",
                                   .unit = "ms",
@@ -107,8 +111,8 @@ typedef struct course {
     tg_tape *tape;
     tg_rng *rng;
     tg_params *params;
-    tg_embedding token;
-    tg_positional position;
+    tg_nn_embedding token;
+    tg_nn_positional position;
     tg_optim *sgd;
     tg_tensor *ids, *target;
     int64_t rows;
@@ -117,15 +121,16 @@ typedef struct course {
 static void run_step(void *context)
 {
     course *c = context;
-    int32_t *ids = tg_data_mut(c->ids);
+    int32_t *ids = tg_tensor_data_mut(c->ids);
     for (int i = 0; i < 32; i++) {
         ids[i] = (int32_t)(tg_rng_u32(c->rng) % (uint32_t)c->rows);
     }
     tg_tape_reset(c->tape);
     tg_optim_zero_grad(c->sgd);
-    tg_tensor *x = tg_positional_forward(c->tape, &c->position, tg_embedding_forward(c->tape, &c->token, c->ids));
-    if (!tg_backward(c->tape, tg_mse_loss(c->tape, x, c->target, TG_REDUCTION_MEAN))) {
-        fprintf(stderr, "bench: %s\n", tg_tape_error(c->tape));
+    tg_tensor *tokens = tg_nn_embedding_forward(c->tape, &c->token, c->ids);
+    tg_tensor *x = tg_nn_positional_forward(c->tape, &c->position, tokens, 0);
+    if (!tg_backward(c->tape, tg_mse_loss(c->tape, x, c->target, TG_REDUCTION_MEAN), NULL)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(c->tape)->text);
         exit(1);
     }
     tg_optim_step(c->sgd);
@@ -133,10 +138,10 @@ static void run_step(void *context)
 
 static double bench_step(const char *name, int64_t rows)
 {
-    course c = {.tape = bench_must(tg_tape_new(NULL)), .rng = bench_must(tg_rng_new(1)), .rows = rows};
+    course c = {.tape = bench_must(tg_tape_new(NULL, NULL)), .rng = bench_must(tg_rng_new(1)), .rows = rows};
     c.params = bench_must(tg_params_new(TG_F32, c.rng));
-    c.token = tg_embedding_make(c.params, "tok_emb", rows, 256, NULL);
-    c.position = tg_positional_make(c.params, "pos_emb", TG_POSITION_LEARNED, 4, 256);
+    c.token = tg_nn_embedding_make(c.params, "tok_emb", rows, 256, NULL);
+    c.position = tg_nn_positional_make(c.params, "pos_emb", TG_POSITION_LEARNED, 4, 256, NULL);
     tg_sgd_config config = tg_sgd_config_default();
     c.sgd = bench_must(tg_sgd_new(c.params, &config));
     c.ids = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(8, 4), NULL));
@@ -188,13 +193,13 @@ static void run_sweep(void *context)
 static void bench_adam(void)
 {
     tg_rng *rng = bench_must(tg_rng_new(1));
-    tg_tape *tape = bench_must(tg_tape_new(NULL));
+    tg_tape *tape = bench_must(tg_tape_new(NULL, NULL));
     adam a = {.params = bench_must(tg_params_new(TG_F32, rng)), .count = (int64_t)50257 * 256};
-    tg_embedding table = tg_embedding_make(a.params, "tok_emb", 50257, 256, NULL);
+    tg_nn_embedding table = tg_nn_embedding_make(a.params, "tok_emb", 50257, 256, NULL);
     tg_adam_config config = tg_adam_config_default();
     a.optim = bench_must(tg_adam_new(a.params, &config));
     tg_tensor *square = tg_mul(tape, table.weight, table.weight);
-    tg_backward(tape, tg_sum(tape, square, TG_ALL_AXES, TG_DROP_AXES));
+    tg_backward(tape, tg_sum(tape, square, TG_ALL_AXES, TG_DROP_AXES), NULL);
     size_t bytes = (size_t)a.count * sizeof(float);
     float **arrays[] = {&a.theta, &a.gradient, &a.m, &a.v};
     for (int i = 0; i < 4; i++) {
@@ -223,7 +228,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
-        } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10))) {
+        } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10), NULL)) {
             fprintf(stderr, "bench: unknown option %s (allowed: --json, --threads=N)\n", argv[i]);
             return 2;
         }

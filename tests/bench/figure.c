@@ -32,7 +32,8 @@ static double median(double *values, int count)
 double bench_measure(const bench_figure *f)
 {
     static double times[MAX_ROUNDS], bounds[MAX_ROUNDS];
-    for (int round = -2; round < f->rounds; round++) { /* two rounds to warm up */
+    /* two rounds to warm up */
+    for (int round = -2; round < f->rounds; round++) {
         double start = bench_seconds();
         f->run(f->context);
         double middle = bench_seconds();
@@ -74,12 +75,11 @@ void bench_value(const char *name, double value, const char *unit)
     fflush(stdout);
 }
 
-/* Every setup that fails says so: a benchmark may print and exit. */
-void *bench_must(void *made)
+void *bench_must(void *object)
 {
-    if (!made) {
-        fprintf(stderr, "bench: out of memory\n");
+    if (!object) {
+        fprintf(stderr, "bench: an object could not be created\n");
         exit(1);
     }
-    return made;
+    return object;
 }

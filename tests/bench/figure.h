@@ -1,7 +1,7 @@
-/* figure: one measured figure beside its bound.
+/* figure: measures one figure and its bound, and prints them.
  *
- * A figure and its bound are run in turn, so that both see the same machine; medians are printed. With bench_json one
- * line a figure. Nothing here is a test: a shared machine makes numbers, not verdicts.
+ * The two are run alternately, so that both run under the same conditions. Their medians are printed; with bench_json
+ * as one line of JSON per figure. The benchmark never fails, because times on a shared machine vary.
  */
 #ifndef TG_BENCH_FIGURE_H
 #define TG_BENCH_FIGURE_H
@@ -17,8 +17,10 @@ typedef struct bench_figure {
     const char *name, *unit, *bound_name;
     void (*run)(void *context);
     void (*bound)(void *context);
-    void *context, *bound_context; /* the latter NULL: the former */
-    double scale;                  /* seconds times this is the unit */
+    /* the latter is the former if it is NULL */
+    void *context, *bound_context;
+    /* seconds times this is the unit */
+    double scale;
     int rounds;
 } bench_figure;
 
@@ -28,7 +30,7 @@ double bench_measure(const bench_figure *figure);
 /* Prints a figure that was measured otherwise. */
 void bench_value(const char *name, double value, const char *unit);
 
-/* `made`, or an end with a message: a benchmark may print and exit. */
-void *bench_must(void *made);
+/* Returns an object that was created, or exits with a message if it is NULL: a benchmark may print and exit. */
+void *bench_must(void *object);
 
 #endif

@@ -9,6 +9,7 @@
 #include <tapegrad.h>
 
 #include "bench/figure.h"
+#include "nn/gpt.h"
 
 enum { B = 2, T = 256, C = 768, V = 50257, H = 12, LAYERS = 12 };
 
@@ -27,10 +28,11 @@ static void run_step(void *context)
 {
     training *run = context;
     tg_tape_reset(run->tape);
-    tg_tensor *loss = tg_cross_entropy(run->tape, tg_gpt_forward(run->tape, run->model, run->inputs), run->targets);
+    tg_tensor *logits = tg_gpt_forward(run->tape, run->model, run->inputs, NULL);
+    tg_tensor *loss = tg_cross_entropy(run->tape, logits, run->targets, NULL);
     tg_optim_zero_grad(run->optim);
-    if (!tg_backward(run->tape, loss)) {
-        fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape));
+    if (!tg_backward(run->tape, loss, NULL)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape)->text);
         exit(1);
     }
     tg_optim_step(run->optim);
@@ -40,17 +42,17 @@ static training training_new(void)
 {
     training run = {.rng = bench_must(tg_rng_new(123))};
     tg_gpt_config config;
-    tg_gpt_config_named("gpt2-small", &config);
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
     config.context = T;
     tg_adamw_config adamw = tg_adamw_config_default();
     run.params = bench_must(tg_params_new(TG_F32, run.rng));
     run.model = bench_must(tg_gpt_new(run.params, &config));
-    run.tape = bench_must(tg_tape_new(run.rng));
+    run.tape = bench_must(tg_tape_new(run.rng, NULL));
     run.optim = bench_must(tg_adamw_new(run.params, &adamw));
     run.inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
     run.targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
-    tg_fill_randint(run.inputs, run.rng, 0, V, NULL);
-    tg_fill_randint(run.targets, run.rng, 0, V, NULL);
+    tg_tensor_fill_randint(run.inputs, run.rng, 0, V, NULL);
+    tg_tensor_fill_randint(run.targets, run.rng, 0, V, NULL);
     return run;
 }
 
@@ -151,8 +153,9 @@ static void bench_training(void)
     }
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    double state = 16.0 * (double)tg_params_values(run.params), peak = (double)usage.ru_maxrss * 1024;
-    arena a = {.size = (size_t)400 << 18}; /* 400 MiB */
+    double state = 16.0 * (double)tg_params_value_count(run.params), peak = (double)usage.ru_maxrss * 1024;
+    /* 400 MiB */
+    arena a = {.size = (size_t)400 << 18};
     a.values = bench_must(malloc(a.size * sizeof(float)));
     for (size_t i = 0; i < a.size; i++) {
         a.values[i] = (float)(i % 1024) * 1e-3f;
@@ -189,9 +192,8 @@ static void next_token(void *context)
 {
     generation *g = context;
     tg_tape_reset(g->tape);
-    tg_tensor *logits = tg_gpt_head(g->tape, g->model, tg_gpt_features(g->tape, g->model, g->id, g->cache));
-    if (!logits) {
-        fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape));
+    if (!tg_gpt_forward(g->tape, g->model, g->id, g->cache)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape)->text);
         exit(1);
     }
 }
@@ -201,8 +203,8 @@ static void bench_generation(void)
     tg_rng *rng = bench_must(tg_rng_new(123));
     tg_params *params = bench_must(tg_params_new(TG_F32, rng));
     tg_gpt_config config;
-    tg_gpt_config_named("gpt2-small", &config);
-    generation g = {.tape = bench_must(tg_tape_new(rng)), .model = bench_must(tg_gpt_new(params, &config))};
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    generation g = {.tape = bench_must(tg_tape_new(rng, NULL)), .model = bench_must(tg_gpt_new(params, &config))};
     g.cache = bench_must(tg_kv_cache_new(TG_F32, config.layers, 1, config.heads, config.context, config.width, NULL));
     g.id = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, 1), 42, NULL));
     tg_tape_set_recording(g.tape, false);
@@ -211,7 +213,8 @@ static void bench_generation(void)
     for (int i = 0; i < 4; i++) {
         tg_kv_cache_clear(g.cache);
         g.prompt = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, lengths[i]), 7, NULL));
-        tg_gpt_features(g.tape, g.model, g.prompt, g.cache);
+        /* not timed, and without the logits of all positions, which would be 200 MB */
+        bench_must(tg_gpt_next_logits(g.tape, g.model, g.prompt, g.cache));
         char name[64];
         snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
         bench_measure(

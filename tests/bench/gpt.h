@@ -1,4 +1,4 @@
-/* gpt: a training step of the course's 124M model beside the time of its matrix products alone, and generation. */
+/* gpt: the times of generation and of a training step of the course's 124M model, beside its matrix products alone. */
 #ifndef TG_BENCH_GPT_H
 #define TG_BENCH_GPT_H
 

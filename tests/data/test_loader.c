@@ -1,23 +1,44 @@
-/* Windows and batches: torch's DataLoader's order, and what they refuse; token files. */
+/* The loader: windows and batches in the order of torch's DataLoader, its errors, and token files. */
 #include "support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "base/random.h"
 
 static int32_t ids[200];
 
+static tg_loader_config config_of(int64_t context, int64_t stride, int64_t batch_size, bool shuffle, bool drop_last)
+{
+    tg_loader_config config = tg_loader_config_default();
+    config.context = context;
+    config.stride = stride;
+    config.batch_size = batch_size;
+    config.shuffle = shuffle;
+    config.drop_last = drop_last;
+    return config;
+}
+
 static tg_loader *loader_of(int64_t count, tg_loader_config config, tg_rng *rng)
 {
-    tg_error error = TG_NO_ERROR;
     for (int32_t i = 0; i < 200; i++) {
         ids[i] = 1000 + i;
     }
-    tg_loader *loader = tg_loader_new(ids, count, &config, rng, &error);
-    if (!loader) {
-        fail_msg("%s", error.text);
-    }
+    tg_loader *loader = tg_loader_new(ids, count, rng, &config);
+    assert_non_null(loader);
+    assert_string_equal(tg_loader_error(loader)->text, "");
     return loader;
+}
+
+static void assert_loader_error(tg_loader *loader, tg_code code, const char *part)
+{
+    tg_error error = *tg_loader_error(loader);
+    assert_error(&error, code, part);
+    tg_loader_clear_error(loader);
+    assert_int_equal(tg_loader_error(loader)->code, TG_OK);
+    assert_string_equal(tg_loader_error(loader)->text, "");
 }
 
 static void test_order_is_torchs(void **state)
@@ -31,13 +52,12 @@ static void test_order_is_torchs(void **state)
                   &batches, &rows) == 8;
          cases++) {
         tg_rng *rng = tg_rng_new(123);
-        tg_loader_config config = {length, stride, batch, shuffle != 0, drop != 0};
-        tg_loader *loader = loader_of(count, config, rng);
+        tg_loader *loader = loader_of(count, config_of(length, stride, batch, shuffle != 0, drop != 0), rng);
         assert_int_equal(tg_loader_batches(loader) * 3, batches);
         for (int pass = 0; pass < 3; pass++) {
             for (tg_batch b; tg_loader_next(loader, &b); batches--) {
-                const int32_t *input = tg_data(b.inputs), *target = tg_data(b.targets);
-                for (int64_t row = 0; row < tg_size(b.inputs, 0); row++, rows--) {
+                const int32_t *input = tg_tensor_data(b.inputs), *target = tg_tensor_data(b.targets);
+                for (int64_t row = 0; row < tg_tensor_size(b.inputs, 0); row++, rows--) {
                     long long first;
                     assert_int_equal(fscanf(goldens, "%lld", &first), 1);
                     for (int64_t t = 0; t < length; t++) {
@@ -46,7 +66,7 @@ static void test_order_is_torchs(void **state)
                     }
                 }
             }
-            assert_int_equal(tg_loader_error_code(loader), TG_OK);
+            assert_int_equal(tg_loader_error(loader)->code, TG_OK);
         }
         assert_int_equal(batches, 0);
         assert_int_equal(rows, 0);
@@ -65,47 +85,101 @@ static void test_a_held_batch_is_never_overwritten(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(1);
-    tg_loader *loader = loader_of(50, (tg_loader_config){4, 4, 2, false, true}, rng);
+    tg_loader *loader = loader_of(50, config_of(4, 4, 2, false, true), rng);
     tg_batch first, second, third;
     assert_true(tg_loader_next(loader, &first));
     tg_tensor *held = tg_retain(first.inputs);
     assert_true(tg_loader_next(loader, &second));
     assert_true(tg_loader_next(loader, &third));
-    assert_true(tg_value_at(held, 0) == 1000);
+    assert_true(tg_tensor_value_at(held, 0) == 1000);
     assert_ptr_not_equal(held, third.inputs);
     tg_release(held);
     tg_loader_free(loader);
     tg_rng_free(rng);
 }
 
-static void test_bad_options(void **state)
+/* A loader with an error has no batches, also after the error is cleared, and draws nothing. */
+static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loader_config *config, tg_code code,
+                   const char *part)
+{
+    uint64_t position = tg_rng_position(rng);
+    tg_loader *loader = tg_loader_new(from, count, rng, config);
+    assert_non_null(loader);
+    assert_int_equal(tg_loader_batches(loader), 0);
+    tg_batch batch;
+    memset(&batch, 0xcd, sizeof batch);
+    assert_false(tg_loader_next(loader, &batch));
+    assert_null(batch.inputs);
+    assert_null(batch.targets);
+    assert_loader_error(loader, code, part);
+    for (int i = 0; i < 3; i++) {
+        assert_false(tg_loader_next(loader, &batch));
+        assert_null(batch.inputs);
+    }
+    assert_int_equal(tg_rng_position(rng), position);
+    tg_loader_free(loader);
+}
+
+static void test_bad_configs(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(1);
-    static const struct {
+    const struct {
         int64_t count;
         tg_loader_config config;
         tg_code code;
         const char *message;
     } bad[] = {
-        {50, {0, 1, 1, false, false}, TG_ERROR_VALUE, "max_length 0"},
-        {50, {4, 0, 1, false, false}, TG_ERROR_VALUE, "stride 0"},
-        {50, {4, 1, -3, false, false}, TG_ERROR_VALUE, "batch_size -3"},
-        {4, {4, 1, 1, false, false}, TG_ERROR_SHAPE, "the text has 4 ids; one window of 4 and its target need 5"},
-        {0, {4, 1, 1, false, false}, TG_ERROR_SHAPE, "the text has 0 ids"},
-        {10, {4, 1, 7, false, true}, TG_ERROR_SHAPE, "6 windows do not fill a batch of 7"},
+        {50, config_of(0, 1, 1, false, false), TG_ERROR_VALUE, "loader_new: context 0; it must be set to at least 1"},
+        {50, config_of(4, 0, 1, false, false), TG_ERROR_VALUE, "stride 0"},
+        {50, config_of(4, 1, -3, false, false), TG_ERROR_VALUE, "batch_size -3"},
+        {4, config_of(4, 1, 1, false, false), TG_ERROR_SHAPE,
+         "the text has 4 ids; a window of 4 and its target need 5"},
+        {0, config_of(4, 1, 1, false, false), TG_ERROR_SHAPE, "the text has 0 ids"},
+        {10, config_of(4, 1, 7, false, true), TG_ERROR_SHAPE, "6 windows do not fill a batch of 7"},
+        {50,
+         {.context = 4, .stride = 1, .batch_size = 2},
+         TG_ERROR_VALUE,
+         "loader_new: the config does not come from tg_loader_config_default()"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        tg_error error = TG_NO_ERROR;
-        assert_null(tg_loader_new(ids, bad[i].count, &bad[i].config, rng, &error));
-        assert_error(&error, bad[i].code, bad[i].message);
+        refuse(ids, bad[i].count, rng, &bad[i].config, bad[i].code, bad[i].message);
     }
-    tg_error error = TG_NO_ERROR;
-    assert_null(tg_loader_new(NULL, 50, NULL, rng, &error));
-    assert_error(&error, TG_ERROR_STATE, "NULL");
-    assert_null(tg_loader_new(ids, 50, &bad[0].config, NULL, &error));
-    assert_int_not_equal(error.code, TG_OK);
-    assert_string_not_equal(tg_loader_error(NULL), "");
+    /* the sizes have no defaults */
+    refuse(ids, 50, rng, NULL, TG_ERROR_VALUE, "context 0");
+    refuse(NULL, 50, rng, NULL, TG_ERROR_STATE, "loader_new: the array of ids is NULL");
+    refuse(ids, 50, NULL, &bad[0].config, TG_ERROR_STATE, "loader_new: the generator is NULL");
+    tg_loader *loader = tg_loader_new_from_file(NULL, rng, &bad[0].config);
+    assert_loader_error(loader, TG_ERROR_STATE, "the token file is NULL");
+    tg_loader_free(loader);
+    tg_rng_free(rng);
+}
+
+static void test_no_loader(void **state)
+{
+    (void)state;
+    tg_batch batch;
+    memset(&batch, 0xcd, sizeof batch);
+    assert_int_equal(tg_loader_error(NULL)->code, TG_ERROR_MEMORY);
+    assert_non_null(strstr(tg_loader_error(NULL)->text, "the loader is NULL"));
+    assert_int_equal(tg_loader_batches(NULL), 0);
+    assert_false(tg_loader_next(NULL, &batch));
+    assert_null(batch.inputs);
+    tg_loader_clear_error(NULL);
+    tg_loader_free(NULL);
+    /* a batch that is NULL is an error of the loader, which then stays where it is until that is cleared */
+    tg_rng *rng = tg_rng_new(1);
+    tg_loader *loader = loader_of(50, config_of(4, 4, 2, true, true), rng);
+    assert_false(tg_loader_next(loader, NULL));
+    assert_false(tg_loader_next(loader, &batch));
+    assert_loader_error(loader, TG_ERROR_STATE, "loader_next: the batch is NULL");
+    assert_int_equal(tg_rng_position(rng), 0);
+    for (int64_t i = 0; i < tg_loader_batches(loader); i++) {
+        assert_true(tg_loader_next(loader, &batch));
+    }
+    assert_false(tg_loader_next(loader, &batch));
+    assert_int_equal(tg_loader_error(loader)->code, TG_OK);
+    tg_loader_free(loader);
     tg_rng_free(rng);
 }
 
@@ -123,21 +197,21 @@ static void test_token_files(void **state)
     assert_true(tg_token_file_read(two, 0, 4, read, &error));
     assert_memory_equal(read, ((int32_t[]){1, 2, 65535, 32768}), 4 * sizeof(int32_t));
     assert_false(tg_token_file_read(two, 2, 3, read, &error));
-    assert_error(&error, TG_ERROR_RANGE, "3 ids from 2 on; the file has 4");
+    assert_error(&error, TG_ERROR_RANGE, "3 ids from index 2 on; the file has 4");
     assert_int_equal(tg_token_file_count(four), 2);
     assert_false(tg_token_file_read(four, 0, 2, read, &error));
-    assert_error(&error, TG_ERROR_RANGE, "id 2147549183 at 1 is above 2147483647");
+    assert_error(&error, TG_ERROR_RANGE, "id 2147549183 at index 1 is above 2147483647");
     assert_true(tg_token_file_read(four, 0, 1, read, &error));
     assert_int_equal(read[0], 0x20001);
     tg_token_file_free(four);
 
     tg_rng *rng = tg_rng_new(1);
-    tg_loader_config config = {2, 1, 1, false, false};
-    tg_loader *loader = tg_loader_new_from_file(two, &config, rng, &error);
+    tg_loader_config config = config_of(2, 1, 1, false, false);
+    tg_loader *loader = tg_loader_new_from_file(two, rng, &config);
     tg_batch batch;
     assert_true(tg_loader_next(loader, &batch));
     assert_true(tg_loader_next(loader, &batch));
-    assert_true(tg_value_at(batch.targets, 1) == 32768);
+    assert_true(tg_tensor_value_at(batch.targets, 1) == 32768);
     tg_loader_free(loader);
     tg_rng_free(rng);
     tg_token_file_free(two);
@@ -148,11 +222,11 @@ static void test_token_files(void **state)
     assert_int_equal(read[0], INT32_MAX);
     tg_token_file_free(four);
     assert_false(tg_token_file_write(path, 2, (int32_t[]){7, 65536}, 2, &error));
-    assert_error(&error, TG_ERROR_RANGE, "id 65536 at 1");
+    assert_error(&error, TG_ERROR_RANGE, "id 65536 at index 1");
     assert_false(tg_token_file_write(path, 2, (int32_t[]){-7}, 1, &error));
-    assert_error(&error, TG_ERROR_RANGE, "id -7 at 0");
+    assert_error(&error, TG_ERROR_RANGE, "id -7 at index 0");
     assert_null(tg_token_file_open(path, 3, &error));
-    assert_error(&error, TG_ERROR_VALUE, "3 bytes an id");
+    assert_error(&error, TG_ERROR_VALUE, "3 bytes per id; allowed are 2 and 4");
     assert_int_equal(truncate(path, 5), 0);
     assert_null(tg_token_file_open(path, 2, &error));
     assert_error(&error, TG_ERROR_FORMAT, "5 bytes are not a multiple of 2");
@@ -161,29 +235,69 @@ static void test_token_files(void **state)
     unlink(path);
 }
 
+/* An id that no int32_t holds: the loader has the error, and neither its position nor the generator moves. */
+static void test_bad_id_in_a_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/tapegrad-tokens-XXXXXX";
+    int file = mkstemp(path);
+    assert_int_equal(write(file, "\1\0\0\0\2\0\0\0\0\0\0\x80\4\0\0\0\5\0\0\0", 20), 20);
+    close(file);
+    tg_token_file *four = tg_token_file_open(path, 4, NULL);
+    unlink(path);
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        tg_rng *rng = tg_rng_new(1);
+        tg_loader_config config = config_of(1, 1, 4, shuffle, true);
+        tg_loader *loader = tg_loader_new_from_file(four, rng, &config);
+        assert_int_equal(tg_loader_batches(loader), 1);
+        tg_batch batch;
+        for (int attempt = 0; attempt < 2; attempt++) {
+            assert_false(tg_loader_next(loader, &batch));
+            assert_null(batch.inputs);
+            assert_loader_error(loader, TG_ERROR_RANGE, "id 2147483648 at index 2 is above 2147483647");
+        }
+        assert_int_equal(tg_rng_position(rng), 0);
+        tg_loader_free(loader);
+        tg_rng_free(rng);
+    }
+    tg_token_file_free(four);
+}
+
 static void test_out_of_memory(void **state)
 {
     (void)state;
     counting_allocator counting;
     allocator_install(&counting);
     bool finished = false;
+    size_t failures = 0;
+    tg_loader_config config = config_of(4, 1, 8, true, true);
     for (size_t k = 1; !finished; k++) {
         allocator_arm(&counting, 0, false);
         tg_rng *rng = tg_rng_new(1), *before = tg_rng_new(1);
         allocator_arm(&counting, k, true);
-        tg_error error = TG_NO_ERROR;
-        tg_loader *loader = tg_loader_new(ids, 50, &(tg_loader_config){4, 1, 8, true, true}, rng, &error);
+        tg_loader *loader = tg_loader_new(ids, 50, rng, &config);
         tg_batch batch = {NULL, NULL};
-        finished = loader && tg_loader_next(loader, &batch);
+        finished = tg_loader_next(loader, &batch);
         if (!finished) {
-            assert_int_equal(loader ? tg_loader_error_code(loader) : error.code, TG_ERROR_MEMORY);
+            assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_rng_position(rng), tg_rng_position(before));
+            failures++;
+        }
+        /* a loader that was created fails no more; one that could not be has no batches */
+        bool is_created = tg_loader_batches(loader) > 0;
+        allocator_arm(&counting, 0, false);
+        if (loader && !finished) {
+            tg_loader_clear_error(loader);
+            assert_int_equal(tg_loader_next(loader, &batch), is_created);
+            assert_int_equal(tg_loader_error(loader)->code, TG_OK);
+            assert_int_equal(tg_rng_position(rng) > tg_rng_position(before), is_created);
         }
         tg_loader_free(loader);
         tg_rng_free(rng);
         tg_rng_free(before);
         assert_int_equal(counting.live, 0);
     }
+    assert_true(failures > 5);
     allocator_restore();
 }
 
@@ -191,7 +305,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_is_torchs), cmocka_unit_test(test_a_held_batch_is_never_overwritten),
-        cmocka_unit_test(test_bad_options),     cmocka_unit_test(test_token_files),
+        cmocka_unit_test(test_bad_configs),     cmocka_unit_test(test_no_loader),
+        cmocka_unit_test(test_token_files),     cmocka_unit_test(test_bad_id_in_a_file),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);

@@ -1,10 +1,12 @@
-/* The tokenizer against tiktoken, against itself, and against bad files. */
+/* The tokenizer: ids equal tiktoken's, decoding inverts encoding, and invalid files are errors. */
 #include "support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "data/tokenizer.h"
 
 static const char story[] = "the cat sat on the mat. the cat ate the rat, and the rat sat on the cat's mat.\n";
 
@@ -59,8 +61,10 @@ static void test_gpt2_ids_are_tiktokens(void **state)
     tg_error error = TG_NO_ERROR;
     tg_tokenizer *z = tg_tokenizer_open(TG_BOOK "/vocab.bpe", &error);
     assert_string_equal(error.text, "");
-    assert_int_equal(tg_tokenizer_size(z), 50257);
-    assert_int_equal(tg_tokenizer_end_of_text(z), 50256);
+    assert_int_equal(tg_tokenizer_vocabulary(z), 50257);
+    size_t special;
+    assert_memory_equal(tg_tokenizer_bytes(z, 50256, &special), "<|endoftext|>", 13);
+    assert_int_equal(special, 13);
     FILE *goldens = fopen(TG_TEST_GOLDENS "/data/tokens.txt", "r");
     assert_non_null(goldens);
     static char line[65536];
@@ -87,7 +91,8 @@ static void test_training_merges_the_most_frequent_pair(void **state)
     tg_error error = TG_NO_ERROR;
     const char text[] = "ab ab ab cd";
     tg_tokenizer *z = tg_tokenizer_train(text, sizeof text - 1, 300, &error);
-    assert_int_equal(tg_tokenizer_size(z), 259); /* "ab" 3 times, then " ab" twice; nothing else comes twice */
+    /* "ab" 3 times, then " ab" twice; nothing else comes twice */
+    assert_int_equal(tg_tokenizer_vocabulary(z), 259);
     size_t length;
     assert_memory_equal(tg_tokenizer_bytes(z, 256, &length), "ab", 2);
     assert_int_equal(length, 2);
@@ -110,8 +115,8 @@ static void test_saved_vocabulary_is_the_same(void **state)
     assert_true(tg_tokenizer_save(z, path, &error));
     tg_tokenizer *again = tg_tokenizer_open(path, &error);
     assert_non_null(again);
-    assert_int_equal(tg_tokenizer_size(again), tg_tokenizer_size(z));
-    for (int32_t id = 0; id < tg_tokenizer_size(z); id++) {
+    assert_int_equal(tg_tokenizer_vocabulary(again), tg_tokenizer_vocabulary(z));
+    for (int32_t id = 0; id < tg_tokenizer_vocabulary(z); id++) {
         size_t a, b;
         const char *one = tg_tokenizer_bytes(z, id, &a), *other = tg_tokenizer_bytes(again, id, &b);
         assert_int_equal(a, b);
@@ -127,7 +132,7 @@ static void test_special_token_is_opt_in(void **state)
     (void)state;
     tg_error error = TG_NO_ERROR;
     tg_tokenizer *z = trained(270);
-    int32_t special = tg_tokenizer_end_of_text(z);
+    int32_t special = tg_tokenizer_vocabulary(z) - 1;
     tg_tokens tokens;
     const char text[] = "a<|endoftext|><|endoftext|>b";
     assert_true(tg_tokenizer_encode(z, text, sizeof text - 1, true, &tokens, &error));
@@ -194,7 +199,7 @@ static void test_bad_text(void **state)
     assert_null(tg_tokenizer_decode(z, (int32_t[]){-1}, 1, &length, &error));
     assert_error(&error, TG_ERROR_RANGE, "id -1 at [0]");
     assert_null(tg_tokenizer_train(story, sizeof story - 1, 256, &error));
-    assert_error(&error, TG_ERROR_VALUE, "a vocabulary of 256");
+    assert_error(&error, TG_ERROR_VALUE, "vocabulary 256; it must be at least 257");
     tg_tokenizer_free(z);
 }
 
@@ -211,7 +216,7 @@ static void test_bad_vocabularies(void **state)
         {"#version: 0.2\na b c\n", "line 2: \"a b c\" is not two symbols"},
         {"#version: 0.2\na b\n\nab c\n", "line 3: \"\" is not two symbols"},
         {"#version: 0.2\na b\nab cd\n", "line 3: the symbol \"cd\" is neither"},
-        {"#version: 0.2\na b\na b\n", "line 3: \"a b\": the merge is there already"},
+        {"#version: 0.2\na b\na b\n", "line 3: \"a b\": the merge was given before"},
         {"#version: 0.2\na \n", "line 2: the symbol \"\" is neither"},
         {"#version: 0.2\na \xc7\xbf\n", "line 2: the symbol"},
         {"#version: 0.2\n\x01 b\n", "line 2: the symbol"},
@@ -226,8 +231,9 @@ static void test_bad_vocabularies(void **state)
     assert_error(&error, TG_ERROR_FILE, "/nowhere/vocab.bpe");
     const char unfinished[] = "#version: 0.2\n\xc4\xa0 t\n\xc4\xa0t h";
     tg_tokenizer *z = tg_tokenizer_parse(unfinished, sizeof unfinished - 1, &error);
-    assert_non_null(z); /* without a last newline */
-    assert_int_equal(tg_tokenizer_size(z), 259);
+    /* without a last newline */
+    assert_non_null(z);
+    assert_int_equal(tg_tokenizer_vocabulary(z), 259);
     tg_tokenizer_free(z);
 }
 

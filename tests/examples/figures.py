@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Compares what the chapter programs print with the course's figures.
+"""Compares the output of the chapter programs with the course's figures.
 
     figures.py BOOK PROGRAMS [--full]
 
-BOOK is the folder with figures.json, PROGRAMS the one with the built programs. Prints a line a chapter and at the end
-"book: N of M". With --full the training of chapter 5 runs to its end; without, it makes 10 steps.
+BOOK is the folder with figures.json, PROGRAMS the one with the built programs. Prints one line per chapter and at the
+end "book: N of M". With --full the training of chapter 5 runs to its end; without, it stops after 10 steps.
 
-Words must be equal, Python's own decoration aside (grad_fn, "Parameter containing:", quotes and brackets of lists).
-Numbers must agree at the printed precision or to 1e-5 relative, whichever is coarser; RULES lists where BOOK/README.md
-says otherwise. Then what was to be printed is altered, one word or figure at a time, and the comparison must see each.
-Without a BOOK it exits with 77: skipped.
+Words must be equal, except Python's decoration (grad_fn, "Parameter containing:", quotes and brackets of lists).
+Numbers must agree at the printed precision or to 1e-5 relative, whichever is coarser. RULES lists the
+exceptions of BOOK/README.md. Then the expected output is altered, one word or figure at a time, and the comparison must
+detect each alteration.
+With an empty BOOK it exits with 77: skipped.
 """
 import json
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Goldens of the data room: ids by tiktoken, batch orders by torch's DataLoader.
+"""Goldens of lib/data: token ids of tiktoken, and the order of batches of torch's DataLoader.
 
     make_data.py VOCAB_BPE      needs torch 2.13.0 and tiktoken; writes data/tokens.txt and data/batches.txt beside itself
 
-VOCAB_BPE is GPT-2's merges, which are not part of this project; the figures are.
+VOCAB_BPE is the file of GPT-2's merges, which is not part of this project; the two written files are.
 """
 import os
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Goldens of dropout: torch.nn.functional.dropout, torch 2.13.0 on CPU, which takes two outputs of the generator a
-value (wheels for x86 before 2.7 take theirs from MKL). Writes dropout.txt beside itself.
+"""Goldens of dropout: torch.nn.functional.dropout, torch 2.13.0 on CPU, which takes two outputs of the generator
+per value (x86 wheels before 2.7 draw from MKL). Writes dropout.txt beside itself.
 
-A line a call, all of them on one generator: DTYPE TRAINING P COUNT, the mask in hexadecimal, the first value in the
-lowest bit, then the first values of the result and of the gradient. x is (i mod 13 - 6.5) / 3, the result's gradient
-(i mod 5 - 2.5) / 7. The last line is what the generator gives after all that:
+One line per call, all on one generator: DTYPE TRAINING P COUNT, the mask in hexadecimal (the first value in the lowest
+bit), then the first values of the result and of the gradient. x[i] = (i mod 13 - 6.5) / 3, and the result's gradient is
+(i mod 5 - 2.5) / 7. The last line is the generator's next output after all calls:
 torch.empty((), dtype=torch.int64).random_().
 """
 import os

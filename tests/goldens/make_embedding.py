@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tests/goldens/embedding.txt with torch 2.13.0+cpu: what 50 steps of each kind of optimizer make of a table, with
-every option of torch.nn.functional.embedding and embedding_bag.
+"""Writes tests/goldens/embedding.txt with torch 2.13.0+cpu: a table after 50 steps of each kind of optimizer, with every
+option of torch.nn.functional.embedding and embedding_bag.
 
-The problem is make_optim.py's own: a table (12,5) and a bias (5), 8 ids a step, cross_entropy(rows + bias, targets). Bags are
-the same ids in other groups; weights (8) of the entries are trained where there are any. With "tied" the rows go through the
-table again (a head that shares it), and the padding row's gradient is taken away by a hook: torch itself lets the head train
-that row, which is the behaviour that this library does not follow.
+The problem is make_optim.py's own: a table (12,5) and a bias (5), 8 ids per step, cross_entropy(rows + bias, targets). Bags
+are the same ids in groups; the weights (8) of the entries are trained if a case has them. With "tied" the rows are
+multiplied by the table again (a head that shares it), and a hook removes the gradient of the padding row: torch lets the
+head train that row, and this library does not.
 
-A line a case, optimizer and dtype, with the values of table, bias and weights after the last step:
+One line per case, optimizer and dtype, with the values of table, bias and weights after the last step:
     case optimizer dtype value.. (73)
-Optimizers whose name begins with "sparse" were given sparse gradients.
+Optimizers whose names begin with "sparse" get sparse gradients.
 """
 import pathlib
 import warnings

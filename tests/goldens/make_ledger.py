@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13, for tests/tape/test_ledger.c.
+"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13, for tests/check/test_ledger.c.
 
     python3 make_ledger.py > ledger.txt                            attention as one op
     python3 make_ledger.py elementary > ledger_elementary.txt      attention as the chapter's chain of ops
 
 The model is the course's: seed 123 for the parameters, seed 7 before the forward pass, in training mode. Each step that
-tapegrad does as one op is noted under that op's name. Draws are counted from torch's generator: its state says how many of
-its 624 words are used, and every dropout takes two a value. Bits differ between libraries, so there is no checksum.
+is one op in tapegrad is one line with that op's name. Draws are counted with the state of torch's generator, which has the
+number of used words of 624; dropout takes two per value. Bits differ between libraries, so the checksum is absent.
 """
 import math
 import struct
@@ -56,13 +56,13 @@ def attention(ledger, q, k, v, elementary):
     """Both forms compute and draw the same; the chain's steps are noted when it is the chain that tapegrad runs."""
     step = ledger.note if elementary else lambda op, y, draws=0: y
     scores = step("matmul", q @ k.transpose(2, 3))
-    root = step("scalar", torch.tensor(math.sqrt(C // H)))
+    root = step("full", torch.tensor(math.sqrt(C // H)))
     scores = step("div", scores / root)
     scores = step("masked_fill", scores.masked_fill(torch.triu(torch.ones(5, 5), diagonal=1).bool(), -math.inf))
     weights = step("softmax", torch.softmax(scores, -1))
     draws = 2 * weights.numel()
     weights = step("dropout", F.dropout(weights, DROPOUT), draws)
-    return ledger.note("matmul", weights @ v) if elementary else ledger.note("attention", weights @ v, draws)
+    return ledger.note("matmul", weights @ v) if elementary else ledger.note("scaled_dot_product_attention", weights @ v, draws)
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goldens of the ops: values and gradients by torch 2.13.0, in double. Writes ops.txt beside itself.
 
-A case: "op NAME INPUTS", then one line a tensor: the inputs, the cotangent, the result, and the gradient of each input that
-is a float. A tensor: DTYPE RANK SIZES... VALUES..., values as hexadecimal floats.
+A case: "op NAME INPUTS", then one line per tensor: the inputs, the cotangent, the result, and the gradient of each float
+input. A tensor: DTYPE RANK SIZES... VALUES..., values as hexadecimal floats.
 """
 import os
 

@@ -1,14 +1,14 @@
-"""Makes tests/goldens/optim/*.txt with torch 2.13.0+cpu: python3 make_optim.py
+"""Writes tests/goldens/optim/*.txt with torch 2.13.0+cpu: python3 make_optim.py
 
 gradients.txt      50 steps of an embedding's gradients, which do not depend on the values: a table (12,5), looked up at
                    8 ids of which some repeat and some of the 12 never occur, and a bias (5) that has no gradient at
-                   first and at every seventh step. All are multiples of 1/1024, so exact in float. A line a step:
-                       rows id.. : value.. (5 a row, in the order of first touch) bias 0|1 value..
-trajectories.txt   what each optimizer of CASES makes of them: the values of table and bias after steps 1, 10 and 50,
-                   with a line for each of f64 and f32:  name dtype step value.. (65)
-rows.txt           the same for SparseAdam, which updates the rows that a step touched
-own.txt            the same optimizers on a problem with gradients of its own: cross_entropy(table[ids] + bias, targets)
-                   for 50 steps, with ids and targets that own_batch() gives; the values after them, as in trajectories.txt
+                   first and at every seventh step. All are multiples of 1/1024, so exact in float. One line per step:
+                       rows id.. : value.. (5 per row, in the order of first use) bias 0|1 value..
+trajectories.txt   the values of table and bias after steps 1, 10 and 50 of each optimizer of CASES, one line each for f64
+                   and f32:  name dtype step value.. (65)
+rows.txt           the same for SparseAdam, which updates only the rows with a gradient
+own.txt            the same optimizers on a problem with computed gradients: cross_entropy(table[ids] + bias, targets)
+                   for 50 steps, with the ids and targets of own_batch(); the values after them, as in trajectories.txt
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
 schedules.txt      torch.optim.lr_scheduler's learning rates of steps 0..39: name value..
 inits.txt          torch.nn.init after manual_seed(7): name dtype count bits of the values..

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Relative positions written out pair by pair from the papers' formulas, in double, with PyTorch 2.13's autograd for the
-gradients: positions.txt, for tests/nn/test_positional.c.
+"""Writes positions.txt for tests/nn/test_positional.c: relative positions computed pair by pair from the papers'
+formulas, in double, with gradients by PyTorch 2.13's autograd.
 
     python3 make_positions.py > positions.txt
 
-Every tensor is filled by `fill`, which the test repeats. A line a result: case, name, values.
+Every tensor is filled by `fill`, which the test repeats. One line per result: case, name, values.
 """
 import math
 

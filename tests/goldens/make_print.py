@@ -1,18 +1,18 @@
-"""Makes tests/goldens/print.txt with torch 2.13.0+cpu: python3 make_print.py
+"""Writes tests/goldens/print.txt with torch 2.13.0+cpu: python3 make_print.py
 
-What str(tensor) gives under torch.set_printoptions, for tensors of every dtype, rank and style. One case:
+The results of str(tensor) with torch.set_printoptions, for tensors of every dtype, rank and style. One case:
 
     case NAME
     dtype f32 | f64 | i32 | u8
     shape 2 3                     no sizes for a scalar
     permute 1 0                   only where the tensor printed is a view with permuted axes
     options 4 1000 3 80           precision, threshold, edge items, line width
-    values 0x1p+0 -nan 12         repeated over the tensor as often as it takes, row-major; floats in hex, exact
+    values 0x1p+0 -nan 12         repeated until the tensor is full, row-major; floats in hex, exact
     |tensor([...                  the text, one line after each bar
     end
 
-tapegrad names no dtype. So f64 is printed with float64 as torch's default dtype; i32 and u8 as int64; and an empty
-tensor of integers as one of floats, because torch names the dtype of every other empty tensor.
+tapegrad does not print dtypes. So f64 is printed with float64 as torch's default dtype; i32 and u8 as int64; and an empty
+tensor of integers as one of floats, because torch prints the dtype of every other empty tensor.
 """
 import contextlib
 import math

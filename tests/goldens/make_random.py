@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Writes random/streams.txt: what PyTorch's CPU generator gives, for the tests of the generator in tests/base.
+"""Writes random/streams.txt: outputs of PyTorch's CPU generator, for the tests of the generator in tests/base.
 
     python3 make_random.py          needs torch 2.13 on x86-64 with AVX2, numpy, and the libm that torch runs on
 
-Each stream below is made by the same calls as in the C test, in the same order. The file has, for each,
+The calls of each stream are those of the C test, in the same order. The file has, for each stream,
 
     NAME BYTES COUNT STRIDE STORED DIGEST
     VALUE ...
 
-that is: bytes of a value, number of values, then STORED values (the first, and every STRIDE-th after it) as the hex of
-their bits, and FNV-1a (64 bits) over all values, low byte first. Names that end in _generic come from the kernels that
-torch runs under ATEN_CPU_CAPABILITY=default. The stream `libm` tells one libm from another: where it differs, streams
-that went through libm can only be compared by their stored values.
+BYTES is the size of a value, COUNT the number of values, STORED the number of values in the file (the first, and every
+STRIDE-th after it, as the hex of their bits), and DIGEST is FNV-1a (64 bits) over all values, low byte first. Names that
+end in _generic come from the kernels that torch runs with ATEN_CPU_CAPABILITY=default. The stream `libm` identifies the
+libm: if it differs, streams that use libm are compared only by their stored values.
 """
 import ctypes
 import os

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws of the next token with PyTorch 2.13, for tests/nn/test_sample.c: sample.txt.
+"""Writes sample.txt for tests/nn/test_sample.c: draws of the next token with PyTorch 2.13.
 
     python3 make_sample.py > sample.txt
 
 Each line: vocabulary, temperature, top_k (-1: all), top_p, then 40 ids (8 of the large vocabulary) drawn with one
-generator of seed 123. The logits are the values of logits() in the test. top_p keeps the smallest set of likeliest tokens
-that reaches p (Holtzman et al. 2020).
+generator of seed 123. The logits are the values of logits() in the test. top_p keeps the fewest most probable tokens whose
+probabilities sum to at least p (Holtzman et al. 2020).
 """
 import torch
 

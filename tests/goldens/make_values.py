@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Goldens of the ops at the edges of their domains, by torch 2.13.0: NaN, infinities, both zeros, denormals, numbers
-near the largest, ties, kinks and no values at all. Writes values.txt beside itself.
+near the largest, ties, kinks and empty tensors. Writes values.txt beside itself.
 
-The form is that of ops.txt (make_ops.py), and a case's line ends in two words more: the dtype that it is for, in which
-torch computed it, and how near to torch's the results must be (EXACT, COARSE; else "close"). For accurate_cases torch
-computes in double from what a float holds. A result without gradient has no cotangent. Floats are written in decimal or
+The format is that of ops.txt (make_ops.py). A case's line has two more words: the dtype in which torch computed it and for
+which the case is, and the tolerance of the results (EXACT, COARSE; else "close"). For accurate_cases torch computes in
+double from float values. A result without gradient has no cotangent. Floats are written in decimal or
 in hexadecimal, whichever is shorter.
 
-Left out, because torch's answer depends on which of its code paths runs: x ** 1.5 of -inf, where torch's gradient is
-that of a square root but torch.pow(x, tensor) is C's pow; which of two equal values topk finds first.
+Two cases are left out, because torch's result depends on its code path: x ** 1.5 of -inf, where torch's gradient is that of
+a square root but torch.pow(x, tensor) is C's pow; and the order of equal values in topk.
 """
 import itertools
 import os

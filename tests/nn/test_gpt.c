@@ -1,5 +1,5 @@
-/* GPT: PyTorch's parameters, logits and gradients (tests/goldens/make_gpt.py); tied heads; the named models; what is
- * refused. The cache has test_kv_cache.c, and memory test_gpt_memory.c. */
+/* GPT: parameters, logits and gradients against PyTorch (tests/goldens/make_gpt.py); tied heads; named configurations;
+ * errors. The cache is tested in test_kv_cache.c, and memory in test_gpt_memory.c. */
 #include "support.h"
 
 #include <math.h>
@@ -7,12 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nn/gpt.h"
+#include "tensor/tensor.h"
+
 #define V 31
 #define CONTEXT 12
 #define LENGTH 9
 
-static const tg_gpt_config small = {
-    V, CONTEXT, 16, 2, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, TG_POSITION_LEARNED};
+static tg_gpt_config small(void)
+{
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = V;
+    config.context = CONTEXT;
+    config.width = 16;
+    config.heads = 2;
+    config.layers = 2;
+    return config;
+}
 
 typedef struct fixture {
     tg_rng *rng;
@@ -33,8 +44,8 @@ static fixture fixture_make(const tg_gpt_config *config, tg_dtype dtype)
     fixture f = {.rng = tg_rng_new(123)};
     f.params = tg_params_new(dtype, f.rng);
     f.model = tg_gpt_new(f.params, config);
-    assert_string_equal(tg_params_error(f.params), "");
-    f.tape = tg_tape_new(f.rng);
+    assert_string_equal(tg_params_error(f.params)->text, "");
+    f.tape = tg_tape_new(f.rng, NULL);
     f.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
     f.targets = tensor_i32(TG_SHAPE(2, LENGTH), targets);
     return f;
@@ -57,22 +68,22 @@ typedef struct golden_file {
     const char *name;
     tg_dtype dtype;
     int64_t width, heads;
-    tg_bias qkv_bias;
+    bool qkv_bias;
     double dropout;
     bool tied;
 } golden_file;
 
 static const golden_file files[] = {
-    {"plain", TG_F32, 16, 2, TG_NO_BIAS, 0, false}, {"dropout", TG_F32, 16, 2, TG_BIAS, 0.1, false},
-    {"tied", TG_F32, 9, 3, TG_BIAS, 0, true},       {"plain_f64", TG_F64, 9, 3, TG_NO_BIAS, 0, false},
-    {"tied_f64", TG_F64, 9, 3, TG_BIAS, 0.1, true},
+    {"plain", TG_F32, 16, 2, false, 0, false},   {"dropout", TG_F32, 16, 2, true, 0.1, false},
+    {"tied", TG_F32, 9, 3, true, 0, true},       {"plain_f64", TG_F64, 9, 3, false, 0, false},
+    {"tied_f64", TG_F64, 9, 3, true, 0.1, true},
 };
 
 #define FILES (sizeof files / sizeof files[0])
 
 static tg_gpt_config config_of(const golden_file *of)
 {
-    tg_gpt_config config = small;
+    tg_gpt_config config = small();
     config.width = of->width;
     config.heads = of->heads;
     config.qkv_bias = of->qkv_bias;
@@ -84,10 +95,11 @@ static tg_gpt_config config_of(const golden_file *of)
 typedef struct golden {
     char name[100];
     tg_shape shape;
-    tg_tensor *values; /* of the file's dtype */
+    /* of the file's dtype */
+    tg_tensor *values;
 } golden;
 
-/* The next tensor, in place of the last one, which is released; false at the end. */
+/* Reads the next tensor and releases the last one; false at the end. */
 static bool read_golden(FILE *file, tg_dtype dtype, golden *g)
 {
     int64_t length, rank;
@@ -105,8 +117,8 @@ static bool read_golden(FILE *file, tg_dtype dtype, golden *g)
     assert_int_equal(fread(g->shape.size, 8, (size_t)rank, file), rank);
     g->values = tg_tensor_new(dtype, g->shape, NULL);
     assert_non_null(g->values);
-    size_t count = (size_t)tg_count(g->values);
-    assert_int_equal(fread(tg_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
+    size_t count = (size_t)tg_tensor_count(g->values);
+    assert_int_equal(fread(tg_tensor_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
     return true;
 }
 
@@ -124,11 +136,11 @@ static double distance(const tg_tensor *x, const golden *g)
 {
     double largest = 0, worst = 0;
     assert_non_null(x);
-    assert_true(tg_shape_equal(tg_shape_of(x), g->shape));
-    for (int64_t i = 0; i < tg_count(x); i++) {
-        double expected = tg_value_at(g->values, i);
+    assert_true(tg_shape_equal(tg_tensor_shape(x), g->shape));
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        double expected = tg_tensor_value_at(g->values, i);
         largest = fmax(largest, fabs(expected));
-        worst = fmax(worst, fabs(tg_value_at(x, i) - expected));
+        worst = fmax(worst, fabs(tg_tensor_value_at(x, i) - expected));
     }
     return worst / largest;
 }
@@ -144,7 +156,8 @@ static void test_starts_as_torchs(void **state)
         golden g = {.values = NULL};
         for (int64_t k = 0; k < tg_params_count(f.params); k++) {
             tg_entry entry = tg_params_at(f.params, k);
-            if (entry.kind == TG_ENTRY_ALIAS) { /* no parameter of torch's */
+            if (entry.kind == TG_ENTRY_ALIAS) {
+                /* not a parameter of torch's */
                 assert_true(files[i].tied);
                 assert_string_equal(entry.name, "out_head.weight");
                 continue;
@@ -152,9 +165,9 @@ static void test_starts_as_torchs(void **state)
             assert_int_equal(entry.kind, TG_ENTRY_PARAMETER);
             assert_true(read_golden(file, files[i].dtype, &g));
             assert_string_equal(entry.name, g.name);
-            assert_true(tg_shape_equal(tg_shape_of(entry.tensor), g.shape));
-            assert_memory_equal(tg_data(entry.tensor), tg_data(g.values),
-                                (size_t)tg_count(entry.tensor) * tg_dtype_size(files[i].dtype));
+            assert_true(tg_shape_equal(tg_tensor_shape(entry.tensor), g.shape));
+            assert_memory_equal(tg_tensor_data(entry.tensor), tg_tensor_data(g.values),
+                                (size_t)tg_tensor_count(entry.tensor) * tg_dtype_size(files[i].dtype));
         }
         assert_true(read_golden(file, files[i].dtype, &g));
         assert_string_equal(g.name, "logits");
@@ -166,12 +179,13 @@ static void test_starts_as_torchs(void **state)
 
 static void check_gradient(const tg_tensor *parameter, const golden *g, double allowed)
 {
-    tg_tensor *dense = tg_grad_new_dense(parameter, NULL);
+    tg_tensor *dense = tg_tensor_new_dense_grad(parameter, NULL);
     double found = distance(dense, g);
-    if (strstr(g->name, "W_key.bias")) { /* it shifts all scores of a row alike: zero, but for rounding */
-        double zero = allowed * 1e-3;    /* the gradients of W_key.weight reach 0.05 */
-        for (int64_t k = 0; k < tg_count(dense); k++) {
-            assert_true(fabs(tg_value_at(dense, k)) < zero && fabs(tg_value_at(g->values, k)) < zero);
+    if (strstr(g->name, "W_key.bias")) {
+        /* it shifts all scores of a row alike: zero, except for rounding. The gradients of W_key.weight reach 0.05 */
+        double zero = allowed * 1e-3;
+        for (int64_t k = 0; k < tg_tensor_count(dense); k++) {
+            assert_true(fabs(tg_tensor_value_at(dense, k)) < zero && fabs(tg_tensor_value_at(g->values, k)) < zero);
         }
     } else if (!(found < allowed)) {
         fail_msg("%s: %g of the largest entry", g->name, found);
@@ -188,7 +202,8 @@ static void check_run(const golden_file *of, tg_attention_path path, tg_dtype dt
     fixture f = fixture_make(&config, dtype);
     int64_t parameters = 0, gradients = 0;
     for (int64_t i = 0; i < tg_params_count(f.params); i++) {
-        tg_fill(tg_params_at(f.params, i).tensor, 0.5, NULL); /* what the file does not bring would be seen */
+        /* a parameter that is missing in the file would keep this value, and change the logits */
+        tg_tensor_fill(tg_params_at(f.params, i).tensor, 0.5, NULL);
         parameters += tg_params_at(f.params, i).kind == TG_ENTRY_PARAMETER;
     }
     FILE *file = open_goldens(of->name);
@@ -197,18 +212,18 @@ static void check_run(const golden_file *of, tg_attention_path path, tg_dtype dt
     while (read_golden(file, of->dtype, &g)) {
         if (strcmp(g.name, "logits") == 0) {
             tg_rng_seed(f.rng, 7);
-            logits = tg_gpt_forward(f.tape, f.model, f.ids);
+            logits = tg_gpt_forward(f.tape, f.model, f.ids, NULL);
             assert_true(distance(logits, &g) < (both_f64 ? 1e-13 : 1e-5));
         } else if (strcmp(g.name, "loss") == 0) {
-            loss = tg_cross_entropy(f.tape, logits, f.targets);
+            loss = tg_cross_entropy(f.tape, logits, f.targets, NULL);
             assert_true(distance(loss, &g) < (both_f64 ? 1e-13 : 1e-5));
-            assert_true(tg_backward(f.tape, loss));
+            assert_true(tg_backward(f.tape, loss, NULL));
         } else if (strncmp(g.name, "grad ", 5) == 0) {
             check_gradient(tg_params_find(f.params, g.name + 5), &g, both_f64 ? 1e-11 : 1e-4);
             gradients++;
         } else {
             tg_tensor *cast = tg_tensor_new_cast(g.values, dtype, NULL);
-            assert_true(tg_fill_copy(tg_params_find(f.params, g.name), cast, NULL));
+            assert_true(tg_tensor_copy_from(tg_params_find(f.params, g.name), cast, NULL));
             tg_release(cast);
         }
     }
@@ -235,10 +250,10 @@ static void test_runs_as_torchs(void **state)
 static void test_tied_head(void **state)
 {
     (void)state;
-    tg_gpt_config config = small;
+    tg_gpt_config config = small(), usual = small();
     config.tied_head = true;
-    fixture tied = fixture_make(&config, TG_F64), untied = fixture_make(&small, TG_F64);
-    assert_int_equal(tg_params_values(untied.params) - tg_params_values(tied.params), V * 16);
+    fixture tied = fixture_make(&config, TG_F64), untied = fixture_make(&usual, TG_F64);
+    assert_int_equal(tg_params_value_count(untied.params) - tg_params_value_count(tied.params), V * 16);
     tg_tensor *table = tg_params_find(tied.params, "tok_emb.weight");
     assert_ptr_equal(tg_params_find(tied.params, "out_head.weight"), table);
     assert_int_equal(tg_params_count(tied.params), tg_params_count(untied.params));
@@ -247,18 +262,20 @@ static void test_tied_head(void **state)
     assert_int_equal(last.kind, TG_ENTRY_ALIAS);
     for (int64_t i = 0; i < tg_params_count(untied.params); i++) {
         tg_entry entry = tg_params_at(untied.params, i);
-        tg_fill_copy(entry.tensor, tg_params_find(tied.params, entry.name), NULL);
+        tg_tensor_copy_from(entry.tensor, tg_params_find(tied.params, entry.name), NULL);
     }
     fixture *both[] = {&tied, &untied};
     for (int i = 0; i < 2; i++) {
-        tg_tensor *logits = tg_gpt_forward(both[i]->tape, both[i]->model, both[i]->ids);
-        assert_true(tg_backward(both[i]->tape, tg_cross_entropy(both[i]->tape, logits, both[i]->targets)));
+        tg_tape *t = both[i]->tape;
+        tg_tensor *logits = tg_gpt_forward(t, both[i]->model, both[i]->ids, NULL);
+        assert_true(tg_backward(t, tg_cross_entropy(t, logits, both[i]->targets, NULL), NULL));
     }
-    tg_tensor *sum = tg_grad_new_dense(table, NULL);
-    tg_tensor *rows = tg_grad_new_dense(tg_params_find(untied.params, "tok_emb.weight"), NULL);
-    tg_tensor *head = tg_grad_new_dense(tg_params_find(untied.params, "out_head.weight"), NULL);
-    for (int64_t i = 0; i < tg_count(sum); i++) {
-        assert_true(fabs(tg_value_at(sum, i) - tg_value_at(rows, i) - tg_value_at(head, i)) < 1e-14);
+    tg_tensor *sum = tg_tensor_new_dense_grad(table, NULL);
+    tg_tensor *rows = tg_tensor_new_dense_grad(tg_params_find(untied.params, "tok_emb.weight"), NULL);
+    tg_tensor *head = tg_tensor_new_dense_grad(tg_params_find(untied.params, "out_head.weight"), NULL);
+    for (int64_t i = 0; i < tg_tensor_count(sum); i++) {
+        double parts = tg_tensor_value_at(rows, i) + tg_tensor_value_at(head, i);
+        assert_true(fabs(tg_tensor_value_at(sum, i) - parts) < 1e-14);
     }
     tg_release(sum);
     tg_release(rows);
@@ -272,15 +289,16 @@ static void test_tied_head(void **state)
 static void test_evaluation_draws_nothing(void **state)
 {
     (void)state;
-    tg_gpt_config config = config_of(&files[1]); /* with dropout */
+    /* with dropout */
+    tg_gpt_config config = config_of(&files[1]);
     fixture f = fixture_make(&config, TG_F32);
     uint64_t position = tg_rng_position(f.rng);
     tg_tape_set_training(f.tape, false);
-    assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids));
+    assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, NULL));
     assert_true(tg_rng_position(f.rng) == position);
     tg_tape_set_training(f.tape, true);
-    tg_gpt_forward(f.tape, f.model, f.ids);
-    /* two outputs a value: the embeddings, and in each layer the weights and two shortcuts */
+    tg_gpt_forward(f.tape, f.model, f.ids, NULL);
+    /* two outputs per value: the embeddings, and in each layer the weights and two shortcuts */
     assert_int_equal(tg_rng_position(f.rng) - position, 2 * (288 + 2 * (2 * 2 * 81 + 2 * 288)));
     fixture_free(&f);
 }
@@ -300,13 +318,13 @@ static void test_named(void **state)
                  {"gpt2-large", 50257, 1024, 1280, 20, 36, 838220800},
                  {"gpt2-xl", 50257, 1024, 1600, 25, 48, 1637792000},
                  {"tiny", 512, 128, 128, 4, 4, 0}};
-    const char *const *name = tg_gpt_config_names();
     tg_gpt_config c;
-    for (int i = 0; i < 5; i++, name++) {
-        assert_string_equal(*name, cases[i].name);
-        assert_true(tg_gpt_config_named(*name, &c));
+    tg_error error = TG_NO_ERROR;
+    for (int i = 0; i < 5; i++) {
+        assert_true(tg_gpt_config_from_name(cases[i].name, &c, &error));
+        assert_string_equal(error.text, "");
         assert_true(c.vocabulary == cases[i].vocabulary && c.context == cases[i].context && c.width == cases[i].width);
-        assert_true(c.heads == cases[i].heads && c.layers == cases[i].layers && c.qkv_bias == TG_NO_BIAS);
+        assert_true(c.heads == cases[i].heads && c.layers == cases[i].layers && !c.qkv_bias);
         assert_true(c.path == TG_ATTENTION_FUSED && c.position == TG_POSITION_LEARNED);
         bool tiny = i == 4;
         assert_true(c.tied_head == tiny && c.dropout == (tiny ? 0 : 0.1));
@@ -320,78 +338,104 @@ static void test_named(void **state)
         tg_rng *rng = tg_rng_new(1);
         tg_params *params = tg_params_new(TG_F32, rng);
         tg_gpt *model = tg_gpt_new(params, &c);
-        assert_int_equal(tg_params_values(params), count - c.vocabulary * c.width);
-        const tg_gpt_config *own = tg_gpt_config_of(model);
+        assert_int_equal(tg_params_value_count(params), count - c.vocabulary * c.width);
+        const tg_gpt_config *own = tg_gpt_get_config(model);
         assert_true(own->context == c.context && own->layers == c.layers && own->tied_head);
         assert_int_equal(tg_gpt_dtype(model), TG_F32);
         tg_gpt_free(model);
         tg_params_free(params);
         tg_rng_free(rng);
     }
-    assert_null(*name);
     c.width = 77;
-    assert_false(tg_gpt_config_named("gpt3", &c));
-    assert_false(tg_gpt_config_named("GPT2-small", &c));
-    assert_false(tg_gpt_config_named("", &c));
-    assert_false(tg_gpt_config_named(NULL, &c));
+    const char *others[] = {"gpt3", "GPT2-small", ""};
+    for (int i = 0; i < 3; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "gpt_config_from_name: '%s';", others[i]);
+        assert_false(tg_gpt_config_from_name(others[i], &c, &error));
+        for (int k = 0; k < 5; k++) {
+            /* the message lists the names */
+            assert_non_null(strstr(error.text, cases[k].name));
+        }
+        assert_error(&error, TG_ERROR_VALUE, text);
+    }
+    assert_false(tg_gpt_config_from_name(NULL, &c, &error));
+    assert_error(&error, TG_ERROR_STATE, "gpt_config_from_name: the name is NULL");
+    assert_false(tg_gpt_config_from_name("tiny", NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "gpt_config_from_name: the config is NULL");
+    assert_false(tg_gpt_config_from_name("gpt3", &c, NULL));
     assert_int_equal(c.width, 77);
 }
 
 /* ---- what is refused ---- */
 
+/* Nothing is added and nothing drawn. */
+static void assert_not_made(const tg_gpt_config *config, const char *text)
+{
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    assert_null(tg_gpt_new(params, config));
+    assert_string_equal(tg_params_error(params)->text, text);
+    assert_params_error(params, TG_ERROR_VALUE, text);
+    assert_int_equal(tg_params_count(params), 0);
+    assert_true(tg_rng_position(rng) == 0);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 static void test_refuses_configurations(void **state)
 {
     (void)state;
-#define SIZES "; all must be at least 1, the vocabulary at most 2147483647 and the layers at most 100000"
-    struct {
-        tg_gpt_config config;
+#define SIZE "; it must be set, from 1 to "
+    const struct {
+        int64_t vocabulary, context, width, heads, layers;
+        double dropout;
+        tg_position position;
+        tg_attention_path path;
         const char *text;
     } cases[] = {
-        {{V, 12, 16, 3, 2, 0, TG_NO_BIAS, false, 0, 0}, "gpt: 3 heads do not divide a width of 16"},
-        {{0, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 0, context 12, width 16, 2 heads, 2 layers" SIZES},
-        {{INT64_C(1) << 31, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 2147483648, context 12, width 16, 2 heads, 2 layers" SIZES},
-        {{V, 0, 16, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 0, width 16, 2 heads, 2 layers" SIZES},
-        {{V, 12, -16, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 12, width -16, 2 heads, 2 layers" SIZES},
-        {{V, 12, 0, 2, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 12, width 0, 2 heads, 2 layers" SIZES},
-        {{V, 12, 16, 0, 2, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 12, width 16, 0 heads, 2 layers" SIZES},
-        {{V, 12, 16, 2, 0, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 12, width 16, 2 heads, 0 layers" SIZES},
-        {{V, 12, 16, 2, 100001, 0, TG_NO_BIAS, false, 0, 0},
-         "gpt: vocabulary 31, context 12, width 16, 2 heads, 100001 layers" SIZES},
-        {{V, 12, 16, 2, 2, 1, TG_NO_BIAS, false, 0, 0}, "gpt: dropout 1 is outside [0,1)"},
-        {{V, 12, 16, 2, 2, -0.25, TG_NO_BIAS, false, 0, 0}, "gpt: dropout -0.25 is outside [0,1)"},
-        {{V, 12, 16, 2, 2, (double)NAN, TG_NO_BIAS, false, 0, 0}, "gpt: dropout nan is outside [0,1)"},
-        {{V, 12, 16, 2, 2, 0, TG_NO_BIAS, false, 0, (tg_position)99}, "gpt: 99 is not a kind of position"},
+        {V, 12, 16, 3, 2, 0, 0, 0, "gpt_new: heads 3 do not divide width 16"},
+        {0, 12, 16, 2, 2, 0, 0, 0, "gpt_new: vocabulary 0" SIZE "2147483647"},
+        {INT64_C(1) << 31, 12, 16, 2, 2, 0, 0, 0, "gpt_new: vocabulary 2147483648" SIZE "2147483647"},
+        {V, 0, 16, 2, 2, 0, 0, 0, "gpt_new: context 0" SIZE "9223372036854775807"},
+        {V, 12, -16, 2, 2, 0, 0, 0, "gpt_new: width -16" SIZE "9223372036854775807"},
+        {V, 12, 0, 2, 2, 0, 0, 0, "gpt_new: width 0" SIZE "9223372036854775807"},
+        {V, 12, 16, 0, 2, 0, 0, 0, "gpt_new: heads 0" SIZE "9223372036854775807"},
+        {V, 12, 16, 2, 0, 0, 0, 0, "gpt_new: layers 0" SIZE "100000"},
+        {V, 12, 16, 2, 100001, 0, 0, 0, "gpt_new: layers 100001" SIZE "100000"},
+        {V, 12, 16, 2, 2, 1, 0, 0, "gpt_new: dropout 1 is outside [0,1)"},
+        {V, 12, 16, 2, 2, -0.25, 0, 0, "gpt_new: dropout -0.25 is outside [0,1)"},
+        {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
+        {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
+         "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
+        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 and path 0; one of them does not exist"},
+        {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2, "gpt_new: position 0 and path 2; one of them does not exist"},
     };
-    tg_params *without = tg_params_new(TG_F32, NULL);
-    assert_null(tg_gpt_new(without, NULL));
-    assert_string_equal(tg_params_error(without), "gpt: the configuration is NULL; tg_gpt_config_named fills one");
-    tg_params_free(without);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F32, rng);
-        assert_null(tg_gpt_new(params, &cases[i].config));
-        assert_int_equal(tg_params_error_code(params), TG_ERROR_VALUE);
-        assert_string_equal(tg_params_error(params), cases[i].text);
-        assert_int_equal(tg_params_count(params), 0);
-        assert_true(tg_rng_position(rng) == 0);
-        tg_params_free(params);
-        tg_rng_free(rng);
+        tg_gpt_config config = tg_gpt_config_default();
+        config.vocabulary = cases[i].vocabulary;
+        config.context = cases[i].context;
+        config.width = cases[i].width;
+        config.heads = cases[i].heads;
+        config.layers = cases[i].layers;
+        config.dropout = cases[i].dropout;
+        config.position = cases[i].position;
+        config.path = cases[i].path;
+        assert_not_made(&config, cases[i].text);
     }
+    /* the default config has no sizes */
+    assert_not_made(NULL, "gpt_new: vocabulary 0" SIZE "2147483647");
+    tg_gpt_config bare = {.vocabulary = V, .context = 12, .width = 16, .heads = 2, .layers = 2};
+    assert_not_made(&bare, "gpt_new: the config does not come from tg_gpt_config_default(); call it, then set fields");
+    assert_null(tg_gpt_new(NULL, NULL));
+    assert_null(tg_gpt_get_config(NULL));
 }
 
 /* The call fails with just this text, and draws nothing. */
 static void assert_refused(fixture *f, const tg_gpt *model, tg_tensor *ids, tg_code code, const char *text)
 {
     uint64_t position = tg_rng_position(f->rng);
-    assert_null(tg_gpt_forward(f->tape, model, ids));
-    assert_string_equal(tg_tape_error(f->tape), text);
+    assert_null(tg_gpt_forward(f->tape, model, ids, NULL));
+    assert_string_equal(tg_tape_error(f->tape)->text, text);
     assert_tape_error(f->tape, code, text);
     assert_true(tg_rng_position(f->rng) == position);
 }
@@ -399,22 +443,21 @@ static void assert_refused(fixture *f, const tg_gpt *model, tg_tensor *ids, tg_c
 static void test_refuses_inputs(void **state)
 {
     (void)state;
-    tg_gpt_config config = config_of(&files[1]); /* with dropout */
+    /* with dropout */
+    tg_gpt_config config = config_of(&files[1]);
     fixture f = fixture_make(&config, TG_F32);
     tg_tensor *longer = tg_tensor_new(TG_I32, TG_SHAPE(1, 13), NULL);
     tg_tensor *wrong = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){0, V, 1});
     tg_tensor *negative = tensor_i32(TG_SHAPE(2, 2), (int32_t[]){0, 1, 2, -1});
     tg_tensor *flat = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 1, 2});
-    assert_refused(&f, f.model, longer, TG_ERROR_RANGE, "gpt: 13 positions from 0 on; the context is 12");
+    assert_refused(&f, f.model, longer, TG_ERROR_RANGE, "gpt_forward: 13 positions from 0 on; the context is 12");
     assert_refused(&f, f.model, wrong, TG_ERROR_RANGE, "embedding: id 31 at [0,1] is outside [0,31)");
     assert_refused(&f, f.model, negative, TG_ERROR_RANGE, "embedding: id -1 at [1,1] is outside [0,31)");
-    assert_refused(&f, f.model, NULL, TG_ERROR_STATE, "embedding: input 1 is NULL");
-    assert_refused(&f, NULL, f.ids, TG_ERROR_STATE, "gpt: the model is NULL");
-    assert_refused(&f, f.model, flat, TG_ERROR_SHAPE, "gpt: the ids are i32 (3,); they must be i32 (B,T)");
-    assert_refused(&f, f.model, tg_params_find(f.params, "pos_emb.weight"), TG_ERROR_SHAPE,
-                   "gpt: the ids are f32 (12,16); they must be i32 (B,T)");
-    assert_null(tg_gpt_head(f.tape, NULL, f.ids));
-    assert_tape_error(f.tape, TG_ERROR_STATE, "gpt: the model is NULL");
+    assert_refused(&f, f.model, NULL, TG_ERROR_STATE, "gpt_forward: the tensor of ids is NULL");
+    assert_refused(&f, NULL, f.ids, TG_ERROR_STATE, "gpt_forward: the model is NULL");
+    assert_refused(&f, f.model, flat, TG_ERROR_SHAPE, "gpt_forward: the ids are i32 (3,); they must be i32 (B,T)");
+    assert_refused(&f, f.model, tg_params_find(f.params, "pos_emb.weight"), TG_ERROR_DTYPE,
+                   "gpt_forward: the ids are f32 (12,16); they must be i32 (B,T)");
     tg_release(longer);
     tg_release(wrong);
     tg_release(negative);

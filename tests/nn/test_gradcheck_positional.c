@@ -1,25 +1,28 @@
-/* Every kind of position through attention, on both paths and in both directions, with keys of a segment before:
- * gradients in f64 against differences, with respect to queries, keys, values and each parameter of the positions. */
+/* The gradients of attention with every kind of positions, on both paths, causal and not, with keys of an earlier
+ * segment: in f64 against finite differences, with respect to queries, keys, values and each parameter of the
+ * positions. */
 #include <stdio.h>
 #include <string.h>
 
 #include "support.h"
 
+#include "nn/positions/positions.h"
+
 enum { B = 2, H = 2, T = 4, S = 7, D = 4 };
 
 typedef struct job {
-    tg_positional positional;
+    tg_nn_positional positional;
     tg_attention_path path;
-    bool causal;
+    bool is_causal;
 } job;
 
-/* gradcheck hands over copies of the inputs: the positions get theirs in the order of their making. */
-static tg_positional with_parameters(tg_positional p, tg_tensor *const *parameters)
+/* Replaces the parameters of the positions by gradcheck's copies, in the order in which they were added. */
+static tg_nn_positional with_parameters(tg_nn_positional p, tg_tensor *const *parameters)
 {
-    tg_tensor **places[] = {&p.weight, &p.values, &p.content_bias, &p.position_bias};
+    tg_tensor **slots[] = {&p.weight, &p.values, &p.content_bias, &p.position_bias};
     for (int i = 0; i < 4; i++) {
-        if (*places[i]) {
-            *places[i] = *parameters++;
+        if (*slots[i]) {
+            *slots[i] = *parameters++;
         }
     }
     return p;
@@ -29,42 +32,47 @@ static tg_tensor *attend(tg_tape *t, tg_tensor *const *in, int count, void *cont
 {
     (void)count;
     const job *j = context;
-    tg_positional p = with_parameters(j->positional, in + 3);
+    tg_nn_positional p = with_parameters(j->positional, in + 3);
     tg_tensor *queries = in[0], *keys = in[1];
     if (p.kind == TG_POSITION_ROTARY) {
         queries = tg_rotary(t, queries, S - T, &p.config.rotary);
         keys = tg_rotary(t, keys, 0, &p.config.rotary);
     }
-    return tg_positional_attention(t, &p, j->path, queries, keys, in[2], j->causal, 0.2);
+    tg_scaled_dot_product_attention_config config = tg_scaled_dot_product_attention_config_default();
+    config.is_causal = j->is_causal;
+    config.dropout = 0.2;
+    config.path = j->path;
+    return tg_positional_attention(t, &p, queries, keys, in[2], &config);
 }
 
 static tg_tensor *add_positions(tg_tape *t, tg_tensor *const *in, int count, void *context)
 {
     (void)count;
     const job *j = context;
-    tg_positional p = with_parameters(j->positional, in + 1);
-    return tg_positional_forward_at(t, &p, in[0], S - T);
+    tg_nn_positional p = with_parameters(j->positional, in + 1);
+    return tg_nn_positional_forward(t, &p, in[0], S - T);
 }
 
 static void check(job *j, bool absolute, const char *what)
 {
     tg_rng *rng = tg_rng_new(7);
     tg_params *params = tg_params_new(TG_F64, rng);
-    tg_positional_config config = tg_positional_config_default();
+    tg_nn_positional_config config = tg_nn_positional_config_default();
     config.heads = H;
     config.buckets = 8;
     config.max_distance = 6;
     config.clip = 2;
-    config.rotary.pairing = j->causal ? TG_ROTARY_HALVES : TG_ROTARY_NEIGHBOURS;
+    config.rotary.pairing = j->is_causal ? TG_ROTARY_HALVES : TG_ROTARY_NEIGHBORS;
     config.rotary.position_scale = 1.5;
     config.rotary.ntk_factor = 2;
-    j->positional = tg_positional_make_with(params, "p", j->positional.kind, S, H * D, &config);
+    j->positional = tg_nn_positional_make(params, "p", j->positional.kind, S, H * D, &config);
+    assert_string_equal(tg_params_error(params)->text, "");
     tg_tensor *inputs[8];
     int count = 0;
     for (; count < (absolute ? 1 : 3); count++) {
         inputs[count] = absolute ? leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, T, H * D), NULL))
                                  : leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, H, count == 0 ? T : S, D), NULL));
-        tg_fill_normal(inputs[count], rng, 0, 1, NULL);
+        tg_tensor_fill_normal(inputs[count], rng, 0, 1, NULL);
     }
     int own = count;
     for (int64_t i = 0; i < tg_params_count(params); i++) {
@@ -73,7 +81,7 @@ static void check(job *j, bool absolute, const char *what)
     tg_gradcheck_config checks = tg_gradcheck_config_default();
     checks.rng = rng;
     tg_gradcheck_report report;
-    bool passed = tg_gradcheck(absolute ? add_positions : attend, j, inputs, count, &checks, &report);
+    bool passed = tg_gradcheck(absolute ? add_positions : attend, j, inputs, count, &checks, &report, NULL);
     if (!passed || report.max_relative_error > 1e-7) {
         fail_msg("%s, %s: %s (largest relative error %.2g)", tg_position_name(j->positional.kind), what, report.text,
                  report.max_relative_error);
@@ -92,7 +100,7 @@ static void test_through_attention(void **state)
         for (int variant = 0; variant < 4; variant++) {
             job j = {.positional = {.kind = kind},
                      .path = variant % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY,
-                     .causal = variant / 2};
+                     .is_causal = variant / 2};
             char what[64];
             snprintf(what, sizeof what, "%s, %s", variant % 2 ? "fused" : "elementary",
                      variant / 2 ? "causal" : "both directions");
@@ -115,18 +123,20 @@ static void test_empty_sequences(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(7);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     for (int variant = 0; variant < 4; variant++) {
         for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
             tg_params *params = tg_params_new(TG_F64, rng);
-            tg_positional_config config = tg_positional_config_default();
+            tg_nn_positional_config config = tg_nn_positional_config_default();
             config.heads = H;
-            tg_positional p = tg_positional_make_with(params, "p", kind, S, H * D, &config);
+            tg_nn_positional p = tg_nn_positional_make(params, "p", kind, S, H * D, &config);
             tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(B, H, 0, D), NULL);
-            tg_attention_path path = variant % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY;
-            tg_tensor *y = tg_positional_attention(t, &p, path, x, x, x, variant / 2, 0);
-            assert_string_equal(tg_tape_error(t), "");
-            assert_true(tg_shape_equal(tg_shape_of(y), TG_SHAPE(B, H, 0, D)));
+            tg_scaled_dot_product_attention_config attention = tg_scaled_dot_product_attention_config_default();
+            attention.path = variant % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY;
+            attention.is_causal = variant / 2;
+            tg_tensor *y = tg_positional_attention(t, &p, x, x, x, &attention);
+            assert_string_equal(tg_tape_error(t)->text, "");
+            assert_true(tg_shape_equal(tg_tensor_shape(y), TG_SHAPE(B, H, 0, D)));
             tg_tape_reset(t);
             tg_release(x);
             tg_params_free(params);

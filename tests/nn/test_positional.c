@@ -1,11 +1,14 @@
-/* Positions: every relative kind against the papers' formulas written out pair by pair
- * (tests/goldens/make_positions.py), values and gradients; their properties; caches; and what is refused. */
+/* Positions: values and gradients of every relative kind against the formulas of the papers, computed pair by pair
+ * (tests/goldens/make_positions.py); properties; caches; errors. */
 #include "support.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "nn/positions/positions.h"
+#include "ops/relative.h"
 
 enum { B = 2, T = 7, M = 3, C = 12, H = 3 };
 
@@ -17,7 +20,7 @@ static void make_all(tg_dtype dtype)
 {
     rng = tg_rng_new(4);
     params = tg_params_new(dtype, rng);
-    tape = tg_tape_new(rng);
+    tape = tg_tape_new(rng, NULL);
 }
 
 static void free_all(void)
@@ -44,12 +47,12 @@ static int tear_down(void **state)
 /* make_positions.py's fill. */
 static void fill(tg_tensor *x, double salt)
 {
-    for (int64_t i = 0; i < tg_count(x); i++) {
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
         double value = sin((double)i * 0.7 + salt) * 0.5;
-        if (tg_dtype_of(x) == TG_F32) {
-            ((float *)tg_data_mut(x))[i] = (float)value;
+        if (tg_tensor_dtype(x) == TG_F32) {
+            ((float *)tg_tensor_data_mut(x))[i] = (float)value;
         } else {
-            ((double *)tg_data_mut(x))[i] = value;
+            ((double *)tg_tensor_data_mut(x))[i] = value;
         }
     }
 }
@@ -61,10 +64,10 @@ typedef struct golden_case {
     tg_position kind;
     bool both;
     int64_t memory;
-    tg_positional_config config;
+    tg_nn_positional_config config;
 } golden_case;
 
-/* The line of a case and a name, as values; how many there are. */
+/* The line of a case and a name, as values; returns their number. */
 static int read_golden(const char *name, const char *what, double *values, int most)
 {
     static char line[200000];
@@ -83,7 +86,7 @@ static int read_golden(const char *name, const char *what, double *values, int m
     }
     fclose(file);
     if (count < 0) {
-        fail_msg("no %s %s among the goldens", name, what);
+        fail_msg("the goldens have no %s %s", name, what);
     }
     return count;
 }
@@ -91,34 +94,48 @@ static int read_golden(const char *name, const char *what, double *values, int m
 static void compare(const char *name, const char *what, const tg_tensor *x)
 {
     static double expected[4096];
-    double largest = 0, worst = 0, allowed = tg_dtype_of(x) == TG_F64 ? 1e-10 : 1e-5;
+    double largest = 0, worst = 0, allowed = tg_tensor_dtype(x) == TG_F64 ? 1e-10 : 1e-5;
     int count = read_golden(name, what, expected, 4096);
-    assert_int_equal(tg_count(x), count);
+    assert_int_equal(tg_tensor_count(x), count);
     for (int i = 0; i < count; i++) {
         largest = fmax(largest, fabs(expected[i]));
-        worst = fmax(worst, fabs(tg_value_at(x, i) - expected[i]));
+        worst = fmax(worst, fabs(tg_tensor_value_at(x, i) - expected[i]));
     }
     if (!(worst <= allowed * largest)) {
-        fail_msg("%s, %s in %s: %g of the largest entry", name, what, tg_dtype_name(tg_dtype_of(x)), worst / largest);
+        fail_msg("%s, %s in %s: %g of the largest entry", name, what, tg_dtype_name(tg_tensor_dtype(x)),
+                 worst / largest);
     }
 }
 
 static void compare_gradient(const char *name, const char *what, const tg_tensor *x)
 {
-    tg_tensor *gradient = tg_grad_new_dense(x, NULL);
+    tg_tensor *gradient = tg_tensor_new_dense_grad(x, NULL);
     compare(name, what, gradient);
     tg_release(gradient);
+}
+
+/* The course's attention. */
+static tg_nn_multihead_attention_config separate(void)
+{
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.layout = TG_ATTENTION_SEPARATE;
+    config.bias = false;
+    config.is_causal = true;
+    return config;
 }
 
 static void check_case(const golden_case *g, tg_attention_path path, tg_dtype dtype)
 {
     make_all(dtype);
-    tg_positional_config positions = g->config;
+    tg_nn_positional_config positions = g->config;
     positions.heads = H;
-    tg_positional position = tg_positional_make_with(params, "position", g->kind, 64, C, &positions);
-    tg_multi_head_attention_config config = {.path = path, .both_directions = g->both, .position = &position};
-    tg_multi_head_attention a = tg_multi_head_attention_make(params, "att", C, C, H, &config);
-    assert_string_equal(tg_params_error(params), "");
+    tg_nn_positional position = tg_nn_positional_make(params, "position", g->kind, 64, C, &positions);
+    tg_nn_multihead_attention_config config = separate();
+    config.path = path;
+    config.is_causal = !g->both;
+    config.positional = &position;
+    tg_nn_multihead_attention a = tg_nn_multihead_attention_make(params, "att", C, C, H, &config);
+    assert_string_equal(tg_params_error(params)->text, "");
     tg_tensor *own[] = {position.weight, g->kind == TG_POSITION_SHAW ? position.values : position.content_bias,
                         position.position_bias};
     for (int i = 0; i < 3 && own[i]; i++) {
@@ -134,11 +151,14 @@ static void check_case(const golden_case *g, tg_attention_path path, tg_dtype dt
     fill(x, 1);
     fill(direction, 2);
     fill(memory, 8);
-    tg_tensor *y = g->memory > 0 ? tg_multi_head_attention_forward_memory(tape, &a, x, memory)
-                                 : tg_multi_head_attention_forward(tape, &a, x);
-    assert_string_equal(tg_tape_error(tape), "");
+    tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
+    forward.memory = memory;
+    tg_tensor *y = tg_nn_multihead_attention_forward(tape, &a, x, g->memory > 0 ? &forward : NULL);
+    assert_string_equal(tg_tape_error(tape)->text, "");
     compare(g->name, "y", y);
-    assert_true(tg_backward_seed(tape, y, direction));
+    tg_backward_config backward = tg_backward_config_default();
+    backward.gradient = direction;
+    assert_true(tg_backward(tape, y, &backward));
     compare_gradient(g->name, "dx", x);
     compare_gradient(g->name, "dq", a.query.weight);
     for (int i = 0; i < 3 && own[i]; i++) {
@@ -153,8 +173,11 @@ static void check_case(const golden_case *g, tg_attention_path path, tg_dtype dt
 static void test_every_kind(void **state)
 {
     (void)state;
-    tg_positional_config usual = tg_positional_config_default(), neighbours = usual, t5 = usual, shaw = usual;
-    neighbours.rotary = (tg_rotary_config){100, TG_ROTARY_NEIGHBOURS, 3, 2};
+    tg_nn_positional_config usual = tg_nn_positional_config_default(), neighbors = usual, t5 = usual, shaw = usual;
+    neighbors.rotary.base = 100;
+    neighbors.rotary.pairing = TG_ROTARY_NEIGHBORS;
+    neighbors.rotary.position_scale = 3;
+    neighbors.rotary.ntk_factor = 2;
     t5.buckets = 8;
     t5.max_distance = 6;
     shaw.clip = 2;
@@ -162,7 +185,7 @@ static void test_every_kind(void **state)
         {"none", TG_POSITION_NONE, false, 0, usual},
         {"none_both", TG_POSITION_NONE, true, 0, usual},
         {"rotary_halves", TG_POSITION_ROTARY, false, 0, usual},
-        {"rotary_neighbours", TG_POSITION_ROTARY, false, 0, neighbours},
+        {"rotary_neighbours", TG_POSITION_ROTARY, false, 0, neighbors},
         {"rotary_both", TG_POSITION_ROTARY, true, 0, usual},
         {"alibi", TG_POSITION_ALIBI, false, 0, usual},
         {"alibi_both", TG_POSITION_ALIBI, true, 0, usual},
@@ -190,14 +213,14 @@ static void test_t5_buckets(void **state)
     for (int both = 0; both < 2; both++) {
         assert_int_equal(read_golden(both ? "buckets1" : "buckets0", "t5", expected, 2049), 2049);
         for (int64_t ahead = -1024; ahead <= 1024; ahead++) {
-            assert_int_equal(tg_t5_bucket(-ahead, 32, 128, both), (int64_t)expected[ahead + 1024]);
+            assert_int_equal(tg_t5_bucket(-ahead, 32, 128, !both), (int64_t)expected[ahead + 1024]);
         }
     }
 }
 
 /* ---- properties ---- */
 
-/* The product of a turned query and a turned key depends on their distance alone. */
+/* The product of a rotated query and a rotated key depends on their distance alone. */
 static void test_rotary_sees_distance_alone(void **state)
 {
     (void)state;
@@ -211,7 +234,7 @@ static void test_rotary_sees_distance_alone(void **state)
             double first = 0;
             for (int64_t start = 0; start < 1000; start += 77) {
                 tg_tensor *a = tg_rotary(tape, q, start + distance, &config), *b = tg_rotary(tape, k, start, &config);
-                double product = tg_item(tape, tg_matmul(tape, a, tg_transpose(tape, b, 0, 1)));
+                double product = tg_tensor_item(tg_matmul(tape, a, tg_transpose(tape, b, 0, 1)), NULL);
                 first = start == 0 ? product : first;
                 assert_true(fabs(product - first) < 1e-12);
             }
@@ -221,12 +244,12 @@ static void test_rotary_sees_distance_alone(void **state)
     tg_release(k);
 }
 
-/* Moving on by k positions turns every pair of a sinusoidal row by the same angles: a fixed matrix. */
-static void test_sinusoidal_turns(void **state)
+/* A shift by k positions rotates every pair of a sinusoidal row by the same angles: a fixed matrix. */
+static void test_sinusoidal_rotates(void **state)
 {
     (void)state;
-    tg_positional p = tg_positional_make(params, "p", TG_POSITION_SINUSOIDAL, 50, 8);
-    const double *w = tg_data(p.weight);
+    tg_nn_positional p = tg_nn_positional_make(params, "p", TG_POSITION_SINUSOIDAL, 50, 8, NULL);
+    const double *w = tg_tensor_data(p.weight);
     for (int64_t at = 0; at + 5 < 50; at++) {
         for (int64_t c = 0; c < 8; c += 2) {
             double u = 5 * pow(10000, -(double)c / 8), sine = w[at * 8 + c], cosine = w[at * 8 + c + 1];
@@ -236,12 +259,13 @@ static void test_sinusoidal_turns(void **state)
     }
 }
 
-/* Rows are made from rows, but far out they are still sines. */
+/* Rows are computed from rows, but far out they are still sines. */
 static void test_sinusoidal_far_out(void **state)
 {
     (void)state;
-    tg_positional p = tg_positional_make(params, "p", TG_POSITION_SINUSOIDAL, 5000, 5); /* an odd width */
-    const double *w = tg_data(p.weight);
+    /* an odd width */
+    tg_nn_positional p = tg_nn_positional_make(params, "p", TG_POSITION_SINUSOIDAL, 5000, 5, NULL);
+    const double *w = tg_tensor_data(p.weight);
     for (int at = 0; at < 5000; at++) {
         for (int c = 0; c < 5; c++) {
             double angle = at * pow(10000, -(double)(c - c % 2) / 5);
@@ -268,47 +292,83 @@ static void test_alibi_slopes(void **state)
 static void test_none_is_a_bag_of_words(void **state)
 {
     (void)state;
-    tg_multi_head_attention_config config = {.both_directions = true};
-    tg_multi_head_attention a = tg_multi_head_attention_make(params, "att", C, C, H, &config);
+    tg_nn_multihead_attention_config config = separate();
+    config.is_causal = false;
+    tg_nn_multihead_attention a = tg_nn_multihead_attention_make(params, "att", C, C, H, &config);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, T, C), NULL);
     tg_tensor *order = tensor_i32(TG_SHAPE(T), (int32_t[]){4, 2, 6, 0, 1, 5, 3});
     fill(x, 1);
-    tg_tensor *y = tg_index_select(tape, tg_multi_head_attention_forward(tape, &a, x), 1, order);
-    tg_tensor *z = tg_multi_head_attention_forward(tape, &a, tg_index_select(tape, x, 1, order));
-    assert_values(z, tg_data(y), T * C, 0, 1e-14);
+    tg_tensor *y = tg_index_select(tape, tg_nn_multihead_attention_forward(tape, &a, x, NULL), 1, order);
+    tg_tensor *z = tg_nn_multihead_attention_forward(tape, &a, tg_index_select(tape, x, 1, order), NULL);
+    assert_values(z, tg_tensor_data(y), T * C, 0, 1e-14);
     tg_release(x);
     tg_release(order);
 }
+
+/* ---- a longer context ---- */
 
 static void test_interpolation(void **state)
 {
     (void)state;
     tg_error error = TG_NO_ERROR;
-    tg_tensor *table = tensor_f64(TG_SHAPE(3, 2), (double[]){0, 10, 1, 20, 4, 0});
-    tg_tensor *longer = tg_positional_interpolate(table, 5, &error),
-              *same = tg_positional_interpolate(table, 3, &error);
-    assert_values(longer, (double[]){0, 10, 0.5, 15, 1, 20, 2.5, 10, 4, 0}, 10, 0, 1e-15);
-    assert_values(same, tg_data(table), 6, 0, 0);
-    assert_null(tg_positional_interpolate(table, 1, &error));
-    assert_error(&error, TG_ERROR_SHAPE,
-                 "positional_interpolate: a float table (rows,width) with a row at least, to 1 positions");
-    assert_null(tg_positional_interpolate(NULL, 4, NULL));
-    tg_release(table);
-    tg_release(longer);
-    tg_release(same);
+    const double table[] = {0, 10, 1, 20, 4, 0};
+    tg_nn_positional p = tg_nn_positional_make(params, "p", TG_POSITION_LEARNED, 3, 2, NULL);
+    tg_tensor *handle = p.weight;
+    assert_true(tg_tensor_fill_from(p.weight, table, NULL));
+    uint64_t position = tg_rng_position(rng);
+    assert_true(tg_nn_positional_extend(&p, 3, &error));
+    assert_values(p.weight, table, 6, 0, 0);
+    assert_false(tg_nn_positional_extend(&p, 1, &error));
+    assert_error(&error, TG_ERROR_RANGE, "nn_positional_extend: 1 positions; the context is 3 and cannot shrink");
+    assert_values(p.weight, table, 6, 0, 0);
+    assert_true(tg_nn_positional_extend(&p, 5, &error));
+    assert_ptr_equal(p.weight, handle);
+    assert_values(p.weight, (double[]){0, 10, 0.5, 15, 1, 20, 2.5, 10, 4, 0}, 10, 0, 1e-15);
+    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_tensor_requires_grad(p.weight));
+    assert_true(tg_tensor_set_rows_frozen(p.weight, 0, 1, true, &error));
+    assert_false(tg_nn_positional_extend(&p, 6, &error));
+    assert_error(&error, TG_ERROR_STATE, "nn_positional_extend: rows of the table are frozen");
+    assert_int_equal(tg_tensor_size(p.weight, 0), 5);
+    assert_false(tg_nn_positional_extend(NULL, 4, &error));
+    assert_error(&error, TG_ERROR_STATE, "nn_positional_extend: the module is NULL, or was not made");
+    assert_false(tg_nn_positional_extend(NULL, 4, NULL));
+}
+
+/* A fixed table continues as one that was longer from the beginning; kinds without a table reach any context. */
+static void test_extension_of_other_kinds(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_nn_positional_config config = tg_nn_positional_config_default();
+    config.heads = H;
+    tg_nn_positional fixed = tg_nn_positional_make(params, "fixed", TG_POSITION_SINUSOIDAL, 9, C, NULL);
+    tg_nn_positional longer = tg_nn_positional_make(params, "longer", TG_POSITION_SINUSOIDAL, 100, C, NULL);
+    assert_true(tg_nn_positional_extend(&fixed, 100, &error));
+    assert_int_equal(tg_tensor_size(fixed.weight, 0), 100);
+    assert_memory_equal(tg_tensor_data(fixed.weight), tg_tensor_data(longer.weight), 100 * C * sizeof(double));
+    for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
+        tg_nn_positional p = tg_nn_positional_make(params, tg_position_name(kind), kind, 9, C, &config);
+        tg_tensor *before = p.weight ? tg_tensor_new_copy(p.weight, NULL) : NULL;
+        assert_true(tg_nn_positional_extend(&p, 1000000, &error));
+        if (before) {
+            assert_values(p.weight, tg_tensor_data(before), tg_tensor_count(before), 0, 0);
+        }
+        tg_release(before);
+    }
 }
 
 static void test_learned_can_start_sinusoidal(void **state)
 {
     (void)state;
-    tg_positional_config config = tg_positional_config_default();
+    tg_nn_positional_config config = tg_nn_positional_config_default();
     config.sinusoidal_start = true;
     uint64_t position = tg_rng_position(rng);
-    tg_positional learned = tg_positional_make_with(params, "learned", TG_POSITION_LEARNED, 9, 6, &config);
-    tg_positional fixed = tg_positional_make(params, "fixed", TG_POSITION_SINUSOIDAL, 9, 6);
+    tg_nn_positional learned = tg_nn_positional_make(params, "learned", TG_POSITION_LEARNED, 9, 6, &config);
+    tg_nn_positional fixed = tg_nn_positional_make(params, "fixed", TG_POSITION_SINUSOIDAL, 9, 6, NULL);
     assert_true(tg_rng_position(rng) == position);
-    assert_memory_equal(tg_data(learned.weight), tg_data(fixed.weight), 54 * sizeof(double));
-    assert_true(tg_requires_grad(learned.weight) && !tg_requires_grad(fixed.weight));
+    assert_memory_equal(tg_tensor_data(learned.weight), tg_tensor_data(fixed.weight), 54 * sizeof(double));
+    assert_true(tg_tensor_requires_grad(learned.weight) && !tg_tensor_requires_grad(fixed.weight));
 }
 
 /* ---- a whole model ---- */
@@ -319,26 +379,32 @@ static void test_in_a_gpt(void **state)
     (void)state;
     for (int kind = 0; kind <= TG_POSITION_NONE; kind++) {
         make_all(TG_F64);
-        tg_gpt_config config = {20, 16, C, H, 2, 0, TG_NO_BIAS, false, TG_ATTENTION_FUSED, (tg_position)kind};
+        tg_gpt_config config = tg_gpt_config_default();
+        config.vocabulary = 20;
+        config.context = 16;
+        config.width = C;
+        config.heads = H;
+        config.layers = 2;
+        config.position = (tg_position)kind;
         tg_gpt *model = tg_gpt_new(params, &config);
         assert_non_null(model);
         tg_tensor *ids = tensor_i32(TG_SHAPE(1, 9), (int32_t[]){3, 1, 4, 1, 5, 9, 2, 6, 5});
-        tg_tensor *loss = tg_cross_entropy(tape, tg_gpt_forward(tape, model, ids), ids);
-        assert_true(tg_backward(tape, loss));
+        tg_tensor *loss = tg_cross_entropy(tape, tg_gpt_forward(tape, model, ids, NULL), ids, NULL);
+        assert_true(tg_backward(tape, loss, NULL));
         for (int64_t i = 0; i < tg_params_count(params); i++) {
             tg_entry entry = tg_params_at(params, i);
-            if (entry.kind == TG_ENTRY_PARAMETER && tg_gradient_kind_of(entry.tensor) == TG_GRADIENT_NONE) {
+            if (entry.kind == TG_ENTRY_PARAMETER && tg_tensor_grad_kind(entry.tensor) == TG_GRAD_NONE) {
                 fail_msg("%s: %s gets no gradient", tg_position_name((tg_position)kind), entry.name);
             }
         }
         tg_tape_set_recording(tape, false);
-        tg_tensor *whole = tg_gpt_features(tape, model, ids, NULL);
+        tg_tensor *whole = tg_gpt_forward(tape, model, ids, NULL);
         tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, H, 16, C, NULL);
         for (int64_t at = 0; at < 9; at += 4) {
-            tg_tensor *part = tg_gpt_features(tape, model, tg_slice(tape, ids, 1, at, at + 4, 1), cache);
+            tg_tensor *part = tg_gpt_forward(tape, model, tg_slice(tape, ids, 1, at, at + 4, 1), cache);
             tg_tensor *expected = tg_contiguous(tape, tg_slice(tape, whole, 1, at, at + 4, 1));
-            assert_string_equal(tg_tape_error(tape), "");
-            assert_values(part, tg_data(expected), tg_count(expected), 0, 1e-12);
+            assert_string_equal(tg_tape_error(tape)->text, "");
+            assert_values(part, tg_tensor_data(expected), tg_tensor_count(expected), 0, 1e-12);
         }
         tg_kv_cache_free(cache);
         tg_release(ids);
@@ -352,44 +418,70 @@ static void test_in_a_gpt(void **state)
 static void test_refuses(void **state)
 {
     (void)state;
-    tg_positional_config usual = tg_positional_config_default();
+    tg_nn_positional_config usual = tg_nn_positional_config_default();
     struct {
         tg_position kind;
         int64_t heads, buckets, max_distance, clip, width;
         const char *text;
     } cases[] = {
-        {(tg_position)99, 1, 32, 128, 16, 8, "positional p: 99 is not a kind of position"},
-        {TG_POSITION_ROTARY, 3, 32, 128, 16, 9, "positional p: rotary heads are 3 wide; an even width is wanted"},
-        {TG_POSITION_ALIBI, 3, 32, 128, 16, 8, "positional p: 3 heads do not divide a width of 8"},
-        {TG_POSITION_ALIBI, 0, 32, 128, 16, 8, "positional p: 0 heads do not divide a width of 8"},
-        {TG_POSITION_T5, 2, 0, 128, 16, 8, "positional p: 0 buckets up to distance 128;"},
-        {TG_POSITION_T5, 2, 6, 128, 16, 8, "positional p: 6 buckets up to distance 128;"},
-        {TG_POSITION_T5, 2, 32, 16, 16, 8, "positional p: 32 buckets up to distance 16;"},
-        {TG_POSITION_SHAW, 2, 32, 128, 0, 8, "positional p: distances clipped at 0; at least 1 is wanted"},
-        {TG_POSITION_LEARNED, 2, 32, 128, 16, 0, "positional p: a context of 4 and a width of 0"},
+        {(tg_position)99, 1, 32, 128, 16, 8, "'p' has kind 99, which does not exist"},
+        {TG_POSITION_ROTARY, 3, 32, 128, 16, 9, "'p' has rotary heads of width 3; it must be even"},
+        {TG_POSITION_ALIBI, 3, 32, 128, 16, 8,
+         "'p' has heads 3; it must be set to the attention's number of heads, "
+         "which divides the width 8"},
+        {TG_POSITION_ALIBI, 0, 32, 128, 16, 8, "'p' has heads 0; it must be set"},
+        {TG_POSITION_T5, 2, 0, 128, 16, 8, "'p' has buckets 0 and max_distance 128;"},
+        {TG_POSITION_T5, 2, 6, 128, 16, 8, "'p' has buckets 6 and max_distance 128;"},
+        {TG_POSITION_T5, 2, 32, 16, 16, 8, "'p' has buckets 32 and max_distance 16;"},
+        {TG_POSITION_SHAW, 2, 32, 128, 0, 8, "'p' has clip 0; allowed are 1 to"},
+        {TG_POSITION_LEARNED, 2, 32, 128, 16, 0, "'p' has context 4 and width 0;"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         usual.heads = cases[i].heads;
         usual.buckets = cases[i].buckets;
         usual.max_distance = cases[i].max_distance;
         usual.clip = cases[i].clip;
-        tg_positional p = tg_positional_make_with(params, "p", cases[i].kind, 4, cases[i].width, &usual);
-        if (p.made || !strstr(tg_params_error(params), cases[i].text)) {
-            fail_msg("expected \"%s\", found \"%s\"", cases[i].text, tg_params_error(params));
-        }
+        tg_nn_positional p = tg_nn_positional_make(params, "p", cases[i].kind, 4, cases[i].width, &usual);
+        char text[200];
+        snprintf(text, sizeof text, "nn_positional_make: %s", cases[i].text);
+        tg_code code = cases[i].width == 0 ? TG_ERROR_SHAPE : TG_ERROR_VALUE;
+        assert_true(!p.module.is_made && !p.weight);
         assert_int_equal(tg_params_count(params), 0);
+        assert_true(tg_rng_position(rng) == 0);
         tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 2, 8), NULL);
-        assert_null(tg_positional_forward(tape, &p, x));
-        assert_tape_error(tape, tg_params_error_code(params), cases[i].text);
+        assert_null(tg_nn_positional_forward(tape, &p, x, 0));
+        assert_tape_error(tape, code, text);
         tg_release(x);
-        tg_params_clear_error(params);
+        assert_params_error(params, code, text);
     }
-    tg_position kind;
+    tg_nn_positional_config bare = {.heads = 2, .buckets = 32, .max_distance = 128};
+    tg_nn_positional_make(params, "p", TG_POSITION_T5, 4, 8, &bare);
+    assert_params_error(params, TG_ERROR_VALUE, "does not come from tg_nn_positional_config_default()");
+    tg_nn_positional_config inner = tg_nn_positional_config_default();
+    inner.heads = 2;
+    inner.rotary = (tg_rotary_config){.base = 100, .position_scale = 1, .ntk_factor = 1};
+    tg_nn_positional_make(params, "p", TG_POSITION_ROTARY, 4, 8, &inner);
+    assert_params_error(params, TG_ERROR_VALUE, "does not come from tg_rotary_config_default()");
+    tg_nn_positional_make(params, "p", TG_POSITION_T5, 4, 8, NULL);
+    assert_params_error(params, TG_ERROR_VALUE, "'p' has heads 0; it must be set");
+    tg_position kind = TG_POSITION_T5;
+    tg_error error = TG_NO_ERROR;
     for (int i = 0; i <= TG_POSITION_NONE; i++) {
-        assert_true(tg_position_named(tg_position_name((tg_position)i), &kind) && kind == (tg_position)i);
+        assert_true(tg_position_from_name(tg_position_name((tg_position)i), &kind, &error) && kind == (tg_position)i);
     }
-    assert_false(tg_position_named("absolute", &kind));
-    assert_null(tg_position_name((tg_position)8));
+    kind = TG_POSITION_T5;
+    assert_false(tg_position_from_name("absolute", &kind, &error));
+    for (int i = 0; i <= TG_POSITION_NONE; i++) {
+        /* the message lists the names */
+        assert_non_null(strstr(error.text, tg_position_name((tg_position)i)));
+    }
+    assert_error(&error, TG_ERROR_VALUE, "position_from_name: 'absolute'; allowed are learned, sinusoidal,");
+    assert_false(tg_position_from_name(NULL, &kind, &error));
+    assert_error(&error, TG_ERROR_STATE, "position_from_name: the name is NULL");
+    assert_false(tg_position_from_name("t5", NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "position_from_name: the kind is NULL");
+    assert_int_equal(kind, TG_POSITION_T5);
+    assert_string_equal(tg_position_name((tg_position)8), "unknown");
     tg_tensor *odd = tg_tensor_new(TG_F64, TG_SHAPE(2, 3), NULL);
     tg_rotary(tape, odd, 0, NULL);
     assert_tape_error(tape, TG_ERROR_SHAPE, "rotary: x is (2,3); it must be (..,T,D) with an even D");
@@ -399,20 +491,112 @@ static void test_refuses(void **state)
     tg_release(odd);
 }
 
+/* tapegrad/nn.h: the fields of a config are checked by _make. */
+static void test_rotary_options(void **state)
+{
+    (void)state;
+    const struct {
+        double base, position_scale, ntk_factor;
+        int pairing;
+    } cases[] = {{1, 1, 1, 0}, {(double)NAN, 1, 1, 0}, {10, 0, 1, 0}, {10, 1, -1, 0}, {10, 1, 1, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tg_nn_positional_config config = tg_nn_positional_config_default();
+        config.heads = 2;
+        config.rotary.base = cases[i].base;
+        config.rotary.position_scale = cases[i].position_scale;
+        config.rotary.ntk_factor = cases[i].ntk_factor;
+        config.rotary.pairing = (tg_rotary_pairing)cases[i].pairing;
+        assert_false(tg_nn_positional_make(params, "p", TG_POSITION_ROTARY, 4, 8, &config).module.is_made);
+        assert_params_error(params, TG_ERROR_VALUE, "nn_positional_make: ");
+    }
+}
+
+/* An attention takes relative positions with its own heads and width, or none. */
+static void test_positions_of_another_attention(void **state)
+{
+    (void)state;
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    tg_nn_multihead_attention_config config = separate();
+    tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
+    const tg_position relative[] = {TG_POSITION_ROTARY, TG_POSITION_ALIBI, TG_POSITION_T5, TG_POSITION_SHAW,
+                                    TG_POSITION_TRANSFORMER_XL};
+    for (int layout = 0; layout < 2; layout++) {
+        config.layout = (tg_attention_layout)layout;
+        for (int i = 0; i < 5; i++) {
+            const char *name = tg_position_name(relative[i]);
+            char full[64], text[200];
+            for (int other = 0; other < 2; other++) {
+                /* 3 heads of width 12 are asked for; first the heads differ, then the width */
+                positions.heads = other ? H : 2;
+                int64_t width = other ? 2 * C : C;
+                snprintf(full, sizeof full, "%s.%d.%d", name, layout, other);
+                tg_nn_positional p = tg_nn_positional_make(params, full, relative[i], 9, width, &positions);
+                assert_true(p.module.is_made);
+                int64_t count = tg_params_count(params);
+                uint64_t position = tg_rng_position(rng);
+                config.positional = &p;
+                snprintf(
+                    text, sizeof text,
+                    "nn_multihead_attention_make: 'a' has 3 heads and width 12, but its %s positions were made for "
+                    "%d heads and width %d",
+                    name, (int)positions.heads, (int)width);
+                assert_false(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
+                assert_params_error(params, TG_ERROR_VALUE, text);
+                block.attention.positional = &p;
+                assert_false(tg_nn_transformer_block_make(params, "b", C, H, &block).module.is_made);
+                assert_params_error(params, TG_ERROR_VALUE, "'b.att' has 3 heads and width 12, but its");
+                assert_int_equal(tg_params_count(params), count);
+                assert_true(tg_rng_position(rng) == position);
+            }
+        }
+        for (int kind = TG_POSITION_LEARNED; kind <= TG_POSITION_SINUSOIDAL; kind++) {
+            char full[64], text[200];
+            snprintf(full, sizeof full, "absolute.%d.%d", layout, kind);
+            /* even with the heads set */
+            positions.heads = H;
+            tg_nn_positional p = tg_nn_positional_make(params, full, (tg_position)kind, 9, C, &positions);
+            assert_true(p.module.is_made);
+            int64_t count = tg_params_count(params);
+            uint64_t position = tg_rng_position(rng);
+            config.positional = &p;
+            snprintf(text, sizeof text,
+                     "nn_multihead_attention_make: 'a' has %s positions, which tg_nn_positional_forward",
+                     tg_position_name((tg_position)kind));
+            assert_false(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
+            assert_params_error(params, TG_ERROR_VALUE, text);
+            assert_int_equal(tg_params_count(params), count);
+            assert_true(tg_rng_position(rng) == position);
+        }
+    }
+    positions.heads = 5;
+    tg_nn_positional unmade = tg_nn_positional_make(params, "u", TG_POSITION_ALIBI, 9, C, &positions);
+    assert_params_error(params, TG_ERROR_VALUE, "'u' has heads 5;");
+    config.positional = &unmade;
+    assert_false(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
+    assert_params_error(params, TG_ERROR_STATE, "nn_multihead_attention_make: the positions of 'a' were not made");
+    /* no positions: nothing that could differ */
+    tg_nn_positional none = tg_nn_positional_make(params, "none", TG_POSITION_NONE, 9, 2 * C, NULL);
+    config.positional = &none;
+    assert_true(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind),
         cmocka_unit_test(test_t5_buckets),
         cmocka_unit_test_setup_teardown(test_rotary_sees_distance_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sinusoidal_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sinusoidal_rotates, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sinusoidal_far_out, set_up, tear_down),
         cmocka_unit_test(test_alibi_slopes),
         cmocka_unit_test_setup_teardown(test_none_is_a_bag_of_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interpolation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_extension_of_other_kinds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_learned_can_start_sinusoidal, set_up, tear_down),
         cmocka_unit_test(test_in_a_gpt),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rotary_options, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_positions_of_another_attention, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,11 @@
-/* The next token: PyTorch's draws (tests/goldens/make_sample.py) and the course's, ties, edges, and what is refused. */
+/* Sampling the next token: PyTorch's draws (tests/goldens/make_sample.py) and the course's; ties, edge cases,
+ * errors. */
 #include "support.h"
 
 #include <math.h>
 #include <stdio.h>
+
+#include "base/random.h"
 
 #define V 50
 
@@ -24,13 +27,23 @@ static int tear_down(void **state)
     return 0;
 }
 
+static tg_sample_config drawing(double temperature, int64_t top_k, double top_p)
+{
+    tg_sample_config config = tg_sample_config_default();
+    config.greedy = false;
+    config.temperature = temperature;
+    config.top_k = top_k;
+    config.top_p = top_p;
+    return config;
+}
+
 /* (i 37 mod v) s - 3: all different, so that rounding ties play no part. */
 static tg_tensor *logits(int64_t vocabulary, tg_dtype dtype)
 {
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(vocabulary), NULL), *cast;
     float scale = vocabulary == V ? 0x1p-3F : 0x1p-12F;
     for (int64_t i = 0; i < vocabulary; i++) {
-        ((float *)tg_data_mut(x))[i] = (float)((i * 37) % vocabulary) * scale - 3;
+        ((float *)tg_tensor_data_mut(x))[i] = (float)((i * 37) % vocabulary) * scale - 3;
     }
     cast = tg_tensor_new_cast(x, dtype, NULL);
     tg_release(x);
@@ -42,7 +55,7 @@ static void test_draws_as_torch(void **state)
     (void)state;
     FILE *file = fopen(TG_TEST_GOLDENS "/sample.txt", "r");
     assert_non_null(file);
-    tg_sampling_config config = {.greedy = false};
+    tg_sample_config config = drawing(1, TG_NO_TOP_K, 1);
     long long vocabulary, k;
     int lines = 0;
     for (; fscanf(file, "%lld %lf %lld %lf", &vocabulary, &config.temperature, &k, &config.top_p) == 4; lines++) {
@@ -53,8 +66,8 @@ static void test_draws_as_torch(void **state)
         for (int i = 0; i < (vocabulary == V ? 40 : 8); i++) {
             int expected;
             assert_int_equal(fscanf(file, "%d", &expected), 1);
-            assert_int_equal(tg_sample(single, &config, rng, &error), expected);
-            assert_int_equal(tg_sample(wide, &config, again, &error), expected);
+            assert_int_equal(tg_sample(single, rng, &config, &error), expected);
+            assert_int_equal(tg_sample(wide, again, &config, &error), expected);
         }
         tg_rng_free(again);
         tg_release(single);
@@ -64,7 +77,7 @@ static void test_draws_as_torch(void **state)
     fclose(file);
 }
 
-/* Chapter 5 of the course: how often each of nine words comes in a thousand draws of seed 123. */
+/* Chapter 5 of the course: how often each of nine words is drawn, in a thousand draws of seed 123. */
 static void test_draws_of_the_course(void **state)
 {
     (void)state;
@@ -77,11 +90,11 @@ static void test_draws_of_the_course(void **state)
     const float values[] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
     tg_tensor *x = tensor_f32(TG_SHAPE(9), values);
     for (int i = 0; i < 3; i++) {
-        tg_sampling_config config = {.temperature = cases[i].temperature, .top_k = TG_NO_TOP_K, .top_p = 1};
+        tg_sample_config config = drawing(cases[i].temperature, TG_NO_TOP_K, 1);
         int counts[9] = {0};
         tg_rng_seed(rng, 123);
         for (int k = 0; k < 1000; k++) {
-            int32_t id = tg_sample(x, &config, rng, &error);
+            int32_t id = tg_sample(x, rng, &config, &error);
             assert_in_range(id, 0, 8);
             counts[id]++;
         }
@@ -96,22 +109,22 @@ static void test_weights_are_softmaxs(void **state)
     (void)state;
     enum { COUNT = 3000, KEPT = 1700 };
     tg_rng *again = tg_rng_new(5);
-    tg_tape *tape = tg_tape_new(NULL);
+    tg_tape *tape = tg_tape_new(NULL, NULL);
     for (int f64 = 0; f64 < 2; f64++) {
         tg_tensor *x = tg_tensor_new(f64 ? TG_F64 : TG_F32, TG_SHAPE(COUNT), NULL), *smallest = NULL;
-        tg_fill_normal(x, rng, 0, 4, NULL);
+        tg_tensor_fill_normal(x, rng, 0, 4, NULL);
         tg_rng_seed(rng, 5);
         tg_rng_seed(again, 5);
-        tg_sampling_config config = {.temperature = 1.7, .top_k = KEPT, .top_p = 1};
+        tg_sample_config config = drawing(1.7, KEPT, 1);
         smallest = tg_select(tape, tg_topk(tape, x, KEPT, 0, NULL), 0, KEPT - 1);
         tg_tensor *kept = tg_masked_fill(tape, x, tg_lt(tape, x, smallest), -(double)INFINITY);
         tg_tensor *p = tg_softmax(tape, tg_div_scalar(tape, kept, config.temperature), 0);
-        assert_string_equal(tg_tape_error(tape), "");
+        assert_string_equal(tg_tape_error(tape)->text, "");
         for (int i = 0; i < 300; i++) {
             int64_t id;
-            assert_true(f64 ? tg_rng_multinomial_f64(again, &id, 1, tg_data(p), COUNT, false, NULL)
-                            : tg_rng_multinomial_f32(again, &id, 1, tg_data(p), COUNT, false, NULL));
-            assert_int_equal(tg_sample(x, &config, rng, &error), id);
+            assert_true(f64 ? tg_rng_multinomial_f64(again, &id, 1, tg_tensor_data(p), COUNT, false, NULL)
+                            : tg_rng_multinomial_f32(again, &id, 1, tg_tensor_data(p), COUNT, false, NULL));
+            assert_int_equal(tg_sample(x, rng, &config, &error), id);
         }
         tg_release(x);
     }
@@ -123,13 +136,13 @@ static void test_weights_are_softmaxs(void **state)
 static void test_strided_logits(void **state)
 {
     (void)state;
-    tg_tape *tape = tg_tape_new(NULL);
+    tg_tape *tape = tg_tape_new(NULL, NULL);
     tg_tensor *x = tensor_f32(TG_SHAPE(4, 3), (float[]){9, 0, 9, 9, 1, 0, 9, 3, 0, 9, 2, 9});
     tg_tensor *column = tg_select(tape, x, 1, 1);
-    tg_sampling_config config = tg_sampling_config_default();
-    assert_int_equal(tg_sample(column, &config, NULL, &error), 2);
-    config = (tg_sampling_config){.temperature = 0.01, .top_k = TG_NO_TOP_K, .top_p = 0.9};
-    assert_int_equal(tg_sample(column, &config, rng, &error), 2);
+    tg_sample_config config = tg_sample_config_default();
+    assert_int_equal(tg_sample(column, NULL, &config, &error), 2);
+    config = drawing(0.01, TG_NO_TOP_K, 0.9);
+    assert_int_equal(tg_sample(column, rng, &config, &error), 2);
     tg_tape_free(tape);
     tg_release(x);
 }
@@ -137,21 +150,24 @@ static void test_strided_logits(void **state)
 static void test_greedy(void **state)
 {
     (void)state;
-    tg_sampling_config config = tg_sampling_config_default();
+    tg_sample_config config = tg_sample_config_default();
     tg_tensor *x = tensor_f32(TG_SHAPE(5), (float[]){1, 3, -INFINITY, 3, 2});
-    assert_int_equal(tg_sample(x, &config, NULL, &error), 1); /* of a tie the first */
-    config.temperature = -1;                                  /* not looked at */
-    assert_int_equal(tg_sample(x, &config, rng, &error), 1);
+    /* of a tie the first */
+    assert_int_equal(tg_sample(x, NULL, &config, &error), 1);
+    assert_int_equal(tg_sample(x, NULL, NULL, &error), 1);
+    /* not looked at */
+    config.temperature = -1;
+    assert_int_equal(tg_sample(x, rng, &config, &error), 1);
     assert_true(tg_rng_position(rng) == 0);
     tg_release(x);
 }
 
 /* The ids that come out of many draws, as bits. */
-static int drawn(const tg_tensor *x, const tg_sampling_config *config)
+static int drawn(const tg_tensor *x, const tg_sample_config *config)
 {
     int ids = 0;
     for (int i = 0; i < 2000; i++) {
-        int32_t id = tg_sample(x, config, rng, &error);
+        int32_t id = tg_sample(x, rng, config, &error);
         assert_in_range(id, 0, 7);
         ids |= 1 << id;
     }
@@ -161,18 +177,21 @@ static int drawn(const tg_tensor *x, const tg_sampling_config *config)
 static void test_ties_and_edges(void **state)
 {
     (void)state;
-    tg_sampling_config config = {.temperature = 1, .top_k = 2, .top_p = 1};
+    tg_sample_config config = drawing(1, 2, 1);
     tg_tensor *ties = tensor_f32(TG_SHAPE(5), (float[]){0, 1, 1, 1, 2}),
               *even = tensor_f32(TG_SHAPE(4), (float[]){0, 0, 0, 0});
-    assert_int_equal(drawn(ties, &config), 0x1e); /* what ties with the second stays */
+    /* what ties with the second stays */
+    assert_int_equal(drawn(ties, &config), 0x1e);
     config.top_k = 1;
     assert_int_equal(drawn(ties, &config), 0x10);
     config.top_k = TG_NO_TOP_K;
-    config.top_p = 0.5; /* two of four equal ones, the first, reach it exactly */
+    /* two of four equal ones, the first, reach it exactly */
+    config.top_p = 0.5;
     assert_int_equal(drawn(even, &config), 0x3);
     config.top_p = 0.51;
     assert_int_equal(drawn(even, &config), 0x7);
-    config.top_p = 1e-300; /* never less than one */
+    /* never less than one */
+    config.top_p = 1e-300;
     assert_int_equal(drawn(even, &config), 0x1);
     config.top_p = 1;
     assert_int_equal(drawn(even, &config), 0xf);
@@ -183,15 +202,16 @@ static void test_ties_and_edges(void **state)
     assert_int_equal(drawn(halves, &config), 0xa);
     config.top_p = 0.7501;
     assert_int_equal(drawn(halves, &config), 0xb);
-    config.top_k = 2; /* of the two that it leaves, 2/3 and 1/3 */
+    /* of the two that it leaves, 2/3 and 1/3 */
+    config.top_k = 2;
     config.top_p = 0.66;
     assert_int_equal(drawn(halves, &config), 0x2);
     config.top_p = 0.67;
     assert_int_equal(drawn(halves, &config), 0xa);
 
-    /* what is masked is never drawn, not even when top_k asks for more than there is */
+    /* what is masked is never drawn, not even when top_k asks for more than exist */
     tg_tensor *masked = tensor_f32(TG_SHAPE(4), (float[]){-INFINITY, 0, -INFINITY, 0});
-    config = (tg_sampling_config){.temperature = 30, .top_k = 3, .top_p = 0.999};
+    config = drawing(30, 3, 0.999);
     assert_int_equal(drawn(masked, &config), 0xa);
     tg_release(ties);
     tg_release(even);
@@ -203,65 +223,78 @@ static void test_refuses(void **state)
 {
     (void)state;
     const struct {
-        tg_sampling_config config;
+        double temperature;
+        int64_t top_k;
+        double top_p;
         tg_code code;
         const char *text;
     } cases[] = {
-        {{false, 0, -1, 1}, TG_ERROR_VALUE, "sample: temperature 0; it must be finite and above 0 (greedy takes the"},
-        {{false, -1, -1, 1}, TG_ERROR_VALUE, "sample: temperature -1;"},
-        {{false, (double)NAN, -1, 1}, TG_ERROR_VALUE, "sample: temperature nan;"},
-        {{false, (double)INFINITY, -1, 1}, TG_ERROR_VALUE, "sample: temperature inf;"},
-        {{false, 1, 0, 1}, TG_ERROR_RANGE, "sample: top_k 0 is outside [1,50]"},
-        {{false, 1, 51, 1}, TG_ERROR_RANGE, "sample: top_k 51 is outside [1,50]"},
-        {{false, 1, -2, 1}, TG_ERROR_RANGE, "sample: top_k -2 is outside"},
-        {{false, 1, -1, 0}, TG_ERROR_RANGE, "sample: top_p 0 is outside (0,1]"},
-        {{false, 1, -1, 1.5}, TG_ERROR_RANGE, "sample: top_p 1.5 is outside (0,1]"},
-        {{false, 1, -1, (double)NAN}, TG_ERROR_RANGE, "sample: top_p nan is outside (0,1]"},
+        {0, -1, 1, TG_ERROR_VALUE, "sample: temperature 0; it must be finite and above 0 (greedy takes the"},
+        {-1, -1, 1, TG_ERROR_VALUE, "sample: temperature -1;"},
+        {(double)NAN, -1, 1, TG_ERROR_VALUE, "sample: temperature nan;"},
+        {(double)INFINITY, -1, 1, TG_ERROR_VALUE, "sample: temperature inf;"},
+        {1, 0, 1, TG_ERROR_RANGE, "sample: top_k 0 is outside [1,50]"},
+        {1, 51, 1, TG_ERROR_RANGE, "sample: top_k 51 is outside [1,50]"},
+        {1, -2, 1, TG_ERROR_RANGE, "sample: top_k -2 is outside"},
+        {1, -1, 0, TG_ERROR_RANGE, "sample: top_p 0 is outside (0,1]"},
+        {1, -1, 1.5, TG_ERROR_RANGE, "sample: top_p 1.5 is outside (0,1]"},
+        {1, -1, (double)NAN, TG_ERROR_RANGE, "sample: top_p nan is outside (0,1]"},
     };
     tg_tensor *x = logits(V, TG_F32);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(tg_sample(x, &cases[i].config, rng, &error), -1);
+        tg_sample_config config = drawing(cases[i].temperature, cases[i].top_k, cases[i].top_p);
+        assert_int_equal(tg_sample(x, rng, &config, &error), -1);
         assert_error(&error, cases[i].code, cases[i].text);
     }
-    tg_sampling_config good = {false, 1, -1, 1}, greedy = tg_sampling_config_default();
-    assert_int_equal(tg_sample(x, &good, NULL, &error), -1);
-    assert_error(&error, TG_ERROR_STATE, "sample: there is no generator; only greedy needs none");
-    ((float *)tg_data_mut(x))[7] = NAN;
-    assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+    tg_sample_config good = drawing(1, -1, 1), greedy = tg_sample_config_default();
+    assert_int_equal(tg_sample(x, NULL, &good, &error), -1);
+    assert_error(&error, TG_ERROR_STATE, "sample: the generator is NULL; it is optional only with greedy");
+    ((float *)tg_tensor_data_mut(x))[7] = NAN;
+    assert_int_equal(tg_sample(x, rng, &good, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: logit nan of token 7;");
-    assert_int_equal(tg_sample(x, &greedy, NULL, &error), -1);
+    assert_int_equal(tg_sample(x, NULL, &greedy, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: logit nan of token 7;");
-    ((float *)tg_data_mut(x))[7] = INFINITY;
-    assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+    ((float *)tg_tensor_data_mut(x))[7] = INFINITY;
+    assert_int_equal(tg_sample(x, rng, &good, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: logit inf of token 7;");
-    tg_fill(x, -INFINITY, NULL);
-    assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+    tg_tensor_fill(x, -INFINITY, NULL);
+    assert_int_equal(tg_sample(x, rng, &good, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: all logits are -inf");
-    assert_int_equal(tg_sample(x, &greedy, NULL, &error), -1);
+    assert_int_equal(tg_sample(x, NULL, &greedy, &error), -1);
     assert_error(&error, TG_ERROR_VALUE, "sample: all logits are -inf");
-    assert_int_equal(tg_sample(x, &good, rng, NULL), -1); /* who does not ask is not told */
+    /* the error is optional */
+    assert_int_equal(tg_sample(x, rng, &good, NULL), -1);
     tg_tensor *matrix = tg_tensor_new(TG_F32, TG_SHAPE(2, 2), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(3), NULL);
-    const tg_tensor *wrong[] = {matrix, ids, NULL};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(tg_sample(wrong[i], &good, rng, &error), -1);
-        assert_error(&error, TG_ERROR_SHAPE, "sample: the logits must be f32 or f64 of shape (V) with V >= 1");
-    }
-    assert_int_equal(tg_sample(matrix, NULL, rng, &error), -1);
+    assert_int_equal(tg_sample(matrix, rng, &good, &error), -1);
+    assert_error(&error, TG_ERROR_SHAPE, "sample: the logits are f32 (2,2); they must be f32 or f64 (V), V at least 1");
+    assert_int_equal(tg_sample(ids, rng, &good, &error), -1);
+    assert_error(&error, TG_ERROR_SHAPE, "sample: the logits are i32 (3,); they must be f32 or f64 (V), V at least 1");
+    tg_tensor *empty = tg_tensor_new(TG_F32, TG_SHAPE(0), NULL);
+    assert_int_equal(tg_sample(empty, rng, &good, &error), -1);
+    assert_error(&error, TG_ERROR_SHAPE, "sample: the logits are f32 (0,); they must be f32 or f64 (V), V at least 1");
+    tg_release(empty);
+    assert_int_equal(tg_sample(NULL, rng, &good, &error), -1);
+    assert_error(&error, TG_ERROR_STATE, "sample: the logits tensor is NULL");
+    assert_int_equal(tg_sample(matrix, rng, NULL, &error), -1);
     assert_error(&error, TG_ERROR_SHAPE, "sample: the logits");
-    tg_fill(x, -2, NULL);
-    assert_int_equal(tg_sample(x, NULL, rng, &error), -1);
-    assert_error(&error, TG_ERROR_STATE, "sample: the config is NULL");
-    const double extreme[] = {1e-39, 1e-300, 1e300}; /* overflow, division by 0, inf: for floats */
+    tg_tensor_fill(x, -2, NULL);
+    tg_sample_config bare = {.greedy = false, .temperature = 1, .top_k = TG_NO_TOP_K, .top_p = 1};
+    assert_int_equal(tg_sample(x, rng, &bare, &error), -1);
+    assert_error(&error, TG_ERROR_VALUE, "sample: the config does not come from tg_sample_config_default()");
+    /* NULL is the default config: greedy */
+    assert_int_equal(tg_sample(x, rng, NULL, &error), 0);
+    /* overflow, division by 0, inf: for floats */
+    const double extreme[] = {1e-39, 1e-300, 1e300};
     tg_tensor *wide = tg_tensor_new_full(TG_F64, TG_SHAPE(V), -2, NULL);
     for (int i = 0; i < 3; i++) {
         char text[100];
         snprintf(text, sizeof text, "sample: temperature %g takes logit -2 out of the range of f32", extreme[i]);
         good.temperature = extreme[i];
-        assert_int_equal(tg_sample(x, &good, rng, &error), -1);
+        assert_int_equal(tg_sample(x, rng, &good, &error), -1);
         assert_error(&error, TG_ERROR_VALUE, text);
     }
     assert_true(tg_rng_position(rng) == 0);
-    assert_in_range(tg_sample(wide, &good, rng, &error), 0, V - 1);
+    assert_in_range(tg_sample(wide, rng, &good, &error), 0, V - 1);
     tg_release(wide);
     tg_release(matrix);
     tg_release(ids);
@@ -272,15 +305,15 @@ static void test_without_memory(void **state)
 {
     (void)state;
     tg_tensor *x = logits(V, TG_F32);
-    tg_sampling_config config = {.temperature = 1, .top_k = 20, .top_p = 0.9};
-    int32_t id = -1, expected = tg_sample(x, &config, rng, &error);
+    tg_sample_config config = drawing(1, 20, 0.9);
+    int32_t id = -1, expected = tg_sample(x, rng, &config, &error);
     tg_rng_seed(rng, 123);
     size_t k = 1;
     for (; id < 0; k++) {
         counting_allocator counting;
         allocator_install(&counting);
         allocator_arm(&counting, k, false);
-        id = tg_sample(x, &config, rng, &error);
+        id = tg_sample(x, rng, &config, &error);
         if (id < 0) {
             assert_error(&error, TG_ERROR_MEMORY, "memory");
             assert_true(tg_rng_position(rng) == 0);

@@ -1,6 +1,7 @@
-/* goldens: the calls that the goldens name, their reader, and the comparison. */
+/* goldens: the calls of the ops in the golden files, the reader of these files, and the comparison. */
 #include "ops/goldens.h"
 
+#include "ops/calls.h"
 #include "support.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ CALL(tril, tg_tril(t, in[0], 1))
 CALL(triu, tg_triu(t, in[0], -1))
 CALL(sum, tg_sum(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
 CALL(mean, tg_mean(t, in[0], TG_AXES(1), TG_KEEP_AXES))
-CALL(max, tg_max(t, in[0], TG_AXES(-1), TG_DROP_AXES))
+CALL(max, tg_amax(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var, tg_var(t, in[0], TG_AXES(0, 2), 1, TG_DROP_AXES))
 CALL(topk, tg_topk(t, in[0], 3, 1, NULL))
 CALL(reshape, tg_reshape(t, in[0], TG_SHAPE(3, -1)))
@@ -62,10 +63,9 @@ CALL(stack, tg_stack(t, in, 2, 1))
 CALL(gather, tg_gather(t, in[0], 1, in[1]))
 CALL(index_select, tg_index_select(t, in[0], 1, in[1]))
 CALL(matmul, tg_matmul(t, in[0], in[1]))
-CALL(embedding, tg_embedding_lookup(t, in[0], in[1]))
-CALL(embedding_by_frequency, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){TG_NO_PADDING, true}))
-#define BAG(mode, padding, offsets, weights) \
-    tg_embedding_bag(t, in[0], in[1], &(tg_embedding_bag_config){mode, padding, offsets, weights, false, false})
+CALL(embedding, tg_embedding(t, in[1], in[0], NULL))
+CALL(embedding_by_frequency, embed(t, in[1], in[0], TG_NO_PADDING, true))
+#define BAG(mode, padding, offsets, weights) embed_bags(t, in[1], in[0], mode, padding, offsets, weights)
 CALL(bag_mean, BAG(TG_BAG_MEAN, TG_NO_PADDING, NULL, NULL))
 CALL(bag_max, BAG(TG_BAG_MAX, TG_NO_PADDING, NULL, NULL))
 CALL(bag_padded, BAG(TG_BAG_MEAN, -1, NULL, NULL))
@@ -73,20 +73,19 @@ CALL(bag_padded_max, BAG(TG_BAG_MAX, 4, NULL, NULL))
 CALL(bag_weighted, BAG(TG_BAG_SUM, TG_NO_PADDING, NULL, in[2]))
 CALL(bag_offsets, BAG(TG_BAG_MEAN, TG_NO_PADDING, in[2], NULL))
 CALL(bag_offsets_sum, BAG(TG_BAG_SUM, TG_NO_PADDING, in[2], in[3]))
-CALL(embedding_padded, tg_embedding_lookup_with(t, in[0], in[1], &(tg_lookup_config){-1, false}))
+CALL(embedding_padded, embed(t, in[1], in[0], -1, false))
 CALL(softmax, tg_softmax(t, in[0], 1))
 CALL(log_softmax, tg_log_softmax(t, in[0], -1))
 CALL(layer_norm, tg_layer_norm(t, in[0], in[1], in[2], 1e-5))
 CALL(rms_norm, tg_rms_norm(t, in[0], in[1], 1e-5))
-CALL(cross_entropy, tg_cross_entropy(t, in[0], in[1]))
-CALL(cross_entropy_smooth,
-     tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0.1, TG_REDUCTION_SUM}))
-CALL(cross_entropy_none, tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0, TG_REDUCTION_NONE}))
-CALL(nll_loss, tg_nll_loss(t, in[0], in[1], -100, TG_REDUCTION_MEAN))
+CALL(cross_entropy, tg_cross_entropy(t, in[0], in[1], NULL))
+CALL(cross_entropy_smooth, cross_entropy(t, in[0], in[1], loss_config(-100, 0.1, TG_REDUCTION_SUM)))
+CALL(cross_entropy_none, cross_entropy(t, in[0], in[1], loss_config(-100, 0, TG_REDUCTION_NONE)))
+CALL(nll_loss, nll_loss(t, in[0], in[1], -100, TG_REDUCTION_MEAN))
 CALL(mse_loss, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_MEAN))
-CALL(attention, tg_attention(t, in[0], in[1], in[2], NULL))
-CALL(attention_elementary, tg_attention_elementary(t, in[0], in[1], in[2], NULL))
-CALL(attention_cross, tg_attention(t, in[0], in[1], in[2], &(tg_attention_config){false, 0, in[3]}))
+CALL(attention, attend(TG_ATTENTION_FUSED, t, in[0], in[1], in[2], attention_config(true, 0, NULL)))
+CALL(attention_elementary, attend(TG_ATTENTION_ELEMENTARY, t, in[0], in[1], in[2], attention_config(true, 0, NULL)))
+CALL(attention_cross, attend(TG_ATTENTION_FUSED, t, in[0], in[1], in[2], attention_config(false, 0, in[3])))
 
 /* Of make_values.py alone. */
 CALL(square, tg_pow_scalar(t, in[0], 2))
@@ -101,8 +100,8 @@ CALL(le, tg_le(t, in[0], in[1]))
 CALL(gt, tg_gt(t, in[0], in[1]))
 CALL(ge, tg_ge(t, in[0], in[1]))
 CALL(mask_out, tg_masked_fill(t, in[0], in[1], -(double)INFINITY))
-CALL(max_all, tg_max(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
-CALL(max_outer, tg_max(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(max_all, tg_amax(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(max_outer, tg_amax(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
 CALL(sum_last, tg_sum(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(mean_last, tg_mean(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var_last, tg_var(t, in[0], TG_AXES(-1), 1, TG_DROP_AXES))
@@ -112,14 +111,14 @@ CALL(mean_all, tg_mean(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(argmax, tg_argmax(t, in[0], 1, TG_DROP_AXES))
 CALL(topk_none, tg_topk(t, in[0], 0, 1, NULL))
 CALL(softmax_last, tg_softmax(t, in[0], -1))
-CALL(smooth_none, tg_cross_entropy_with(t, in[0], in[1], &(tg_cross_entropy_config){-100, 0.25, TG_REDUCTION_NONE}))
-CALL(nll_none, tg_nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
+CALL(smooth_none, cross_entropy(t, in[0], in[1], loss_config(-100, 0.25, TG_REDUCTION_NONE)))
+CALL(nll_none, nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
 CALL(mse_none, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_NONE))
 CALL(transpose_pair, tg_transpose(t, in[0], 0, -1))
 CALL(slice_pair, tg_slice(t, in[0], -1, 1, 2, 1))
 CALL(reshape_none, tg_reshape(t, in[0], TG_SHAPE(2, 0, 3)))
 CALL(expand_none, tg_expand(t, in[0], TG_SHAPE(0, -1)))
-CALL(linear_map_bias, tg_linear_map_bias(t, in[0], in[1], in[2]))
+CALL(linear_map_bias, tg_linear(t, in[0], in[1], in[2]))
 CALL(one_hot, tg_one_hot(t, in[0], 5, TG_F64))
 
 static const struct {
@@ -245,8 +244,8 @@ static tg_tensor *read_tensor(FILE *goldens, tg_dtype dtype)
     }
     tg_tensor *values = tg_tensor_new(TG_F64, shape, NULL);
     assert_non_null(values);
-    for (int64_t i = 0; i < tg_count(values); i++) {
-        ((double *)tg_data_mut(values))[i] = strtod(at, &at);
+    for (int64_t i = 0; i < tg_tensor_count(values); i++) {
+        ((double *)tg_tensor_data_mut(values))[i] = strtod(at, &at);
     }
     tg_dtype own = strcmp(name, "i32") == 0 ? TG_I32 : strcmp(name, "u8") == 0 ? TG_U8 : dtype;
     tg_tensor *x = tg_tensor_new_cast(values, own, NULL);
@@ -256,7 +255,7 @@ static tg_tensor *read_tensor(FILE *goldens, tg_dtype dtype)
 
 static bool is_float(const tg_tensor *x)
 {
-    return tg_dtype_of(x) == TG_F32 || tg_dtype_of(x) == TG_F64;
+    return tg_tensor_dtype(x) == TG_F32 || tg_tensor_dtype(x) == TG_F64;
 }
 
 static bool is_close(double value, double expected, const golden_rule *rule)
@@ -274,23 +273,23 @@ static bool is_same(double value, double expected)
 }
 
 /* What is compared, for messages. */
-typedef struct place {
+typedef struct subject {
     const char *name;
     int number; /* of the case in its file, from 1 */
     const char *what;
     bool exact;
-} place;
+} subject;
 
-static void assert_same(place at, const tg_tensor *x, const tg_tensor *expected, const golden_rule *rule)
+static void assert_same(subject at, const tg_tensor *x, const tg_tensor *expected, const golden_rule *rule)
 {
     assert_non_null(x);
-    if (!tg_shape_equal(tg_shape_of(x), tg_shape_of(expected))) {
+    if (!tg_shape_equal(tg_tensor_shape(x), tg_tensor_shape(expected))) {
         char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
         fail_msg("%s, case %d: the %s has shape %s, torch's %s", at.name, at.number, at.what,
-                 tg_shape_format(tg_shape_of(x), a), tg_shape_format(tg_shape_of(expected), b));
+                 tg_shape_format(tg_tensor_shape(x), a), tg_shape_format(tg_tensor_shape(expected), b));
     }
-    for (int64_t i = 0; i < tg_count(x); i++) {
-        double value = tg_value_at(x, i), wanted = tg_value_at(expected, i);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        double value = tg_tensor_value_at(x, i), wanted = tg_tensor_value_at(expected, i);
         if (!(at.exact ? is_same(value, wanted) : is_close(value, wanted, rule))) {
             fail_msg("%s, case %d: the %s is %.17g at %lld, torch's %.17g", at.name, at.number, at.what, value,
                      (long long)i, wanted);
@@ -309,9 +308,9 @@ static call *call_of(const char *name)
     return NULL;
 }
 
-static void check_case(FILE *goldens, place at, int count, const golden_rule *rule)
+static void check_case(FILE *goldens, subject at, int count, const golden_rule *rule)
 {
-    tg_tape *t = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(NULL, NULL);
     assert_in_range(count, 1, MAX_INPUTS);
     tg_tensor *in[MAX_INPUTS];
     for (int i = 0; i < count; i++) {
@@ -321,21 +320,21 @@ static void check_case(FILE *goldens, place at, int count, const golden_rule *ru
         }
     }
     tg_tensor *y = call_of(at.name)(t, in);
-    assert_string_equal(tg_tape_error(t), "");
-    tg_tensor *seed = tg_requires_grad(y) ? read_tensor(goldens, rule->dtype) : NULL;
+    assert_string_equal(tg_tape_error(t)->text, "");
+    tg_tensor *seed = tg_tensor_requires_grad(y) ? read_tensor(goldens, rule->dtype) : NULL;
     tg_tensor *expected = read_tensor(goldens, rule->dtype);
     at.what = "result";
     at.exact = rule->exact;
     assert_same(at, y, expected, rule);
     tg_release(expected);
     if (seed) {
-        assert_true(tg_backward_seed(t, y, seed));
+        assert_true(backward_from(t, y, seed));
     }
     at.what = "gradient";
     at.exact = false;
     for (int i = 0; i < count; i++) {
         if (seed && is_float(in[i])) {
-            tg_tensor *gradient = tg_grad_new_dense(in[i], NULL);
+            tg_tensor *gradient = tg_tensor_new_dense_grad(in[i], NULL);
             expected = read_tensor(goldens, rule->dtype);
             assert_same(at, gradient, expected, rule);
             tg_release(gradient);
@@ -361,7 +360,7 @@ int check_goldens(const char *path, const golden_rule *rules, int count)
             rule++;
         }
         assert_in_range(rule, 0, count - 1);
-        check_case(goldens, (place){.name = name, .number = ++cases}, inputs, &rules[rule]);
+        check_case(goldens, (subject){.name = name, .number = ++cases}, inputs, &rules[rule]);
     }
     fclose(goldens);
     return cases;

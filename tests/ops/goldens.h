@@ -1,4 +1,4 @@
-/* goldens: values and gradients of ops, computed by torch, and the library's beside them. */
+/* goldens: compares values and gradients of ops with torch's. */
 #ifndef TG_TESTS_GOLDENS_H
 #define TG_TESTS_GOLDENS_H
 

@@ -1,9 +1,11 @@
-/* refused: what every op refuses: the code, the exact message, and that nothing has changed: no record was made, the
- * generator and every tensor are as they were, and a result of before still gives its gradients. */
+/* refused: checks of a call that an op refuses: the code, the exact message, and that nothing changed. No record is
+ * added, the generator and all tensors keep their values, and an earlier result still has its gradients. */
 #ifndef TG_TESTS_REFUSED_H
 #define TG_TESTS_REFUSED_H
 
+#include "ops/calls.h"
 #include "support.h"
+#include "tape/tape.h"
 
 #include <string.h>
 
@@ -20,7 +22,7 @@ typedef struct fixture {
     tg_tensor *id_list, *four_ids;       /* (2), which is 5 and 3; (4) i32 */
     tg_tensor *deep_ids;                 /* rank 8, i32 */
     tg_tensor *kept;                     /* 2 x, recorded before all errors */
-    tg_tensor *all[TENSORS];             /* but kept, which is the tape's */
+    tg_tensor *all[TENSORS];             /* except kept, which is the tape's */
     uint64_t versions[TENSORS];
     uint8_t generator[TG_RNG_TORCH_STATE_SIZE];
     int count;
@@ -30,7 +32,7 @@ typedef struct fixture {
 static inline tg_tensor *own(fixture *f, tg_tensor *x)
 {
     assert_in_range(f->count, 0, TENSORS - 1);
-    f->versions[f->count] = tg_version_of(x);
+    f->versions[f->count] = tg_storage_version(x);
     f->all[f->count++] = x;
     return x;
 }
@@ -48,7 +50,7 @@ static inline int set_up(void **state)
     fixture *f = *state = &made;
     f->count = 0;
     f->rng = tg_rng_new(7);
-    f->tape = tg_tape_new(f->rng);
+    f->tape = tg_tape_new(f->rng, NULL);
     f->x = leaf(ones(f, TG_F32, TG_SHAPE(2, 3)));
     f->doubles = leaf(ones(f, TG_F64, TG_SHAPE(2, 3)));
     f->ids = own(f, tensor_i32(TG_SHAPE(2, 3), (int32_t[]){0, 8, 3, 1, 2, 7}));
@@ -67,15 +69,15 @@ static inline int set_up(void **state)
     f->deep_ids = ones(f, TG_I32, TG_SHAPE(1, 1, 1, 1, 1, 1, 1, 1));
     f->kept = tg_mul_scalar(f->tape, f->x, 2);
     f->records = 1;
-    tg_rng_save_torch_state(f->rng, f->generator);
+    assert_true(tg_rng_save_torch_state(f->rng, f->generator, NULL));
     return 0;
 }
 
 static inline int tear_down(void **state)
 {
     fixture *f = *state;
-    assert_true(tg_backward_seed(f->tape, f->kept, f->x));
-    assert_values(tg_grad(f->x), (double[]){2, 2, 2, 2, 2, 2}, 6, 0, 0);
+    assert_true(backward_from(f->tape, f->kept, f->x));
+    assert_values(tg_tensor_grad(f->x), (double[]){2, 2, 2, 2, 2, 2}, 6, 0, 0);
     for (int i = 0; i < f->count; i++) {
         tg_release(f->all[i]);
     }
@@ -87,31 +89,43 @@ static inline int tear_down(void **state)
 static inline void check_unchanged(fixture *f, int line)
 {
     uint8_t generator[TG_RNG_TORCH_STATE_SIZE];
-    tg_rng_save_torch_state(f->rng, generator);
+    assert_true(tg_rng_save_torch_state(f->rng, generator, NULL));
     if (memcmp(generator, f->generator, sizeof generator)) {
         fail_msg("line %d: the generator has moved", line);
     }
     for (int i = 0; i < f->count; i++) {
-        if (tg_version_of(f->all[i]) != f->versions[i]) {
+        if (tg_storage_version(f->all[i]) != f->versions[i]) {
             fail_msg("line %d: tensor %d has changed", line, i);
         }
     }
     assert_values(f->kept, (double[]){2, 2, 2, 2, 2, 2}, 6, 0, 0);
 }
 
-/* `text` NULL: any; and records may have been made. */
+/* `text` NULL: any; and records may have been added. */
 static inline void check_refused(fixture *f, const void *result, tg_code code, const char *text, int line)
 {
-    const char *found = tg_tape_error(f->tape);
-    if (result || tg_tape_error_code(f->tape) != code || (text && strcmp(found, text))) {
-        fail_msg("line %d: a %s error \"%s\"", line, tg_code_name(tg_tape_error_code(f->tape)), found);
+    const tg_error *found = tg_tape_error(f->tape);
+    if (result || found->code != code || (text && strcmp(found->text, text))) {
+        fail_msg("line %d: error %d \"%s\"", line, (int)found->code, found->text);
     }
-    int64_t records = tg_tape_stats_of(f->tape).records;
+    int64_t records = tg_tape_get_stats(f->tape).records;
     if (text && records != f->records) {
-        fail_msg("line %d: %lld records were made", line, (long long)(records - f->records));
+        fail_msg("line %d: %lld records were added", line, (long long)(records - f->records));
     }
     f->records = records;
     tg_tape_clear_error(f->tape);
+    check_unchanged(f, line);
+}
+
+/* The same for a call that takes a tg_error. */
+static inline void check_refused_with(fixture *f, bool refused, tg_error *found, tg_code code, const char *text,
+                                      int line)
+{
+    if (!refused || found->code != code || strcmp(found->text, text)) {
+        fail_msg("line %d: error %d \"%s\"", line, (int)found->code, found->text);
+    }
+    tg_error_clear(found);
+    assert_int_equal(tg_tape_error(f->tape)->code, TG_OK);
     check_unchanged(f, line);
 }
 
@@ -120,12 +134,17 @@ static inline void check_refused(fixture *f, const void *result, tg_code code, c
 /* A chain of ops is refused by one of its links, which has the word. What those before it recorded stays, unused. */
 #define CHAIN_REFUSED(call, code) check_refused(f, call, TG_ERROR_##code, NULL, __LINE__)
 
+#define REFUSED_WITH(refused, error, code, text) check_refused_with(f, refused, error, TG_ERROR_##code, text, __LINE__)
+
 /* Messages that many ops share. */
 #define NULL_INPUT(op, input) op ": input " #input " is NULL"
+#define NULL_TENSOR(op, name) op ": the " name " is NULL"
 #define NOT_FLOAT(op, input, dtype) op ": input " #input " is " dtype "; it must be f32 or f64 (tg_cast converts)"
+#define NO_NUMBER(op, dtype) op ": the input is " dtype "; it must be f32 or f64 (tg_cast converts)"
 #define NOT_IDS(op, input, dtype) op ": input " #input " is " dtype "; it must be i32 (tg_cast converts)"
 #define NO_AXIS(op, axis) op ": axis " #axis " is outside [-2,2) for rank 2"
 #define NO_BROADCAST(op) op ": shapes (2,3) and (4,) do not broadcast: sizes must be equal or 1"
-#define MIXED(op, a, b) op ": inputs are " a " and " b "; nothing is promoted: convert one with tg_cast"
+#define MIXED(op, a, b) op ": inputs are " a " and " b "; no dtype is promoted: convert one with tg_cast"
+#define NO_CONFIG(op, function) op ": the config does not come from " function "(); call it, then set fields"
 
 #endif

@@ -1,5 +1,9 @@
 #include "ops/samples.h"
 
+#include "ops/attention.h"
+#include "ops/calls.h"
+#include "ops/relative.h"
+
 #include <stddef.h>
 
 #define UNARY(name)                                                \
@@ -51,10 +55,10 @@ CALL(sum_last, tg_sum(t, x[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(sum_outer, tg_sum(t, x[0], TG_AXES(0, 2), TG_KEEP_AXES))
 CALL(mean_all, tg_mean(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(mean_first, tg_mean(t, x[0], TG_AXES(0), TG_KEEP_AXES))
-CALL(max_all, tg_max(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
-CALL(max_outer, tg_max(t, x[0], TG_AXES(0, 2), TG_DROP_AXES))
-CALL(max_last, tg_max(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
-CALL(max_first, tg_max(t, x[0], TG_AXES(0), TG_DROP_AXES))
+CALL(max_all, tg_amax(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(max_outer, tg_amax(t, x[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(max_last, tg_amax(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
+CALL(max_first, tg_amax(t, x[0], TG_AXES(0), TG_DROP_AXES))
 CALL(var_all, tg_var(t, x[0], TG_ALL_AXES, 1, TG_DROP_AXES))
 CALL(var_last, tg_var(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
 CALL(var_first, tg_var(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
@@ -74,25 +78,23 @@ CALL(unsqueeze, tg_unsqueeze(t, x[0], 1))
 CALL(squeeze, tg_squeeze(t, x[0], 1))
 CALL(contiguous, tg_contiguous(t, tg_transpose(t, x[0], 0, 1)))
 BINARY(matmul)
-BINARY(linear_map)
-CALL(linear_map_bias, tg_linear_map_bias(t, x[0], x[1], x[2]))
-CALL(linear_same, tg_linear_map_bias(t, x[0], x[0], tg_sum(t, x[0], TG_AXES(1), TG_DROP_AXES)))
-CALL(attention, tg_attention(t, x[0], x[1], x[2], NULL))
-CALL(attention_dropped, tg_attention(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
-CALL(attention_biased, tg_attention(t, x[0], x[1], x[2], &(tg_attention_config){false, 0, x[3]}))
-CALL(attention_same, tg_attention(t, x[0], x[0], x[0], NULL))
-CALL(elementary, tg_attention_elementary(t, x[0], x[1], x[2], NULL))
-CALL(elementary_dropped, tg_attention_elementary(t, x[0], x[1], x[2], &(tg_attention_config){true, 0.3, NULL}))
-CALL(bag_mean, tg_embedding_bag(t, x[0], x[1], NULL))
-CALL(bag_sum, tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_SUM, 1, NULL, x[2], false, false}))
-CALL(bag_max,
-     tg_embedding_bag(t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MAX, TG_NO_PADDING, NULL, NULL, false, false}))
+CALL(linear, tg_linear(t, x[0], x[1], NULL))
+CALL(linear_bias, tg_linear(t, x[0], x[1], x[2]))
+CALL(linear_same, tg_linear(t, x[0], x[0], tg_sum(t, x[0], TG_AXES(1), TG_DROP_AXES)))
+CALL(attention, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(true, 0, NULL)))
+CALL(attention_dropped, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(true, 0.3, NULL)))
+CALL(attention_biased, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(false, 0, x[3])))
+CALL(attention_same, attend(TG_ATTENTION_FUSED, t, x[0], x[0], x[0], attention_config(true, 0, NULL)))
+CALL(elementary, attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2], attention_config(true, 0, NULL)))
+CALL(elementary_dropped, attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2], attention_config(true, 0.3, NULL)))
+CALL(bag_mean, tg_embedding_bag(t, x[1], x[0], NULL))
+CALL(bag_sum, embed_bags(t, x[1], x[0], TG_BAG_SUM, 1, NULL, x[2]))
+CALL(bag_max, embed_bags(t, x[1], x[0], TG_BAG_MAX, TG_NO_PADDING, NULL, NULL))
 
 static tg_tensor *call_bag_offsets(tg_tape *t, tg_tensor *const *x)
 {
     tg_tensor *offsets = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){0, 2, 2}, NULL);
-    tg_tensor *y = tg_embedding_bag(
-        t, x[0], x[1], &(tg_embedding_bag_config){TG_BAG_MEAN, TG_NO_PADDING, offsets, NULL, false, false});
+    tg_tensor *y = embed_bags(t, x[1], x[0], TG_BAG_MEAN, TG_NO_PADDING, offsets, NULL);
     tg_release(offsets);
     return y;
 }
@@ -105,12 +107,27 @@ CALL(spread, tg_relative_spread(t, x[0], 5))
 CALL(collect, tg_relative_collect(t, x[0], 1))
 CALL(collect_wide, tg_relative_collect(t, x[0], 3))
 CALL(rotary, tg_rotary(t, x[0], 5, NULL))
-CALL(rotary_neighbours, tg_rotary(t, x[0], 0, &(tg_rotary_config){100, TG_ROTARY_NEIGHBOURS, 2, 3}))
-CALL(attention_weights, tg_attention_weights(t, x[0], x[1], &(tg_attention_config){true, 0, x[2]}))
-BINARY(embedding_lookup)
-CALL(embedding_result, tg_embedding_lookup(t, tg_mul_scalar(t, x[0], 2), x[1]))
-CALL(embedding_dense, tg_add(t, tg_embedding_lookup(t, x[0], x[1]), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
-CALL(embedding_padded, tg_embedding_lookup_with(t, x[0], x[1], &(tg_lookup_config){1, false}))
+
+static tg_tensor *call_rotary_neighbors(tg_tape *t, tg_tensor *const *x)
+{
+    tg_rotary_config config = tg_rotary_config_default();
+    config.base = 100;
+    config.pairing = TG_ROTARY_NEIGHBORS;
+    config.position_scale = 2;
+    config.ntk_factor = 3;
+    return tg_rotary(t, x[0], 0, &config);
+}
+
+static tg_tensor *call_attention_weights(tg_tape *t, tg_tensor *const *x)
+{
+    tg_scaled_dot_product_attention_config config = attention_config(true, 0, x[2]);
+    return tg_attention_weights(t, x[0], x[1], &config);
+}
+
+CALL(embedding, tg_embedding(t, x[1], x[0], NULL))
+CALL(embedding_result, tg_embedding(t, x[1], tg_mul_scalar(t, x[0], 2), NULL))
+CALL(embedding_dense, tg_add(t, tg_embedding(t, x[1], x[0], NULL), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
+CALL(embedding_padded, embed(t, x[1], x[0], 1, false))
 CALL(softmax_last, tg_softmax(t, x[0], -1))
 CALL(softmax_first, tg_softmax(t, x[0], 0))
 CALL(log_softmax_last, tg_log_softmax(t, x[0], -1))
@@ -120,25 +137,16 @@ CALL(rms_norm, tg_rms_norm(t, x[0], x[1], 1e-5))
 CALL(rms_norm_same, tg_rms_norm(t, x[0], x[0], 1e-5))
 CALL(dropout, tg_dropout(t, x[0], 0.3))
 CALL(dropout_nothing, tg_dropout(t, x[0], 0))
-BINARY(cross_entropy)
+CALL(cross_entropy, tg_cross_entropy(t, x[0], x[1], NULL))
 CALL(mse_mean, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_MEAN))
 CALL(mse_sum, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_SUM))
 CALL(mse_none, tg_mse_loss(t, x[0], x[1], TG_REDUCTION_NONE))
-CALL(nll_mean, tg_nll_loss(t, x[0], x[1], -100, TG_REDUCTION_MEAN))
-CALL(nll_none, tg_nll_loss(t, x[0], x[1], -100, TG_REDUCTION_NONE))
-CALL(nll_sum, tg_nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
-
-static tg_tensor *cross_entropy(tg_tape *t, tg_tensor *const *x, double smoothing, tg_reduction reduction)
-{
-    tg_cross_entropy_config config = tg_cross_entropy_config_default();
-    config.label_smoothing = smoothing;
-    config.reduction = reduction;
-    return tg_cross_entropy_with(t, x[0], x[1], &config);
-}
-
-CALL(cross_entropy_smooth, cross_entropy(t, x, 0.1, TG_REDUCTION_MEAN))
-CALL(cross_entropy_none, cross_entropy(t, x, 0.3, TG_REDUCTION_NONE))
-CALL(cross_entropy_sum, cross_entropy(t, x, 0, TG_REDUCTION_SUM))
+CALL(nll_mean, nll_loss(t, x[0], x[1], -100, TG_REDUCTION_MEAN))
+CALL(nll_none, nll_loss(t, x[0], x[1], -100, TG_REDUCTION_NONE))
+CALL(nll_sum, nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
+CALL(cross_entropy_smooth, cross_entropy(t, x[0], x[1], loss_config(-100, 0.1, TG_REDUCTION_MEAN)))
+CALL(cross_entropy_none, cross_entropy(t, x[0], x[1], loss_config(-100, 0.3, TG_REDUCTION_NONE)))
+CALL(cross_entropy_sum, cross_entropy(t, x[0], x[1], loss_config(-100, 0, TG_REDUCTION_SUM)))
 
 /* Both parts, each with a weight of its own. */
 static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
@@ -155,7 +163,8 @@ static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
 static tg_tensor *call_pow_of_zero(tg_tape *t, tg_tensor *const *x)
 {
     tg_tensor *a = tg_relu(t, x[0]);
-    tg_tensor *b = tg_where(t, tg_eq(t, a, tg_scalar_like(t, a, 0)), tg_add_scalar(t, tg_abs(t, x[1]), 1), x[1]);
+    tg_tensor *b = tg_where(t, tg_eq(t, a, tg_full(t, tg_tensor_dtype(a), TG_SCALAR, 0)),
+                            tg_add_scalar(t, tg_abs(t, x[1]), 1), x[1]);
     return tg_pow(t, a, b);
 }
 
@@ -163,7 +172,7 @@ static tg_tensor *call_pow_of_zero(tg_tape *t, tg_tensor *const *x)
 static tg_tensor *call_max_tie(tg_tape *t, tg_tensor *const *x)
 {
     tg_tensor *both[] = {x[0], x[0]};
-    return tg_max(t, tg_stack(t, both, 2, 0), TG_AXES(0), TG_DROP_AXES);
+    return tg_amax(t, tg_stack(t, both, 2, 0), TG_AXES(0), TG_DROP_AXES);
 }
 
 CALL(maximum_tie, tg_maximum(t, x[0], x[0]))
@@ -251,11 +260,11 @@ const sample samples[] = {
     {"tg_sum", "0 and 2", call_sum_outer, {REAL}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,2,2"}},
     {"tg_mean", "all", call_mean_all, {REAL}, .shapes = ANY_SHAPE},
     {"tg_mean", "first", call_mean_first, {REAL}, .shapes = {"2,3", "7", "1", "4,0"}},
-    {"tg_max", "all", call_max_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
-    {"tg_max", "0 and 2", call_max_outer, {DISTINCT}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,1"}},
-    {"tg_max", "x x", call_max_tie, {REAL}, .shapes = ANY_SHAPE},
-    {"tg_max", "last", call_max_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
-    {"tg_max", "first", call_max_first, {DISTINCT}, .shapes = {"2,3", "7", "3,2,2", "1", "3,0"}},
+    {"tg_amax", "all", call_max_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
+    {"tg_amax", "0 and 2", call_max_outer, {DISTINCT}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,1"}},
+    {"tg_amax", "x x", call_max_tie, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_amax", "last", call_max_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
+    {"tg_amax", "first", call_max_first, {DISTINCT}, .shapes = {"2,3", "7", "3,2,2", "1", "3,0"}},
     {"tg_var", "all", call_var_all, {REAL}, .shapes = {"2,3", "3,1", "7", "2,1,3"}},
     {"tg_var", "last, biased", call_var_last, {REAL}, .shapes = {"2,3", "7", "0,3"}},
     {"tg_var", "first", call_var_first, {REAL}, .shapes = {"3,2", "7", "3,0"}},
@@ -292,44 +301,44 @@ const sample samples[] = {
      .shapes = {"0,2,3 3,2", "2,3 0,3,2", "0,2,3 3"},
      .empty = true},
     {"tg_matmul", "x x", call_matmul_same, {REAL}, .shapes = {"3,3", "2,2,2", "4"}},
-    {"tg_linear_map", "", call_linear_map, {REAL, REAL}, .shapes = {"2,3 4,3", "2,2,3 2,3", "3 2,3", "1,1 1,1"}},
-    {"tg_linear_map_bias",
-     "",
-     call_linear_map_bias,
+    {"tg_linear", "", call_linear, {REAL, REAL}, .shapes = {"2,3 4,3", "2,2,3 2,3", "3 2,3", "1,1 1,1"}},
+    {"tg_linear",
+     "bias",
+     call_linear_bias,
      {REAL, REAL, REAL},
      .shapes = {"2,3 4,3 4", "2,2,3 2,3 2", "3 2,3 2", "1,1 1,1 1"}},
-    {"tg_linear_map_bias", "x x", call_linear_same, {REAL}, .shapes = {"3,3", "2,2", "1,1"}},
-    {"tg_linear_map_bias",
+    {"tg_linear", "x x", call_linear_same, {REAL}, .shapes = {"3,3", "2,2", "1,1"}},
+    {"tg_linear",
      "no rows",
-     call_linear_map_bias,
+     call_linear_bias,
      {REAL, REAL, REAL},
      .shapes = {"0,3 2,3 2", "2,0,3 4,3 4"},
      .empty = true},
-    {"tg_attention",
+    {"tg_scaled_dot_product_attention",
      "",
      call_attention,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
-    {"tg_attention",
+    {"tg_scaled_dot_product_attention",
      "dropout",
      call_attention_dropped,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,5,3 2,2,5,3 2,2,5,3", "2,3 4,3 4,3"}},
-    {"tg_attention",
+    {"tg_scaled_dot_product_attention",
      "bias",
      call_attention_biased,
      {REAL, REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2 3,3", "2,2,3,1 2,2,3,1 2,2,3,1 2,1,3,3", "2,2,3 2,5,3 2,5,3 2,5", "4,2 3,2 3,2 4,3",
                 "2,3,2,2 2,3,2,2 2,3,2,2 3,2,2"}},
-    {"tg_attention", "x x x", call_attention_same, {REAL}, .shapes = {"3,2", "2,4,3"}},
-    {"tg_attention",
+    {"tg_scaled_dot_product_attention", "x x x", call_attention_same, {REAL}, .shapes = {"3,2", "2,4,3"}},
+    {"tg_scaled_dot_product_attention",
      "nothing",
      call_attention,
      {REAL, REAL, REAL},
      .shapes = {"0,2,3 0,2,3 0,2,3", "2,0,3 2,0,3 2,0,3"},
      .empty = true},
-    {"tg_attention_elementary",
-     "",
+    {"tg_scaled_dot_product_attention",
+     "elementary",
      call_elementary,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,3,1 2,2,3,1 2,2,3,1", "2,2,3 2,5,3 2,5,3", "1,1 1,1 1,1"}},
@@ -359,38 +368,38 @@ const sample samples[] = {
     {"tg_relative_collect", "wide", call_collect_wide, {REAL}, .shapes = {"3,4", "1,2"}},
     {"tg_relative_collect", "nothing", call_collect, {REAL}, .shapes = {"0,3,4"}, .empty = true},
     {"tg_rotary", "", call_rotary, {REAL}, .shapes = {"3,4", "2,3,6", "1,2", "2,2,2,2"}},
-    {"tg_rotary", "neighbours", call_rotary_neighbours, {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
+    {"tg_rotary", "neighbors", call_rotary_neighbors, {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
     {"tg_rotary", "nothing", call_rotary, {REAL}, .shapes = {"0,3,4", "0,4"}, .empty = true},
     {"tg_attention_weights",
      "",
      call_attention_weights,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,3", "2,2,3 2,5,3 2,1,5", "2,2,3,1 2,2,3,1 2,1,3,3"}},
-    {"tg_attention_elementary",
-     "dropout",
+    {"tg_scaled_dot_product_attention",
+     "elementary, dropout",
      call_elementary_dropped,
      {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2", "2,2,5,3 2,2,5,3 2,2,5,3"}},
-    {"tg_embedding_lookup",
+    {"tg_embedding",
      "",
-     call_embedding_lookup,
+     call_embedding,
      {REAL, IDS},
      .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 -", "4,3 0", "4,0 2"},
      .bound = 4},
-    {"tg_embedding_lookup",
+    {"tg_embedding",
      "of a result",
      call_embedding_result,
      {REAL, IDS},
      .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 0"},
      .bound = 4},
-    {"tg_embedding_lookup",
+    {"tg_embedding",
      "tied",
      call_embedding_dense,
      {REAL, IDS},
      .shapes = {"4,3 5", "4,2 2,3", "4,1 1", "4,3 0"},
      .bound = 4},
-    {"tg_embedding_lookup_with",
-     "",
+    {"tg_embedding",
+     "padded",
      call_embedding_padded,
      {REAL, IDS},
      .shapes = {"4,3 5", "4,2 2,4", "4,3 0"},
@@ -411,9 +420,9 @@ const sample samples[] = {
     {"tg_dropout", "", call_dropout, {REAL}, .shapes = {"4,5", "20", "2,3,4", "4,1", "0,3"}},
     {"tg_dropout", "p = 0", call_dropout_nothing, {REAL}, .shapes = ANY_SHAPE},
     {"tg_cross_entropy", "", call_cross_entropy, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
-    {"tg_cross_entropy_with", "smoothed", call_cross_entropy_smooth, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
-    {"tg_cross_entropy_with", "smoothed, each", call_cross_entropy_none, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
-    {"tg_cross_entropy_with", "sum", call_cross_entropy_sum, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy", "smoothed", call_cross_entropy_smooth, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy", "smoothed, each", call_cross_entropy_none, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy", "sum", call_cross_entropy_sum, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
     {"tg_nll_loss", "mean", call_nll_mean, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
     {"tg_nll_loss", "each", call_nll_none, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
     {"tg_nll_loss", "sum, 2 ignored", call_nll_sum, {REAL, IDS}, .shapes = {"6,3 6", "2,5,3 2,5", "0,3 0"}, .bound = 3},
@@ -472,7 +481,7 @@ const sample samples[] = {
 const int sample_count = (int)(sizeof samples / sizeof *samples);
 
 const without_gradient without_gradients[] = {
-    {"tg_scalar_like", "makes a constant"},
+    {"tg_full", "creates a constant"},
     {"tg_eq", "u8"},
     {"tg_ne", "u8"},
     {"tg_lt", "u8"},
@@ -480,8 +489,7 @@ const without_gradient without_gradients[] = {
     {"tg_gt", "u8"},
     {"tg_ge", "u8"},
     {"tg_one_hot", "of ids"},
-    {"tg_argmax", "positions"},
+    {"tg_argmax", "indices"},
     {"tg_detach", "that is its purpose"},
-    {"tg_copy_into", "in place and not recorded"},
 };
 const int without_gradient_count = (int)(sizeof without_gradients / sizeof *without_gradients);

@@ -1,5 +1,5 @@
-/* samples: for every op with a gradient, how to call it, with what shapes, and how to draw values that keep it away
- * from its kinks. The gradient checks and the mutation test run over this table; a test refuses an op that has no line
+/* samples: a table of all ops with a gradient: a call, input shapes, and random values away from points where the op
+ * is not differentiable. The gradient checks and the mutation test use this table. A test fails if an op is missing
  * here. */
 #ifndef TG_TESTS_OPS_SAMPLES_H
 #define TG_TESTS_OPS_SAMPLES_H

@@ -1,5 +1,5 @@
-/* Every op's values and gradients against torch's, in f64 and in f32. Gradient checks cannot see a wrong forward whose
- * gradient is right for it; this can. */
+/* The values and gradients of every op against torch's, in f64 and f32. A gradient check passes if forward is wrong and
+ * its gradient matches it; this test fails. */
 #include "ops/goldens.h"
 #include "support.h"
 

@@ -1,11 +1,13 @@
 /* attention: the fused op and the chain of elementary ops give the same numbers, gradients and draws. */
+#include "ops/calls.h"
 #include "support.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef tg_tensor *attention(tg_tape *t, tg_tensor *q, tg_tensor *k, tg_tensor *v, const tg_attention_config *config);
+static const tg_attention_path both[] = {TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY};
 
 typedef struct sizes {
     int64_t batch, heads, queries, keys, width;
@@ -25,31 +27,31 @@ static void run_free(run *r)
     }
 }
 
-/* Inputs (B,T,H,D), seen as (B,H,T,D); y projected on a fixed random direction. */
-static run run_once(attention *attend, const sizes *n, tg_dtype dtype, double p)
+/* Inputs (B,T,H,D), viewed as (B,H,T,D); the loss is the product of y with a fixed random direction. */
+static run run_once(tg_attention_path path, const sizes *n, tg_dtype dtype, double p)
 {
     tg_rng *rng = tg_rng_new(5);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *leaves[4], *views[3];
     for (int i = 0; i < 3; i++) {
         int64_t length = i == 0 ? n->queries : n->keys;
         leaves[i] = tg_tensor_new(dtype, TG_SHAPE(n->batch, length, n->heads, n->width), NULL);
-        tg_fill_normal(leaves[i], rng, 0, 1, NULL);
+        tg_tensor_fill_normal(leaves[i], rng, 0, 1, NULL);
         views[i] = tg_transpose(t, leaf(leaves[i]), 1, 2);
     }
     leaves[3] = tg_tensor_new(dtype, TG_SHAPE(n->heads, n->queries, n->keys), NULL);
-    tg_fill_normal(leaves[3], rng, 0, 1, NULL);
+    tg_tensor_fill_normal(leaves[3], rng, 0, 1, NULL);
     tg_tensor *direction = tg_tensor_new(dtype, TG_SHAPE(n->batch, n->heads, n->queries, n->width), NULL);
-    tg_fill_normal(direction, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(direction, rng, 0, 1, NULL);
     tg_rng_seed(rng, 11);
-    tg_attention_config config = {n->causal, p, n->bias ? leaf(leaves[3]) : NULL};
-    tg_tensor *y = attend(t, views[0], views[1], views[2], &config);
-    assert_string_equal(tg_tape_error(t), "");
+    tg_tensor *bias = n->bias ? leaf(leaves[3]) : NULL;
+    tg_tensor *y = attend(path, t, views[0], views[1], views[2], attention_config(n->causal, p, bias));
+    assert_string_equal(tg_tape_error(t)->text, "");
     run r = {.position = tg_rng_position(rng)};
-    assert_true(tg_backward_seed(t, y, direction));
+    assert_true(backward_from(t, y, direction));
     r.y = tg_tensor_new_copy(y, NULL);
     for (int i = 0; i < 4; i++) {
-        r.gradients[i] = i < 3 || n->bias ? tg_grad_new_dense(leaves[i], NULL) : NULL;
+        r.gradients[i] = i < 3 || n->bias ? tg_tensor_new_dense_grad(leaves[i], NULL) : NULL;
         tg_release(leaves[i]);
     }
     tg_release(direction);
@@ -62,10 +64,10 @@ static run run_once(attention *attend, const sizes *n, tg_dtype dtype, double p)
 static double distance(const tg_tensor *a, const tg_tensor *b)
 {
     double largest = 1, worst = 0;
-    assert_true(tg_shape_equal(tg_shape_of(a), tg_shape_of(b)));
-    for (int64_t i = 0; i < tg_count(a); i++) {
-        largest = fmax(largest, fabs(tg_value_at(b, i)));
-        worst = fmax(worst, fabs(tg_value_at(a, i) - tg_value_at(b, i)));
+    assert_true(tg_shape_equal(tg_tensor_shape(a), tg_tensor_shape(b)));
+    for (int64_t i = 0; i < tg_tensor_count(a); i++) {
+        largest = fmax(largest, fabs(tg_tensor_value_at(b, i)));
+        worst = fmax(worst, fabs(tg_tensor_value_at(a, i) - tg_tensor_value_at(b, i)));
     }
     return worst / largest;
 }
@@ -73,7 +75,7 @@ static double distance(const tg_tensor *a, const tg_tensor *b)
 static void compare(const sizes *n, tg_dtype dtype, double p)
 {
     double allowed = dtype == TG_F64 ? 1e-13 : 3e-6;
-    run fused = run_once(tg_attention, n, dtype, p), steps = run_once(tg_attention_elementary, n, dtype, p);
+    run fused = run_once(TG_ATTENTION_FUSED, n, dtype, p), steps = run_once(TG_ATTENTION_ELEMENTARY, n, dtype, p);
     assert_true(fused.position == steps.position);
     assert_int_equal(fused.position, p > 0 ? 2 * n->batch * n->heads * n->queries * n->keys : 0);
     for (int i = -1; i < (n->bias ? 4 : 3); i++) {
@@ -120,19 +122,27 @@ static void test_more_keys_than_queries(void **state)
     }
 }
 
-/* The past does not see the future: changing the last key and value changes the last row alone. */
+/* The past does not see the future: changing the last key and value changes the last row alone; all rows by default. */
 static void test_is_causal(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(130, 4), NULL);
-    tg_fill_normal(x, rng, 0, 1, NULL);
-    tg_tensor *before = tg_attention(t, x, x, x, NULL), *changed = tg_tensor_new_copy(x, NULL);
-    ((double *)tg_data_mut(changed))[129 * 4] += 1;
-    tg_tensor *after = tg_attention(t, x, changed, changed, NULL);
-    assert_memory_equal(tg_data(before), tg_data(after), 129 * 4 * sizeof(double));
-    assert_memory_not_equal((const double *)tg_data(before) + 516, (const double *)tg_data(after) + 516, 32);
+    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+    const tg_scaled_dot_product_attention_config causal = attention_config(true, 0, NULL);
+    tg_tensor *before = tg_scaled_dot_product_attention(t, x, x, x, &causal), *changed = tg_tensor_new_copy(x, NULL);
+    ((double *)tg_tensor_data_mut(changed))[129 * 4] += 1;
+    tg_tensor *after = tg_scaled_dot_product_attention(t, x, changed, changed, &causal);
+    assert_memory_equal(tg_tensor_data(before), tg_tensor_data(after), 129 * 4 * sizeof(double));
+    assert_memory_not_equal((const double *)tg_tensor_data(before) + 516, (const double *)tg_tensor_data(after) + 516,
+                            32);
+    tg_tensor *all_before = tg_scaled_dot_product_attention(t, x, x, x, NULL);
+    tg_tensor *all_after = tg_scaled_dot_product_attention(t, x, changed, changed, NULL);
+    for (int64_t row = 0; row < 130; row++) {
+        assert_memory_not_equal((const double *)tg_tensor_data(all_before) + 4 * row,
+                                (const double *)tg_tensor_data(all_after) + 4 * row, 32);
+    }
     tg_release(changed);
     tg_release(x);
     tg_tape_free(t);
@@ -141,8 +151,9 @@ static void test_is_causal(void **state)
 
 static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
 {
-    assert_true(tg_shape_equal(tg_shape_of(a), tg_shape_of(b)));
-    assert_memory_equal(tg_data(a), tg_data(b), (size_t)tg_count(a) * tg_dtype_size(tg_dtype_of(a)));
+    assert_true(tg_shape_equal(tg_tensor_shape(a), tg_tensor_shape(b)));
+    assert_memory_equal(tg_tensor_data(a), tg_tensor_data(b),
+                        (size_t)tg_tensor_count(a) * tg_dtype_size(tg_tensor_dtype(a)));
 }
 
 /* Rows are divided among the threads: not a bit may depend on where. Products of this size are one thread's in any case
@@ -151,14 +162,13 @@ static void test_same_bits_for_any_thread_count(void **state)
 {
     (void)state;
     const sizes n = {2, 2, 255, 255, 3, true, true};
-    attention *both[] = {tg_attention, tg_attention_elementary};
     int before = tg_threads();
     for (int i = 0; i < 4; i++) {
         tg_dtype dtype = i < 2 ? TG_F32 : TG_F64;
-        assert_true(tg_set_threads(1));
+        assert_true(tg_set_threads(1, NULL));
         run one = run_once(both[i % 2], &n, dtype, 0.3);
         for (int threads = 2; threads <= 5; threads += 3) {
-            assert_true(tg_set_threads(threads));
+            assert_true(tg_set_threads(threads, NULL));
             run many = run_once(both[i % 2], &n, dtype, 0.3);
             assert_true(many.position == one.position);
             assert_same_bits(many.y, one.y);
@@ -169,39 +179,39 @@ static void test_same_bits_for_any_thread_count(void **state)
         }
         run_free(&one);
     }
-    assert_true(tg_set_threads(before));
+    assert_true(tg_set_threads(before, NULL));
 }
 
-/* A bias of -inf takes keys away: as if they were not there, in values and in gradients, with both ways. */
+/* A bias of -inf takes keys away: as if they did not exist, in values and in gradients, along both paths. */
 static void test_keys_taken_away(void **state)
 {
     (void)state;
-    attention *both[] = {tg_attention, tg_attention_elementary};
     tg_rng *rng = tg_rng_new(8);
-    tg_tape *t = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *leaves[3], *fewer[3]; /* keys and values 0, 3 and 4 of 5 */
     const int64_t kept[] = {0, 3, 4};
     tg_tensor *bias = tg_tensor_new(TG_F64, TG_SHAPE(4, 5), NULL), *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 3, 4});
     for (int64_t i = 0; i < 20; i++) {
-        ((double *)tg_data_mut(bias))[i] = i % 5 == 1 || i % 5 == 2 ? -INFINITY : 0;
+        ((double *)tg_tensor_data_mut(bias))[i] = i % 5 == 1 || i % 5 == 2 ? -INFINITY : 0;
     }
     for (int i = 0; i < 3; i++) {
         leaves[i] = leaf(tg_tensor_new(TG_F64, TG_SHAPE(i == 0 ? 4 : 5, 3), NULL));
-        tg_fill_normal(leaves[i], rng, 0, 1, NULL);
+        tg_tensor_fill_normal(leaves[i], rng, 0, 1, NULL);
         tg_tensor *rows = i == 0 ? leaves[0] : tg_index_select(t, leaves[i], 0, ids);
         fewer[i] = leaf(tg_tensor_new_copy(rows, NULL));
     }
-    const tg_attention_config all = {false, 0, bias}, some = {false, 0, NULL};
     for (int i = 0; i < 2; i++) {
-        tg_tensor *y = both[i](t, leaves[0], leaves[1], leaves[2], &all);
-        tg_tensor *expected = tg_attention_elementary(t, fewer[0], fewer[1], fewer[2], &some);
-        assert_string_equal(tg_tape_error(t), "");
-        assert_values(y, tg_data(expected), 12, 0, 1e-15);
-        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES)));
-        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, expected, expected), TG_ALL_AXES, TG_DROP_AXES)));
+        tg_tensor *y = attend(both[i], t, leaves[0], leaves[1], leaves[2], attention_config(false, 0, bias));
+        tg_tensor *expected =
+            attend(TG_ATTENTION_ELEMENTARY, t, fewer[0], fewer[1], fewer[2], attention_config(false, 0, NULL));
+        assert_string_equal(tg_tape_error(t)->text, "");
+        assert_values(y, tg_tensor_data(expected), 12, 0, 1e-15);
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, expected, expected), TG_ALL_AXES, TG_DROP_AXES), NULL));
         for (int k = 0; k < 3; k++) {
-            tg_tensor *gradient = tg_grad_new_dense(leaves[k], NULL), *few = tg_grad_new_dense(fewer[k], NULL);
-            const double *wanted = tg_data(few), *found = tg_data(gradient);
+            tg_tensor *gradient = tg_tensor_new_dense_grad(leaves[k], NULL),
+                      *few = tg_tensor_new_dense_grad(fewer[k], NULL);
+            const double *wanted = tg_tensor_data(few), *found = tg_tensor_data(gradient);
             for (int64_t row = 0, next = 0; row < (k == 0 ? 4 : 5); row++) {
                 bool there = k == 0 || (next < 3 && row == kept[next]);
                 for (int64_t c = 0; c < 3; c++) {
@@ -212,8 +222,8 @@ static void test_keys_taken_away(void **state)
             }
             tg_release(gradient);
             tg_release(few);
-            tg_zero_grad(leaves[k]);
-            tg_zero_grad(fewer[k]);
+            tg_tensor_zero_grad(leaves[k]);
+            tg_tensor_zero_grad(fewer[k]);
         }
         tg_tape_reset(t);
     }
@@ -230,7 +240,8 @@ static void test_keys_taken_away(void **state)
 static tg_tensor *checked_call(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
 {
     (void)count;
-    return tg_attention(t, inputs[0], inputs[1], inputs[2], &(tg_attention_config){true, *(double *)context, NULL});
+    const tg_scaled_dot_product_attention_config config = attention_config(true, *(double *)context, NULL);
+    return tg_scaled_dot_product_attention(t, inputs[0], inputs[1], inputs[2], &config);
 }
 
 static void test_gradients(void **state)
@@ -244,14 +255,15 @@ static void test_gradients(void **state)
             tg_tensor *inputs[3];
             for (int i = 0; i < 3; i++) {
                 inputs[i] = tg_tensor_new(TG_F64, TG_SHAPE(2, lengths[l], widths[l]), NULL);
-                tg_fill_normal(inputs[i], rng, 0, 1, NULL);
+                tg_tensor_fill_normal(inputs[i], rng, 0, 1, NULL);
                 leaf(inputs[i]);
             }
             tg_gradcheck_config config = tg_gradcheck_config_default();
             config.mode = lengths[l] > 3 ? TG_GRADCHECK_FAST : TG_GRADCHECK_SLOW;
             config.rng = rng;
             tg_gradcheck_report report;
-            if (!tg_gradcheck(checked_call, &p, inputs, 3, &config, &report) || report.max_relative_error > 1e-6) {
+            if (!tg_gradcheck(checked_call, &p, inputs, 3, &config, &report, NULL) ||
+                report.max_relative_error > 1e-6) {
                 fail_msg("T %d, p %g: %s", (int)lengths[l], p, report.text);
             }
             for (int i = 0; i < 3; i++) {
@@ -266,48 +278,52 @@ static void test_errors(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng), *silent = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(rng, NULL), *silent = tg_tape_new(NULL, NULL);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, 4), NULL), *y = tg_tensor_new(TG_F32, TG_SHAPE(2, 2, 4), NULL);
     tg_tensor *wide = tg_tensor_new(TG_F64, TG_SHAPE(2, 3, 4), NULL), *flat = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
-    const tg_attention_config half = {true, 0.5, NULL}, biased = {true, 0, y};
-    tg_attention(t, x, x, x, &biased);
+    const tg_scaled_dot_product_attention_config causal = attention_config(true, 0, NULL);
+    const tg_scaled_dot_product_attention_config half = attention_config(true, 0.5, NULL);
+#define FUSED(q, k, v, config) assert_null(attend(TG_ATTENTION_FUSED, t, q, k, v, config))
+#define ELEMENTARY(q, k, v, config) assert_null(attend(TG_ATTENTION_ELEMENTARY, t, q, k, v, config))
+#define SDPA "scaled_dot_product_attention"
+    FUSED(x, x, x, attention_config(true, 0, y));
     assert_tape_error(t, TG_ERROR_SHAPE,
-                      "attention: the bias is (2,2,4); for queries (2,3,4) and keys (2,3,4) it must be (..,T,S)");
-    tg_attention(t, x, y, y, NULL);
-    assert_tape_error(
-        t, TG_ERROR_SHAPE,
-        "attention: queries (2,3,4), keys (2,2,4) and values (2,2,4); they must be (..,T,D), (..,S,D) and "
-        "(..,S,D) with S >= T");
-    tg_attention(t, x, x, y, NULL);
+                      SDPA ": the bias is (2,2,4); for queries (2,3,4) and keys (2,3,4) it must be (..,T,S)");
+    FUSED(x, y, y, causal);
+    assert_tape_error(t, TG_ERROR_SHAPE,
+                      SDPA ": queries (2,3,4), keys (2,2,4) and values (2,2,4); they must be (..,T,D), (..,S,D) and "
+                           "(..,S,D) with S >= T");
+    FUSED(x, x, y, causal);
     assert_tape_error(t, TG_ERROR_SHAPE, "values (2,2,4)");
-    tg_attention(t, flat, flat, flat, NULL);
+    FUSED(flat, flat, flat, causal);
     assert_tape_error(t, TG_ERROR_SHAPE, "queries (4,), keys");
-    tg_attention(t, x, x, wide, NULL);
+    FUSED(x, x, wide, causal);
     assert_tape_error(t, TG_ERROR_DTYPE, "tg_cast");
-    tg_attention(t, x, NULL, x, NULL);
-    assert_tape_error(t, TG_ERROR_STATE, "attention: input 1 is NULL");
-    tg_attention(t, x, x, x, &(tg_attention_config){true, 1, NULL});
-    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability 1 is outside [0,1)");
-    tg_attention(t, x, x, x, &(tg_attention_config){true, (double)NAN, NULL});
-    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability nan");
-    tg_attention_elementary(t, x, x, x, &(tg_attention_config){true, -0.5, NULL});
-    assert_tape_error(t, TG_ERROR_VALUE, "attention: dropout probability -0.5 is outside [0,1)");
-    tg_attention_elementary(t, x, y, y, NULL);
-    assert_tape_error(t, TG_ERROR_SHAPE, "attention: 2 keys for 3 queries; there must be as many at least");
-    tg_attention_elementary(t, x, NULL, x, NULL);
-    assert_tape_error(t, TG_ERROR_STATE, "attention: the keys are NULL");
-    tg_attention_elementary(t, x, flat, flat, NULL);
-    assert_tape_error(t, TG_ERROR_SHAPE, "attention: keys (4,) and values (4,); there must be a value for each key");
-    tg_attention_elementary(t, x, x, y, &half); /* nothing is drawn for it */
-    assert_tape_error(t, TG_ERROR_SHAPE, "attention: keys (2,3,4) and values (2,2,4)");
-    tg_attention_elementary(t, x, x, NULL, &half);
-    assert_tape_error(t, TG_ERROR_STATE, "attention: the values are NULL");
-    tg_attention_elementary(t, x, x, wide, &half);
-    assert_tape_error(t, TG_ERROR_DTYPE, "attention: keys are f32 and values f64");
-    tg_attention(silent, x, x, x, &half);
-    assert_tape_error(silent, TG_ERROR_STATE, "attention: the tape has no generator");
+    FUSED(x, NULL, x, causal);
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of keys is NULL");
+    FUSED(x, x, x, attention_config(true, 1, NULL));
+    assert_tape_error(t, TG_ERROR_VALUE, SDPA ": dropout 1 is outside [0,1)");
+    FUSED(x, x, x, attention_config(true, (double)NAN, NULL));
+    assert_tape_error(t, TG_ERROR_VALUE, SDPA ": dropout nan");
+    ELEMENTARY(x, x, x, attention_config(true, -0.5, NULL));
+    assert_tape_error(t, TG_ERROR_VALUE, SDPA ": dropout -0.5 is outside [0,1)");
+    ELEMENTARY(x, y, y, causal);
+    assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (2,2,4) and");
+    ELEMENTARY(x, NULL, x, causal);
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of keys is NULL");
+    ELEMENTARY(x, flat, flat, causal);
+    assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (4,) and values (4,)");
+    /* nothing is drawn for these */
+    ELEMENTARY(x, x, y, half);
+    assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (2,3,4) and values (2,2,4)");
+    ELEMENTARY(x, x, NULL, half);
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of values is NULL");
+    ELEMENTARY(x, x, wide, half);
+    assert_tape_error(t, TG_ERROR_DTYPE, SDPA ": the tensor of values is f64");
+    assert_null(tg_scaled_dot_product_attention(silent, x, x, x, &half));
+    assert_tape_error(silent, TG_ERROR_STATE, SDPA ": dropout needs a generator");
     tg_tape_set_training(silent, false);
-    assert_non_null(tg_attention(silent, x, x, x, &half));
+    assert_non_null(tg_scaled_dot_product_attention(silent, x, x, x, &half));
     assert_true(tg_rng_position(rng) == 0);
     tg_release(x);
     tg_release(y);

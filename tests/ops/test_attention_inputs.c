@@ -1,13 +1,12 @@
-/* attention: inputs that are one tensor, that want no gradient, that lie oddly in memory, or that are empty. What it
- * computes is in test_attention.c. */
+/* attention: inputs that are the same tensor, that require no gradient, that have unusual strides, or that are empty.
+ * Its results are tested in test_attention.c. */
+#include "ops/calls.h"
 #include "support.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef tg_tensor *attention(tg_tape *t, tg_tensor *q, tg_tensor *k, tg_tensor *v, const tg_attention_config *config);
-
-static attention *const both[] = {tg_attention, tg_attention_elementary};
+static const tg_attention_path both[] = {TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY};
 static tg_rng *rng;
 static tg_tape *tape;
 
@@ -15,7 +14,7 @@ static int set_up(void **state)
 {
     (void)state;
     rng = tg_rng_new(21);
-    tape = tg_tape_new(rng);
+    tape = tg_tape_new(rng, NULL);
     return rng && tape ? 0 : -1;
 }
 
@@ -30,28 +29,28 @@ static int tear_down(void **state)
 static tg_tensor *normal(tg_shape shape)
 {
     tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
-    assert_true(tg_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
     return x;
 }
 
 static void assert_close(const tg_tensor *x, const tg_tensor *expected)
 {
-    assert_true(tg_shape_equal(tg_shape_of(x), tg_shape_of(expected)));
-    for (int64_t i = 0; i < tg_count(x); i++) {
-        double want = tg_value_at(expected, i);
-        assert_true(fabs(tg_value_at(x, i) - want) < 1e-13 * (1 + fabs(want)));
+    assert_true(tg_shape_equal(tg_tensor_shape(x), tg_tensor_shape(expected)));
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        double want = tg_tensor_value_at(expected, i);
+        assert_true(fabs(tg_tensor_value_at(x, i) - want) < 1e-13 * (1 + fabs(want)));
     }
 }
 
 /* The sum of y times its own index, so that every value of dy differs. */
 static void backward(tg_tensor *y)
 {
-    assert_string_equal(tg_tape_error(tape), "");
-    tg_tensor *dy = tg_tensor_new(TG_F64, tg_shape_of(y), NULL);
-    for (int64_t i = 0; i < tg_count(y); i++) {
-        ((double *)tg_data_mut(dy))[i] = 0.01 * (double)(i % 37) - 0.1;
+    assert_string_equal(tg_tape_error(tape)->text, "");
+    tg_tensor *dy = tg_tensor_new(TG_F64, tg_tensor_shape(y), NULL);
+    for (int64_t i = 0; i < tg_tensor_count(y); i++) {
+        ((double *)tg_tensor_data_mut(dy))[i] = 0.01 * (double)(i % 37) - 0.1;
     }
-    assert_true(tg_backward_seed(tape, y, dy));
+    assert_true(backward_from(tape, y, dy));
     tg_release(dy);
 }
 
@@ -72,7 +71,7 @@ static void free_inputs(tg_tensor *inputs[INPUTS])
     }
 }
 
-/* Each subset of the inputs gets the gradients that all get together, bit for bit, and nobody else gets one. */
+/* Each subset of the inputs gets the gradients that all get together, bit for bit, and no other input gets one. */
 static void test_any_may_want_a_gradient(void **state)
 {
     (void)state;
@@ -80,25 +79,26 @@ static void test_any_may_want_a_gradient(void **state)
     make_inputs(inputs);
     for (unsigned wanted = 15; wanted > 0; wanted--) {
         for (int i = 0; i < INPUTS; i++) {
-            assert_true(tg_set_requires_grad(inputs[i], wanted >> i & 1, NULL));
+            assert_true(tg_tensor_set_requires_grad(inputs[i], wanted >> i & 1, NULL));
         }
-        tg_attention_config config = {true, 0.25, inputs[3]};
+        const tg_scaled_dot_product_attention_config config = attention_config(true, 0.25, inputs[3]);
         tg_rng_seed(rng, 4);
-        backward(tg_attention(tape, inputs[0], inputs[1], inputs[2], &config));
+        backward(tg_scaled_dot_product_attention(tape, inputs[0], inputs[1], inputs[2], &config));
         for (int i = 0; i < INPUTS; i++) {
-            assert_int_equal(tg_gradient_kind_of(inputs[i]) != TG_GRADIENT_NONE, wanted >> i & 1);
-            tg_tensor *found = tg_grad_new_dense(inputs[i], NULL);
+            assert_int_equal(tg_tensor_grad_kind(inputs[i]) != TG_GRAD_NONE, wanted >> i & 1);
+            tg_tensor *found = tg_tensor_new_dense_grad(inputs[i], NULL);
             if (wanted == 15) {
                 expected[i] = found;
                 continue;
             }
             if (wanted >> i & 1) {
-                assert_memory_equal(tg_data(found), tg_data(expected[i]), (size_t)tg_count(found) * sizeof(double));
+                assert_memory_equal(tg_tensor_data(found), tg_tensor_data(expected[i]),
+                                    (size_t)tg_tensor_count(found) * sizeof(double));
             }
             tg_release(found);
         }
         for (int i = 0; i < INPUTS; i++) {
-            tg_zero_grad(inputs[i]);
+            tg_tensor_zero_grad(inputs[i]);
         }
         tg_tape_reset(tape);
     }
@@ -111,22 +111,23 @@ static void test_one_tensor_thrice(void **state)
 {
     (void)state;
     for (int way = 0; way < 2; way++) {
+        const tg_scaled_dot_product_attention_config causal = attention_config(true, 0, NULL);
         tg_tensor *inputs[INPUTS], *sum = NULL;
         make_inputs(inputs);
         for (int i = 0; i < 3; i++) {
-            assert_true(tg_fill_copy(inputs[i], inputs[0], NULL));
+            assert_true(tg_tensor_copy_from(inputs[i], inputs[0], NULL));
             leaf(inputs[i]);
         }
-        backward(both[way](tape, inputs[0], inputs[1], inputs[2], NULL));
+        backward(attend(both[way], tape, inputs[0], inputs[1], inputs[2], causal));
         for (int i = 0; i < 3; i++) {
-            tg_tensor *gradient = tg_grad_new_dense(inputs[i], NULL);
-            sum = tg_add(tape, i == 0 ? tg_scalar_like(tape, gradient, 0) : sum, gradient);
+            tg_tensor *gradient = tg_tensor_new_dense_grad(inputs[i], NULL);
+            sum = tg_add(tape, i == 0 ? tg_full(tape, TG_F64, TG_SCALAR, 0) : sum, gradient);
             tg_release(gradient);
         }
         tg_tensor *x = leaf(tg_tensor_new_copy(inputs[0], NULL));
         for (int times = 1; times <= 3; times++) {
-            backward(both[way](tape, x, x, x, NULL));
-            tg_tensor *gradient = tg_grad_new_dense(x, NULL);
+            backward(attend(both[way], tape, x, x, x, causal));
+            tg_tensor *gradient = tg_tensor_new_dense_grad(x, NULL);
             assert_close(gradient, tg_mul_scalar(tape, sum, times));
             tg_release(gradient);
         }
@@ -136,8 +137,8 @@ static void test_one_tensor_thrice(void **state)
     }
 }
 
-/* Queries with their columns apart, keys that all heads share, values of which every other row counts, and a bias seen
- * through its transpose: the same as of contiguous copies. */
+/* Queries with strided columns, keys that all heads share, every second row of the values, and a transposed bias: the
+ * results are those of contiguous copies. */
 static void test_views(void **state)
 {
     (void)state;
@@ -149,33 +150,33 @@ static void test_views(void **state)
                                     tg_slice(tape, v, 2, 0, 180, 2), tg_transpose(tape, bias, 1, 2)};
         tg_tensor *copies[INPUTS];
         for (int i = 0; i < INPUTS; i++) {
-            assert_string_equal(tg_tape_error(tape), "");
+            assert_string_equal(tg_tape_error(tape)->text, "");
             copies[i] = leaf(tg_tensor_new_copy(views[i], NULL));
         }
-        tg_attention_config config = {true, 0.3, views[3]};
+        tg_scaled_dot_product_attention_config config = attention_config(true, 0.3, views[3]);
         tg_rng_seed(rng, 4);
-        tg_tensor *y = both[way](tape, views[0], views[1], views[2], &config);
+        tg_tensor *y = attend(both[way], tape, views[0], views[1], views[2], config);
         backward(y);
         config.bias = copies[3];
         tg_rng_seed(rng, 4);
-        tg_tensor *expected = both[way](tape, copies[0], copies[1], copies[2], &config);
+        tg_tensor *expected = attend(both[way], tape, copies[0], copies[1], copies[2], config);
         backward(expected);
         assert_close(y, expected);
         tg_tensor *of_copies[INPUTS];
         for (int i = 0; i < INPUTS; i++) {
-            of_copies[i] = tg_grad_new_dense(copies[i], NULL);
+            of_copies[i] = tg_tensor_new_dense_grad(copies[i], NULL);
         }
         tg_tensor *heads = tg_sum(tape, of_copies[1], TG_AXES(1), TG_KEEP_AXES);
         tg_tensor *moved[] = {tg_contiguous(tape, tg_transpose(tape, of_copies[0], 2, 3)), heads, NULL,
                               tg_contiguous(tape, tg_transpose(tape, of_copies[3], 1, 2))};
         for (int i = 0; i < INPUTS; i++) {
-            tg_tensor *gradient = tg_grad_new_dense(leaves[i], NULL);
+            tg_tensor *gradient = tg_tensor_new_dense_grad(leaves[i], NULL);
             if (i == 2) { /* rows 0, 2, ..: the others get nothing */
                 tg_tensor *even = tg_contiguous(tape, tg_slice(tape, gradient, 2, 0, 180, 2));
                 tg_tensor *odd = tg_contiguous(tape, tg_slice(tape, gradient, 2, 1, 180, 2));
                 assert_close(even, of_copies[2]);
-                for (int64_t n = 0; n < tg_count(odd); n++) {
-                    assert_true(tg_value_at(odd, n) == 0);
+                for (int64_t n = 0; n < tg_tensor_count(odd); n++) {
+                    assert_true(tg_tensor_value_at(odd, n) == 0);
                 }
             } else {
                 assert_close(gradient, moved[i]);
@@ -196,15 +197,15 @@ static void test_empty(void **state)
     const tg_shape queries[] = {TG_SHAPE(2, 0, 3), TG_SHAPE(0, 4, 3)}, keys[] = {TG_SHAPE(2, 5, 3), TG_SHAPE(0, 5, 3)};
     for (int i = 0; i < 4; i++) {
         tg_tensor *q = leaf(tg_tensor_new(TG_F64, queries[i % 2], NULL)), *k = leaf(normal(keys[i % 2]));
-        tg_attention_config config = {true, i < 2 ? 0 : 0.5, NULL};
+        const tg_scaled_dot_product_attention_config config = attention_config(true, i < 2 ? 0 : 0.5, NULL);
         uint64_t position = tg_rng_position(rng);
-        tg_tensor *y = tg_attention(tape, q, k, k, &config);
+        tg_tensor *y = tg_scaled_dot_product_attention(tape, q, k, k, &config);
         backward(y);
-        assert_true(tg_shape_equal(tg_shape_of(y), queries[i % 2]));
-        tg_tensor *gradient = tg_grad_new_dense(k, NULL);
-        assert_true(tg_shape_equal(tg_shape_of(gradient), keys[i % 2]));
-        for (int64_t n = 0; n < tg_count(gradient); n++) {
-            assert_true(tg_value_at(gradient, n) == 0);
+        assert_true(tg_shape_equal(tg_tensor_shape(y), queries[i % 2]));
+        tg_tensor *gradient = tg_tensor_new_dense_grad(k, NULL);
+        assert_true(tg_shape_equal(tg_tensor_shape(gradient), keys[i % 2]));
+        for (int64_t n = 0; n < tg_tensor_count(gradient); n++) {
+            assert_true(tg_tensor_value_at(gradient, n) == 0);
         }
         assert_true(tg_rng_position(rng) == position);
         tg_release(gradient);
@@ -221,10 +222,9 @@ static void test_no_keys(void **state)
     for (int i = 0; i < 4; i++) {
         tg_tensor *q = leaf(normal(TG_SHAPE(2, 3, 4))), *k = leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 0, 4), NULL));
         tg_tensor *bias = leaf(tg_tensor_new(TG_F64, TG_SHAPE(3, 0), NULL));
-        tg_attention_config config = {false, i < 2 ? 0 : 0.5, bias};
-        tg_tensor *y = both[i % 2](tape, q, k, k, &config);
+        tg_tensor *y = attend(both[i % 2], tape, q, k, k, attention_config(false, i < 2 ? 0 : 0.5, bias));
         backward(y);
-        tg_tensor *gradient = tg_grad_new_dense(q, NULL);
+        tg_tensor *gradient = tg_tensor_new_dense_grad(q, NULL);
         const double zeros[24] = {0};
         assert_values(y, zeros, 24, 0, 0);
         assert_values(gradient, zeros, 24, 0, 0);
@@ -243,14 +243,15 @@ static void test_query_without_keys(void **state)
     (void)state;
     tg_tensor *x = normal(TG_SHAPE(3, 4)), *bias = tg_tensor_new(TG_F64, TG_SHAPE(3, 3), NULL);
     for (int64_t j = 0; j < 3; j++) {
-        ((double *)tg_data_mut(bias))[3 + j] = -INFINITY;
+        ((double *)tg_tensor_data_mut(bias))[3 + j] = -INFINITY;
     }
     for (int way = 0; way < 2; way++) {
-        tg_tensor *plain = both[way](tape, x, x, x, NULL);
-        tg_tensor *y = both[way](tape, x, x, x, &(tg_attention_config){true, 0, bias});
-        assert_string_equal(tg_tape_error(tape), "");
+        tg_tensor *plain = attend(both[way], tape, x, x, x, attention_config(true, 0, NULL));
+        tg_tensor *y = attend(both[way], tape, x, x, x, attention_config(true, 0, bias));
+        assert_string_equal(tg_tape_error(tape)->text, "");
         for (int64_t i = 0; i < 12; i++) {
-            assert_true(i / 4 == 1 ? isnan(tg_value_at(y, i)) : tg_value_at(y, i) == tg_value_at(plain, i));
+            assert_true(i / 4 == 1 ? isnan(tg_tensor_value_at(y, i))
+                                   : tg_tensor_value_at(y, i) == tg_tensor_value_at(plain, i));
         }
     }
     tg_release(x);
@@ -258,12 +259,11 @@ static void test_query_without_keys(void **state)
 }
 
 /* A call, and the gradient of the sum of its values. */
-static bool run(attention *attend, tg_tape *t, tg_tensor *x)
+static bool run(tg_attention_path path, tg_tape *t, tg_rng *own, tg_tensor *x)
 {
-    tg_attention_config config = {true, 0.3, NULL};
-    tg_rng_seed(tg_tape_rng(t), 2);
-    tg_tensor *y = attend(t, x, x, x, &config);
-    return tg_backward(t, tg_sum(t, y, TG_ALL_AXES, TG_DROP_AXES));
+    tg_rng_seed(own, 2);
+    tg_tensor *y = attend(path, t, x, x, x, attention_config(true, 0.3, NULL));
+    return tg_backward(t, tg_sum(t, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
 }
 
 /* Allocation n of a call and its backward fails, or all from there on: an error, no gradient, nothing leaked, and a
@@ -278,25 +278,25 @@ static void test_without_memory(void **state)
             counting_allocator counting;
             allocator_install(&counting);
             tg_rng *own = tg_rng_new(2);
-            tg_tape *t = tg_tape_new(own);
+            tg_tape *t = tg_tape_new(own, NULL);
             tg_tensor *x = leaf(tensor_f64(TG_SHAPE(3, 2), (double[]){1, -2, 0.5, 3, -1, 2}));
             allocator_arm(&counting, n, way / 2);
-            bool good = run(both[way % 2], t, x);
+            bool good = run(both[way % 2], t, own, x);
             allocator_arm(&counting, 0, false);
             if (n == 0) {
                 assert_true(good);
-                memcpy(expected, tg_data(tg_grad(x)), sizeof expected);
+                memcpy(expected, tg_tensor_data(tg_tensor_grad(x)), sizeof expected);
             } else if (good) {
                 finished = true;
                 assert_true(n > 4); /* the forward pass was among what failed */
             } else {
-                assert_int_equal(tg_tape_error_code(t), TG_ERROR_MEMORY);
-                assert_int_equal(tg_gradient_kind_of(x), TG_GRADIENT_NONE);
+                assert_int_equal(tg_tape_error(t)->code, TG_ERROR_MEMORY);
+                assert_int_equal(tg_tensor_grad_kind(x), TG_GRAD_NONE);
                 tg_tape_clear_error(t);
                 tg_tape_reset(t);
-                assert_true(run(both[way % 2], t, x));
+                assert_true(run(both[way % 2], t, own, x));
             }
-            assert_memory_equal(tg_data(tg_grad(x)), expected, sizeof expected);
+            assert_memory_equal(tg_tensor_data(tg_tensor_grad(x)), expected, sizeof expected);
             tg_release(x);
             tg_tape_free(t);
             tg_rng_free(own);

@@ -1,4 +1,6 @@
 /* Dropout against torch's, call after call on one generator: see make_dropout.py. */
+#include "base/random.h"
+#include "ops/calls.h"
 #include "support.h"
 
 #include <math.h>
@@ -6,7 +8,7 @@
 #include <string.h>
 
 #define MOST 5000
-#define SHOWN 9 /* values that a line shows at most */
+#define SHOWN 9 /* the most values that a line shows */
 
 /* x and the result's gradient, as make_dropout.py has them. */
 static tg_tensor *ramp(tg_dtype dtype, int64_t count, int period, double middle, double divisor)
@@ -27,12 +29,12 @@ static bool same(double a, double b)
 
 static void check_values(FILE *goldens, const tg_tensor *x, const char *what, int line)
 {
-    for (int64_t i = 0; i < tg_count(x) && i < SHOWN; i++) {
+    for (int64_t i = 0; i < tg_tensor_count(x) && i < SHOWN; i++) {
         double expected;
         assert_int_equal(fscanf(goldens, "%lf", &expected), 1);
-        if (!same(tg_value_at(x, i), expected)) {
-            fail_msg("line %d: the %s is %.17g at %lld, torch's %.17g", line, what, tg_value_at(x, i), (long long)i,
-                     expected);
+        if (!same(tg_tensor_value_at(x, i), expected)) {
+            fail_msg("line %d: the %s is %.17g at %lld, torch's %.17g", line, what, tg_tensor_value_at(x, i),
+                     (long long)i, expected);
         }
     }
 }
@@ -66,15 +68,15 @@ static void check_call(FILE *goldens, tg_tape *t, const char *dtype_name, int li
         assert_ptr_equal(y, x);
         y = tg_add_scalar(t, x, 0); /* x has no backward of its own */
     }
-    assert_true(tg_backward_seed(t, y, dy));
+    assert_true(backward_from(t, y, dy));
     for (int64_t i = 0; i < count; i++) {
         bool kept = bit(mask, i);
-        if ((tg_value_at(y, i) != 0) != kept || (tg_value_at(tg_grad(x), i) != 0) != kept) {
+        if ((tg_tensor_value_at(y, i) != 0) != kept || (tg_tensor_value_at(tg_tensor_grad(x), i) != 0) != kept) {
             fail_msg("line %d: value %lld should be %s", line, (long long)i, kept ? "kept" : "dropped");
         }
     }
     check_values(goldens, y, "result", line);
-    check_values(goldens, tg_grad(x), "gradient", line);
+    check_values(goldens, tg_tensor_grad(x), "gradient", line);
     tg_release(x);
     tg_release(dy);
 }
@@ -85,7 +87,7 @@ static void test_draws_of_torch(void **state)
     FILE *goldens = fopen(TG_TEST_GOLDENS "/dropout.txt", "r");
     assert_non_null(goldens);
     tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     char word[24];
     int line = 1;
     for (; fscanf(goldens, "%23s", word) == 1 && word[0] == 'f'; line++) {
@@ -105,7 +107,7 @@ static void test_dropped_nan_stays(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(0);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *x = tensor_f32(TG_SHAPE(3), (float[]){NAN, INFINITY, 1});
     assert_values(tg_dropout(t, x, 1), (double[]){NAN, NAN, 0}, 3, 0, 0);
     assert_int_equal(tg_rng_position(rng), 0);
@@ -119,7 +121,7 @@ static void test_draws_in_row_major_order(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(5);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *x = ramp(TG_F32, 600, 13, 6.5, 3);
     tg_tensor *view = tg_transpose(t, tg_reshape(t, x, TG_SHAPE(20, 30)), 0, 1);
     tg_tensor *copy = tg_tensor_new_copy(view, NULL);
@@ -127,7 +129,7 @@ static void test_draws_in_row_major_order(void **state)
     tg_rng_seed(rng, 5);
     leaf(copy);
     tg_tensor *of_copy = tg_dropout(t, copy, 0.5);
-    assert_memory_equal(tg_data(of_view), tg_data(of_copy), 600 * sizeof(float));
+    assert_memory_equal(tg_tensor_data(of_view), tg_tensor_data(of_copy), 600 * sizeof(float));
     tg_release(x);
     tg_release(copy);
     tg_tape_free(t);

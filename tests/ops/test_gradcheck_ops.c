@@ -1,7 +1,10 @@
-/* Every op's gradient against differences, over the table in samples.c: slow and fast mode; contiguous, transposed and
- * sliced inputs; broadcasting, sizes of 1 and of 0; each input alone and all together. Then the f32 kernels against the
- * f64 ones. And every op that the header declares must be in the table. */
+/* The gradients of all ops in the table of samples.c against finite differences: slow and fast mode; contiguous,
+ * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. Also the f32 kernels
+ * against the f64 kernels. Every op that the header declares must be in the table. */
+#include "base/random.h"
+#include "ops/calls.h"
 #include "support.h"
+#include "tensor/tensor.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -19,8 +22,8 @@ typedef enum layout { CONTIGUOUS, TRANSPOSED, SLICED, LAYOUTS } layout;
 
 static const char *const layout_names[] = {"contiguous", "transposed", "sliced"};
 
-static counting_allocator memory; /* not zeroed: what is never written is seen */
-static tg_tape *tape;             /* makes views */
+static counting_allocator memory; /* fills blocks with 0xcd: uninitialized memory changes results */
+static tg_tape *tape;             /* creates views */
 static tg_rng *rng;
 
 static int set_up(void **state)
@@ -28,7 +31,7 @@ static int set_up(void **state)
     (void)state;
     allocator_install(&memory);
     rng = tg_rng_new(0);
-    tape = tg_tape_new(rng);
+    tape = tg_tape_new(rng, NULL);
     tg_tape_set_recording(tape, false);
     return tape ? 0 : -1;
 }
@@ -93,7 +96,7 @@ static void draw(double *values, int64_t count, sample_draw how, int64_t bound, 
 /* The values in storage of the given layout; yours. */
 static tg_tensor *lay_out(const tg_tensor *values, layout how)
 {
-    tg_shape shape = tg_shape_of(values), stored = shape;
+    tg_shape shape = tg_tensor_shape(values), stored = shape;
     int rank = shape.rank, reversed[TG_MAX_RANK];
     if (rank == 0 || how == CONTIGUOUS) {
         return tg_tensor_new_copy(values, NULL);
@@ -104,16 +107,16 @@ static tg_tensor *lay_out(const tg_tensor *values, layout how)
     }
     int64_t last = shape.size[rank - 1];
     stored.size[rank - 1] = how == SLICED ? 2 * last + 1 : stored.size[rank - 1];
-    tg_tensor *base = tg_tensor_new(tg_dtype_of(values), stored, NULL);
+    tg_tensor *base = tg_tensor_new(tg_tensor_dtype(values), stored, NULL);
     tg_tensor *view = how == TRANSPOSED ? tg_permute(tape, base, tg_axes_make(rank, reversed))
                                         : tg_slice(tape, base, -1, 1, 2 * last + 1, 2);
     if (!view) {
-        fail_msg("%s", tg_tape_error(tape));
+        fail_msg("%s", tg_tape_error(tape)->text);
     }
     tg_retain(view);
     tg_tape_reset(tape);
     tg_release(base);
-    assert_true(tg_fill_copy(view, values, NULL));
+    assert_true(tg_tensor_copy_from(view, values, NULL));
     return view;
 }
 
@@ -142,7 +145,7 @@ static int make_inputs(const sample *s, const char *shapes, layout how, tg_dtype
 
 static bool is_float(const tg_tensor *x)
 {
-    return tg_dtype_of(x) == TG_F32 || tg_dtype_of(x) == TG_F64;
+    return tg_tensor_dtype(x) == TG_F32 || tg_tensor_dtype(x) == TG_F64;
 }
 
 static void release_inputs(tg_tensor **inputs, int count)
@@ -167,7 +170,7 @@ static double check_case(const sample *s, const char *shapes, layout how, tg_gra
     int count = make_inputs(s, shapes, how, TG_F64, inputs);
     bool any = false, empty = s->empty;
     for (int i = 0; i < count; i++) {
-        empty |= tg_count(inputs[i]) == 0;
+        empty |= tg_tensor_count(inputs[i]) == 0;
         if (is_float(inputs[i]) && (alone < 0 || alone == i)) {
             leaf(inputs[i]);
             any = true;
@@ -185,8 +188,9 @@ static double check_case(const sample *s, const char *shapes, layout how, tg_gra
     config.rows_without_gradient = &row;
     config.row_count = s->padded;
     tg_gradcheck_report report = {.max_relative_error = 0};
-    if (any && !tg_gradcheck(call_sample, (void *)(uintptr_t)s, inputs, count, &config, &report)) {
-        fail_msg("%s", report.text);
+    tg_error error = TG_NO_ERROR;
+    if (any && !tg_gradcheck(call_sample, (void *)(uintptr_t)s, inputs, count, &config, &report, &error)) {
+        fail_msg("%s", error.text);
     }
     release_inputs(inputs, count);
     return report.max_relative_error;
@@ -196,7 +200,7 @@ static void test_gradients(void **state)
 {
     (void)state;
     int precise = 0;
-    printf("%-28s %-20s %10s\n", "op", "variant", "error");
+    printf("%-32s %-20s %10s\n", "op", "variant", "error");
     for (int k = 0; k < sample_count; k++) {
         const sample *s = &samples[k];
         double worst = 0;
@@ -210,7 +214,7 @@ static void test_gradients(void **state)
                 check_case(s, s->shapes[i], CONTIGUOUS, TG_GRADCHECK_SLOW, alone);
             }
         }
-        printf("%-28s %-20s %10.1e\n", s->op, s->variant, worst);
+        printf("%-32s %-20s %10.1e\n", s->op, s->variant, worst);
         precise += worst < 1e-7;
     }
     printf("%d of %d samples are below 1e-7\n", precise, sample_count);
@@ -234,18 +238,18 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
         }
     }
     tg_rng *drops = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(drops);
+    tg_tape *t = tg_tape_new(drops, NULL);
     tg_tensor *y = tg_mul_scalar(t, s->call(t, inputs), 1); /* recorded, even when the op returned its input */
     if (!y) {
-        fail_msg("%s %s (%s): %s", s->op, s->variant, shapes, tg_tape_error(t));
+        fail_msg("%s %s (%s): %s", s->op, s->variant, shapes, tg_tape_error(t)->text);
     }
-    tg_tensor *normal = tg_tensor_new(TG_F32, tg_shape_of(y), NULL);
-    assert_true(tg_fill_normal(normal, drops, 0, 1, NULL));
-    tg_tensor *seed = tg_tensor_new_cast(normal, tg_dtype_of(y), NULL);
-    assert_true(tg_backward_seed(t, y, seed));
+    tg_tensor *normal = tg_tensor_new(TG_F32, tg_tensor_shape(y), NULL);
+    assert_true(tg_tensor_fill_normal(normal, drops, 0, 1, NULL));
+    tg_tensor *seed = tg_tensor_new_cast(normal, tg_tensor_dtype(y), NULL);
+    assert_true(backward_from(t, y, seed));
     out.values[0] = tg_tensor_new_copy(y, NULL);
     for (int i = 0; i < out.input_count; i++) {
-        out.values[i + 1] = is_float(inputs[i]) ? tg_grad_new_dense(inputs[i], NULL) : NULL;
+        out.values[i + 1] = is_float(inputs[i]) ? tg_tensor_new_dense_grad(inputs[i], NULL) : NULL;
     }
     tg_release(seed);
     tg_release(normal);
@@ -265,9 +269,9 @@ static void test_floats_agree_with_doubles(void **state)
             outcome d = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F64);
             for (int v = 0; v <= f.input_count; v++) {
                 double largest = 0, error = 0;
-                int64_t count = f.values[v] ? tg_count(f.values[v]) : 0;
+                int64_t count = f.values[v] ? tg_tensor_count(f.values[v]) : 0;
                 for (int64_t j = 0; j < count; j++) {
-                    double a = tg_value_at(f.values[v], j), b = tg_value_at(d.values[v], j);
+                    double a = tg_tensor_value_at(f.values[v], j), b = tg_tensor_value_at(d.values[v], j);
                     largest = fmax(largest, fabs(b));
                     error = isnan(a) && isnan(b) ? error : !(fabs(a - b) <= error) ? fabs(a - b) : error;
                 }

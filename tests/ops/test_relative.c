@@ -1,6 +1,8 @@
-/* Scores by distance against their definitions, pair by pair, over sizes that cross the blocks of rows. */
+/* Relative position scores against their definitions, pair by pair, also with more rows than a block. */
 #include <math.h>
 
+#include "ops/calls.h"
+#include "ops/relative.h"
 #include "support.h"
 
 static tg_tape *tape;
@@ -10,7 +12,7 @@ static int set_up(void **state)
 {
     (void)state;
     rng = tg_rng_new(3);
-    tape = tg_tape_new(rng);
+    tape = tg_tape_new(rng, NULL);
     return !tape;
 }
 
@@ -25,16 +27,18 @@ static int tear_down(void **state)
 static tg_tensor *draw(tg_shape shape)
 {
     tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
-    assert_true(tg_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
     return leaf(x);
 }
 
 static void assert_near(const tg_tensor *x, const tg_tensor *y)
 {
-    assert_true(tg_shape_equal(tg_shape_of(x), tg_shape_of(y)));
-    for (int64_t i = 0; i < tg_count(x); i++) {
-        if (!(fabs(tg_value_at(x, i) - tg_value_at(y, i)) <= 1e-11 * (1 + fabs(tg_value_at(y, i))))) {
-            fail_msg("value %lld is %.17g, not %.17g", (long long)i, tg_value_at(x, i), tg_value_at(y, i));
+    assert_true(tg_shape_equal(tg_tensor_shape(x), tg_tensor_shape(y)));
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        if (!(fabs(tg_tensor_value_at(x, i) - tg_tensor_value_at(y, i)) <=
+              1e-11 * (1 + fabs(tg_tensor_value_at(y, i))))) {
+            fail_msg("value %lld is %.17g, not %.17g", (long long)i, tg_tensor_value_at(x, i),
+                     tg_tensor_value_at(y, i));
         }
     }
 }
@@ -59,16 +63,19 @@ static void test_scores(void **state)
         if (sizes[i].causal) {
             whole = tg_tril(tape, whole, S - T);
         }
-        assert_true(tg_backward_seed_keep(tape, whole, dy));
-        whole_gradients[0] = tg_grad_new_dense(q, NULL);
-        whole_gradients[1] = tg_grad_new_dense(heads, NULL);
-        tg_zero_grad(q);
-        tg_zero_grad(heads);
+        tg_backward_config config = tg_backward_config_default();
+        config.gradient = dy;
+        config.retain_graph = true;
+        assert_true(tg_backward(tape, whole, &config));
+        whole_gradients[0] = tg_tensor_new_dense_grad(q, NULL);
+        whole_gradients[1] = tg_tensor_new_dense_grad(heads, NULL);
+        tg_tensor_zero_grad(q);
+        tg_tensor_zero_grad(heads);
         tg_tensor *scores = tg_relative_scores(tape, q, r, S, sizes[i].causal);
         assert_near(scores, whole);
-        assert_true(tg_backward_seed(tape, scores, dy));
-        assert_near(tg_grad(q), whole_gradients[0]);
-        assert_near(tg_grad(heads), whole_gradients[1]);
+        assert_true(backward_from(tape, scores, dy));
+        assert_near(tg_tensor_grad(q), whole_gradients[0]);
+        assert_near(tg_tensor_grad(heads), whole_gradients[1]);
         tg_release(whole_gradients[0]);
         tg_release(whole_gradients[1]);
         tg_release(q);
@@ -78,7 +85,8 @@ static void test_scores(void **state)
     }
 }
 
-static int64_t place(int64_t queries, int64_t keys, int64_t clip, int64_t i, int64_t j)
+/* The index in the clipped distances. */
+static int64_t slot_of(int64_t queries, int64_t keys, int64_t clip, int64_t i, int64_t j)
 {
     int64_t ahead = j - (keys - queries + i);
     return clip + (ahead < -clip ? -clip : ahead > clip ? clip : ahead);
@@ -89,25 +97,25 @@ static void test_clip(void **state)
     (void)state;
     const int64_t sizes[][3] = {{4, 4, 1}, {4, 4, 0}, {3, 7, 2}, {1, 9, 3}, {5, 2, 2}, {5, 5, 9}, {40, 30, 4}};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        int64_t T = sizes[k][0], S = sizes[k][1], clip = sizes[k][2], places = 2 * clip + 1;
-        tg_tensor *x = draw(TG_SHAPE(2, T, places)), *w = draw(TG_SHAPE(2, T, S));
+        int64_t T = sizes[k][0], S = sizes[k][1], clip = sizes[k][2], slots = 2 * clip + 1;
+        tg_tensor *x = draw(TG_SHAPE(2, T, slots)), *w = draw(TG_SHAPE(2, T, S));
         tg_tensor *square = tg_tensor_new(TG_F64, TG_SHAPE(2, T, S), NULL);
-        tg_tensor *sums = tg_tensor_new(TG_F64, TG_SHAPE(2, T, places), NULL);
-        double *square_values = tg_data_mut(square), *sum_values = tg_data_mut(sums);
+        tg_tensor *sums = tg_tensor_new(TG_F64, TG_SHAPE(2, T, slots), NULL);
+        double *square_values = tg_tensor_data_mut(square), *sum_values = tg_tensor_data_mut(sums);
         for (int64_t row = 0; row < 2 * T; row++) {
             for (int64_t j = 0; j < S; j++) {
-                int64_t p = place(T, S, clip, row % T, j);
-                square_values[row * S + j] = tg_value_at(x, row * places + p);
-                sum_values[row * places + p] += tg_value_at(w, row * S + j);
+                int64_t p = slot_of(T, S, clip, row % T, j);
+                square_values[row * S + j] = tg_tensor_value_at(x, row * slots + p);
+                sum_values[row * slots + p] += tg_tensor_value_at(w, row * S + j);
             }
         }
         tg_tensor *spread = tg_relative_spread(tape, x, S), *collected = tg_relative_collect(tape, w, clip);
         assert_near(spread, square);
         assert_near(collected, sums);
-        assert_true(tg_backward_seed(tape, spread, w)); /* each is the other's gradient */
-        assert_near(tg_grad(x), sums);
-        assert_true(tg_backward_seed(tape, collected, x));
-        assert_near(tg_grad(w), square);
+        assert_true(backward_from(tape, spread, w)); /* each is the other's gradient */
+        assert_near(tg_tensor_grad(x), sums);
+        assert_true(backward_from(tape, collected, x));
+        assert_near(tg_tensor_grad(w), square);
         tg_release(x);
         tg_release(w);
         tg_release(square);

@@ -1,5 +1,7 @@
-/* Ops at the edges of their domains against torch's: see make_values.py. */
+/* Ops at the edges of their domains against torch (see make_values.py). */
+#include "ops/calls.h"
 #include "ops/goldens.h"
+#include "ops/relative.h"
 #include "support.h"
 
 #include <math.h>
@@ -21,14 +23,14 @@ static void test_edges(void **state)
 static void test_topk_ties(void **state)
 {
     (void)state;
-    tg_tape *t = tg_tape_new(NULL);
-    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(7), (float[]){2, NAN, 2, NAN, 5, -INFINITY, 2})), *places;
-    tg_tensor *y = tg_topk(t, x, 5, 0, &places);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(7), (float[]){2, NAN, 2, NAN, 5, -INFINITY, 2})), *indices;
+    tg_tensor *y = tg_topk(t, x, 5, 0, &indices);
     assert_values(y, (double[]){NAN, NAN, 5, 2, 2}, 5, 0, 0);
-    assert_values(places, (double[]){1, 3, 4, 0, 2}, 5, 0, 0);
+    assert_values(indices, (double[]){1, 3, 4, 0, 2}, 5, 0, 0);
     tg_tensor *dy = tensor_f32(TG_SHAPE(5), (float[]){1, 2, 3, 4, 5});
-    assert_true(tg_backward_seed(t, y, dy));
-    assert_values(tg_grad(x), (double[]){4, 1, 5, 2, 3, 0, 0}, 7, 0, 0);
+    assert_true(backward_from(t, y, dy));
+    assert_values(tg_tensor_grad(x), (double[]){4, 1, 5, 2, 3, 0, 0}, 7, 0, 0);
     tg_release(dy);
     tg_release(x);
     tg_tape_free(t);
@@ -38,12 +40,12 @@ static void test_topk_ties(void **state)
 static void test_triangle_gradient(void **state)
 {
     (void)state;
-    tg_tape *t = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 4}));
     tg_tensor *dy = tensor_f64(TG_SHAPE(2, 2), (double[]){-0.0, NAN, INFINITY, -0.0});
-    assert_true(tg_backward_seed(t, tg_tril(t, x, 0), dy));
+    assert_true(backward_from(t, tg_tril(t, x, 0), dy));
     const double expected[] = {-0.0, 0, INFINITY, -0.0};
-    assert_memory_equal(tg_data(tg_grad(x)), expected, sizeof expected);
+    assert_memory_equal(tg_tensor_data(tg_tensor_grad(x)), expected, sizeof expected);
     tg_release(dy);
     tg_release(x);
     tg_tape_free(t);
@@ -57,13 +59,13 @@ static void test_large_logits_sum_to_one(void **state)
     for (int i = 0; i < 257; i++) {
         logits[i] = 1e4F + (float)((i * 37) % 64) / 64;
     }
-    tg_tape *t = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *x = leaf(tensor_f32(TG_SHAPE(1, 257), logits)), *target = tensor_i32(TG_SHAPE(1), (int32_t[]){256});
-    tg_tensor *loss = tg_cross_entropy(t, x, target);
-    assert_true(tg_backward(t, loss));
-    double of_softmax = tg_item(t, tg_sum(t, tg_softmax(t, x, 1), TG_ALL_AXES, TG_DROP_AXES));
-    double of_exp = tg_item(t, tg_sum(t, tg_exp(t, tg_log_softmax(t, x, 1)), TG_ALL_AXES, TG_DROP_AXES));
-    double of_gradient = tg_item(t, tg_sum(t, tg_grad(x), TG_ALL_AXES, TG_DROP_AXES));
+    tg_tensor *loss = tg_cross_entropy(t, x, target, NULL);
+    assert_true(tg_backward(t, loss, NULL));
+    double of_softmax = tg_tensor_item(tg_sum(t, tg_softmax(t, x, 1), TG_ALL_AXES, TG_DROP_AXES), NULL);
+    double of_exp = tg_tensor_item(tg_sum(t, tg_exp(t, tg_log_softmax(t, x, 1)), TG_ALL_AXES, TG_DROP_AXES), NULL);
+    double of_gradient = tg_tensor_item(tg_sum(t, tg_tensor_grad(x), TG_ALL_AXES, TG_DROP_AXES), NULL);
     assert_true(fabs(of_softmax - 1) < 3e-7);
     assert_true(fabs(of_exp - 1) < 1e-6);
     assert_true(fabs(of_gradient) < 3e-7);
@@ -77,7 +79,7 @@ static void test_empty(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(1);
-    tg_tape *t = tg_tape_new(rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(0, 4), NULL)), *parts[2];
     tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(0), NULL), *table = tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL);
     tg_tensor *y = tg_relative_shift(t, x, 0, 4);
@@ -86,17 +88,34 @@ static void test_empty(void **state)
     y = tg_squeeze(t, tg_unsqueeze(t, y, 0), 0);
     assert_int_equal(tg_split(t, y, 3, 1, parts, 2), 1);
     assert_int_equal(tg_split(t, y, 3, 0, parts, 2), 2);
-    assert_true(tg_embedding_renorm(t, table, ids, 1, 2));
-    assert_ptr_equal(tg_copy_into(t, ids, ids), ids);
-    assert_true(tg_backward(t, tg_sum(t, parts[1], TG_ALL_AXES, TG_DROP_AXES)));
-    assert_true(tg_shape_equal(tg_shape_of(parts[1]), TG_SHAPE(1, 0)));
-    assert_true(tg_shape_equal(tg_shape_of(tg_grad(x)), TG_SHAPE(0, 4)));
+    tg_embedding_config config = tg_embedding_config_default();
+    config.max_norm = 1;
+    assert_true(tg_shape_equal(tg_tensor_shape(tg_embedding(t, ids, table, &config)), TG_SHAPE(0, 2)));
+    assert_true(tg_tensor_copy_from(ids, ids, NULL));
+    assert_true(tg_backward(t, tg_sum(t, parts[1], TG_ALL_AXES, TG_DROP_AXES), NULL));
+    assert_true(tg_shape_equal(tg_tensor_shape(parts[1]), TG_SHAPE(1, 0)));
+    assert_true(tg_shape_equal(tg_tensor_shape(tg_tensor_grad(x)), TG_SHAPE(0, 4)));
     assert_int_equal(tg_rng_position(rng), 0);
     tg_release(x);
     tg_release(ids);
     tg_release(table);
     tg_tape_free(t);
     tg_rng_free(rng);
+}
+
+/* An empty list of axes means all axes, as in torch. */
+static void test_no_axes_are_all(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 6});
+    const tg_axes none = tg_axes_make(0, NULL);
+    assert_values(tg_sum(t, x, none, TG_DROP_AXES), (double[]){12}, 1, 0, 0);
+    assert_values(tg_mean(t, x, none, TG_KEEP_AXES), (double[]){3}, 1, 0, 0);
+    assert_values(tg_amax(t, x, none, TG_DROP_AXES), (double[]){6}, 1, 0, 0);
+    assert_values(tg_var(t, x, none, 0, TG_DROP_AXES), (double[]){3.5}, 1, 0, 0);
+    tg_release(x);
+    tg_tape_free(t);
 }
 
 int main(void)
@@ -106,6 +125,7 @@ int main(void)
         cmocka_unit_test(test_topk_ties),
         cmocka_unit_test(test_triangle_gradient),
         cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_no_axes_are_all),
         cmocka_unit_test(test_large_logits_sum_to_one),
     };
     return cmocka_run_group_tests_name("values", tests, NULL, NULL);

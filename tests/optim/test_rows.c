@@ -1,4 +1,5 @@
-/* Row gradients: the dense optimizer's bits, at the cost of the rows where that is possible. */
+/* Gradients by rows give the bits of dense gradients, and the cost depends only on the listed rows where the method
+ * allows it. */
 #include "problem.h"
 
 typedef struct table {
@@ -7,7 +8,7 @@ typedef struct table {
     tg_optim *optim;
 } table;
 
-/* A table large enough to be cut among threads, with its values a function of the place. */
+/* A table large enough to be cut among threads, with its values a function of the index. */
 static table table_make(tg_dtype dtype, int64_t rows, int64_t width, make_optim *make, const void *config)
 {
     table t = {.params = tg_params_new(dtype, NULL)};
@@ -30,33 +31,33 @@ static void table_free(table *t)
 /* The last row and every stride-th before it, from the last on. */
 static void give(table *t, int64_t stride, int salt)
 {
-    int64_t rows = tg_size(t->weight, 0), width = tg_size(t->weight, 1);
+    int64_t rows = tg_tensor_size(t->weight, 0), width = tg_tensor_size(t->weight, 1);
     assert_true(tg_gradient_reserve_rows(t->weight, rows));
     for (int64_t id = rows - 1; id >= 0; id -= stride) {
-        int64_t place = tg_gradient_row(t->weight, (int32_t)id);
+        int64_t slot = tg_gradient_row(t->weight, (int32_t)id);
         for (int64_t c = 0; c < width; c++) {
             double value = (double)((id * 13 + c * 5 + salt) % 11) / 4 - 1;
             void *values = t->weight->gradient->values;
-            if (tg_dtype_of(t->weight) == TG_F32) {
-                ((float *)values)[place * width + c] = (float)value;
+            if (tg_tensor_dtype(t->weight) == TG_F32) {
+                ((float *)values)[slot * width + c] = (float)value;
             } else {
-                ((double *)values)[place * width + c] = value;
+                ((double *)values)[slot * width + c] = value;
             }
         }
     }
-    tg_gradient_end_promises(t->weight);
+    tg_gradient_end_reservations(t->weight);
 }
 
 static void make_dense(table *t)
 {
-    bool fresh = false;
     assert_true(tg_gradient_reserve_dense(t->weight));
-    tg_gradient_make_dense(t->weight, &fresh);
+    assert_false(tg_gradient_make_dense(t->weight, false));
 }
 
 static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
 {
-    assert_memory_equal(tg_data(a), tg_data(b), (size_t)tg_count(a) * tg_dtype_size(tg_dtype_of(a)));
+    assert_memory_equal(tg_tensor_data(a), tg_tensor_data(b),
+                        (size_t)tg_tensor_count(a) * tg_dtype_size(tg_tensor_dtype(a)));
 }
 
 static void check_same_as_dense(make_optim *make, const void *config, int64_t rows, int64_t width)
@@ -70,15 +71,16 @@ static void check_same_as_dense(make_optim *make, const void *config, int64_t ro
             give(&by_rows, 3 + step, step);
             give(&dense, 3 + step, step);
             make_dense(&dense);
-            assert_true(tg_set_threads(1 + step % 3));
+            assert_true(tg_set_threads(1 + step % 3, NULL));
             assert_true(tg_optim_step(by_rows.optim));
-            assert_true(tg_set_threads(1));
+            assert_true(tg_set_threads(1, NULL));
             assert_true(tg_optim_step(dense.optim));
-            assert_int_equal(tg_gradient_kind_of(by_rows.weight), TG_GRADIENT_ROWS);
-            assert_null(by_rows.weight->gradient->dense); /* no V x C gradient was made */
+            assert_int_equal(tg_tensor_grad_kind(by_rows.weight), TG_GRAD_ROWS);
+            /* no V x C gradient was created */
+            assert_null(by_rows.weight->gradient->dense);
         }
         assert_same_bits(by_rows.weight, dense.weight);
-        for (int64_t i = 0; i < tg_optim_state_count(dense.optim); i++) {
+        for (int64_t i = 0; i < count_states(dense.optim); i++) {
             assert_same_bits(tg_optim_state_at(by_rows.optim, i).tensor, tg_optim_state_at(dense.optim, i).tensor);
         }
         table_free(&by_rows);
@@ -90,39 +92,44 @@ static void test_same_bits_as_dense(void **state)
 {
     (void)state;
     int before = tg_threads();
+    const tg_sgd_config decay = sgd_config(0.1, 0, 0, 0.1, false), momentum = sgd_config(0.1, 0.9, 0.1, 0, false);
+    const tg_adamw_config adamw = adamw_config(0.1, 0.9, 0.9, 1e-8, 0.1, true);
     const int64_t shapes[][2] = {{1000, 70}, {40, 1500}, {5000, 1}, {1, 9}};
     for (int i = 0; i < 4; i++) {
         int64_t rows = shapes[i][0], width = shapes[i][1];
         check_same_as_dense(make_sgd, NULL, rows, width);
-        check_same_as_dense(make_sgd, &(tg_sgd_config){.lr = 0.1, .weight_decay = 0.1}, rows, width);
-        check_same_as_dense(make_sgd, &(tg_sgd_config){.lr = 0.1, .momentum = 0.9, .dampening = 0.1}, rows, width);
+        check_same_as_dense(make_sgd, &decay, rows, width);
+        check_same_as_dense(make_sgd, &momentum, rows, width);
         check_same_as_dense(make_adam, NULL, rows, width);
-        check_same_as_dense(make_adamw, &(tg_adam_config){0.1, 0.9, 0.9, 1e-8, 0.1, true}, rows, width);
+        check_same_as_dense(make_adamw, &adamw, rows, width);
     }
-    assert_true(tg_set_threads(before));
+    assert_true(tg_set_threads(before, NULL));
 }
 
-/* Plain SGD must not read or write other rows: NaN in them does not matter, and they keep their bits. Momentum moves
- * them. */
+/* Plain SGD must not read or write other rows: NaN in them does not matter, and they keep their bits. Momentum would
+ * change them. */
 static void test_plain_sgd_touches_rows_only(void **state)
 {
     (void)state;
     problem p = problem_make(TG_F64);
-    tg_optim *optim = tg_sgd_new(p.params, &(tg_sgd_config){.lr = 1});
+    tg_sgd_config config = tg_sgd_config_default();
+    config.lr = 1;
+    tg_optim *optim = tg_sgd_new(p.params, &config);
     double before[ROWS * WIDTH];
     for (int i = 0; i < ROWS * WIDTH; i++) {
-        before[i] = tg_value_at(p.table, i);
+        before[i] = tg_tensor_value_at(p.table, i);
     }
     give_gradients(&p, 0, true);
-    uint64_t version = tg_version_of(p.table), bias_version = tg_version_of(p.bias);
+    uint64_t version = tg_storage_version(p.table), bias_version = tg_storage_version(p.bias);
     assert_true(tg_optim_step(optim));
     const step_gradient *s = &gradients()[0];
     for (int k = 0; k < s->count * WIDTH; k++) {
         before[s->ids[k / WIDTH] * WIDTH + k % WIDTH] -= s->rows[k];
     }
     assert_values(p.table, before, ROWS * WIDTH, 0, 0);
-    assert_true(tg_version_of(p.table) > version);      /* a saved tensor would notice */
-    assert_true(tg_version_of(p.bias) == bias_version); /* no gradient: not even the version moves */
+    /* a backward that saved the table notices the step; the bias has no gradient, and not even its version changes */
+    assert_true(tg_storage_version(p.table) > version);
+    assert_true(tg_storage_version(p.bias) == bias_version);
     tg_optim_free(optim);
     tg_params_free(p.params);
 }

@@ -1,7 +1,7 @@
 /* Schedules against torch.optim.lr_scheduler. */
 #include "problem.h"
 
-static void check(const char *name, tg_schedule schedule)
+static void check(const char *name, const tg_schedule_config *schedule)
 {
     FILE *file = golden_file("schedules.txt");
     char case_name[64];
@@ -16,75 +16,139 @@ static void check(const char *name, tg_schedule schedule)
     fclose(file);
     assert_true(found);
     for (int step = 0; step < count; step++) {
-        double rate = tg_schedule_lr(&schedule, step);
+        double rate = tg_schedule_lr(step, schedule, NULL);
         if (!(fabs(rate - rates[step]) <= 1e-14)) {
             fail_msg("%s: step %d has the rate %.17g, not %.17g", name, step, rate, rates[step]);
         }
     }
 }
 
+static tg_schedule_config schedule_of(tg_schedule_kind kind, double lr)
+{
+    tg_schedule_config schedule = tg_schedule_config_default();
+    schedule.kind = kind;
+    schedule.lr = lr;
+    return schedule;
+}
+
+/* The rate of a schedule that is valid. */
+static double rate_at(int64_t step, const tg_schedule_config *schedule)
+{
+    tg_error error = TG_NO_ERROR;
+    double rate = tg_schedule_lr(step, schedule, &error);
+    assert_int_equal(error.code, TG_OK);
+    return rate;
+}
+
 static void test_goldens(void **state)
 {
     (void)state;
-    check("constant", (tg_schedule){.lr = 0.01});
-    check("cosine", (tg_schedule){.kind = TG_SCHEDULE_COSINE, .lr = 0.01, .minimum_lr = 1e-3, .total_steps = 30});
-    check("warm_cosine", (tg_schedule){.kind = TG_SCHEDULE_COSINE,
-                                       .lr = 0.01,
-                                       .initial_lr = 1e-3,
-                                       .minimum_lr = 1e-4,
-                                       .warmup_steps = 10,
-                                       .total_steps = 30});
-    check("linear", (tg_schedule){.kind = TG_SCHEDULE_LINEAR, .lr = 0.01, .minimum_lr = 2e-3, .total_steps = 25});
-    check("step", (tg_schedule){.kind = TG_SCHEDULE_STEP, .lr = 0.01, .step_size = 7, .gamma = 0.5});
+    tg_schedule_config schedule = schedule_of(TG_SCHEDULE_CONSTANT, 0.01);
+    check("constant", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_COSINE, 0.01);
+    schedule.minimum_lr = 1e-3;
+    schedule.total_steps = 30;
+    check("cosine", &schedule);
+    schedule.initial_lr = 1e-3;
+    schedule.minimum_lr = 1e-4;
+    schedule.warmup_steps = 10;
+    check("warm_cosine", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_LINEAR, 0.01);
+    schedule.minimum_lr = 2e-3;
+    schedule.total_steps = 25;
+    check("linear", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_STEP, 0.01);
+    schedule.step_size = 7;
+    schedule.gamma = 0.5;
+    check("step", &schedule);
 }
 
 static void test_past_the_end(void **state)
 {
     (void)state;
-    tg_schedule cosine = {.kind = TG_SCHEDULE_COSINE, .lr = 1, .minimum_lr = 0.25, .total_steps = 10};
-    assert_true(tg_schedule_lr(&cosine, 10) == 0.25);
-    assert_true(tg_schedule_lr(&cosine, 1000000) == 0.25);
-    tg_schedule linear = cosine;
+    tg_schedule_config cosine = schedule_of(TG_SCHEDULE_COSINE, 1);
+    cosine.minimum_lr = 0.25;
+    cosine.total_steps = 10;
+    assert_true(rate_at(10, &cosine) == 0.25);
+    assert_true(rate_at(1000000, &cosine) == 0.25);
+    tg_schedule_config linear = cosine;
     linear.kind = TG_SCHEDULE_LINEAR;
-    assert_true(tg_schedule_lr(&linear, 1000000) == 0.25);
-    tg_schedule warm = {.kind = TG_SCHEDULE_CONSTANT, .lr = 1, .warmup_steps = 4};
-    assert_true(tg_schedule_lr(&warm, 0) == 0 && tg_schedule_lr(&warm, 3) == 0.75);
-    assert_true(tg_schedule_lr(&warm, 4) == 1 && tg_schedule_lr(&warm, INT64_MAX) == 1);
-    tg_schedule steps = {.kind = TG_SCHEDULE_STEP, .lr = 8, .warmup_steps = 2, .step_size = 3, .gamma = 0.5};
-    assert_true(tg_schedule_lr(&steps, 4) == 8 && tg_schedule_lr(&steps, 5) == 4 && tg_schedule_lr(&steps, 8) == 2);
+    assert_true(rate_at(1000000, &linear) == 0.25);
+    tg_schedule_config warm = schedule_of(TG_SCHEDULE_CONSTANT, 1);
+    warm.warmup_steps = 4;
+    assert_true(rate_at(0, &warm) == 0 && rate_at(3, &warm) == 0.75);
+    assert_true(rate_at(4, &warm) == 1 && rate_at(INT64_MAX, &warm) == 1);
+    tg_schedule_config steps = schedule_of(TG_SCHEDULE_STEP, 8);
+    steps.warmup_steps = 2;
+    steps.step_size = 3;
+    steps.gamma = 0.5;
+    assert_true(rate_at(4, &steps) == 8 && rate_at(5, &steps) == 4 && rate_at(8, &steps) == 2);
 }
 
+/* NULL is the default config. */
 static void test_defaults(void **state)
 {
     (void)state;
-    tg_schedule schedule = tg_schedule_default();
-    assert_true(tg_schedule_lr(&schedule, 0) == 1e-3 && tg_schedule_lr(&schedule, 99) == 1e-3);
+    tg_schedule_config schedule = tg_schedule_config_default();
+    assert_true(rate_at(0, &schedule) == 1e-3 && rate_at(99, &schedule) == 1e-3);
+    assert_true(rate_at(0, NULL) == 1e-3 && rate_at(99, NULL) == 1e-3);
+    assert_true(schedule.kind == TG_SCHEDULE_CONSTANT && schedule.initial_lr == 0 && schedule.warmup_steps == 0);
+    assert_true(schedule.minimum_lr == 0 && schedule.total_steps == 0);
+    assert_true(schedule.step_size == 1 && schedule.gamma == 0.1);
 }
 
-/* What means nothing is NaN, and an optimizer refuses it. */
+static void refuse(int64_t step, const tg_schedule_config *schedule, const char *part)
+{
+    tg_error error = TG_NO_ERROR;
+    assert_true(isnan(tg_schedule_lr(step, schedule, &error)));
+    assert_error(&error, TG_ERROR_VALUE, part);
+    assert_true(isnan(tg_schedule_lr(step, schedule, NULL)));
+}
+
+/* Invalid arguments give NaN, and an optimizer refuses it. */
 static void test_bad_input(void **state)
 {
     (void)state;
-    assert_true(isnan(tg_schedule_lr(NULL, 0)));
-    tg_schedule good = {.kind = TG_SCHEDULE_COSINE, .lr = 1, .warmup_steps = 2, .total_steps = 10, .step_size = 1};
-    assert_false(isnan(tg_schedule_lr(&good, 0)));
-    assert_true(isnan(tg_schedule_lr(&good, -1)));
-    tg_schedule bad = good;
+    tg_schedule_config good = schedule_of(TG_SCHEDULE_COSINE, 1);
+    good.warmup_steps = 2;
+    good.total_steps = 10;
+    assert_false(isnan(rate_at(0, &good)));
+    refuse(-1, &good, "schedule_lr: step -1; allowed are 0 or more");
+    refuse(-1, NULL, "schedule_lr: step -1");
+    tg_schedule_config bad = good;
     bad.warmup_steps = -1;
-    assert_true(isnan(tg_schedule_lr(&bad, 5)));
+    refuse(5, &bad, "schedule_lr: warmup_steps -1; allowed are 0 or more");
     bad = good;
     bad.total_steps = 2;
-    assert_true(isnan(tg_schedule_lr(&bad, 0)));
+    refuse(0, &bad, "schedule_lr: total_steps 2; it must be set to more than warmup_steps 2");
+    bad.kind = TG_SCHEDULE_LINEAR;
+    refuse(0, &bad, "schedule_lr: total_steps 2");
+    bad = schedule_of(TG_SCHEDULE_COSINE, 1);
+    refuse(0, &bad, "schedule_lr: total_steps 0; it must be set");
     bad = good;
+    bad.lr = -1;
+    refuse(0, &bad, "schedule_lr: lr -1; allowed are finite numbers >= 0");
+    bad = good;
+    bad.initial_lr = (double)NAN;
+    refuse(0, &bad, "schedule_lr: initial_lr nan");
+    bad = good;
+    bad.minimum_lr = (double)INFINITY;
+    refuse(0, &bad, "schedule_lr: minimum_lr inf");
+    bad = good;
+    bad.gamma = -0.5;
+    refuse(0, &bad, "schedule_lr: gamma -0.5");
+    const tg_schedule_config unmarked = {.lr = 0.1};
+    refuse(0, &unmarked, "schedule_lr: the config does not come from tg_schedule_config_default()");
+    bad = good;
+    bad.kind = (tg_schedule_kind)17;
+    refuse(0, &bad, "schedule_lr: kind 17 does not exist");
     bad.kind = TG_SCHEDULE_STEP;
     bad.step_size = 0;
-    assert_true(isnan(tg_schedule_lr(&bad, 0)));
-    bad.kind = (tg_schedule_kind)17;
-    assert_true(isnan(tg_schedule_lr(&bad, 0)));
+    refuse(0, &bad, "schedule_lr: step_size 0; allowed are 1 or more");
     problem p = problem_make(TG_F32);
     tg_optim *optim = tg_sgd_new(p.params, NULL);
-    assert_false(tg_optim_set_lr(optim, tg_schedule_lr(&bad, 0)));
-    assert_int_equal(tg_optim_error_code(optim), TG_ERROR_VALUE);
+    assert_false(tg_optim_set_lr(optim, NULL, tg_schedule_lr(0, &bad, NULL)));
+    assert_optim_error(optim, TG_ERROR_VALUE, "optim_set_lr: nan; allowed are finite numbers >= 0");
     tg_optim_free(optim);
     tg_params_free(p.params);
 }

@@ -1,8 +1,9 @@
-/* Initial values against torch.nn.init: the same bits, and the generator left at the same place. */
+/* Initial values against torch.nn.init: the same bits, and the same position of the generator after them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support.h"
 
 #define MOST 128
@@ -58,13 +59,13 @@ static void check(const char *name, tg_shape shape, fill *call, double ulps)
         if (!call(x, rng, &error)) {
             fail_msg("%s: %s", name, error.text);
         }
-        assert_int_equal(tg_count(x), want.count);
+        assert_int_equal(tg_tensor_count(x), want.count);
         for (int i = 0; i < want.count; i++) {
             double expected = as_double(want.bits[i], (tg_dtype)dtype);
             double tolerance = dtype == TG_F64 ? ulps * 0x1p-52 * fmax(fabs(expected), 0.25) : 0;
-            if (!(fabs(tg_value_at(x, i) - expected) <= tolerance)) {
+            if (!(fabs(tg_tensor_value_at(x, i) - expected) <= tolerance)) {
                 fail_msg("%s %s: value %d is %.17g, not %.17g", name, tg_dtype_name((tg_dtype)dtype), i,
-                         tg_value_at(x, i), expected);
+                         tg_tensor_value_at(x, i), expected);
             }
         }
         assert_true(tg_rng_int64(rng) == want.after);
@@ -144,15 +145,14 @@ static void refuse(fill *call, tg_tensor *x, tg_code code, const char *part)
     tg_rng *rng = tg_rng_new(7);
     tg_error error = TG_NO_ERROR;
     if (x) {
-        tg_fill(x, 3, NULL);
+        tg_tensor_fill(x, 3, NULL);
     }
     assert_false(call(x, rng, &error));
     assert_error(&error, code, part);
     assert_int_equal(tg_rng_position(rng), 0);
-    for (int64_t i = 0; x && i < tg_count(x); i++) {
-        assert_true(tg_value_at(x, i) == 3);
+    for (int64_t i = 0; x && i < tg_tensor_count(x); i++) {
+        assert_true(tg_tensor_value_at(x, i) == 3);
     }
-    error = (tg_error)TG_NO_ERROR;
     tg_rng_free(rng);
 }
 

@@ -1,7 +1,9 @@
-/* The tape: what it owns, records and forgets, and that it differentiates what was recorded. */
+/* The tape: ownership of results, records, reset, and backward through the records. */
 #include "support.h"
 
 #include <string.h>
+
+#include "tape/tape.h"
 
 static tg_tape *tape;
 static tg_rng *rng;
@@ -10,7 +12,7 @@ static int set_up(void **state)
 {
     (void)state;
     rng = tg_rng_new(1);
-    tape = tg_tape_new(rng);
+    tape = tg_tape_new(rng, NULL);
     return tape ? 0 : -1;
 }
 
@@ -22,6 +24,20 @@ static int tear_down(void **state)
     return 0;
 }
 
+static bool backward_retained(tg_tensor *result)
+{
+    tg_backward_config config = tg_backward_config_default();
+    config.retain_graph = true;
+    return tg_backward(tape, result, &config);
+}
+
+static bool backward_from(tg_tape *t, tg_tensor *result, const tg_tensor *gradient)
+{
+    tg_backward_config config = tg_backward_config_default();
+    config.gradient = gradient;
+    return tg_backward(t, result, &config);
+}
+
 static tg_tensor *number(double value)
 {
     return leaf(tensor_f64(TG_SHAPE(1), &value));
@@ -29,7 +45,7 @@ static tg_tensor *number(double value)
 
 static double gradient(const tg_tensor *x)
 {
-    return tg_grad(x) ? tg_value_at(tg_grad(x), 0) : 0;
+    return tg_tensor_grad(x) ? tg_tensor_value_at(tg_tensor_grad(x), 0) : 0;
 }
 
 /* f = (a b + a) b with a = 3, b = 4: df/da = (b + 1) b = 20, df/db = 2 a b + a = 27 */
@@ -38,8 +54,8 @@ static void test_product_rule(void **state)
     (void)state;
     tg_tensor *a = number(3), *b = number(4);
     tg_tensor *f = tg_mul(tape, tg_add(tape, tg_mul(tape, a, b), a), b);
-    assert_true(tg_value_at(f, 0) == 60);
-    assert_true(tg_backward(tape, f));
+    assert_true(tg_tensor_value_at(f, 0) == 60);
+    assert_true(tg_backward(tape, f, NULL));
     assert_true(gradient(a) == 20);
     assert_true(gradient(b) == 27);
     tg_release(a);
@@ -51,9 +67,11 @@ static void test_reused_intermediate(void **state)
 {
     (void)state;
     tg_tensor *a = number(2);
-    tg_tensor *b = tg_mul(tape, a, a);                                   /* 4 */
-    tg_tensor *f = tg_add(tape, tg_mul(tape, b, b), tg_mul(tape, b, a)); /* a^4 + a^3 */
-    assert_true(tg_backward(tape, f));
+    /* 4 */
+    tg_tensor *b = tg_mul(tape, a, a);
+    /* a^4 + a^3 */
+    tg_tensor *f = tg_add(tape, tg_mul(tape, b, b), tg_mul(tape, b, a));
+    assert_true(tg_backward(tape, f, NULL));
     assert_true(gradient(a) == 4 * 8 + 3 * 4);
     tg_release(a);
 }
@@ -63,12 +81,13 @@ static void test_same_tensor_twice(void **state)
 {
     (void)state;
     tg_tensor *a = number(5);
-    assert_true(tg_backward(tape, tg_sub(tape, a, a)));
+    assert_true(tg_backward(tape, tg_sub(tape, a, a), NULL));
     assert_true(gradient(a) == 0);
     tg_tape_reset(tape);
-    tg_zero_grad(a);
+    tg_tensor_zero_grad(a);
     tg_tensor *b = tg_add(tape, a, a);
-    assert_true(tg_backward(tape, tg_mul(tape, b, b))); /* 4 a^2 */
+    /* 4 a^2 */
+    assert_true(tg_backward(tape, tg_mul(tape, b, b), NULL));
     assert_true(gradient(a) == 40);
     tg_release(a);
 }
@@ -79,25 +98,25 @@ static void test_gradients_accumulate_until_zeroed(void **state)
     tg_tensor *a = number(5);
     for (int step = 1; step <= 3; step++) {
         tg_tape_reset(tape);
-        assert_true(tg_backward(tape, tg_mul(tape, a, a)));
+        assert_true(tg_backward(tape, tg_mul(tape, a, a), NULL));
         assert_true(gradient(a) == 10 * step);
     }
-    tg_zero_grad(a);
-    assert_int_equal(tg_gradient_kind_of(a), TG_GRADIENT_NONE);
-    assert_null(tg_grad(a));
+    tg_tensor_zero_grad(a);
+    assert_int_equal(tg_tensor_grad_kind(a), TG_GRAD_NONE);
+    assert_null(tg_tensor_grad(a));
     tg_release(a);
 }
 
-static void test_second_backward_is_refused_unless_kept(void **state)
+static void test_second_backward_is_refused_unless_retained(void **state)
 {
     (void)state;
     tg_tensor *a = number(5);
     tg_tensor *f = tg_mul(tape, a, a);
-    assert_true(tg_backward_keep(tape, f));
-    assert_true(tg_backward(tape, f));
+    assert_true(backward_retained(f));
+    assert_true(tg_backward(tape, f, NULL));
     assert_true(gradient(a) == 20);
-    assert_false(tg_backward(tape, f));
-    assert_tape_error(tape, TG_ERROR_STATE, "'mul' was freed by an earlier backward");
+    assert_false(tg_backward(tape, f, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "an earlier backward has freed the record of 'mul'; set retain_graph");
     assert_true(gradient(a) == 20);
     tg_release(a);
 }
@@ -107,50 +126,81 @@ static void test_changed_saved_tensor_is_refused(void **state)
     (void)state;
     tg_tensor *a = number(5), *b = number(6);
     tg_tensor *f = tg_mul(tape, a, b);
-    ((double *)tg_data_mut(b))[0] = 7;
-    assert_false(tg_backward(tape, f));
+    ((double *)tg_tensor_data_mut(b))[0] = 7;
+    assert_false(tg_backward(tape, f, NULL));
     assert_tape_error(tape, TG_ERROR_STATE, "input 1 of 'mul' was changed in place");
-    assert_int_equal(tg_gradient_kind_of(a), TG_GRADIENT_NONE);
+    assert_int_equal(tg_tensor_grad_kind(a), TG_GRAD_NONE);
     tg_tape_reset(tape);
-    f = tg_add(tape, a, b); /* add reads nothing back */
-    ((double *)tg_data_mut(b))[0] = 8;
-    assert_true(tg_backward(tape, f));
+    /* add reads nothing back */
+    f = tg_add(tape, a, b);
+    ((double *)tg_tensor_data_mut(b))[0] = 8;
+    assert_true(tg_backward(tape, f, NULL));
     tg_release(a);
     tg_release(b);
 }
 
-static void test_seed(void **state)
+static void test_gradient_to_start_from(void **state)
 {
     (void)state;
     tg_tensor *a = leaf(tensor_f64(TG_SHAPE(3), (double[]){1, 2, 3}));
-    tg_tensor *seed = tensor_f64(TG_SHAPE(3), (double[]){10, 100, 1000}),
-              *wrong = tensor_f64(TG_SHAPE(2), (double[]){1, 2});
+    tg_tensor *first = tensor_f64(TG_SHAPE(3), (double[]){10, 100, 1000}),
+              *wrong = tensor_f64(TG_SHAPE(2), (double[]){1, 2}),
+              *single = tensor_f32(TG_SHAPE(3), (float[]){10, 100, 1000});
     tg_tensor *y = tg_mul(tape, a, a);
-    assert_false(tg_backward(tape, y));
+    assert_false(tg_backward(tape, y, NULL));
     assert_tape_error(tape, TG_ERROR_SHAPE, "shape (3,)");
-    assert_false(tg_backward_seed(tape, y, wrong));
-    assert_tape_error(tape, TG_ERROR_SHAPE, "(2,)");
-    assert_true(tg_backward_seed(tape, y, seed));
-    assert_values(tg_grad(a), (double[]){20, 400, 6000}, 3, 0, 0);
+    assert_false(backward_from(tape, y, wrong));
+    assert_tape_error(tape, TG_ERROR_SHAPE, "the gradient has shape (2,), and the result (3,)");
+    assert_false(backward_from(tape, y, single));
+    assert_tape_error(tape, TG_ERROR_DTYPE, "the gradient is f32, and the result f64");
+    assert_true(backward_from(tape, y, first));
+    assert_values(tg_tensor_grad(a), (double[]){20, 400, 6000}, 3, 0, 0);
+    /* in any layout */
+    tg_tensor *line = tensor_f64(TG_SHAPE(3, 2), (double[]){1000, 0, 100, 0, 10, 0});
+    tg_tensor_zero_grad(a);
+    assert_true(backward_from(tape, tg_mul(tape, a, a), tg_select(tape, line, 1, 0)));
+    assert_values(tg_tensor_grad(a), (double[]){2000, 400, 60}, 3, 0, 0);
+    tg_release(line);
     tg_release(a);
-    tg_release(seed);
+    tg_release(first);
     tg_release(wrong);
+    tg_release(single);
 }
 
-static void test_keep_grad(void **state)
+/* A result that is a leaf gets the gradient that the pass starts from, on top of what it has. */
+static void test_leaf_as_result(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *wide = leaf(tensor_f64(TG_SHAPE(2), (double[]){1, 2})),
+              *first = tensor_f64(TG_SHAPE(2), (double[]){5, 7});
+    assert_true(tg_backward(tape, a, NULL));
+    assert_true(tg_backward(tape, a, NULL));
+    assert_true(gradient(a) == 2);
+    assert_true(backward_from(tape, wide, first));
+    assert_values(tg_tensor_grad(wide), (double[]){5, 7}, 2, 0, 0);
+    assert_false(tg_backward(tape, first, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "the result does not require a gradient");
+    assert_false(tg_backward(tape, NULL, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "backward: the result is NULL");
+    tg_release(a);
+    tg_release(wide);
+    tg_release(first);
+}
+
+static void test_retain_grad(void **state)
 {
     (void)state;
     tg_tensor *a = number(3);
     tg_tensor *b = tg_mul(tape, a, a);
-    assert_true(tg_keep_grad(tape, b));
+    assert_true(tg_retain_grad(tape, b));
     tg_tensor *f = tg_mul(tape, b, b);
-    assert_true(tg_backward_keep(tape, f));
-    assert_true(tg_value_at(tg_grad(b), 0) == 18);
-    assert_true(tg_backward(tape, f));
-    assert_true(tg_value_at(tg_grad(b), 0) == 36);
+    assert_true(backward_retained(f));
+    assert_true(tg_tensor_value_at(tg_tensor_grad(b), 0) == 18);
+    assert_true(tg_backward(tape, f, NULL));
+    assert_true(tg_tensor_value_at(tg_tensor_grad(b), 0) == 36);
     assert_true(gradient(a) == 2 * 108);
-    assert_false(tg_keep_grad(tape, a));
-    assert_tape_error(tape, TG_ERROR_STATE, "keep_grad");
+    assert_false(tg_retain_grad(tape, a));
+    assert_tape_error(tape, TG_ERROR_STATE, "retain_grad");
     tg_release(a);
 }
 
@@ -160,10 +210,10 @@ static void test_recording_off_records_nothing(void **state)
     tg_tensor *a = number(3);
     tg_tape_set_recording(tape, false);
     tg_tensor *f = tg_mul(tape, a, a);
-    assert_false(tg_requires_grad(f));
-    assert_int_equal(tg_tape_stats_of(tape).records, 0);
-    assert_false(tg_backward(tape, f));
-    assert_tape_error(tape, TG_ERROR_STATE, "not recorded");
+    assert_false(tg_tensor_requires_grad(f));
+    assert_int_equal(tg_tape_get_stats(tape).records, 0);
+    assert_false(tg_backward(tape, f, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "the result does not require a gradient: recording was off");
     tg_tape_set_recording(tape, true);
     tg_release(a);
 }
@@ -177,7 +227,7 @@ static void test_first_error_stays(void **state)
     assert_null(tg_add(tape, wide, other));
     assert_null(tg_add(tape, a, single));
     assert_null(tg_add(tape, a, a));
-    assert_false(tg_backward(tape, a));
+    assert_false(tg_backward(tape, a, NULL));
     assert_tape_error(tape, TG_ERROR_SHAPE, "add: shapes (2,3) and (4,) do not broadcast");
     assert_null(tg_add(tape, a, single));
     assert_tape_error(tape, TG_ERROR_DTYPE, "tg_cast");
@@ -194,15 +244,15 @@ static void test_first_error_stays(void **state)
 static void test_retained_result_outlives_reset_and_tape(void **state)
 {
     (void)state;
-    tg_tape *short_lived = tg_tape_new(NULL);
+    tg_tape *short_lived = tg_tape_new(NULL, NULL);
     tg_tensor *a = number(3);
     tg_tensor *kept = tg_retain(tg_mul(short_lived, a, a));
     tg_tape_reset(short_lived);
-    assert_false(tg_requires_grad(kept));
+    assert_false(tg_tensor_requires_grad(kept));
     tg_tensor *again = tg_retain(tg_mul(short_lived, kept, a));
     tg_tape_free(short_lived);
-    assert_true(tg_value_at(kept, 0) == 9);
-    assert_true(tg_value_at(again, 0) == 27);
+    assert_true(tg_tensor_value_at(kept, 0) == 9);
+    assert_true(tg_tensor_value_at(again, 0) == 27);
     tg_release(kept);
     tg_release(again);
     tg_release(a);
@@ -211,7 +261,7 @@ static void test_retained_result_outlives_reset_and_tape(void **state)
 static void test_result_of_another_tape_is_refused(void **state)
 {
     (void)state;
-    tg_tape *other = tg_tape_new(NULL);
+    tg_tape *other = tg_tape_new(NULL, NULL);
     tg_tensor *a = number(3);
     tg_tensor *foreign = tg_mul(other, a, a);
     assert_null(tg_mul(tape, a, foreign));
@@ -224,19 +274,44 @@ static void test_scope_frees_what_was_not_recorded(void **state)
 {
     (void)state;
     tg_tensor *a = number(3), *constant = tensor_f64(TG_SHAPE(1), (double[]){2});
-    tg_scope_begin(tape);
+    assert_true(tg_scope_begin(tape));
     tg_tensor *recorded = tg_mul(tape, a, constant);
     tg_tensor *kept = tg_mul(tape, constant, constant);
     tg_mul(tape, kept, constant);
-    assert_int_equal(tg_tape_stats_of(tape).results, 3);
-    tg_scope_end(tape, kept);
-    assert_int_equal(tg_tape_stats_of(tape).results, 2);
-    assert_true(tg_value_at(kept, 0) == 4);
-    assert_true(tg_backward(tape, recorded));
+    assert_int_equal(tg_tape_get_stats(tape).results, 3);
+    assert_true(tg_scope_end(tape, kept));
+    assert_int_equal(tg_tape_get_stats(tape).results, 2);
+    assert_true(tg_tensor_value_at(kept, 0) == 4);
+    assert_true(tg_backward(tape, recorded, NULL));
     assert_true(gradient(a) == 2);
-    tg_scope_end(tape, NULL);
+    assert_false(tg_scope_end(tape, NULL));
     assert_tape_error(tape, TG_ERROR_STATE, "no scope is open");
     tg_release(a);
+    tg_release(constant);
+}
+
+/* A scope ends even after an error, and a reset closes all scopes. */
+static void test_scopes_end(void **state)
+{
+    (void)state;
+    tg_tensor *constant = tensor_f64(TG_SHAPE(1), (double[]){2});
+    assert_true(tg_scope_begin(tape) && tg_scope_begin(tape));
+    tg_tensor *kept = tg_mul(tape, constant, constant);
+    tg_mul(tape, kept, constant);
+    assert_null(tg_add(tape, NULL, constant));
+    assert_false(tg_scope_begin(tape));
+    assert_int_equal(tg_tape_get_stats(tape).results, 2);
+    assert_false(tg_scope_end(tape, kept));
+    assert_int_equal(tg_tape_get_stats(tape).results, 1);
+    assert_tape_error(tape, TG_ERROR_STATE, "add: input 0 is NULL");
+    /* what the inner scope kept belongs to the outer one */
+    assert_true(tg_tensor_value_at(kept, 0) == 4);
+    assert_true(tg_scope_end(tape, NULL));
+    assert_int_equal(tg_tape_get_stats(tape).results, 0);
+    assert_true(tg_scope_begin(tape));
+    tg_tape_reset(tape);
+    assert_false(tg_scope_end(tape, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "no scope is open");
     tg_release(constant);
 }
 
@@ -245,12 +320,14 @@ static void test_scope_end_before_backward(void **state)
 {
     (void)state;
     tg_tensor *a = number(3), *constant = tensor_f64(TG_SHAPE(1), (double[]){2});
-    tg_scope_begin(tape);
-    tg_tensor *factor = tg_mul(tape, constant, constant); /* 4, not recorded */
+    assert_true(tg_scope_begin(tape));
+    /* 4, not recorded */
+    tg_tensor *factor = tg_mul(tape, constant, constant);
     tg_tensor *f = tg_mul(tape, a, factor);
-    tg_scope_end(tape, NULL);
-    tg_mul(tape, constant, constant); /* might take over freed memory */
-    assert_true(tg_backward(tape, f));
+    assert_true(tg_scope_end(tape, NULL));
+    /* might take over freed memory */
+    tg_mul(tape, constant, constant);
+    assert_true(tg_backward(tape, f, NULL));
     assert_true(gradient(a) == 4);
     tg_release(a);
     tg_release(constant);
@@ -262,12 +339,12 @@ static void test_row_gradients(void **state)
     (void)state;
     tg_tensor *table = leaf(tensor_f64(TG_SHAPE(5, 2), (double[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
     tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){4, 1, 4}),
-              *seed = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
-    tg_tensor *y = tg_embedding_lookup(tape, table, ids);
+              *first = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
+    tg_tensor *y = tg_embedding(tape, ids, table, NULL);
     assert_values(y, (double[]){8, 9, 2, 3, 8, 9}, 6, 0, 0);
-    assert_true(tg_backward_seed(tape, y, seed));
-    assert_int_equal(tg_gradient_kind_of(table), TG_GRADIENT_ROWS);
-    tg_row_gradient rows = tg_grad_rows(table);
+    assert_true(backward_from(tape, y, first));
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
+    tg_grad_rows rows = tg_tensor_grad_rows(table);
     assert_int_equal(rows.count, 2);
     assert_int_equal(rows.ids[0], 4);
     assert_int_equal(rows.ids[1], 1);
@@ -275,19 +352,21 @@ static void test_row_gradients(void **state)
 
     tg_tensor *twice = tg_add(tape, table, table);
     tg_tensor *ones = tg_tensor_new_full(TG_F64, TG_SHAPE(5, 2), 1, NULL);
-    assert_true(tg_backward_seed(tape, twice, ones));
-    assert_int_equal(tg_gradient_kind_of(table), TG_GRADIENT_DENSE);
-    assert_values(tg_grad(table), (double[]){2, 2, 5, 6, 2, 2, 2, 2, 8, 10}, 10, 0, 0);
+    assert_true(backward_from(tape, twice, ones));
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_DENSE);
+    assert_values(tg_tensor_grad(table), (double[]){2, 2, 5, 6, 2, 2, 2, 2, 8, 10}, 10, 0, 0);
 
-    tg_zero_grad(table);
-    y = tg_embedding_lookup_with(tape, table, ids, &(tg_lookup_config){-1, false});
-    assert_true(tg_backward_seed(tape, y, seed));
-    rows = tg_grad_rows(table);
+    tg_tensor_zero_grad(table);
+    tg_embedding_config config = tg_embedding_config_default();
+    config.padding_index = -1;
+    y = tg_embedding(tape, ids, table, &config);
+    assert_true(backward_from(tape, y, first));
+    rows = tg_tensor_grad_rows(table);
     assert_int_equal(rows.count, 1);
     assert_int_equal(rows.ids[0], 1);
     tg_release(table);
     tg_release(ids);
-    tg_release(seed);
+    tg_release(first);
     tg_release(ones);
 }
 
@@ -303,11 +382,11 @@ static void test_bad_ids_change_nothing(void **state)
                {INT32_MIN, "id -2147483648 at [1,0]"}};
     for (size_t i = 0; i < 3; i++) {
         tg_tensor *ids = tensor_i32(TG_SHAPE(2, 1), (int32_t[]){0, bad[i].id});
-        assert_null(tg_embedding_lookup(tape, table, ids));
+        assert_null(tg_embedding(tape, ids, table, NULL));
         assert_tape_error(tape, TG_ERROR_RANGE, bad[i].message);
         tg_release(ids);
     }
-    assert_int_equal(tg_tape_stats_of(tape).results, 0);
+    assert_int_equal(tg_tape_get_stats(tape).results, 0);
     tg_release(table);
 }
 
@@ -315,11 +394,11 @@ static void test_bad_ids_change_nothing(void **state)
 static bool step(tg_tape *t, tg_tensor *table, tg_tensor *weight, tg_tensor *ids)
 {
     tg_tape_reset(t);
-    tg_zero_grad(table);
-    tg_zero_grad(weight);
-    tg_tensor *x = tg_embedding_lookup(t, table, ids);
+    tg_tensor_zero_grad(table);
+    tg_tensor_zero_grad(weight);
+    tg_tensor *x = tg_embedding(t, ids, table, NULL);
     tg_tensor *y = tg_softmax(t, tg_matmul(t, x, weight), -1);
-    return tg_backward_seed(t, y, x);
+    return backward_from(t, y, x);
 }
 
 static void test_steps_of_known_shape_allocate_nothing(void **state)
@@ -327,7 +406,7 @@ static void test_steps_of_known_shape_allocate_nothing(void **state)
     (void)state;
     counting_allocator counting;
     allocator_install(&counting);
-    tg_tape *t = tg_tape_new(NULL);
+    tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *table = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(50, 8), 0.5, NULL));
     tg_tensor *weight = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(8, 8), 0.25, NULL));
     tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(6), NULL);
@@ -336,7 +415,7 @@ static void test_steps_of_known_shape_allocate_nothing(void **state)
             allocator_arm(&counting, 0, false);
         }
         for (int k = 0; k < 6; k++) {
-            ((int32_t *)tg_data_mut(ids))[k] = (7 * i + k * (i % 3)) % 50;
+            ((int32_t *)tg_tensor_data_mut(ids))[k] = (7 * i + k * (i % 3)) % 50;
         }
         assert_true(step(t, table, weight, ids));
     }
@@ -349,6 +428,82 @@ static void test_steps_of_known_shape_allocate_nothing(void **state)
     allocator_restore();
 }
 
+/* The same step without recycling: a reset gives all memory back at once, and the numbers are the same. */
+static void test_without_recycling(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    double sums[2];
+    for (int recycle = 0; recycle < 2; recycle++) {
+        tg_tape_config config = tg_tape_config_default();
+        assert_true(config.recycle);
+        assert_false(config.detect_freed_results);
+        config.recycle = recycle;
+        tg_tape *t = tg_tape_new(NULL, &config);
+        tg_tensor *table = leaf(tg_tensor_new_arange(TG_F32, 0, 1, 0.125, NULL)),
+                  *x = tg_reshape(t, table, TG_SHAPE(4, 2));
+        assert_true(backward_from(t, tg_softmax(t, tg_mul(t, x, x), -1), x));
+        sums[recycle] = tg_tensor_value_at(tg_tensor_grad(table), 3);
+        size_t during = counting.live;
+        tg_tape_reset(t);
+        if (recycle) {
+            assert_int_equal(counting.live, during);
+            assert_true(tg_tape_get_stats(t).idle_bytes > 0);
+            tg_tape_trim(t);
+        }
+        assert_true(counting.live < during);
+        assert_int_equal(tg_tape_get_stats(t).idle_bytes, 0);
+        tg_tape_free(t);
+        tg_release(table);
+        assert_int_equal(counting.live, 0);
+    }
+    assert_true(sums[0] == sums[1]);
+    assert_true(sums[0] != 0);
+    allocator_restore();
+}
+
+static void test_configs_without_a_mark(void **state)
+{
+    (void)state;
+    tg_tape_config no_mark = {.recycle = true};
+    tg_tape *t = tg_tape_new(NULL, &no_mark);
+    assert_non_null(t);
+    tg_tensor *a = number(3);
+    assert_null(tg_add(t, a, a));
+    assert_tape_error(t, TG_ERROR_VALUE, "tape_new: the config does not come from tg_tape_config_default()");
+    tg_tensor *f = tg_mul(t, a, a);
+    tg_backward_config zeroed = {.retain_graph = false};
+    assert_false(tg_backward(t, f, &zeroed));
+    assert_tape_error(t, TG_ERROR_VALUE, "backward: the config does not come from tg_backward_config_default()");
+    assert_int_equal(tg_tensor_grad_kind(a), TG_GRAD_NONE);
+    tg_backward_config config = tg_backward_config_default();
+    assert_null(config.gradient);
+    assert_false(config.retain_graph);
+    assert_true(tg_backward(t, f, &config));
+    assert_true(gradient(a) == 6);
+    tg_release(a);
+    tg_tape_free(t);
+}
+
+static void test_no_tape(void **state)
+{
+    (void)state;
+    assert_int_equal(tg_tape_error(NULL)->code, TG_ERROR_MEMORY);
+    assert_non_null(strstr(tg_tape_error(NULL)->text, "the tape is NULL"));
+    assert_false(tg_backward(NULL, NULL, NULL));
+    assert_false(tg_retain_grad(NULL, NULL));
+    assert_false(tg_scope_begin(NULL));
+    assert_false(tg_scope_end(NULL, NULL));
+    assert_false(tg_tape_is_recording(NULL));
+    assert_false(tg_tape_is_training(NULL));
+    tg_tape_reset(NULL);
+    tg_tape_clear_error(NULL);
+    tg_tape_set_recording(NULL, true);
+    tg_tape_set_training(NULL, true);
+    tg_tape_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,19 +511,24 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reused_intermediate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_tensor_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gradients_accumulate_until_zeroed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_second_backward_is_refused_unless_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_second_backward_is_refused_unless_retained, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changed_saved_tensor_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_seed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_keep_grad, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gradient_to_start_from, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_leaf_as_result, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_retain_grad, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_first_error_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retained_result_outlives_reset_and_tape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_result_of_another_tape_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scope_frees_what_was_not_recorded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scopes_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scope_end_before_backward, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_row_gradients, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_ids_change_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steps_of_known_shape_allocate_nothing, set_up, tear_down),
+        cmocka_unit_test(test_without_recycling),
+        cmocka_unit_test_setup_teardown(test_configs_without_a_mark, set_up, tear_down),
+        cmocka_unit_test(test_no_tape),
     };
     return cmocka_run_group_tests_name("tape", tests, NULL, NULL);
 }

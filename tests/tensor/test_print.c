@@ -1,5 +1,5 @@
-/* Printing, character for character as PyTorch prints. The figures are torch's: goldens/make_print.py, which also
- * describes the format of goldens/print.txt. */
+/* Printing equals PyTorch's character for character. The goldens are from goldens/make_print.py, which also describes
+ * the format of goldens/print.txt. */
 #include "support.h"
 
 #include <inttypes.h>
@@ -9,25 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/tensor.h"
+
 /* ---- the goldens --------------------------------------------------------------------------------------------- */
 
 typedef struct golden {
     char name[64];
     tg_dtype dtype;
     tg_shape shape;
-    tg_axes permutation; /* none: the tensor as it was made */
-    tg_print_options options;
-    int64_t given; /* values in the file, repeated over the tensor */
+    /* none: the tensor as it was created */
+    tg_axes permutation;
+    tg_tensor_print_config config;
+    /* values in the file, repeated over the tensor */
+    int64_t given;
     double values[4096];
     size_t length;
     char text[1 << 16];
 } golden;
 
-/* The fields of one case, a line at a time. False at the end of the file, which says how many cases there are. */
+/* Reads the fields of one case, line by line. False at the end of the file, which gives the number of cases. */
 static bool read_golden(FILE *file, golden *g, int64_t *cases)
 {
     char line[2048];
     memset(g, 0, sizeof *g);
+    g->config = tg_tensor_print_config_default();
     while (fgets(line, sizeof line, file)) {
         assert_non_null(strchr(line, '\n'));
         if (line[0] == '|') {
@@ -55,10 +60,10 @@ static bool read_golden(FILE *file, golden *g, int64_t *cases)
                 g->permutation.axis[g->permutation.count++] = (int)strtol(at, &at, 10);
             }
         } else if (!strncmp(line, "options ", 8)) {
-            g->options.precision = (int)strtol(at, &at, 10);
-            g->options.threshold = strtoll(at, &at, 10);
-            g->options.edge_items = (int)strtol(at, &at, 10);
-            g->options.line_width = (int)strtol(at, &at, 10);
+            g->config.precision = (int)strtol(at, &at, 10);
+            g->config.threshold = strtoll(at, &at, 10);
+            g->config.edge_items = (int)strtol(at, &at, 10);
+            g->config.line_width = (int)strtol(at, &at, 10);
         } else if (!strncmp(line, "values ", 7)) {
             while (*at) {
                 assert_true(g->given < (int64_t)(sizeof g->values / sizeof g->values[0]));
@@ -68,7 +73,8 @@ static bool read_golden(FILE *file, golden *g, int64_t *cases)
             }
         } else if (!strcmp(line, "end")) {
             assert_true(g->length > 0);
-            g->text[--g->length] = '\0'; /* the last newline is the file's */
+            /* the last newline is the file's */
+            g->text[--g->length] = '\0';
             return true;
         } else {
             assert_int_equal(sscanf(line, "cases %" SCNd64, cases), 1);
@@ -77,12 +83,12 @@ static bool read_golden(FILE *file, golden *g, int64_t *cases)
     return false;
 }
 
-static tg_tensor *make_tensor(const golden *g)
+static tg_tensor *new_tensor(const golden *g)
 {
     tg_tensor *values = tg_tensor_new(TG_F64, g->shape, NULL);
     assert_non_null(values);
-    double *to = tg_data_mut(values);
-    for (int64_t i = 0; i < tg_count(values); i++) {
+    double *to = tg_tensor_data_mut(values);
+    for (int64_t i = 0; i < tg_tensor_count(values); i++) {
         to[i] = g->values[i % g->given];
     }
     tg_tensor *x = tg_tensor_new_cast(values, g->dtype, NULL);
@@ -98,15 +104,15 @@ static void test_goldens(void **state)
     static char text[sizeof g.text];
     FILE *file = fopen(TG_TEST_GOLDENS "/print.txt", "r");
     assert_non_null(file);
-    tg_tape *tape = tg_tape_new(NULL);
+    tg_tape *tape = tg_tape_new(NULL, NULL);
     int64_t cases = -1, read = 0;
     for (; read_golden(file, &g, &cases); read++) {
-        tg_tensor *x = make_tensor(&g);
+        tg_tensor *x = new_tensor(&g);
         const tg_tensor *printed = g.permutation.count > 0 ? tg_permute(tape, x, g.permutation) : x;
         assert_non_null(printed);
-        int64_t length = tg_format(printed, &g.options, text, sizeof text);
+        int64_t length = tg_tensor_format(printed, text, sizeof text, &g.config);
         if (strcmp(text, g.text) != 0) {
-            fail_msg("%s: torch prints\n%s\nand tg_format gives\n%s", g.name, g.text, text);
+            fail_msg("%s: torch prints\n%s\nand tg_tensor_format gives\n%s", g.name, g.text, text);
         }
         assert_int_equal(length, g.length);
         tg_release(x);
@@ -125,22 +131,25 @@ static tg_tensor *example(void)
     return tensor_f32(TG_SHAPE(2, 2), (float[]){1, -2.5f, 3, 4});
 }
 
-static void test_default_options(void **state)
+static void test_default_config(void **state)
 {
     (void)state;
-    tg_print_options options = tg_print_options_default();
-    assert_int_equal(options.precision, 4);
-    assert_int_equal(options.threshold, 1000);
-    assert_int_equal(options.edge_items, 3);
-    assert_int_equal(options.line_width, 80);
+    tg_tensor_print_config config = tg_tensor_print_config_default();
+    assert_int_equal(config.precision, 4);
+    assert_int_equal(config.threshold, 1000);
+    assert_int_equal(config.edge_items, 3);
+    assert_int_equal(config.line_width, 80);
+    assert_false(config.plain);
     char text[100];
     tg_tensor *x = example();
-    assert_int_equal(tg_format(x, NULL, text, sizeof text), strlen(TEXT));
+    assert_int_equal(tg_tensor_format(x, text, sizeof text, NULL), strlen(TEXT));
+    assert_string_equal(text, TEXT);
+    assert_int_equal(tg_tensor_format(x, text, sizeof text, &config), strlen(TEXT));
     assert_string_equal(text, TEXT);
     tg_release(x);
 }
 
-/* Every size from nothing to more than enough: what fits, a NUL, and not one byte further. */
+/* Every size from 0 to more than enough: what fits, a NUL, and not one byte further. */
 static void test_cut_like_snprintf(void **state)
 {
     (void)state;
@@ -150,52 +159,124 @@ static void test_cut_like_snprintf(void **state)
         memset(text, '#', sizeof text);
         memset(wanted, '#', sizeof wanted);
         snprintf(wanted, size, "%s", TEXT);
-        assert_int_equal(tg_format(x, NULL, text, size), strlen(TEXT));
+        assert_int_equal(tg_tensor_format(x, text, size, NULL), strlen(TEXT));
         assert_memory_equal(text, wanted, sizeof text);
     }
     char text[100];
-    assert_int_equal(tg_format(x, NULL, text, SIZE_MAX), strlen(TEXT));
+    assert_int_equal(tg_tensor_format(x, text, SIZE_MAX, NULL), strlen(TEXT));
     assert_string_equal(text, TEXT);
-    assert_int_equal(tg_format(x, NULL, NULL, 0), strlen(TEXT));
+    assert_int_equal(tg_tensor_format(x, NULL, 0, NULL), strlen(TEXT));
     tg_release(x);
 }
 
-/* Python refuses these; here a negative number counts as 0, and digits end where doubles do. */
-static void test_strange_options(void **state)
+/* The most and the least that a config allows. */
+static void test_extreme_configs(void **state)
 {
     (void)state;
-    tg_tensor *x = example();
     char text[4096], wanted[4096];
-    tg_print_options strange = {-1, 1000, -7, INT_MIN, false}, zero = {0, 1000, 0, INT_MIN, false};
-    tg_format(x, &zero, wanted, sizeof wanted);
-    assert_int_equal(tg_format(x, &strange, text, sizeof text), strlen(wanted));
-    assert_string_equal(text, wanted);
-    tg_print_options large = {INT_MAX, INT64_MIN, INT_MAX, INT_MAX, false}, largest = {1074, 1000, 3, INT_MAX, false};
     tg_tensor *tiny = tensor_f64(TG_SHAPE(1), (double[]){0x1p-1074});
-    tg_format(tiny, &largest, wanted, sizeof wanted);
-    assert_int_equal(tg_format(tiny, &large, text, sizeof text), strlen(wanted));
+    tg_tensor_print_config largest = tg_tensor_print_config_default(), large;
+    largest.precision = 1074;
+    largest.line_width = INT_MAX;
+    large = largest;
+    large.threshold = 0;
+    large.edge_items = INT_MAX;
+    int64_t length = tg_tensor_format(tiny, wanted, sizeof wanted, &largest);
+    assert_int_equal(length, strlen(wanted));
+    /* 1 digit, the point, all digits after it, and e-324 */
+    assert_int_equal(length, strlen("tensor([])") + 2 + 1074 + 5);
+    assert_non_null(strstr(wanted, "tensor([4.940656458412465441765687928682213723650598"));
+    assert_int_equal(tg_tensor_format(tiny, text, sizeof text, &large), length);
     assert_string_equal(text, wanted);
     tg_release(tiny);
+    /* without digits, and a line for each number */
+    tg_tensor *x = example();
+    tg_tensor_print_config smallest = tg_tensor_print_config_default();
+    smallest.precision = smallest.line_width = 0;
+    tg_tensor_format(x, text, sizeof text, &smallest);
+    assert_string_equal(text, "tensor([[ 1,\n         -2],\n        [ 3,\n          4]])");
     tg_release(x);
+}
+
+/* 1.0000e-08 is scientific, and 0.0000 with torch's sci_mode=False. */
+static void test_plain(void **state)
+{
+    (void)state;
+    char text[100];
+    tg_tensor *x = tensor_f32(TG_SHAPE(2), (float[]){1e-8F, 1});
+    tg_tensor_format(x, text, sizeof text, NULL);
+    assert_string_equal(text, "tensor([1.0000e-08, 1.0000e+00])");
+    tg_tensor_print_config config = tg_tensor_print_config_default();
+    config.plain = true;
+    tg_tensor_format(x, text, sizeof text, &config);
+    assert_string_equal(text, "tensor([0.0000, 1.0000])");
+    tg_release(x);
+}
+
+static void refuse_config(const tg_tensor_print_config *config, const char *part)
+{
+    tg_tensor *x = example();
+    tg_error error = TG_NO_ERROR;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_false(tg_tensor_print(x, file, config, &error));
+    assert_error(&error, TG_ERROR_VALUE, part);
+    assert_int_equal(ftell(file), 0);
+    fclose(file);
+    tg_release(x);
+}
+
+static void test_bad_configs(void **state)
+{
+    (void)state;
+    const tg_tensor_print_config usual = tg_tensor_print_config_default();
+    tg_tensor_print_config config = {.precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80};
+    refuse_config(&config, "tensor_print: the config does not come from tg_tensor_print_config_default()");
+    config = usual;
+    config.precision = -1;
+    refuse_config(&config,
+                  "tensor_print: precision -1, threshold 1000, edge_items 3, line_width 80; allowed are 0 or more");
+    config.precision = 1075;
+    refuse_config(&config, "precision 1075");
+    config = usual;
+    config.threshold = -2;
+    refuse_config(&config, "threshold -2");
+    config = usual;
+    config.edge_items = -7;
+    refuse_config(&config, "edge_items -7");
+    config = usual;
+    config.line_width = INT_MIN;
+    refuse_config(&config, "line_width -2147483648");
 }
 
 static void test_no_tensor(void **state)
 {
     (void)state;
-    char text[4] = "old";
-    assert_int_equal(tg_format(NULL, NULL, text, sizeof text), -1);
-    assert_string_equal(text, "");
-    assert_int_equal(tg_format(NULL, NULL, NULL, 0), -1);
-    assert_false(tg_print(stderr, NULL));
+    tg_error error = TG_NO_ERROR;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_false(tg_tensor_print(NULL, file, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "tensor_print: the tensor is NULL");
+    assert_int_equal(ftell(file), 0);
+    fclose(file);
 }
 
-/* What torch says about autograd is left out, and the values are printed as they are. */
+static void test_format_of_no_tensor(void **state)
+{
+    (void)state;
+    char text[4] = "old";
+    assert_int_equal(tg_tensor_format(NULL, text, sizeof text, NULL), -1);
+    assert_string_equal(text, "");
+    assert_int_equal(tg_tensor_format(NULL, NULL, 0, NULL), -1);
+}
+
+/* torch's remarks on autograd are left out, and the values are printed as they are. */
 static void test_gradient_is_not_mentioned(void **state)
 {
     (void)state;
     char text[100];
     tg_tensor *x = leaf(example());
-    tg_format(x, NULL, text, sizeof text);
+    tg_tensor_format(x, text, sizeof text, NULL);
     assert_string_equal(text, TEXT);
     tg_release(x);
 }
@@ -204,21 +285,28 @@ static void test_print(void **state)
 {
     (void)state;
     tg_tensor *x = example();
+    tg_error error = TG_NO_ERROR;
     char text[200] = {0};
     FILE *file = tmpfile();
     assert_non_null(file);
-    assert_true(tg_print(file, x));
-    assert_true(tg_print(file, x));
+    tg_tensor_print_config config = tg_tensor_print_config_default();
+    config.precision = 1;
+    assert_true(tg_tensor_print(x, file, NULL, &error));
+    assert_true(tg_tensor_print(x, file, &config, &error));
+    assert_int_equal(error.code, TG_OK);
     rewind(file);
-    assert_int_equal(fread(text, 1, sizeof text - 1, file), 2 * strlen(TEXT "\n"));
-    assert_string_equal(text, TEXT "\n" TEXT "\n");
+    const char *wanted = TEXT "\ntensor([[ 1.0, -2.5],\n        [ 3.0,  4.0]])\n";
+    assert_int_equal(fread(text, 1, sizeof text - 1, file), strlen(wanted));
+    assert_string_equal(text, wanted);
     fclose(file);
 
     FILE *for_reading = fopen(TG_TEST_GOLDENS "/print.txt", "r");
     assert_non_null(for_reading);
-    assert_false(tg_print(for_reading, x));
+    assert_false(tg_tensor_print(x, for_reading, NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "tensor_print: the file cannot be written");
     fclose(for_reading);
-    assert_false(tg_print(NULL, x));
+    assert_false(tg_tensor_print(x, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "tensor_print: the file is NULL");
     tg_release(x);
 }
 
@@ -234,13 +322,15 @@ static void test_memory(void **state)
 
     allocator_arm(&counting, 1, true);
     char text[100];
-    assert_int_equal(tg_format(x, NULL, text, sizeof text), strlen(TEXT));
+    assert_int_equal(tg_tensor_format(x, text, sizeof text, NULL), strlen(TEXT));
     assert_int_equal(counting.calls, 0);
-    assert_false(tg_print(file, x));
+    tg_error error = TG_NO_ERROR;
+    assert_false(tg_tensor_print(x, file, NULL, &error));
+    assert_error(&error, TG_ERROR_MEMORY, "tensor_print: out of memory for 56 characters");
     assert_int_equal(ftell(file), 0);
 
     allocator_arm(&counting, 0, false);
-    assert_true(tg_print(file, x));
+    assert_true(tg_tensor_print(x, file, NULL, NULL));
     assert_int_equal(ftell(file), strlen(TEXT "\n"));
     assert_int_equal(counting.live, before);
     fclose(file);
@@ -262,9 +352,9 @@ static void test_locales_with_a_comma(void **state)
         }
         found++;
         char fixed[100], scientific[100], whole[100];
-        tg_format(x, NULL, fixed, sizeof fixed);
-        tg_format(tiny, NULL, scientific, sizeof scientific);
-        tg_format(two, NULL, whole, sizeof whole);
+        tg_tensor_format(x, fixed, sizeof fixed, NULL);
+        tg_tensor_format(tiny, scientific, sizeof scientific, NULL);
+        tg_tensor_format(two, whole, sizeof whole, NULL);
         setlocale(LC_NUMERIC, "C");
         assert_string_equal(fixed, TEXT);
         assert_string_equal(scientific, "tensor(-1.5000e-09)");
@@ -274,7 +364,8 @@ static void test_locales_with_a_comma(void **state)
     tg_release(tiny);
     tg_release(two);
     if (found == 0) {
-        skip(); /* none of them is installed */
+        /* none of them is installed */
+        skip();
     }
 }
 
@@ -282,10 +373,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_default_options),
+        cmocka_unit_test(test_default_config),
         cmocka_unit_test(test_cut_like_snprintf),
-        cmocka_unit_test(test_strange_options),
+        cmocka_unit_test(test_extreme_configs),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_no_tensor),
+        cmocka_unit_test(test_format_of_no_tensor),
         cmocka_unit_test(test_gradient_is_not_mentioned),
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_memory),

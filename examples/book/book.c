@@ -1,0 +1,139 @@
+#include "book.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char needs[] =
+    "This program needs --book DIR, a folder with two files of \"Build a Large Language Model From Scratch\":\n"
+    "  the-verdict.txt  a short story of 1908, github.com/rasbt/LLMs-from-scratch, ch02/01_main-chapter-code\n"
+    "    SHA-256 b41e41a68f0398a3154ae69e2e4c0e2694e17fe0d66730536837f1b01935b31f\n"
+    "  vocab.bpe        GPT-2's merges, openaipublic.blob.core.windows.net/gpt-2/models/124M/vocab.bpe\n"
+    "    SHA-256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5\n";
+
+const char *book_folder(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--book") == 0) {
+        return argv[2];
+    }
+    fputs(needs, stderr);
+    exit(2);
+}
+
+void check(const tg_error *error)
+{
+    if (error->code != TG_OK) {
+        fprintf(stderr, "%s\n", error->text);
+        exit(1);
+    }
+}
+
+/* ---- the book's files ---- */
+
+static void path_of(const char *folder, const char *name, char path[4096])
+{
+    snprintf(path, 4096, "%s/%s", folder, name);
+}
+
+char *book_text(const char *folder, size_t *length)
+{
+    char path[4096];
+    tg_error error = TG_NO_ERROR;
+    path_of(folder, "the-verdict.txt", path);
+    char *text = tg_text_read(path, length, &error);
+    check(&error);
+    return text;
+}
+
+tg_tokenizer *book_tokenizer(const char *folder)
+{
+    char path[4096];
+    tg_error error = TG_NO_ERROR;
+    path_of(folder, "vocab.bpe", path);
+    tg_tokenizer *bpe = tg_tokenizer_open(path, &error);
+    check(&error);
+    return bpe;
+}
+
+tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_rng *rng)
+{
+    tg_error error = TG_NO_ERROR;
+    size_t length;
+    char *text = book_text(folder, &length);
+    tg_tokenizer *bpe = book_tokenizer(folder);
+    tg_tokens tokens;
+    tg_tokenizer_encode(bpe, text, length, false, &tokens, &error);
+    check(&error);
+    tg_loader_config config = tg_loader_config_default();
+    config.context = context;
+    config.stride = stride;
+    config.batch_size = batch_size;
+    config.shuffle = false;
+    tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, rng, &config);
+    check(tg_loader_error(loader));
+    tg_tokens_free(&tokens);
+    tg_tokenizer_free(bpe);
+    tg_text_free(text);
+    return loader;
+}
+
+tg_batch next_batch(tg_loader *loader)
+{
+    tg_batch batch;
+    tg_loader_next(loader, &batch);
+    check(tg_loader_error(loader));
+    return batch;
+}
+
+tg_tensor *book_batch_of_two(const char *folder)
+{
+    const char *sentences[] = {"Every effort moves you", "Every day holds a"};
+    tg_tokenizer *bpe = book_tokenizer(folder);
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *batch = tg_tensor_new(TG_I32, TG_SHAPE(2, 4), &error);
+    check(&error);
+    for (int i = 0; i < 2; i++) {
+        tg_tokens tokens;
+        tg_tokenizer_encode(bpe, sentences[i], strlen(sentences[i]), false, &tokens, &error);
+        check(&error);
+        memcpy((int32_t *)tg_tensor_data_mut(batch) + 4 * i, tokens.ids, 4 * sizeof *tokens.ids);
+        tg_tokens_free(&tokens);
+    }
+    tg_tokenizer_free(bpe);
+    return batch;
+}
+
+/* ---- output in Python's format ---- */
+
+void cell(int number)
+{
+    printf("\n[cell %d]\n", number);
+}
+
+void print_ids(const int32_t *ids, int64_t count)
+{
+    printf("[");
+    for (int64_t i = 0; i < count; i++) {
+        printf(i ? ", %d" : "%d", ids[i]);
+    }
+    printf("]");
+}
+
+void print_shape(const tg_tensor *x)
+{
+    printf("torch.Size([");
+    for (int axis = 0; axis < tg_tensor_rank(x); axis++) {
+        printf(axis ? ", %lld" : "%lld", (long long)tg_tensor_size(x, axis));
+    }
+    printf("])\n");
+}
+
+void print_tensor(const tg_tensor *x)
+{
+    tg_tensor_print(x, stdout, NULL, NULL);
+}
+
+void print_named(const char *name, const tg_tensor *x)
+{
+    printf("%s ", name);
+    print_tensor(x);
+}

@@ -1,0 +1,51 @@
+/* book: shared by the programs of the book's chapters: the option --book, the book's files, and output in Python's
+ * format. A function that fails ends the program with a message, so that the programs stay short. */
+#ifndef BOOK_H
+#define BOOK_H
+
+#include <stdio.h>
+
+#include <tapegrad.h>
+
+/* Returns the folder after --book on the command line. Without the option, prints which two files the folder must have
+ * and where to get them, and exits with status 2. */
+const char *book_folder(int argc, char **argv);
+
+/* Prints the error's text and exits with status 1, unless the code is TG_OK. */
+void check(const tg_error *error);
+
+/* ---- the book's files ---- */
+
+/* Returns the text of the story; free it with tg_text_free. */
+char *book_text(const char *folder, size_t *length);
+
+/* Returns GPT-2's tokenizer; free it with tg_tokenizer_free. */
+tg_tokenizer *book_tokenizer(const char *folder);
+
+/* Returns a loader over the whole story, without shuffling: the data loader of chapter 2. */
+tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_rng *rng);
+
+/* Returns the next batch of a loader. */
+tg_batch next_batch(tg_loader *loader);
+
+/* Returns the token ids of the first two sentences of chapter 4, i32 (2,4). */
+tg_tensor *book_batch_of_two(const char *folder);
+
+/* ---- output in Python's format ---- */
+
+/* Prints the heading of a cell of the chapter's notebook: [cell 18] */
+void cell(int number);
+
+/* Prints [1, 2, 3], without a newline. */
+void print_ids(const int32_t *ids, int64_t count);
+
+/* Prints torch.Size([8, 4]). */
+void print_shape(const tg_tensor *x);
+
+/* Prints tensor([1, 2, 3]). */
+void print_tensor(const tg_tensor *x);
+
+/* Prints the name, a space, and the tensor. */
+void print_named(const char *name, const tg_tensor *x);
+
+#endif

@@ -1,0 +1,50 @@
+/* 03: batches of sliding windows. The targets are the inputs shifted by one token. */
+#include "../book.h"
+
+#include <string.h>
+
+/* Prints a tensor of one row, without the newline. */
+static void print_row(const tg_tensor *x)
+{
+    char text[200];
+    FILE *memory = fmemopen(text, sizeof text, "w");
+    if (memory) {
+        tg_tensor_print(x, memory, NULL, NULL);
+        fclose(memory);
+        printf("%.*s", (int)strcspn(text, "\n"), text);
+    }
+}
+
+static void print_pair(tg_batch batch)
+{
+    printf("[");
+    print_row(batch.inputs);
+    printf(", ");
+    print_row(batch.targets);
+    printf("]\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = book_folder(argc, argv);
+    tg_rng *rng = tg_rng_new(123);
+
+    tg_loader *single = book_loader(folder, 1, 4, 1, rng);
+    cell(97);
+    print_pair(next_batch(single));
+    cell(98);
+    print_pair(next_batch(single));
+    tg_loader_free(single);
+
+    tg_loader *eight = book_loader(folder, 8, 4, 4, rng);
+    /* inputs and targets (8,4) */
+    tg_batch batch = next_batch(eight);
+    cell(102);
+    printf("Inputs:\n ");
+    print_tensor(batch.inputs);
+    printf("\nTargets:\n ");
+    print_tensor(batch.targets);
+    tg_loader_free(eight);
+    tg_rng_free(rng);
+    return 0;
+}

@@ -1,0 +1,30 @@
+/* 04: an embedding is a table, and a lookup returns rows of it. Seed 123 gives the table that the book prints. */
+#include "../book.h"
+
+int main(void)
+{
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    check(tg_params_error(params));
+
+    cell(111);
+    print_tensor(embedding.weight);
+
+    tg_tensor *three = tg_tensor_new_from(TG_I32, TG_SHAPE(1), (int32_t[]){3}, NULL);
+    cell(114);
+    print_tensor(tg_nn_embedding_forward(t, &embedding, three));
+
+    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(4), (int32_t[]){2, 3, 5, 1}, NULL);
+    cell(116);
+    print_tensor(tg_nn_embedding_forward(t, &embedding, ids));
+
+    check(tg_tape_error(t));
+    tg_release(three);
+    tg_release(ids);
+    tg_tape_free(t);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* 08: new rows for a table. Only the new rows are trained; the old rows are frozen. */
+#include <string.h>
+
+#include "../book.h"
+
+enum { ROWS = 4, WIDTH = 3, STEPS = 20 };
+
+int main(void)
+{
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", ROWS, WIDTH, NULL);
+    tg_adam_config config = tg_adam_config_default();
+    config.lr = 0.1;
+    config.weight_decay = 0.1;
+    tg_optim *adam = tg_adam_new(params, &config);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    check(tg_params_error(params));
+    printf("A table of %d rows:\n", ROWS);
+    print_tensor(embedding.weight);
+    tg_tensor *before = tg_tensor_new_copy(embedding.weight, NULL);
+
+    tg_error error = TG_NO_ERROR;
+    tg_nn_embedding_resize(&embedding, ROWS + 2, &error);
+    tg_tensor_set_rows_frozen(embedding.weight, 0, ROWS, true, &error);
+    tg_tensor_set_rows_watched(embedding.weight, true, &error);
+    check(&error);
+    printf("\nTwo new rows, with initial values like those of the first ones:\n");
+    print_tensor(embedding.weight);
+
+    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){0, 4, 2}, NULL);
+    tg_tensor *goal = tg_tensor_new_full(TG_F32, TG_SHAPE(3, WIDTH), 1, NULL);
+    for (int step = 0; step < STEPS; step++) {
+        tg_tape_reset(t);
+        tg_optim_zero_grad(adam);
+        tg_backward(t, tg_mse_loss(t, tg_nn_embedding_forward(t, &embedding, ids), goal, TG_REDUCTION_SUM), NULL);
+        check(tg_tape_error(t));
+        tg_optim_step(adam);
+        check(tg_optim_error(adam));
+    }
+    printf("\nAfter %d steps of Adam with weight decay. The target of rows 0, 4 and 2 is (1, 1, 1), "
+           "but rows 0 to 3 are frozen:\n",
+           STEPS);
+    print_tensor(embedding.weight);
+    bool same = memcmp(tg_tensor_data(before), tg_tensor_data(embedding.weight), ROWS * WIDTH * sizeof(float)) == 0;
+    printf("The first %d rows are%s unchanged, bit for bit.\n\n", ROWS, same ? "" : " not");
+    for (int row = 0; row < ROWS + 2; row++) {
+        tg_row_updates updates = tg_tensor_row_updates(embedding.weight, row);
+        printf("  row %d: %lld updates, the last in step %lld, norm %.4f%s\n", row, (long long)updates.count,
+               (long long)updates.last_step, tg_tensor_row_norm(embedding.weight, row, 2, NULL),
+               row == 5 ? "   not in a batch, but not frozen: weight decay shrank it" : "");
+    }
+    tg_optim_zero_grad(adam);
+    if (!tg_nn_embedding_resize(&embedding, ROWS, &error)) {
+        printf("\nResizing to %d rows fails: %s\n", ROWS, error.text);
+    }
+
+    tg_release(before);
+    tg_release(ids);
+    tg_release(goal);
+    tg_tape_free(t);
+    tg_optim_free(adam);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}

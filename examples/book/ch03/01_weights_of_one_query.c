@@ -1,0 +1,50 @@
+/* 01: the attention weights of the second word, "journey", for each of the six words. Dot products measure similarity,
+ * a softmax turns them into weights that sum to 1, and the weighted sum of the words is the context vector. Nothing is
+ * trainable here. */
+#include "inputs.h"
+
+int main(void)
+{
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *inputs = inputs_new();
+    tg_tensor *query = tg_select(t, inputs, 0, 1);
+
+    /* (6,3) x (3) -> (6) */
+    tg_tensor *scores = tg_matmul(t, inputs, query);
+    cell(28);
+    print_tensor(scores);
+
+    /* a dot product is a sum of products */
+    tg_tensor *first = tg_select(t, inputs, 0, 0);
+    cell(30);
+    print_tensor(tg_sum(t, tg_mul(t, first, query), TG_ALL_AXES, TG_DROP_AXES));
+    print_tensor(tg_matmul(t, first, query));
+
+    /* scores divided by their sum: the weights sum to 1, but scores can be negative */
+    tg_tensor *sum = tg_sum(t, scores, TG_ALL_AXES, TG_DROP_AXES);
+    cell(33);
+    print_named("Attention weights:", tg_div(t, scores, sum));
+    print_named("Sum:", tg_sum(t, tg_div(t, scores, sum), TG_ALL_AXES, TG_DROP_AXES));
+
+    /* exp(scores) divided by its sum: positive weights, but exp can overflow */
+    tg_tensor *powers = tg_exp(t, scores);
+    tg_tensor *naive = tg_div(t, powers, tg_sum(t, powers, TG_ALL_AXES, TG_DROP_AXES));
+    cell(35);
+    print_named("Attention weights:", naive);
+    print_named("Sum:", tg_sum(t, naive, TG_ALL_AXES, TG_DROP_AXES));
+
+    /* softmax: the same weights, without overflow */
+    tg_tensor *weights = tg_softmax(t, scores, 0);
+    cell(37);
+    print_named("Attention weights:", weights);
+    print_named("Sum:", tg_sum(t, weights, TG_ALL_AXES, TG_DROP_AXES));
+
+    /* (6) x (6,3) -> (3) */
+    cell(40);
+    print_tensor(tg_matmul(t, weights, inputs));
+
+    check(tg_tape_error(t));
+    tg_tape_free(t);
+    tg_release(inputs);
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* 03: the feed-forward network of a block. It acts on each position separately: a linear layer to four times the width,
+ * GELU, and a linear layer back to the width. */
+#include "../book.h"
+
+int main(void)
+{
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_gpt_config config;
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    cell(45);
+    printf("%lld\n", (long long)config.width);
+
+    tg_nn_feed_forward ffn =
+        tg_nn_feed_forward_make(params, "ffn", config.width, 4 * config.width, TG_FEED_FORWARD_GELU);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    check(tg_params_error(params));
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, config.width), NULL);
+    tg_tensor_fill_uniform(x, rng, 0, 1, NULL);
+    /* (2,3,768) -> (2,3,3072) -> (2,3,768) */
+    tg_tensor *y = tg_nn_feed_forward_forward(t, &ffn, x);
+    check(tg_tape_error(t));
+    cell(47);
+    print_shape(y);
+
+    tg_tape_free(t);
+    tg_release(x);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return 0;
+}

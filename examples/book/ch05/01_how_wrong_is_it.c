@@ -1,0 +1,93 @@
+/* 01: the loss of an untrained model: the text that it generates, the probabilities of the target tokens, and their
+ * cross-entropy, which training minimizes. */
+#include "training.h"
+
+/* Prints the probabilities of the targets and returns their logarithms: logits (2,3,V), targets (2,3) -> (6). */
+static tg_tensor *target_log_probabilities(tg_tape *t, tg_tensor *logits, tg_tensor *targets)
+{
+    tg_tensor *ids = tg_reshape(t, targets, TG_SHAPE(2, 3, 1));
+    /* (2,3,V) -> (2,3,1) */
+    tg_tensor *chosen = tg_gather(t, tg_softmax(t, logits, -1), -1, ids);
+    for (int i = 0; i < 2; i++) {
+        printf("Text %d: ", i + 1);
+        print_tensor(tg_reshape(t, tg_select(t, chosen, 0, i), TG_SHAPE(3)));
+    }
+    return tg_log(t, tg_reshape(t, chosen, TG_SHAPE(6)));
+}
+
+static void print_shapes(const char *first, const tg_tensor *a, const char *second, const tg_tensor *b)
+{
+    printf("%s ", first);
+    print_shape(a);
+    printf("%s ", second);
+    print_shape(b);
+}
+
+int main(int argc, char **argv)
+{
+    tg_tokenizer *bpe = book_tokenizer(book_folder(argc, argv));
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_gpt *model = model_new(params);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape_set_recording(t, false);
+    tg_tape_set_training(t, false);
+
+    cell(15);
+    printf("Output text:\n ");
+    print_generated(t, model, bpe, "Every effort moves you", 10);
+
+    /* each target is the input's next token: "every effort moves you", "I really like chocolate" */
+    const int32_t input_ids[] = {16833, 3626, 6100, 40, 1107, 588};
+    const int32_t target_ids[] = {3626, 6100, 345, 1107, 588, 11311};
+    tg_tensor *inputs = tg_tensor_new_from(TG_I32, TG_SHAPE(2, 3), input_ids, NULL);
+    tg_tensor *targets = tg_tensor_new_from(TG_I32, TG_SHAPE(2, 3), target_ids, NULL);
+    /* (2,3) -> (2,3,V) */
+    tg_tensor *logits = tg_gpt_forward(t, model, inputs, NULL);
+    tg_tensor *probabilities = tg_softmax(t, logits, -1);
+    check(tg_tape_error(t));
+    cell(21);
+    print_shape(probabilities);
+
+    tg_tensor *most_probable = tg_argmax(t, probabilities, -1, TG_KEEP_AXES);
+    cell(26);
+    printf("Token IDs:\n");
+    print_tensor(most_probable);
+    cell(28);
+    printf("Targets batch 1: ");
+    print_decoded(bpe, target_ids, 3);
+    printf("Outputs batch 1: ");
+    print_decoded(bpe, tg_tensor_data(most_probable), 3);
+
+    cell(32);
+    tg_tensor *logs = target_log_probabilities(t, logits, targets);
+    cell(34);
+    print_tensor(logs);
+    tg_tensor *mean = tg_mean(t, logs, TG_ALL_AXES, TG_DROP_AXES);
+    cell(36);
+    print_tensor(mean);
+    cell(39);
+    print_tensor(tg_neg(t, mean));
+
+    cell(43);
+    print_shapes("Logits shape:", logits, "Targets shape:", targets);
+    tg_tensor *flat = tg_reshape(t, logits, TG_SHAPE(6, -1)), *flat_targets = tg_reshape(t, targets, TG_SHAPE(6));
+    cell(45);
+    print_shapes("Flattened logits:", flat, "Flattened targets:", flat_targets);
+    tg_tensor *loss = tg_cross_entropy(t, flat, flat_targets, NULL);
+    cell(47);
+    print_tensor(loss);
+    /* perplexity: the number of equally probable tokens that have this loss */
+    cell(49);
+    print_tensor(tg_exp(t, loss));
+
+    check(tg_tape_error(t));
+    tg_tape_free(t);
+    tg_release(inputs);
+    tg_release(targets);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    tg_tokenizer_free(bpe);
+    return 0;
+}

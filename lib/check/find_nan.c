@@ -1,0 +1,126 @@
+/* find_nan: searches the records in order for the first output with a NaN. Values live until the reset, so no op has to
+ * be observed in advance.
+ *
+ * A NaN in an input counts only if the output has one, too, because a table may hold NaN in rows that no id selects. If
+ * no output has a NaN, the first input that has one now is reported.
+ *
+ * An input may have been written after the op ran: an optimizer step after a NaN loss writes NaN to every parameter.
+ * The values of such an input are not those that the op read, so they do not explain a NaN in its output. The storage's
+ * version, which is part of the record, reveals the write.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include <tapegrad/find_nan.h>
+
+#include "tape/tape.h"
+
+/* Returns the row-major index of the first NaN, or -1. */
+static int64_t first_nan(const tg_tensor *x)
+{
+    for (int64_t i = 0; tg_dtype_is_float(x->dtype) && i < x->count; i++) {
+        if (isnan(tg_tensor_value_at(x, i))) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Returns whether a tensor of the record was written after the call. `number` counts the inputs first, then the
+ * outputs. */
+static bool written_since(const tg_tape *t, const tg_record *record, int number)
+{
+    size_t tensor = record->first_tensor + (size_t)number;
+    return t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
+}
+
+/* Returns the largest absolute value of the float inputs. */
+static double largest_input(const tg_tape *t, const tg_record *record)
+{
+    double largest = 0;
+    for (int i = 0; i < record->input_count; i++) {
+        const tg_tensor *x = tg_record_inputs(t, record)[i];
+        for (int64_t k = 0; tg_dtype_is_float(x->dtype) && k < x->count; k++) {
+            largest = fmax(largest, fabs(tg_tensor_value_at(x, k)));
+        }
+    }
+    return largest;
+}
+
+/* Writes the name of a record, such as "'log' (op 2 of 4)". Returns `text`. */
+static const char *name_of(const tg_tape *t, size_t number, char text[300])
+{
+    snprintf(text, 300, "'%.200s' (op %zu of %zu)", t->records[number].op->name, number + 1, t->record_count);
+    return text;
+}
+
+static void report_input(const tg_tape *t, size_t number, int input, int64_t index, const char *remark,
+                         tg_nan_report *report)
+{
+    tg_shape shape = tg_shape_of(tg_record_inputs(t, &t->records[number])[input]);
+    char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
+    *report = (tg_nan_report){.record = (int64_t)number, .input = input, .index = index};
+    snprintf(report->text, sizeof report->text, "input %d of %.200s, %.80s, has a NaN at %.80s%s", input,
+             name_of(t, number, op), tg_shape_format(shape, text), tg_index_format(&shape, index, at), remark);
+}
+
+/* Reports the first output with a NaN: either an input that had a NaN before the call, or the op that computed it. */
+static void report_output(const tg_tape *t, size_t number, int output, int64_t index, tg_nan_report *report)
+{
+    const tg_record *record = &t->records[number];
+    int written = -1;
+    for (int i = 0; i < record->input_count; i++) {
+        const tg_tensor *x = tg_record_inputs(t, record)[i];
+        if (written_since(t, record, i)) {
+            written = tg_dtype_is_float(x->dtype) && written < 0 ? i : written;
+            continue;
+        }
+        int64_t brought = first_nan(x);
+        if (brought >= 0) {
+            report_input(t, number, i, brought, " that no recorded op computed", report);
+            return;
+        }
+    }
+    tg_shape shape = tg_shape_of(tg_record_outputs(t, record)[output]);
+    char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
+    tg_index_format(&shape, index, at);
+    tg_shape_format(shape, text);
+    name_of(t, number, op);
+    *report = (tg_nan_report){.record = (int64_t)number, .input = -1, .index = index};
+    if (written >= 0) {
+        snprintf(report->text, sizeof report->text,
+                 "%.200s has a NaN at %.40s of %.60s; its input %d was changed in place since, and may have had one",
+                 op, at, text, written);
+        return;
+    }
+    snprintf(report->text, sizeof report->text,
+             "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)", op, at,
+             text, largest_input(t, record));
+}
+
+bool tg_find_nan(const tg_tape *t, tg_nan_report *report)
+{
+    tg_nan_report unread;
+    report = report ? report : &unread;
+    for (size_t number = 0; t && number < t->record_count; number++) {
+        const tg_record *record = &t->records[number];
+        for (int i = 0; i < record->output_count; i++) {
+            bool written = written_since(t, record, record->input_count + i);
+            int64_t index = written ? -1 : first_nan(tg_record_outputs(t, record)[i]);
+            if (index >= 0) {
+                report_output(t, number, i, index, report);
+                return true;
+            }
+        }
+    }
+    for (size_t number = 0; t && number < t->record_count; number++) {
+        for (int i = 0; i < t->records[number].input_count; i++) {
+            int64_t index = first_nan(tg_record_inputs(t, &t->records[number])[i]);
+            if (index >= 0) {
+                report_input(t, number, i, index, "; no recorded op's output has one", report);
+                return true;
+            }
+        }
+    }
+    return false;
+}

@@ -1,0 +1,16 @@
+/* gpt (private): the functions of a model that text generation calls. */
+#ifndef TG_NN_GPT_H
+#define TG_NN_GPT_H
+
+#include <tapegrad/gpt.h>
+
+/* Returns the logits (V) of the token after ids (1,T). With a cache (optional) the ids continue the committed
+ * positions, and are committed themselves. */
+tg_tensor *tg_gpt_next_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+
+tg_dtype tg_gpt_dtype(const tg_gpt *model);
+
+/* The mark of a tg_sample_config, which a tg_gpt_generate_config contains. */
+extern const char tg_sample_config_mark[];
+
+#endif

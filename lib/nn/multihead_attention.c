@@ -1,0 +1,241 @@
+/* multihead_attention: self-attention as a module (Vaswani et al. 2017, section 3.2).
+ *
+ *   q, k, v = x Wq^T, x Wk^T, x Wv^T      (B,T,C), where C is H heads of width D
+ *   y       = attention of each head      (B,H,T,D): lib/ops/attention.c; relative positions: lib/nn/positions
+ *   out     = y Wo^T + b                  (B,T,C), with the heads side by side
+ *
+ * Heads are views: (B,T,C) is read as (B,T,H,D), and the two axes in the middle are exchanged. PyTorch's layout has one
+ * weight (3 C,C) for q, k and v, and one product computes the three. The course's MultiHeadAttention (chapter 3) has a
+ * weight for each.
+ */
+#include "nn/kv_cache.h"
+#include "nn/positions/positions.h"
+#include "tape/tape.h"
+
+static const char mark[] = "tg_nn_multihead_attention_config_default";
+static const char forward_mark[] = "tg_nn_multihead_attention_forward_config_default";
+
+tg_nn_multihead_attention_config tg_nn_multihead_attention_config_default(void)
+{
+    return (tg_nn_multihead_attention_config){
+        .mark = mark, .layout = TG_ATTENTION_IN_PROJ, .bias = true, .path = TG_ATTENTION_FUSED};
+}
+
+tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_config_default(void)
+{
+    return (tg_nn_multihead_attention_forward_config){.mark = forward_mark};
+}
+
+/* ---- make ---- */
+
+static bool check_positional(tg_params *params, const char *call, const char *name, int64_t out, int64_t heads,
+                             const tg_nn_positional *positional)
+{
+    const tg_position_kind *kind = tg_position_kind_of(positional->kind);
+    if (!positional->module.is_made) {
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the positions of '%s' were not made", call, name);
+    }
+    if (kind->add) {
+        return tg_params_fail(
+            params, TG_ERROR_VALUE,
+            "%s: '%s' has %s positions, which tg_nn_positional_forward adds; attention takes relative kinds", call,
+            name, kind->name);
+    }
+    return !kind->is_relative || (positional->config.heads == heads && positional->width == out) ||
+           tg_params_fail(params, TG_ERROR_VALUE,
+                          "%s: '%s' has %lld heads and width %lld, but its %s positions were made for %lld heads and "
+                          "width %lld",
+                          call, name, (long long)heads, (long long)out, kind->name, (long long)positional->config.heads,
+                          (long long)positional->width);
+}
+
+static bool check(tg_params *params, const char *call, const char *name, int64_t in, int64_t out, int64_t heads,
+                  const tg_nn_multihead_attention_config *config)
+{
+    if (heads < 1 || out < 1 || out % heads != 0) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has %lld heads, which do not divide width %lld", call,
+                              name, (long long)heads, (long long)out);
+    }
+    if ((unsigned)config->layout > TG_ATTENTION_SEPARATE || (unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has layout %d and path %d; one of them does not exist",
+                              call, name, (int)config->layout, (int)config->path);
+    }
+    if (out > INT64_MAX / 3) {
+        return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are up to %lld", call, name,
+                              (long long)out, (long long)(INT64_MAX / 3));
+    }
+    if (config->layout == TG_ATTENTION_IN_PROJ && in != out) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: '%s' goes from width %lld to %lld; with TG_ATTENTION_IN_PROJ both must be equal",
+                              call, name, (long long)in, (long long)out);
+    }
+    if (!(config->dropout >= 0 && config->dropout < 1)) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1)", call, name,
+                              config->dropout);
+    }
+    return !config->positional || check_positional(params, call, name, out, heads, config->positional);
+}
+
+static void make_separate(tg_params *params, const char *name, int64_t in, int64_t out, tg_nn_multihead_attention *made)
+{
+    const struct {
+        const char *part;
+        tg_nn_linear *linear;
+        int64_t in;
+        bool bias;
+    } projections[] = {{"W_query", &made->query, in, made->config.bias},
+                       {"W_key", &made->key, in, made->config.bias},
+                       {"W_value", &made->value, in, made->config.bias},
+                       {"out_proj", &made->out, out, true}};
+    tg_nn_linear_config config = tg_nn_linear_config_default();
+    char full[TG_NAME_SIZE];
+    for (int i = 0; i < 4; i++) {
+        config.bias = projections[i].bias;
+        *projections[i].linear = tg_nn_linear_make(params, tg_module_name(params, name, projections[i].part, full),
+                                                   projections[i].in, out, &config);
+    }
+}
+
+/* As in PyTorch, the output projection is drawn first, although its names come last, and its bias starts as zeros. */
+static void make_in_proj(tg_params *params, const char *name, int64_t width, tg_nn_multihead_attention *made)
+{
+    char full[TG_NAME_SIZE];
+    tg_error error = TG_NO_ERROR;
+    tg_nn_linear_config config = tg_nn_linear_config_default();
+    config.bias = made->config.bias;
+    made->in_proj_weight =
+        tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){3 * width, width}), 0);
+    if (config.bias) {
+        made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, (int64_t[]){3 * width}), 0);
+    }
+    made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width, &config);
+    tg_tensor_fill(made->out.bias, 0, NULL);
+    if (tg_params_is_usable(params) &&
+        !tg_init_xavier_uniform(made->in_proj_weight, tg_params_rng(params), 1, &error)) {
+        tg_params_fail(params, error.code, "%s", error.text);
+    }
+}
+
+tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, const char *name, int64_t in, int64_t out,
+                                                         int64_t heads, const tg_nn_multihead_attention_config *given)
+{
+    static const char call[] = "nn_multihead_attention_make";
+    tg_nn_multihead_attention none = {.module = {params, false}}, made = {.heads = heads};
+    tg_params_point point;
+    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+        return none;
+    }
+    made.config = given ? *given : tg_nn_multihead_attention_config_default();
+    if (!check(params, call, name, in, out, heads, &made.config)) {
+        return none;
+    }
+    if (made.config.layout == TG_ATTENTION_IN_PROJ) {
+        make_in_proj(params, name, out, &made);
+    } else {
+        make_separate(params, name, in, out, &made);
+    }
+    made.module = tg_module_end(params, &point);
+    return made.module.is_made ? made : none;
+}
+
+/* ---- forward ---- */
+
+/* (B,T,C) -> (B,H,T,D), a view. */
+static tg_tensor *split_heads(tg_tape *t, tg_tensor *x, int64_t heads)
+{
+    if (!x) {
+        return NULL;
+    }
+    tg_shape shape = tg_shape_make(4, (int64_t[]){x->shape[0], x->shape[1], heads, x->shape[2] / heads});
+    return tg_transpose(t, tg_reshape(t, x, shape), 1, 2);
+}
+
+/* Computes, in one product, `count` of the three projections of in_proj_weight, from number `first` on: x (B,T,C) ->
+ * parts[i] (B,H,T,D). */
+static void project_parts(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x, int first, int count,
+                          tg_tensor *parts[])
+{
+    int64_t width = a->in_proj_weight->shape[1], begin = first * width, end = (first + count) * width;
+    tg_tensor *weight = a->in_proj_weight, *bias = a->in_proj_bias;
+    if (count < 3) {
+        weight = tg_slice(t, weight, 0, begin, end, 1);
+        bias = bias ? tg_slice(t, bias, 0, begin, end, 1) : NULL;
+    }
+    tg_tensor *packed = tg_linear(t, x, weight, bias);
+    if (!packed) {
+        return;
+    }
+    int64_t shape[] = {x->shape[0], x->shape[1], count, a->heads, width / a->heads};
+    packed = tg_reshape(t, packed, tg_shape_make(5, shape));
+    for (int i = 0; i < count; i++) {
+        parts[i] = tg_transpose(t, tg_select(t, packed, 2, i), 1, 2);
+    }
+}
+
+/* Computes the queries of x, and the keys and values of `context`, which is x itself, or a memory followed by x:
+ * qkv[0], qkv[1] and qkv[2], each (B,H,T,D). */
+static bool project(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x, tg_tensor *context, tg_tensor *qkv[3])
+{
+    if (a->config.layout == TG_ATTENTION_SEPARATE) {
+        qkv[0] = split_heads(t, tg_nn_linear_forward(t, &a->query, x), a->heads);
+        qkv[1] = split_heads(t, tg_nn_linear_forward(t, &a->key, context), a->heads);
+        qkv[2] = split_heads(t, tg_nn_linear_forward(t, &a->value, context), a->heads);
+    } else if (context == x) {
+        project_parts(t, a, x, 0, 3, qkv);
+    } else {
+        project_parts(t, a, x, 0, 1, qkv);
+        project_parts(t, a, context, 1, 2, qkv + 1);
+    }
+    return qkv[0] && qkv[1] && qkv[2];
+}
+
+static bool check_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
+{
+    char text[TG_SHAPE_TEXT];
+    return tg_tape_expect_tensor(t, call, name, x) &&
+           (x->rank == 3 || tg_tape_fail(t, TG_ERROR_SHAPE, call, "the %s has shape %s; it must be (B,T,C)", name,
+                                         tg_shape_format(tg_shape_of(x), text)));
+}
+
+tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
+                                             const tg_nn_multihead_attention_forward_config *given)
+{
+    static const char call[] = "nn_multihead_attention_forward";
+    if (!tg_module_is_ready(t, call, a) || !tg_tape_expect_config(t, call, given, forward_mark) ||
+        !check_input(t, call, "input", x) ||
+        (given && given->memory && !check_input(t, call, "memory", given->memory))) {
+        return NULL;
+    }
+    tg_nn_multihead_attention_forward_config config =
+        given ? *given : tg_nn_multihead_attention_forward_config_default();
+    tg_tensor *memory = config.memory;
+    if (memory && config.cache) {
+        tg_tape_fail(t, TG_ERROR_VALUE, call, "a memory and a cache are given; one of them must be NULL");
+        return NULL;
+    }
+    tg_tensor *context = memory ? tg_cat(t, (tg_tensor *[]){tg_detach(t, memory), x}, 2, 1) : x;
+    int64_t start = memory ? memory->shape[1] : tg_kv_cache_length(config.cache);
+    tg_tensor *qkv[3] = {NULL};
+    if (!project(t, a, x, context, qkv)) {
+        return NULL;
+    }
+    const tg_nn_positional *positional = a->config.positional;
+    if (positional && tg_position_kind_of(positional->kind)->rotate) {
+        const tg_position_kind *kind = tg_position_kind_of(positional->kind);
+        qkv[0] = kind->rotate(t, positional, qkv[0], start);
+        qkv[1] = kind->rotate(t, positional, qkv[1], memory ? 0 : start);
+    }
+    if (config.cache && !tg_kv_cache_extend(t, config.cache, config.layer, &qkv[1], &qkv[2])) {
+        return NULL;
+    }
+    tg_scaled_dot_product_attention_config attention = tg_scaled_dot_product_attention_config_default();
+    attention.is_causal = a->config.is_causal;
+    attention.dropout = a->config.dropout;
+    attention.path = a->config.path;
+    tg_tensor *y = tg_positional_attention(t, positional, qkv[0], qkv[1], qkv[2], &attention);
+    if (!y) {
+        return NULL;
+    }
+    tg_shape joined = tg_shape_make(3, (int64_t[]){x->shape[0], x->shape[1], y->shape[1] * y->shape[3]});
+    return tg_nn_linear_forward(t, &a->out, tg_reshape(t, tg_transpose(t, y, 1, 2), joined));
+}

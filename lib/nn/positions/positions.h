@@ -1,0 +1,66 @@
+/* positions (private): the kinds of positions, each a constant structure of functions. */
+#ifndef TG_NN_POSITIONS_H
+#define TG_NN_POSITIONS_H
+
+#include "nn/module.h"
+#include "tape/tape.h"
+
+/* A kind of positions. A function that is NULL does nothing: it returns x itself, or adds nothing. */
+typedef struct tg_position_kind {
+    const char *name;
+    bool is_relative;  /* attention applies it, so the config has the number of heads */
+    bool is_per_layer; /* each layer of a model has parameters of its own */
+
+    /* Checks the config; false with the params' error set. */
+    bool (*check)(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config);
+
+    /* Adds the parameters of a positional whose kind, width and config are set. */
+    void (*make)(tg_params *params, const char *name, int64_t context, tg_nn_positional *made);
+
+    /* Adds the vectors of the positions start .. start + T - 1 to x (..,T,width). Absolute kinds only. */
+    tg_tensor *(*add)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start);
+
+    /* Extends the context (tg_nn_positional_extend). Absolute kinds only. */
+    bool (*extend)(tg_nn_positional *p, int64_t context, tg_error *error);
+
+    /* Rotates queries or keys x (B,H,T,D), at the positions start .. start + T - 1. */
+    tg_tensor *(*rotate)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start);
+
+    /* Returns the bias of the scaled scores of queries (B,H,T,D) and `keys` keys. If causal, only its values for keys
+     * up to each query's position matter. */
+    tg_tensor *(*bias)(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal);
+
+    /* Returns the queries that are multiplied with the keys. */
+    tg_tensor *(*content)(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries);
+
+    /* Returns the term that is added to the result (B,H,T,D) of attention, from its weights (B,H,T,S). */
+    tg_tensor *(*values)(tg_tape *t, const tg_nn_positional *p, tg_tensor *weights);
+} tg_position_kind;
+
+extern const tg_position_kind tg_learned_positions, tg_sinusoidal_positions, tg_rotary_positions, tg_alibi_positions,
+    tg_t5_positions, tg_shaw_positions, tg_transformer_xl_positions, tg_no_positions;
+
+/* Returns the structure of a kind; tg_no_positions for a number that is no kind. */
+const tg_position_kind *tg_position_kind_of(tg_position kind);
+
+/* Returns scaled dot-product attention with relative positions. It does not call `rotate`: the queries and keys are
+ * already rotated. `positional` may be NULL. A kind with a bias replaces the config's. */
+tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *positional, tg_tensor *queries, tg_tensor *keys,
+                                   tg_tensor *values, const tg_scaled_dot_product_attention_config *config);
+
+/* ---- parts of the kinds ---- */
+
+/* Adds a parameter "<name>.<part>" (rows,columns) drawn from N(0,std). */
+tg_tensor *tg_positions_add(tg_params *params, const char *name, const char *part, int64_t rows, int64_t columns,
+                            double std);
+
+/* Writes to row p of a table the sinusoids of position first + p * step, times `amplitude`. */
+void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude);
+
+/* Returns ALiBi's slope of a head, counted from 0. */
+double tg_alibi_slope(int64_t heads, int64_t head);
+
+/* Returns T5's bucket of a distance, the position of the query minus that of the key. */
+int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool is_causal);
+
+#endif

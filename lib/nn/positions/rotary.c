@@ -1,0 +1,24 @@
+/* rotary: queries and keys are rotated before they are multiplied, so that a score depends on the distance alone (Su et
+ * al. 2021). lib/ops/rotary.c computes it. */
+#include "nn/positions/positions.h"
+
+static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config)
+{
+    static const char call[] = "nn_positional_make";
+    int64_t head_width = width / config->heads;
+    return head_width % 2 == 0 ||
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has rotary heads of width %lld; it must be even", call,
+                          name, (long long)head_width);
+}
+
+static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start)
+{
+    return tg_rotary(t, x, start, &p->config.rotary);
+}
+
+const tg_position_kind tg_rotary_positions = {
+    .name = "rotary",
+    .is_relative = true,
+    .check = check,
+    .rotate = rotate,
+};

@@ -1,0 +1,62 @@
+/* transformer_block: one layer of a transformer, with a norm before each half (Xiong et al. 2020; GPT-2).
+ *
+ *   x = x + dropout(attention(norm1(x)))
+ *   x = x + dropout(feed_forward(norm2(x)))
+ */
+#include "nn/module.h"
+#include "tape/tape.h"
+
+static const char mark[] = "tg_nn_transformer_block_config_default";
+
+tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void)
+{
+    tg_nn_transformer_block_config config = {.mark = mark, .attention = tg_nn_multihead_attention_config_default()};
+    config.attention.layout = TG_ATTENTION_SEPARATE;
+    config.attention.bias = false;
+    config.attention.is_causal = true;
+    return config;
+}
+
+tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width, int64_t heads,
+                                                     const tg_nn_transformer_block_config *given)
+{
+    static const char call[] = "nn_transformer_block_make";
+    tg_nn_transformer_block none = {.module = {params, false}}, made;
+    tg_params_point point;
+    char full[TG_NAME_SIZE];
+    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+        return none;
+    }
+    tg_nn_transformer_block_config config = given ? *given : tg_nn_transformer_block_config_default();
+    if (!(config.dropout >= 0 && config.dropout <= 1)) {
+        tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1]", call, name, config.dropout);
+        return none;
+    }
+    if (width < 1 || width > INT64_MAX / 4) {
+        tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are 1 to %lld", call, name,
+                       (long long)width, (long long)(INT64_MAX / 4));
+        return none;
+    }
+    made.dropout = config.dropout;
+    const char *att = tg_module_name(params, name, "att", full);
+    made.attention = tg_nn_multihead_attention_make(params, att, width, width, heads, &config.attention);
+    const char *ff = tg_module_name(params, name, "ff", full);
+    made.feed_forward = tg_nn_feed_forward_make(params, ff, width, 4 * width, TG_FEED_FORWARD_GELU);
+    made.norm1 = tg_make_layer_norm(params, tg_module_name(params, name, "norm1", full), width, NULL, "scale", "shift");
+    made.norm2 = tg_make_layer_norm(params, tg_module_name(params, name, "norm2", full), width, NULL, "scale", "shift");
+    made.module = tg_module_end(params, &point);
+    return made.module.is_made ? made : none;
+}
+
+tg_tensor *tg_nn_transformer_block_forward(tg_tape *t, const tg_nn_transformer_block *block, tg_tensor *x,
+                                           const tg_nn_multihead_attention_forward_config *config)
+{
+    if (!tg_module_is_ready(t, "nn_transformer_block_forward", block)) {
+        return NULL;
+    }
+    tg_tensor *y = tg_nn_layer_norm_forward(t, &block->norm1, x);
+    y = tg_nn_multihead_attention_forward(t, &block->attention, y, config);
+    x = tg_add(t, tg_dropout(t, y, block->dropout), x);
+    y = tg_nn_feed_forward_forward(t, &block->feed_forward, tg_nn_layer_norm_forward(t, &block->norm2, x));
+    return tg_add(t, tg_dropout(t, y, block->dropout), x);
+}

@@ -1,0 +1,95 @@
+/* embedding_options: the options max_norm and padding_index of embedding and embedding_bag.
+ *
+ * max_norm limits the p-norm n of the rows that a call names. A row w above the limit is scaled down in place, before
+ * the lookup:
+ *
+ *   n = (sum_c |w_c|^p)^(1/p)       if n > max_norm:   w = w max_norm / (n + 1e-7)
+ *
+ * The ids are visited in sorted order, so that a row which several ids name is scaled once. Frozen rows keep their
+ * values. Follows torch.embedding_renorm_.
+ *
+ * The row of padding_index gets no gradient.
+ */
+#include <string.h>
+
+#include "ops/embedding.h"
+
+/* ---- max_norm ---- */
+
+bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit)
+{
+    const tg_tensor *x = call->inputs[table];
+    if (!(limit->norm >= 0) || !(limit->p > 0)) {
+        return tg_op_fail(call, TG_ERROR_VALUE,
+                          "max_norm %g and norm_type %g; max_norm must be at least 0 (0: no limit), norm_type above 0",
+                          limit->norm, limit->p);
+    }
+    return limit->norm == 0 || !x->tape ||
+           tg_op_fail(call, TG_ERROR_STATE,
+                      "max_norm changes the table in place, so the table must be a contiguous leaf");
+}
+
+static void scale_row(tg_tensor *table, int64_t row, double factor)
+{
+    int64_t width = table->shape[1];
+    for (int64_t c = 0; c < width; c++) {
+        if (table->dtype == TG_F32) {
+            ((float *)tg_values(table))[row * width + c] *= (float)factor;
+        } else {
+            ((double *)tg_values(table))[row * width + c] *= factor;
+        }
+    }
+}
+
+void tg_limit_norms(tg_tensor *table, const int32_t *ids, int64_t count, const tg_norm_limit *limit, int32_t *sorted)
+{
+    if (limit->norm == 0 || count == 0) {
+        return;
+    }
+    memcpy(sorted, ids, (size_t)count * sizeof *ids);
+    tg_sort_ids(sorted, count);
+    for (int64_t i = 0; i < count; i++) {
+        bool repeats = i > 0 && sorted[i] == sorted[i - 1];
+        double norm =
+            repeats || tg_tensor_row_is_frozen(table, sorted[i]) ? 0 : tg_row_norm(table, sorted[i], limit->p);
+        if (norm > limit->norm) {
+            scale_row(table, sorted[i], limit->norm / (norm + 1e-7));
+        }
+    }
+    tg_touch(table);
+}
+
+/* ---- padding ---- */
+
+bool tg_padding_row(tg_tape *t, const char *call, const tg_tensor *table, int64_t padding_index, int64_t *row)
+{
+    if (!tg_tape_expect_tensor(t, call, "table", table)) {
+        return false;
+    }
+    if (table->rank != 2) {
+        char text[TG_SHAPE_TEXT];
+        return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the table has shape %s; it must be (V,C)",
+                            tg_shape_format(tg_shape_of(table), text));
+    }
+    int64_t rows = table->shape[0];
+    *row = padding_index == TG_NO_PADDING ? -1 : padding_index < 0 ? padding_index + rows : padding_index;
+    return padding_index == TG_NO_PADDING || (padding_index >= -rows && padding_index < rows) ||
+           tg_tape_fail(t, TG_ERROR_RANGE, call, "padding_index %lld is outside [%lld,%lld)", (long long)padding_index,
+                        (long long)-rows, (long long)rows);
+}
+
+void *tg_rows_of_ids(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int64_t padding,
+                     int32_t *rows)
+{
+    if (padding < 0) {
+        return tg_op_grad_rows(call, input, ids, count, rows);
+    }
+    void *values = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        rows[i] = -1;
+        if (ids[i] != padding) {
+            values = tg_op_grad_rows(call, input, &ids[i], 1, &rows[i]);
+        }
+    }
+    return values;
+}

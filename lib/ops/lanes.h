@@ -1,0 +1,96 @@
+/* lanes (private): maxima and sums over a contiguous row, in eight lanes.
+ *
+ * In a sum with one variable each addition waits for the one before it; eight independent sums can be vectorized. The
+ * number of lanes is the same for every vector width of a CPU, and so are the bits of the result. Sums are in double.
+ */
+#ifndef TG_OPS_LANES_H
+#define TG_OPS_LANES_H
+
+#include "ops/kernel.h"
+
+#define LANES 8
+
+/* Returns the maximum of a row; -inf for an empty row. A NaN is skipped. */
+static inline real row_max(const real *x, int64_t n)
+{
+    real lane[LANES], most = -(real)INFINITY;
+    for (int k = 0; k < LANES; k++) {
+        lane[k] = most;
+    }
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    }
+    for (int k = 0; k < LANES; k++) {
+        most = lane[k] > most ? lane[k] : most;
+    }
+    return most;
+}
+
+static inline double sum_of_lanes(const double lane[LANES])
+{
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* Returns sum_i x_i. */
+static inline double row_sum(const real *x, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)x[i + k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] += (double)x[i];
+    }
+    return sum_of_lanes(lane);
+}
+
+/* Returns sum_i a_i b_i. */
+static inline double row_dot(const real *a, const real *b, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)a[i + k] * (double)b[i + k];
+        }
+    }
+    for (; i < n; i++) {
+        lane[0] += (double)a[i] * (double)b[i];
+    }
+    return sum_of_lanes(lane);
+}
+
+/* Returns sum_i (x_i - mean) dy_i w_i. */
+static inline double row_weighted_dot(const real *x, double mean, const real *dy, const real *w, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (double)dy[c + k] * (double)w[c + k] * ((double)x[c + k] - mean);
+        }
+    }
+    for (; c < n; c++) {
+        lane[0] += (double)dy[c] * (double)w[c] * ((double)x[c] - mean);
+    }
+    return sum_of_lanes(lane);
+}
+
+/* Computes out_i = exp(x_i - shift); out may be x. */
+static inline void row_exp(const real *x, int64_t n, real shift, real *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = EXP(x[i] - shift);
+    }
+}
+
+#endif

@@ -1,0 +1,415 @@
+/* Every config of the library: zeroed, filled in without its default function, and made for another call. Each call
+ * refuses it with VALUE, names the default function, and changes nothing. The same for configs inside of other configs.
+ * Compiled as C and as C++ (test_configs_cpp.cpp). tests/checks/api fails if a config is missing here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "support.h"
+
+typedef struct world {
+    tg_rng *rng;
+    tg_tape *tape;
+    tg_params *params;
+    tg_tensor *x, *ids, *table;
+    tg_nn_multihead_attention attention;
+    tg_gpt *gpt;
+    tg_error error; /* of the last call */
+} world;
+
+static const int64_t sizes[] = {4, 4};
+
+static void keep(world *w, const tg_error *error)
+{
+    w->error = *error;
+}
+
+static void keep_tape(world *w)
+{
+    keep(w, tg_tape_error(w->tape));
+    tg_tape_clear_error(w->tape);
+}
+
+static void keep_params(world *w)
+{
+    keep(w, tg_params_error(w->params));
+    tg_params_clear_error(w->params);
+}
+
+/* ---- one call per config, which keeps its error ---- */
+
+#define USE(name) static void use_##name(world *w, const void *config)
+#define GIVEN(name) ((const tg_##name##_config *)config)
+
+#define USE_METHOD(name)                                        \
+    USE(name)                                                   \
+    {                                                           \
+        tg_optim_free(tg_##name##_new(w->params, GIVEN(name))); \
+        keep_params(w);                                         \
+    }
+
+USE_METHOD(sgd)
+USE_METHOD(adam)
+USE_METHOD(adamw)
+USE_METHOD(sparse_adam)
+USE_METHOD(adagrad)
+USE_METHOD(rmsprop)
+USE_METHOD(lion)
+
+/* Each module is made in params of its own, so that a config that is valid adds nothing to those of the world. */
+#define USE_MODULE(name, ...)                                                \
+    USE(name)                                                                \
+    {                                                                        \
+        tg_params *params = tg_params_new(TG_F32, w->rng);                   \
+        tg_##name made = tg_##name##_make(params, __VA_ARGS__, GIVEN(name)); \
+        keep(w, tg_params_error(params));                                    \
+        assert_int_equal(made.module.is_made, w->error.code == TG_OK);       \
+        assert_true(w->error.code == TG_OK || tg_params_count(params) == 0); \
+        tg_params_free(params);                                              \
+    }
+
+USE_MODULE(nn_embedding, "new", 4, 4)
+USE_MODULE(nn_embedding_bag, "new", 4, 4)
+USE_MODULE(nn_linear, "new", 4, 4)
+USE_MODULE(nn_layer_norm, "new", 4)
+USE_MODULE(nn_rms_norm, "new", 4)
+USE_MODULE(nn_positional, "new", TG_POSITION_ROTARY, 4, 4)
+USE_MODULE(nn_multihead_attention, "new", 4, 4, 2)
+USE_MODULE(nn_transformer_block, "new", 4, 2)
+
+USE(tape)
+{
+    tg_tape *tape = tg_tape_new(w->rng, GIVEN(tape));
+    keep(w, tg_tape_error(tape));
+    tg_tape_free(tape);
+}
+
+USE(backward)
+{
+    tg_backward(w->tape, tg_sum(w->tape, w->x, TG_ALL_AXES, TG_DROP_AXES), GIVEN(backward));
+    keep_tape(w);
+}
+
+USE(tensor_print)
+{
+    FILE *file = tmpfile();
+    tg_error_clear(&w->error);
+    tg_tensor_print(w->x, file, GIVEN(tensor_print), &w->error);
+    assert_true((ftell(file) == 0) == (w->error.code != TG_OK));
+    fclose(file);
+}
+
+USE(embedding)
+{
+    tg_embedding(w->tape, w->ids, w->table, GIVEN(embedding));
+    keep_tape(w);
+}
+
+USE(embedding_bag)
+{
+    tg_embedding_bag(w->tape, w->ids, w->table, GIVEN(embedding_bag));
+    keep_tape(w);
+}
+
+USE(scaled_dot_product_attention)
+{
+    tg_scaled_dot_product_attention(w->tape, w->x, w->x, w->x, GIVEN(scaled_dot_product_attention));
+    keep_tape(w);
+}
+
+USE(rotary)
+{
+    tg_rotary(w->tape, w->x, 0, GIVEN(rotary));
+    keep_tape(w);
+}
+
+USE(cross_entropy)
+{
+    tg_cross_entropy(w->tape, w->x, w->ids, GIVEN(cross_entropy));
+    keep_tape(w);
+}
+
+USE(nll_loss)
+{
+    tg_nll_loss(w->tape, w->x, w->ids, GIVEN(cross_entropy));
+    keep_tape(w);
+}
+
+USE(nn_multihead_attention_forward)
+{
+    tg_nn_multihead_attention_forward(w->tape, &w->attention, w->x, GIVEN(nn_multihead_attention_forward));
+    keep_tape(w);
+}
+
+USE(schedule)
+{
+    tg_error_clear(&w->error);
+    tg_schedule_lr(1, GIVEN(schedule), &w->error);
+}
+
+USE(gpt)
+{
+    tg_gpt_free(tg_gpt_new(w->params, GIVEN(gpt)));
+    keep_params(w);
+}
+
+USE(sample)
+{
+    tg_error_clear(&w->error);
+    tg_sample(w->x, w->rng, GIVEN(sample), &w->error);
+}
+
+USE(gpt_generate)
+{
+    const int32_t prompt = 1;
+    int32_t ids[50];
+    tg_gpt_generate(w->tape, w->gpt, &prompt, 1, ids, GIVEN(gpt_generate));
+    keep_tape(w);
+}
+
+USE(loader)
+{
+    const int32_t ids[4] = {0, 1, 2, 3};
+    tg_loader *loader = tg_loader_new(ids, 4, w->rng, GIVEN(loader));
+    keep(w, tg_loader_error(loader));
+    tg_loader_free(loader);
+}
+
+static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
+{
+    (void)input_count;
+    ++*(int *)context;
+    return tg_mul(tape, inputs[0], inputs[0]);
+}
+
+USE(gradcheck)
+{
+    int calls = 0;
+    tg_error_clear(&w->error);
+    tg_gradcheck(square, &calls, &w->x, 1, GIVEN(gradcheck), NULL, &w->error);
+}
+
+/* ---- the list ---- */
+
+typedef union any_config {
+    tg_config_mark mark;
+    unsigned char bytes[1024];
+    double aligned;
+} any_config;
+
+typedef struct config_entry {
+    const char *default_name;
+    void (*use)(world *w, const void *config);
+    void (*make_default)(any_config *config);
+    size_t size;
+    size_t inner;            /* the offset of a config inside of it, or 0 */
+    const char *refused_for; /* the default function that the error names */
+} config_entry;
+
+#define DEFAULT(name)                                           \
+    static void default_##name(any_config *config)              \
+    {                                                           \
+        tg_##name##_config made = tg_##name##_config_default(); \
+        memset(config, 0, sizeof *config);                      \
+        memcpy(config, &made, sizeof made);                     \
+    }
+/* clang-format off */
+#define EACH_CONFIG(X) \
+    X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
+    X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
+    X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
+    X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
+    X(loader) X(gradcheck)
+/* clang-format on */
+EACH_CONFIG(DEFAULT)
+
+#define ENTRY(name)                                             \
+    {"tg_" #name "_config_default", use_##name, default_##name, \
+     sizeof(tg_##name##_config),    0,          "tg_" #name "_config_default"},
+#define INNER(outer, field, name)          \
+    {"tg_" #outer "_config_default",       \
+     use_##outer,                          \
+     default_##outer,                      \
+     sizeof(tg_##outer##_config),          \
+     offsetof(tg_##outer##_config, field), \
+     "tg_" #name "_config_default"},
+
+static const config_entry entries[] = {
+    EACH_CONFIG(ENTRY){"tg_cross_entropy_config_default", use_nll_loss, default_cross_entropy,
+                       sizeof(tg_cross_entropy_config), 0, "tg_cross_entropy_config_default"},
+    INNER(nn_positional, rotary, rotary) INNER(nn_transformer_block, attention, nn_multihead_attention)
+        INNER(gpt_generate, sample, sample)};
+
+#define ENTRIES (sizeof entries / sizeof *entries)
+
+/* ---- the tests ---- */
+
+static void world_open(world *w)
+{
+    tg_gpt_config gpt = tg_gpt_config_default();
+    w->rng = tg_rng_new(1);
+    w->tape = tg_tape_new(w->rng, NULL);
+    w->params = tg_params_new(TG_F32, w->rng);
+    w->x = leaf(tg_tensor_new(TG_F64, tg_shape_make(2, sizes), NULL));
+    w->table = leaf(tg_tensor_new_full(TG_F64, tg_shape_make(2, sizes), 7, NULL));
+    w->ids = tg_tensor_new(TG_I32, tg_shape_make(1, sizes), NULL);
+    w->attention = tg_nn_multihead_attention_make(w->params, "attention", 4, 4, 2, NULL);
+    gpt.vocabulary = gpt.context = gpt.width = 4;
+    gpt.heads = gpt.layers = 1;
+    w->gpt = tg_gpt_new(w->params, &gpt);
+    tg_error_clear(&w->error);
+    assert_int_equal(tg_params_error(w->params)->code, TG_OK);
+}
+
+static void world_close(world *w)
+{
+    tg_gpt_free(w->gpt);
+    tg_tape_free(w->tape);
+    tg_params_free(w->params);
+    tg_release(w->x);
+    tg_release(w->table);
+    tg_release(w->ids);
+    tg_rng_free(w->rng);
+}
+
+static void assert_refused(const config_entry *e, const any_config *config, const char *how)
+{
+    world w;
+    world_open(&w);
+    int64_t entries_before = tg_params_count(w.params);
+    uint64_t position = tg_rng_position(w.rng);
+    e->use(&w, config->bytes);
+    char expected[128];
+    snprintf(expected, sizeof expected, " %s()", e->refused_for);
+    if (w.error.code != TG_ERROR_VALUE || !strstr(w.error.text, expected)) {
+        fail_msg("%s, %s: %d \"%s\"", e->default_name, how, (int)w.error.code, w.error.text);
+    }
+    assert_int_equal(tg_params_count(w.params), entries_before);
+    assert_int_equal(tg_rng_position(w.rng), position);
+    assert_int_equal(tg_tensor_grad_kind(w.x), TG_GRAD_NONE);
+    for (int64_t i = 0; i < 16; i++) {
+        assert_true(tg_tensor_value_at(w.x, i) == 0 && tg_tensor_value_at(w.table, i) == 7);
+    }
+    world_close(&w);
+}
+
+/* A config, or the one inside of it, with other bytes from its mark on. */
+static any_config changed(const config_entry *e, const void *bytes, size_t size)
+{
+    any_config config;
+    e->make_default(&config);
+    memcpy(config.bytes + e->inner, bytes, size);
+    return config;
+}
+
+static void test_configs_that_no_default_made(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        const config_entry *e = &entries[i];
+        unsigned char fill[sizeof(any_config)] = {0};
+        size_t size = e->size - e->inner;
+        any_config config = changed(e, fill, e->inner ? sizeof(tg_config_mark) : size);
+        assert_refused(e, &config, "zeroed");
+        memset(fill + sizeof(tg_config_mark), 1, sizeof fill - sizeof(tg_config_mark));
+        config = changed(e, fill, e->inner ? sizeof(tg_config_mark) : size);
+        assert_refused(e, &config, "filled in without a mark");
+        memset(fill, 0xa5, sizeof fill);
+        config = changed(e, fill, e->inner ? sizeof(tg_config_mark) : size);
+        assert_refused(e, &config, "uninitialized");
+    }
+}
+
+static void test_configs_of_other_calls(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        for (size_t k = 0; k < ENTRIES; k++) {
+            any_config other;
+            entries[k].make_default(&other);
+            if (strcmp(entries[i].refused_for, entries[k].default_name) != 0) {
+                any_config config = changed(&entries[i], &other.mark, sizeof other.mark);
+                assert_refused(&entries[i], &config, entries[k].default_name);
+            }
+        }
+    }
+}
+
+/* The default of each config has a mark that its call knows: an error, for a size that must be set, is another one. */
+static void test_defaults_are_accepted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        world w;
+        any_config config;
+        world_open(&w);
+        entries[i].make_default(&config);
+        entries[i].use(&w, config.bytes);
+        assert_null(strstr(w.error.text, "_config_default"));
+        world_close(&w);
+    }
+}
+
+static void test_sizes_without_a_default_are_named(void **state)
+{
+    (void)state;
+    world w;
+    world_open(&w);
+    tg_gpt_config gpt = tg_gpt_config_default();
+    int64_t *gpt_sizes[] = {&gpt.vocabulary, &gpt.context, &gpt.width, &gpt.heads, &gpt.layers};
+    const char *gpt_names[] = {"vocabulary 0", "context 0", "width 0", "heads 0", "layers 0"};
+    for (int i = 0; i < 5; i++) {
+        use_gpt(&w, &gpt);
+        assert_error(&w.error, TG_ERROR_VALUE, gpt_names[i]);
+        *gpt_sizes[i] = 2;
+    }
+    tg_loader_config loader = tg_loader_config_default();
+    int64_t *loader_sizes[] = {&loader.context, &loader.stride, &loader.batch_size};
+    const char *loader_names[] = {"context 0", "stride 0", "batch_size 0"};
+    for (int i = 0; i < 3; i++) {
+        use_loader(&w, &loader);
+        assert_error(&w.error, TG_ERROR_VALUE, loader_names[i]);
+        *loader_sizes[i] = 1;
+    }
+    use_loader(&w, &loader);
+    assert_int_equal(w.error.code, TG_OK);
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    use_nn_positional(&w, &positions);
+    assert_error(&w.error, TG_ERROR_VALUE, "heads 0");
+    tg_schedule_config schedule = tg_schedule_config_default();
+    schedule.kind = TG_SCHEDULE_COSINE;
+    use_schedule(&w, &schedule);
+    assert_error(&w.error, TG_ERROR_VALUE, "total_steps 0");
+    world_close(&w);
+}
+
+#ifndef __cplusplus
+/* The four that used to mean something else: NaN in untouched rows, id 0 dropped, class 0 ignored, row 0 frozen. */
+static void test_configs_filled_in_part(void **state)
+{
+    (void)state;
+    world w;
+    world_open(&w);
+    use_adam(&w, &(tg_adam_config){.lr = 0.01});
+    assert_error(&w.error, TG_ERROR_VALUE, "tg_adam_config_default()");
+    use_embedding_bag(&w, &(tg_embedding_bag_config){.mode = TG_BAG_SUM});
+    assert_error(&w.error, TG_ERROR_VALUE, "tg_embedding_bag_config_default()");
+    use_cross_entropy(&w, &(tg_cross_entropy_config){.label_smoothing = 0.1});
+    assert_error(&w.error, TG_ERROR_VALUE, "tg_cross_entropy_config_default()");
+    use_embedding(&w, &(tg_embedding_config){.scale_by_frequency = true});
+    assert_error(&w.error, TG_ERROR_VALUE, "tg_embedding_config_default()");
+    world_close(&w);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_configs_that_no_default_made), cmocka_unit_test(test_configs_of_other_calls),
+        cmocka_unit_test(test_defaults_are_accepted),        cmocka_unit_test(test_sizes_without_a_default_are_named),
+#ifndef __cplusplus
+        cmocka_unit_test(test_configs_filled_in_part),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+/* Every public function with NULL for each of its pointer arguments, one at a time. No call crashes, and each reports
+ * the NULL where its kind of function reports errors. tests/api/make_null_calls generates the table from the headers.
+ *
+ * The functions for shape rules and kernels, which work only inside of an op, are tested at the end of this file.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support.h"
+
+/* Valid arguments of every type. */
+typedef struct world {
+    tg_rng *rng, *other_rng;
+    tg_tape *tape;
+    tg_params *params;
+    tg_optim *optim;
+    tg_loader *loader;
+    tg_error error;
+    tg_tensor *x, *ids, *mask, *table, *result;
+    tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
+    tg_shape shape;
+    tg_tokenizer *tokenizer;
+    tg_tokens tokens;
+    tg_token_file *token_file;
+    tg_gpt *gpt;
+    tg_gpt_config gpt_config;
+    tg_kv_cache *cache;
+    tg_ledger *ledger;
+    tg_batch batch;
+    tg_op op;
+    tg_nn_embedding embedding;
+    tg_nn_embedding_bag bag;
+    tg_nn_linear linear;
+    tg_nn_feed_forward feed_forward;
+    tg_nn_layer_norm layer_norm;
+    tg_nn_rms_norm rms_norm;
+    tg_nn_multihead_attention attention;
+    tg_nn_positional positional;
+    tg_nn_transformer_block block;
+    tg_position kind;
+    tg_gradcheck_report report;
+    tg_ledger_difference difference;
+    tg_nan_report nan_report;
+    tg_row_neighbor neighbors[4];
+    FILE *file, *other_file, *ledger_file;
+    char path[64], text[8];
+    int axes[4];
+    int32_t numbers[16];
+    int64_t sizes[TG_MAX_RANK];
+    size_t length;
+    uint8_t state[TG_RNG_TORCH_STATE_SIZE], bytes[64];
+    char buffer[8192];
+} world;
+
+/* The kind of error that a call must leave behind. */
+typedef enum reports {
+    REPORTS_NOWHERE, /* it returns 0, NULL or false */
+    REPORTS_ERROR,
+    REPORTS_TAPE,
+    REPORTS_PARAMS,
+    REPORTS_OPTIM,
+    REPORTS_LOADER
+} reports;
+
+typedef struct null_call {
+    const char *function, *argument;
+    bool (*call)(world *w); /* returns whether the call succeeded */
+    bool must_fail;
+    reports reports;
+} null_call;
+
+static void observe(void *context, const tg_op_call *call)
+{
+    (void)context, (void)call;
+}
+
+static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
+{
+    (void)input_count, (void)context;
+    return tg_mul(tape, inputs[0], inputs[0]);
+}
+
+static void loop(void *context, int64_t begin, int64_t end)
+{
+    (void)context, (void)begin, (void)end;
+}
+
+static void close_ledger(tg_ledger *ledger)
+{
+    tg_ledger_close(ledger, NULL);
+}
+
+#include "null_calls.inc"
+
+/* ---- the world ---- */
+
+static void make_modules(world *w)
+{
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    positions.heads = 2;
+    w->params = tg_params_new(TG_F32, w->rng);
+    w->embedding = tg_nn_embedding_make(w->params, "embedding", 8, 4, NULL);
+    w->bag = tg_nn_embedding_bag_make(w->params, "bag", 8, 4, NULL);
+    w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, NULL);
+    w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU);
+    w->layer_norm = tg_nn_layer_norm_make(w->params, "ln", 4, NULL);
+    w->rms_norm = tg_nn_rms_norm_make(w->params, "rms", 4, NULL);
+    w->attention = tg_nn_multihead_attention_make(w->params, "att", 4, 4, 2, NULL);
+    w->positional = tg_nn_positional_make(w->params, "pos", TG_POSITION_LEARNED, 8, 4, &positions);
+    w->block = tg_nn_transformer_block_make(w->params, "block", 4, 2, NULL);
+    w->gpt_config = tg_gpt_config_default();
+    w->gpt_config.vocabulary = w->gpt_config.context = 8;
+    w->gpt_config.width = 4;
+    w->gpt_config.heads = w->gpt_config.layers = 1;
+    w->gpt = tg_gpt_new(w->params, &w->gpt_config);
+    w->optim = tg_sgd_new(w->params, NULL);
+    assert_int_equal(tg_params_error(w->params)->code, TG_OK);
+}
+
+static void make_data(world *w)
+{
+    w->tokenizer = tg_tokenizer_train("a a a", 5, 257, NULL); /* NULL in a build without a tokenizer */
+    snprintf(w->path, sizeof w->path, "%s", "null_calls.tokens");
+    assert_true(tg_token_file_write(w->path, 2, w->numbers, 16, NULL));
+    w->token_file = tg_token_file_open(w->path, 2, NULL);
+    tg_loader_config loader = tg_loader_config_default();
+    loader.context = loader.stride = loader.batch_size = 1;
+    w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
+    w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    w->file = tmpfile();
+    w->other_file = tmpfile();
+    w->ledger_file = tmpfile();
+    assert_true(w->file && w->other_file && w->ledger_file);
+}
+
+static void world_open(world *w)
+{
+    memset(w, 0, sizeof *w);
+    w->rng = tg_rng_new(1);
+    w->other_rng = tg_rng_new(2);
+    w->tape = tg_tape_new(w->rng, NULL);
+    w->shape = tg_shape_make(2, (int64_t[]){2, 2});
+    w->sizes[0] = w->sizes[1] = 2;
+    w->x = leaf(tg_tensor_new(TG_F32, w->shape, NULL));
+    w->table = leaf(tg_tensor_new(TG_F32, tg_shape_make(2, (int64_t[]){8, 4}), NULL));
+    w->ids = tg_tensor_new(TG_I32, w->shape, NULL);
+    w->mask = tg_tensor_new(TG_U8, w->shape, NULL);
+    w->inputs[0] = w->inputs[1] = w->x;
+    w->result = tg_sum(w->tape, tg_mul(w->tape, w->x, w->x), TG_ALL_AXES, TG_DROP_AXES);
+    memcpy(w->text, "a a a", 6);
+    tg_rng_save_torch_state(w->rng, w->state, NULL);
+    make_modules(w);
+    make_data(w);
+    w->ledger = tg_ledger_open(w->tape, w->ledger_file);
+    assert_int_equal(tg_tape_error(w->tape)->code, TG_OK);
+}
+
+static void world_close(world *w)
+{
+    tg_ledger_close(w->ledger, NULL);
+    tg_kv_cache_free(w->cache);
+    tg_gpt_free(w->gpt);
+    tg_optim_free(w->optim);
+    tg_loader_free(w->loader);
+    tg_token_file_free(w->token_file);
+    tg_tokens_free(&w->tokens);
+    tg_tokenizer_free(w->tokenizer);
+    tg_tape_free(w->tape);
+    tg_params_free(w->params);
+    tg_release(w->x);
+    tg_release(w->table);
+    tg_release(w->ids);
+    tg_release(w->mask);
+    tg_rng_free(w->rng);
+    tg_rng_free(w->other_rng);
+    fclose(w->file);
+    fclose(w->other_file);
+    fclose(w->ledger_file);
+    remove(w->path);
+}
+
+/* ---- the tests ---- */
+
+static const tg_error *error_of(const world *w, reports where)
+{
+    switch (where) {
+    case REPORTS_TAPE: return tg_tape_error(w->tape);
+    case REPORTS_PARAMS: return tg_params_error(w->params);
+    case REPORTS_OPTIM: return tg_optim_error(w->optim);
+    case REPORTS_LOADER: return tg_loader_error(w->loader);
+    default: return &w->error;
+    }
+}
+
+static void test_every_pointer_may_be_null(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof null_calls / sizeof *null_calls; i++) {
+        const null_call *c = &null_calls[i];
+        world w;
+        world_open(&w);
+        bool is_success = c->call(&w);
+        const tg_error *error = error_of(&w, c->reports);
+        if (c->must_fail && is_success) {
+            print_error("%s succeeds with %s NULL\n", c->function, c->argument);
+            wrong++;
+        } else if (c->reports != REPORTS_NOWHERE && (error->code != TG_ERROR_STATE || !strstr(error->text, "NULL"))) {
+            print_error("%s does not report that %s is NULL, but: %d \"%s\"\n", c->function, c->argument,
+                        (int)error->code, error->text);
+            wrong++;
+        }
+        world_close(&w);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_all_pointers_may_be_null_at_once(void **state)
+{
+    (void)state;
+    assert_null(tg_tape_error(NULL)->text[0] ? NULL : "text");
+    assert_int_equal(tg_tape_error(NULL)->code, TG_ERROR_MEMORY);
+    assert_int_equal(tg_params_error(NULL)->code, TG_ERROR_MEMORY);
+    assert_int_equal(tg_loader_error(NULL)->code, TG_ERROR_MEMORY);
+    assert_int_equal(tg_optim_error(NULL)->code, TG_ERROR_STATE);
+    assert_null(tg_apply(NULL, NULL, NULL, 1, NULL, 1, NULL));
+    assert_null(tg_cat(NULL, NULL, 2, 0));
+    assert_false(tg_gradcheck(NULL, NULL, NULL, 1, NULL, NULL, NULL));
+    assert_int_equal(tg_gpt_generate(NULL, NULL, NULL, 1, NULL, NULL), -1);
+}
+
+/* ---- inside of an op ---- */
+
+static const char *const no_text = NULL;
+
+static bool shape_with_nulls(tg_op_call *call)
+{
+    tg_shape shape = tg_shape_make(1, (int64_t[]){2});
+    return tg_op_output(call, 0, TG_F32, shape) && !tg_op_output_view(call, 1, 0, shape, NULL, 0);
+}
+
+static bool shape_that_fails(tg_op_call *call)
+{
+    return tg_op_fail(call, TG_ERROR_VALUE, no_text);
+}
+
+static void backward_with_nulls(const tg_op_call *call)
+{
+    int32_t id = 0, slot = 0;
+    assert_null(tg_op_grad_rows(call, 0, NULL, 1, &slot));
+    assert_null(tg_op_grad_rows(call, 0, &id, 1, NULL));
+}
+
+static bool shape_of_a_scalar(tg_op_call *call)
+{
+    return tg_op_output(call, 0, TG_F32, TG_SCALAR) && tg_op_reserve_rows(call, 1);
+}
+
+static void forward_nothing(const tg_op_call *call)
+{
+    *(float *)tg_tensor_data_mut(call->outputs[0]) = 0;
+}
+
+static void test_calls_inside_an_op(void **state)
+{
+    (void)state;
+    world w;
+    world_open(&w);
+    tg_op op = {.name = "nulls", .shape = shape_with_nulls, .f32 = {forward_nothing, NULL}};
+    assert_null(tg_apply(w.tape, &op, w.inputs, 1, NULL, 0, NULL));
+    assert_tape_error(w.tape, TG_ERROR_STATE, "NULL");
+    op.shape = shape_that_fails;
+    assert_null(tg_apply(w.tape, &op, w.inputs, 1, NULL, 0, NULL));
+    assert_tape_error(w.tape, TG_ERROR_VALUE, "nulls");
+    tg_op rows = {
+        .name = "rows", .shape = shape_of_a_scalar, .f32 = {forward_nothing, backward_with_nulls}, .row_inputs = 1};
+    tg_tensor *y = tg_apply(w.tape, &rows, &w.table, 1, NULL, 0, NULL);
+    assert_true(tg_backward(w.tape, y, NULL));
+    assert_false(tg_tape_fail(w.tape, TG_ERROR_VALUE, no_text, no_text));
+    assert_int_equal(tg_tape_error(w.tape)->code, TG_ERROR_VALUE);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pointer_may_be_null),
+        cmocka_unit_test(test_all_pointers_may_be_null_at_once),
+        cmocka_unit_test(test_calls_inside_an_op),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

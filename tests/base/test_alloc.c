@@ -1,0 +1,205 @@
+/* Memory: alignment, growing arrays, sizes that overflow, and the state after a failed allocation. */
+#include "support.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+static counting_allocator counting;
+
+static int set_up(void **state)
+{
+    (void)state;
+    allocator_install(&counting);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    allocator_restore();
+    return counting.live == 0 ? 0 : -1;
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 300; bytes += 7) {
+        unsigned char *block = tg_alloc(bytes, 1), *zeros = tg_alloc_zeroed(1, bytes);
+        assert_non_null(block);
+        assert_non_null(zeros);
+        assert_int_equal((uintptr_t)block % 64, 0);
+        assert_int_equal((uintptr_t)zeros % 64, 0);
+        /* the counting allocator fills its blocks with 0xcd */
+        for (size_t i = 0; i < bytes; i++) {
+            assert_int_equal(zeros[i], 0);
+        }
+        memset(block, 1, bytes);
+        tg_free(block);
+        tg_free(zeros);
+    }
+    tg_free(NULL);
+    assert_int_equal(counting.live, 0);
+}
+
+/* Nothing is asked from the allocator for a size that is 0 or does not fit. */
+static void test_impossible_sizes(void **state)
+{
+    (void)state;
+    const size_t half = (size_t)1 << 32;
+    assert_null(tg_alloc(0, 8));
+    assert_null(tg_alloc(8, 0));
+    assert_null(tg_alloc_zeroed(0, 0));
+    assert_null(tg_alloc(half, half));
+    assert_null(tg_alloc_zeroed(half, half));
+    assert_null(tg_alloc(half + 1, half));
+    assert_null(tg_alloc(SIZE_MAX, SIZE_MAX));
+    assert_null(tg_alloc((size_t)PTRDIFF_MAX + 1, 1));
+    assert_int_equal(counting.calls, 0);
+}
+
+static void test_default_allocator(void **state)
+{
+    (void)state;
+    tg_set_allocator(NULL);
+    char *block = tg_alloc(3, 5);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+    memset(block, 1, 15);
+    tg_free(block);
+    assert_int_equal(counting.calls, 0);
+}
+
+/* From nothing to 10000 elements, one more each time: values stay, and the copies are few. */
+static void test_growth(void **state)
+{
+    (void)state;
+    int *array = NULL;
+    size_t capacity = 0;
+    for (size_t used = 0; used < 10000; used++) {
+        size_t before = capacity;
+        int *old = array;
+        assert_true(tg_grow((void **)&array, &capacity, used, used + 1, sizeof *array));
+        assert_true(capacity > used);
+        /* no copy while the capacity suffices */
+        assert_int_equal(array != old, capacity != before);
+        assert_true(capacity == before || capacity >= 2 * before);
+        array[used] = (int)used * 3;
+        assert_int_equal(counting.live, 1);
+    }
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(array[i], i * 3);
+    }
+    /* 8, 16, 32, .., 16384 */
+    assert_int_equal(counting.calls, 12);
+    tg_free(array);
+}
+
+static void test_growth_at_once(void **state)
+{
+    (void)state;
+    short *array = NULL;
+    size_t capacity = 0;
+    assert_true(tg_grow((void **)&array, &capacity, 0, 0, sizeof *array));
+    assert_null(array);
+    assert_int_equal(counting.calls, 0);
+    assert_true(tg_grow((void **)&array, &capacity, 0, 1000, sizeof *array));
+    assert_true(capacity >= 1000);
+    for (size_t i = 0; i < capacity; i++) {
+        array[i] = (short)(i + 5);
+    }
+    /* only the elements in use are copied: 0xcd in the others is the counting allocator's */
+    size_t before = capacity;
+    assert_true(tg_grow((void **)&array, &capacity, 10, before + 1, sizeof *array));
+    assert_true(capacity > before);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(array[i], i + 5);
+    }
+    assert_int_equal((unsigned short)array[10], 0xcdcd);
+    assert_int_equal((unsigned short)array[capacity - 1], 0xcdcd);
+    assert_int_equal(counting.calls, 2);
+    assert_int_equal(counting.live, 1);
+    tg_free(array);
+}
+
+static void test_failed_growth_changes_nothing(void **state)
+{
+    (void)state;
+    int64_t *array = NULL;
+    size_t capacity = 0;
+    assert_true(tg_grow((void **)&array, &capacity, 0, 8, sizeof *array));
+    for (int i = 0; i < 8; i++) {
+        array[i] = i;
+    }
+    int64_t *before = array;
+    allocator_arm(&counting, 1, true);
+    assert_false(tg_grow((void **)&array, &capacity, 8, 9, sizeof *array));
+    assert_int_equal(counting.calls, 1);
+    assert_ptr_equal(array, before);
+    assert_int_equal(capacity, 8);
+    allocator_arm(&counting, 0, false);
+    /* no number of elements doubles to this one, and no memory has these bytes */
+    assert_false(tg_grow((void **)&array, &capacity, 8, SIZE_MAX, 1));
+    assert_false(tg_grow((void **)&array, &capacity, 8, SIZE_MAX / 4, sizeof *array));
+    assert_ptr_equal(array, before);
+    assert_int_equal(capacity, 8);
+    assert_int_equal(counting.calls, 0);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(array[i], i);
+    }
+    tg_free(array);
+}
+
+static void test_checked_sizes(void **state)
+{
+    (void)state;
+    const size_t half = (size_t)1 << 32;
+    static const struct {
+        size_t a, b, product, sum;
+        bool multiplies, adds;
+    } cases[] = {
+        {0, 0, 0, 0, true, true},
+        {0, SIZE_MAX, 0, SIZE_MAX, true, true},
+        {1, SIZE_MAX, SIZE_MAX, 0, true, false},
+        {3, 5, 15, 8, true, true},
+        {2, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX / 2 + 2, true, true},
+        {2, SIZE_MAX / 2 + 1, 0, SIZE_MAX / 2 + 3, false, true},
+        {SIZE_MAX, SIZE_MAX, 0, 0, false, false},
+        {SIZE_MAX - 7, 7, 0, SIZE_MAX, false, true},
+        {SIZE_MAX - 7, 8, 0, 0, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int swapped = 0; swapped < 2; swapped++) {
+            size_t a = swapped ? cases[i].b : cases[i].a, b = swapped ? cases[i].a : cases[i].b;
+            size_t product = 77, sum = 77;
+            assert_int_equal(tg_checked_mul(a, b, &product), cases[i].multiplies);
+            assert_true(product == (cases[i].multiplies ? cases[i].product : 77));
+            assert_int_equal(tg_checked_add(a, b, &sum), cases[i].adds);
+            assert_true(sum == (cases[i].adds ? cases[i].sum : 77));
+        }
+    }
+    /* the product wraps to a number that looks harmless */
+    size_t result = 77;
+    assert_false(tg_checked_mul(half + 1, half, &result));
+    assert_int_equal(result, 77);
+    /* the result may be an operand */
+    size_t total = SIZE_MAX - 1;
+    assert_true(tg_checked_add(total, 1, &total));
+    assert_true(total == SIZE_MAX);
+    assert_false(tg_checked_add(total, 1, &total));
+    assert_true(total == SIZE_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_impossible_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_default_allocator, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_growth_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_growth_changes_nothing, set_up, tear_down),
+        cmocka_unit_test(test_checked_sizes),
+    };
+    return cmocka_run_group_tests_name("alloc", tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* Multi-head attention in PyTorch's layout against torch.nn.MultiheadAttention: initial values, results and gradients.
+ * The goldens are from tests/goldens/make_multihead_attention.py.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+#include "base/random.h"
+
+enum { B = 2, T = 5, C = 6, H = 3, M = 4 };
+
+static tg_tensor *wave(tg_shape shape, double phase)
+{
+    tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
+    double *values = tg_tensor_data_mut(x);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        values[i] = sin(0.7 * (double)i + phase);
+    }
+    return x;
+}
+
+/* Compares x with the line "<case>.<name> value..". */
+static void assert_golden(const char *name, const char *part, const tg_tensor *x, double tolerance)
+{
+    char key[80], *line = NULL;
+    size_t size = 0;
+    FILE *file = fopen(TG_TEST_GOLDENS "/multihead_attention.txt", "r");
+    assert_non_null(file);
+    snprintf(key, sizeof key, "%s.%s ", name, part);
+    while (getline(&line, &size, file) > 0 && strncmp(line, key, strlen(key)) != 0) {
+    }
+    if (feof(file)) {
+        fail_msg("no golden %s", key);
+    }
+    char *next = line + strlen(key);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        double expected = strtod(next, &next), value = tg_tensor_value_at(x, i);
+        if (!(fabs(value - expected) <= tolerance * (1 + fabs(expected)))) {
+            fail_msg("%s[%lld] is %.17g, expected %.17g", key, (long long)i, value, expected);
+        }
+    }
+    assert_true(*next == '\n');
+    free(line);
+    fclose(file);
+}
+
+static void check(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory)
+{
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.bias = bias;
+    config.is_causal = causal;
+    config.path = path;
+    tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(params, "attn", C, C, H, &config);
+    assert_int_equal(tg_params_error(params)->code, TG_OK);
+    const char *parts[] = {"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"};
+    int64_t entries = tg_params_count(params), entry = 0;
+    assert_int_equal(entries, bias ? 4 : 2);
+    for (int i = 0; i < 4; i++) {
+        char full[64];
+        snprintf(full, sizeof full, "attn.%s", parts[i]);
+        if (bias || !strstr(parts[i], "bias")) {
+            assert_string_equal(tg_params_at(params, entry++).name, full); /* the order of torch's state_dict */
+            assert_golden(name, parts[i], tg_params_find(params, full), 0);
+        }
+    }
+    double next;
+    tg_rng_uniform_f64(rng, &next, 1, 0, 1);
+    tg_tensor *draw = tensor_f64(TG_SHAPE(1), &next);
+    assert_golden(name, "next_draw", draw, 0);
+
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tensor *x = leaf(wave(TG_SHAPE(B, T, C), 0)), *start = wave(TG_SHAPE(B, T, C), 1);
+    tg_tensor *memory = leaf(wave(TG_SHAPE(B, M, C), 2));
+    tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
+    forward.memory = with_memory ? memory : NULL;
+    tg_backward_config backward = tg_backward_config_default();
+    backward.gradient = start;
+    tg_tensor *y = tg_nn_multihead_attention_forward(t, &attention, x, &forward);
+    assert_golden(name, "y", y, 1e-12);
+    assert_true(tg_backward(t, y, &backward));
+    assert_golden(name, "dx", tg_tensor_grad(x), 1e-12);
+    assert_int_equal(tg_tensor_grad_kind(memory), TG_GRAD_NONE); /* a memory gets no gradient */
+    for (int64_t i = 0; i < entries; i++) {
+        char part[64];
+        tg_entry e = tg_params_at(params, i);
+        snprintf(part, sizeof part, "d_%s", e.name + strlen("attn."));
+        assert_golden(name, part, tg_tensor_grad(e.tensor), 1e-12);
+    }
+    tg_tape_free(t);
+    tg_params_free(params);
+    tg_release(x);
+    tg_release(start);
+    tg_release(memory);
+    tg_release(draw);
+    tg_rng_free(rng);
+}
+
+static void test_numbers_of_torch(void **state)
+{
+    (void)state;
+    for (int path = TG_ATTENTION_FUSED; path <= TG_ATTENTION_ELEMENTARY; path++) {
+        check("plain", (tg_attention_path)path, true, false, false);
+        check("causal", (tg_attention_path)path, true, true, false);
+        check("no_bias", (tg_attention_path)path, false, false, false);
+        check("memory", (tg_attention_path)path, true, true, true);
+    }
+}
+
+/* Both layouts compute the same, from the same weights, also with a cache. */
+static void test_layouts_agree(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.is_causal = true;
+    tg_nn_multihead_attention packed = tg_nn_multihead_attention_make(params, "packed", C, C, H, &config);
+    config.layout = TG_ATTENTION_SEPARATE;
+    tg_nn_multihead_attention separate = tg_nn_multihead_attention_make(params, "separate", C, C, H, &config);
+    const double *weight = tg_tensor_data(packed.in_proj_weight), *bias = tg_tensor_data(packed.in_proj_bias);
+    tg_nn_linear *parts[] = {&separate.query, &separate.key, &separate.value};
+    tg_tensor_fill_normal(packed.in_proj_bias, rng, 0, 1, NULL);
+    for (int i = 0; i < 3; i++) {
+        tg_tensor_fill_from(parts[i]->weight, weight + i * C * C, NULL);
+        tg_tensor_fill_from(parts[i]->bias, bias + i * C, NULL);
+    }
+    tg_tensor_copy_from(separate.out.weight, packed.out.weight, NULL);
+    tg_tensor_copy_from(separate.out.bias, packed.out.bias, NULL);
+
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tape_set_recording(t, false);
+    tg_tensor *x = wave(TG_SHAPE(B, T, C), 0);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL);
+    tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
+    forward.cache = cache;
+    tg_tensor *expected = tg_nn_multihead_attention_forward(t, &separate, x, NULL);
+    tg_tensor *whole = tg_nn_multihead_attention_forward(t, &packed, x, NULL);
+    for (int64_t i = 0; i < B * T * C; i++) {
+        assert_true(fabs(tg_tensor_value_at(whole, i) - tg_tensor_value_at(expected, i)) < 1e-13);
+    }
+    for (int64_t step = 0; step < T; step++) {
+        tg_tensor *y = tg_nn_multihead_attention_forward(t, &packed, tg_slice(t, x, 1, step, step + 1, 1), &forward);
+        assert_true(tg_kv_cache_commit(cache, NULL));
+        for (int64_t b = 0; b < B; b++) {
+            for (int64_t c = 0; c < C; c++) {
+                double found = tg_tensor_value_at(y, b * C + c);
+                assert_true(fabs(found - tg_tensor_value_at(expected, (b * T + step) * C + c)) < 1e-13);
+            }
+        }
+    }
+    tg_kv_cache_free(cache);
+    tg_tape_free(t);
+    tg_release(x);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    assert_false(tg_nn_multihead_attention_make(params, "a", 4, 6, 2, &config).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "from width 4 to 6");
+    config.layout = (tg_attention_layout)7;
+    assert_false(tg_nn_multihead_attention_make(params, "a", 6, 6, 2, &config).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "layout 7");
+    tg_params_free(params);
+    params = tg_params_new(TG_F32, NULL);
+    assert_false(tg_nn_multihead_attention_make(params, "a", 6, 6, 2, NULL).module.is_made);
+    assert_params_error(params, TG_ERROR_STATE, "generator");
+    assert_int_equal(tg_params_count(params), 0);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_of_torch),
+        cmocka_unit_test(test_layouts_agree),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
