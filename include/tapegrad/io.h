@@ -12,7 +12,7 @@
  * Reading trusts nothing: each number of a file is checked before it is used, and no file needs much more memory than
  * its size. A file that breaks a rule of its format is FORMAT, and the message has the byte's position in the file.
  *
- * The calls report STATE for a NULL, FILE if the system refuses a file, MEMORY, and the errors that their comments name.
+ * All calls report FILE if the system refuses a file, and MEMORY, in addition to the errors that their comments name.
  */
 #ifndef TAPEGRAD_IO_H
 #define TAPEGRAD_IO_H
@@ -55,7 +55,7 @@ typedef struct tg_params_save_config {
 TG_API tg_params_save_config tg_params_save_config_default(void);
 
 /* Writes all parameters and buffers to a safetensors file: safetensors.torch.save_model(model, path). An alias is
- * written once, under its first name, and the metadata has "alias": "first name" as save_model has it. The metadata also
+ * written once, under its first name, and the metadata has "alias": "first name" as in save_model. The metadata also
  * has "format": "pt", which transformers expects, unless yours has another "format". The layout of the file is the
  * reference's.
  *
@@ -107,7 +107,7 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  *
  * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats.
  *
- * All or nothing: after an error all parameters are as before. The values are read into new memory, so addresses from
+ * All or nothing: after an error no parameter has changed. The values are read into new memory, so addresses from
  * tg_tensor_data are invalid after a load that succeeded; tensors, gradients, optimizers and frozen rows remain. A
  * backward through calls that were recorded before the load reports STATE.
  *

@@ -252,8 +252,8 @@ bool tg_file_writer_commit(tg_file_writer *w, tg_error *error)
     bool is_synced = sync_file(w->descriptor) || refuse(w->call, "write", w->path, error);
     bool is_closed = close(w->descriptor) == 0 || refuse(w->call, "close", w->path, error);
     w->descriptor = -1;
-    bool is_renamed = is_synced && is_closed &&
-                      (rename(w->temporary, w->target) == 0 || refuse(w->call, "replace", w->path, error));
+    bool is_renamed =
+        is_synced && is_closed && (rename(w->temporary, w->target) == 0 || refuse(w->call, "replace", w->path, error));
     bool is_done = is_renamed && sync_folder(w, error);
     if (is_renamed) {
         tg_free(w->temporary);

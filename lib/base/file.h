@@ -36,7 +36,7 @@ typedef struct tg_file_writer {
     int descriptor;
 } tg_file_writer;
 
-/* After true, call commit or abandon. Both free the writer. If commit fails, the target is as before, with one
+/* After true, call commit or abandon. Both free the writer. If commit fails, the target is unchanged, with one
  * exception: the last step writes the folder to the disk, and its error reports that the new file is in use. */
 bool tg_file_writer_begin(tg_file_writer *writer, const char *call, const char *path, tg_error *error);
 bool tg_file_writer_write(tg_file_writer *writer, const void *bytes, size_t length, tg_error *error);

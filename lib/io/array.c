@@ -161,7 +161,8 @@ static bool read_converted(const tg_file *file, const tg_array *array, void *out
         }
         int64_t decoded_count = is_read && is_decoded ? decode(decoded, stored, array->dtype, part) : part;
         if (decoded_count < part) {
-            is_read = refuse_value(file, array, ((int64_t *)(void *)stored)[decoded_count], done + decoded_count, error);
+            is_read =
+                refuse_value(file, array, ((int64_t *)(void *)stored)[decoded_count], done + decoded_count, error);
         }
         if (is_read) {
             tg_convert((char *)out + (size_t)done * tg_size_of(dtype), dtype, is_decoded ? decoded : stored, natural,

@@ -61,8 +61,8 @@ typedef struct tg_array {
     tg_shape shape;
 } tg_array;
 
-/* Reads the array into memory for values of `dtype`, which tg_stored_fits accepts. RANGE, with the index, for an integer
- * that does not fit. */
+/* Reads the array into memory for values of `dtype`, which tg_stored_fits accepts. RANGE, with the index, for an
+ * integer that does not fit. */
 bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
 
 /* Reads the array into a new tensor of its own dtype; yours. DTYPE for a dtype that cannot be read. */

@@ -83,8 +83,7 @@ bool tg_json_more(tg_json *j, char close, size_t *count)
 
 bool tg_json_key(tg_json *j, size_t *count, tg_json_text *key)
 {
-    return tg_json_more(j, '}', count) && tg_json_string(j, key) &&
-           (take(j, ':') || expected(j, "':' after the name"));
+    return tg_json_more(j, '}', count) && tg_json_string(j, key) && (take(j, ':') || expected(j, "':' after the name"));
 }
 
 /* ---- strings ---- */
@@ -201,7 +200,8 @@ bool tg_json_uint(tg_json *j, int64_t *value)
     size_t start = j->at;
     int64_t number = 0;
     for (; j->at < j->length && j->text[j->at] >= '0' && j->text[j->at] <= '9'; j->at++) {
-        if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, j->text[j->at] - '0', &number)) {
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, j->text[j->at] - '0', &number)) {
             return tg_json_fail(j, start, "the number is larger than 2^63 - 1");
         }
     }

@@ -41,8 +41,8 @@ static bool refuse(const char *name, const char *path, tg_code code, const tg_lo
     }
     lines[used] = '\0';
     return tg_error_set(error, code, "%s: '%s' does not fit: %lld missing, %lld unexpected, %lld mismatched: %s", name,
-                        path, (long long)report->missing, (long long)report->unexpected,
-                        (long long)report->mismatched, lines);
+                        path, (long long)report->missing, (long long)report->unexpected, (long long)report->mismatched,
+                        lines);
 }
 
 /* ---- comparing ---- */
@@ -71,8 +71,8 @@ static bool shape_fits(const tg_array *array, const tg_tensor *x, bool grown_row
 }
 
 /* Compares an array with its tensor. Returns TG_OK, or the code of the error, which is in the report. */
-static tg_code compare(const tg_array *array, const char *name, const tg_tensor *x,
-                       const tg_params_load_config *config, tg_load_report *report)
+static tg_code compare(const tg_array *array, const char *name, const tg_tensor *x, const tg_params_load_config *config,
+                       tg_load_report *report)
 {
     bool dtype_fits = tg_stored_fits(array->dtype, tg_dtype_of(x), config->convert_floats);
     if (dtype_fits && shape_fits(array, x, config->grown_rows)) {
@@ -138,8 +138,7 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
     }
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
-        const tg_array *array =
-            entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, entry.tensor);
+        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, entry.tensor);
         if (array && !tg_pending_read(pending, name, file, array, entry.tensor, error)) {
             return false;
         }

@@ -8,8 +8,7 @@ bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors
                      tg_tensor *x, tg_error *error)
 {
     void *values = pending->values;
-    bool is_grown =
-        tg_grow(&values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
+    bool is_grown = tg_grow(&values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
     pending->values = values;
     tg_storage *storage = is_grown ? tg_storage_new(NULL, tg_bytes_of(x)) : NULL;
     if (!storage) {

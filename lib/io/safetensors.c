@@ -43,8 +43,9 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
 {
     unsigned char bytes[8];
     if (file->size < 8) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: the file has %llu bytes; a header has at least 8",
-                            file->call, file->path, (unsigned long long)file->size);
+        return tg_error_set(error, TG_ERROR_FORMAT,
+                            "%s: '%s', byte 0: the file has %llu bytes; a header has at least 8", file->call,
+                            file->path, (unsigned long long)file->size);
     }
     if (!tg_file_read(file, 0, bytes, sizeof bytes, error)) {
         return false;
@@ -214,9 +215,10 @@ static bool open_index(tg_safetensors *f, const char *call, const char *path, in
         return false;
     }
     char *text = NULL;
-    bool is_read = file.size <= (uint64_t)max_header ||
-                   tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: an index of %llu bytes; at most %lld are read",
-                                call, path, (unsigned long long)file.size, (long long)max_header);
+    bool is_read =
+        file.size <= (uint64_t)max_header ||
+        tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: an index of %llu bytes; at most %lld are read", call,
+                     path, (unsigned long long)file.size, (long long)max_header);
     if (is_read) {
         text = tg_alloc((size_t)file.size + 1, 1);
         is_read = text ? tg_file_read(&file, 0, text, (size_t)file.size, error) : no_memory(call, path, error);
@@ -224,8 +226,8 @@ static bool open_index(tg_safetensors *f, const char *call, const char *path, in
     tg_file_close(&file);
     tg_json j = {.call = call, .path = path, .text = text, .length = (size_t)file.size, .error = error};
     mapping_list list = {NULL, 0, 0};
-    bool is_open = is_read && parse_index(f, &j, max_header, &list) && sort(f, call, path, error) &&
-                   check_mappings(f, &j, &list);
+    bool is_open =
+        is_read && parse_index(f, &j, max_header, &list) && sort(f, call, path, error) && check_mappings(f, &j, &list);
     tg_free(list.lines);
     tg_free(text);
     return is_open;
@@ -251,8 +253,9 @@ tg_safetensors *tg_safetensors_open(const char *call, const char *path, int64_t 
         no_memory(call, path, error);
         return NULL;
     }
-    bool is_open = is_index(path) ? open_index(f, call, path, max_header, error)
-                                  : add_part(f, call, join("", 0, path), max_header, error) && sort(f, call, path, error);
+    bool is_open = is_index(path)
+                       ? open_index(f, call, path, max_header, error)
+                       : add_part(f, call, join("", 0, path), max_header, error) && sort(f, call, path, error);
     if (!is_open) {
         tg_safetensors_close(f);
         return NULL;

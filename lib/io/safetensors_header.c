@@ -230,19 +230,21 @@ static bool check_offsets(tg_json *j, tg_safetensors_entry *entries, size_t coun
     for (size_t i = 0; i < count; i++) {
         const tg_array *array = &entries[i].array;
         if (array->offset != end) {
-            return tg_json_fail(j, position_of(j, &entries[i]), "'%.100s' begins at offset %llu of the data; the %s %llu",
-                                array->name, (unsigned long long)array->offset,
-                                i == 0 ? "first tensor begins at" : "tensor before it ends at", (unsigned long long)end);
+            return tg_json_fail(
+                j, position_of(j, &entries[i]), "'%.100s' begins at offset %llu of the data; the %s %llu", array->name,
+                (unsigned long long)array->offset, i == 0 ? "first tensor begins at" : "tensor before it ends at",
+                (unsigned long long)end);
         }
         if (entries[i].bytes > data_bytes - end) {
             return tg_json_fail(j, position_of(j, &entries[i]),
-                                "'%.100s' ends at offset %llu of the data; the file has %llu bytes of data", array->name,
-                                (unsigned long long)(end + entries[i].bytes), (unsigned long long)data_bytes);
+                                "'%.100s' ends at offset %llu of the data; the file has %llu bytes of data",
+                                array->name, (unsigned long long)(end + entries[i].bytes),
+                                (unsigned long long)data_bytes);
         }
         end += entries[i].bytes;
     }
-    return end == data_bytes || tg_json_fail(j, j->length + (size_t)end,
-                                             "%llu bytes follow the last tensor", (unsigned long long)(data_bytes - end));
+    return end == data_bytes || tg_json_fail(j, j->length + (size_t)end, "%llu bytes follow the last tensor",
+                                             (unsigned long long)(data_bytes - end));
 }
 
 bool tg_safetensors_parse(tg_json *j, uint64_t data_bytes, int32_t part, tg_entry_list *list,

@@ -22,8 +22,8 @@ typedef struct tg_entry_list {
     size_t count, capacity;
 } tg_entry_list;
 
-/* Parses the header, and adds its tensors to `list`, in the order of their offsets. Names and metadata are in the text of
- * `j`, which must stay. `data_bytes` is the length of the file after the header. Checks every rule of the format. */
+/* Parses the header, and adds its tensors to `list`, in the order of their offsets. Names and metadata are in the text
+ * of `j`, which must stay. `data_bytes` is the length of the file after the header. Checks every rule of the format. */
 bool tg_safetensors_parse(tg_json *j, uint64_t data_bytes, int32_t part, tg_entry_list *list,
                           tg_metadata_list *metadata);
 
