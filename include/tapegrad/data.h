@@ -88,8 +88,8 @@ TG_API void tg_text_free(char *text);
 
 /* ---- token files ------------------------------------------------------------------------------------------------- */
 /* For texts larger than memory. A file has only ids, little-endian, of 2 bytes each (as nanoGPT's .bin files) or of 4.
- * They stay in the file, and a read fetches those that it needs. A file should not change while it is open. If it does, a
- * read returns the new ids, or an error. */
+ * They stay in the file, and a read fetches those that it needs. If a file changes while it is open, a read returns the
+ * new ids, or an error. */
 
 typedef struct tg_token_file tg_token_file;
 

@@ -92,9 +92,14 @@ static bool check(tg_params *params, const tg_gpt_config *c)
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: heads %lld do not divide width %lld", call,
                               (long long)c->heads, (long long)c->width);
     }
-    if ((unsigned)c->position > TG_POSITION_NONE || (unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d and path %d; one of them does not exist", call,
-                              (int)c->position, (int)c->path);
+    if ((unsigned)c->position > TG_POSITION_NONE) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist; allowed are 0 to %d", call,
+                              (int)c->position, TG_POSITION_NONE);
+    }
+    if ((unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: path %d does not exist; allowed are 0, fused, and 1, elementary", call,
+                              (int)c->path);
     }
     return (c->dropout >= 0 && c->dropout < 1) ||
            tg_params_fail(params, TG_ERROR_VALUE, "%s: dropout %g is outside [0,1)", call, c->dropout);
