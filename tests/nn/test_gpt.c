@@ -105,20 +105,20 @@ static bool read_golden(FILE *file, tg_dtype dtype, golden *g)
     int64_t length, rank;
     tg_release(g->values);
     g->values = NULL;
-    if (fread(&length, 8, 1, file) != 1) {
+    if (read_little_endian(&length, 8, 1, file) != 1) {
         return false;
     }
     assert_in_range(length, 1, sizeof g->name - 1);
     assert_int_equal(fread(g->name, 1, (size_t)length, file), length);
     g->name[length] = '\0';
-    assert_int_equal(fread(&rank, 8, 1, file), 1);
+    assert_int_equal(read_little_endian(&rank, 8, 1, file), 1);
     assert_in_range(rank, 0, 2 + 1);
     g->shape.rank = (int)rank;
-    assert_int_equal(fread(g->shape.size, 8, (size_t)rank, file), rank);
+    assert_int_equal(read_little_endian(g->shape.size, 8, (size_t)rank, file), rank);
     g->values = tg_tensor_new(dtype, g->shape, NULL);
     assert_non_null(g->values);
     size_t count = (size_t)tg_tensor_count(g->values);
-    assert_int_equal(fread(tg_tensor_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
+    assert_int_equal(read_little_endian(tg_tensor_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
     return true;
 }
 
