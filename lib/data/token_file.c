@@ -173,7 +173,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; allowed are 0 or more",
                             (long long)count);
     }
-    unsigned char *bytes = tg_alloc((size_t)count + 1, (size_t)width);
+    unsigned char *bytes = tg_alloc((uint64_t)count + 1, (size_t)width);
     if (!bytes) {
         return tg_error_set(error, TG_ERROR_MEMORY, "token_file_write: out of memory for %lld ids", (long long)count);
     }

@@ -196,7 +196,7 @@ static int32_t draw(const tg_tensor *x, double most, const tg_sample_config *con
                      config->temperature, most, tg_dtype_name(tg_dtype_of(x)));
         return -1;
     }
-    double *logits = tg_alloc((size_t)count, 2 * sizeof *logits + sizeof(float) + sizeof(int32_t));
+    double *logits = tg_alloc((uint64_t)count, 2 * sizeof *logits + sizeof(float) + sizeof(int32_t));
     if (!logits) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld logits", call, (long long)count);
         return -1;

@@ -93,7 +93,7 @@ static bool check_float(const char *call, const tg_tensor *x, const tg_rng *rng,
 
 static bool fill(const char *call, tg_tensor *x, tg_rng *rng, draw_function *draw, double a, double b, tg_error *error)
 {
-    void *buffer = x->contiguous ? tg_values(x) : tg_alloc((size_t)x->count, tg_size_of(x->dtype));
+    void *buffer = x->contiguous ? tg_values(x) : tg_alloc((uint64_t)x->count, tg_size_of(x->dtype));
     if (!buffer) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", call, (long long)x->count);
     }

@@ -37,6 +37,11 @@ static void test_refusals(void **state)
     tg_error error = TG_NO_ERROR;
     assert_null(tg_tensor_new(TG_F32, TG_SHAPE(2, -3), &error));
     assert_error(&error, TG_ERROR_SHAPE, "size -3 of axis 1 in (2,-3) is negative");
+    /* 2^32 + 1 values: a size of 32 bits cuts it to 1 */
+    if (SIZE_MAX == UINT32_MAX) {
+        assert_null(tg_tensor_new(TG_U8, TG_SHAPE(((int64_t)1 << 32) + 1), &error));
+        assert_error(&error, TG_ERROR_SHAPE, "more values than memory can hold");
+    }
     assert_null(tg_tensor_new(TG_F32, TG_SHAPE(INT64_MAX, INT64_MAX, 0), &error));
     assert_error(&error, TG_ERROR_SHAPE, "more values than memory can hold");
     assert_null(tg_tensor_new(TG_F32, tg_shape_make(9, (int64_t[9]){0}), &error));
