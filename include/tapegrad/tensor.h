@@ -146,9 +146,9 @@ TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
  * tg_tensor_data_mut). The calls return false after an error.
  *
  * The random fills draw the numbers that the named PyTorch method draws. They accept f32 and f64 (DTYPE), unless the
- * comment names other dtypes. VALUE for invalid parameters of the distribution. A tensor that is not contiguous is
- * filled in the row-major order of its shape, where PyTorch follows the order of its memory; this needs a buffer
- * (MEMORY). */
+ * comment names other dtypes. VALUE for invalid parameters of the distribution. As in PyTorch, values
+ * are drawn in the order of the tensor's memory: the axis with the smallest stride varies fastest. A tensor that is not
+ * contiguous needs a buffer (MEMORY). */
 
 /* Sets all values to `value`, converted to the dtype: x.fill_(value). */
 TG_API bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error);
