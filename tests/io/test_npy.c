@@ -89,6 +89,8 @@ static void test_members_that_cannot_be_read(void **state)
     assert_error(&error, TG_ERROR_DTYPE, "dtype '<i2' cannot be read");
     assert_null(tg_tensor_new_from_npz(golden("arrays.npz"), "big", &error));
     assert_error(&error, TG_ERROR_RANGE, "value 2147483648 of 'big' at [2] is outside of i32");
+    assert_null(tg_tensor_new_from_npz(golden("arrays.npz"), "big_f", &error));
+    assert_error(&error, TG_ERROR_RANGE, "value 2147483648 of 'big_f' at [1,0] is outside of i32");
     assert_null(tg_tensor_new_from_npz(golden("compressed.npz"), "x", &error));
     assert_error(&error, TG_ERROR_FORMAT, "the member is compressed");
     assert_null(tg_tensor_new_from_npz(golden("v1.npy"), "x", &error));
