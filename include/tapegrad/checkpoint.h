@@ -102,6 +102,9 @@ TG_API void tg_checkpoint_folder_free(tg_checkpoint_folder *folder);
 TG_API bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
                                       const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
+/* Removes all checkpoints of the folder, and the file "best". STATE for a NULL, FILE if one cannot be removed. */
+TG_API bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error);
+
 typedef enum tg_checkpoint_choice {
     /* the one with the largest step */
     TG_CHECKPOINT_LAST,
