@@ -6,7 +6,7 @@
  * int64_t step = 100;
  * tg_checkpoint_part parts[] = {
  *     {.name = "model", .params = params},
- *     {.name = "optim", .optim = sgd},
+ *     {.name = "optim", .optim = optim},
  *     {.name = "rng", .rng = rng},
  *     {.name = "step", .integer = &step},
  * };
