@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/random.h"
 #include "data/file.h"
+#include "data/loader.h"
 #include "tensor/tensor.h"
 
 struct tg_loader {
@@ -24,6 +25,7 @@ struct tg_loader {
     /* the numbers of windows and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
     int64_t windows, batches, next;
     int64_t *order; /* the order of the windows in this pass; NULL without shuffle */
+    uint64_t seed;  /* of the order */
     tg_batch *kept;
     size_t kept_count, kept_capacity;
     int32_t *window; /* a buffer for the context + 1 ids of a window */
@@ -130,12 +132,19 @@ void tg_loader_free(tg_loader *l)
     tg_free(l);
 }
 
+/* Sets the order that the seed gives. */
+static void set_order(tg_loader *l)
+{
+    tg_rng_seed(l->sampler, l->seed);
+    tg_rng_randperm(l->sampler, l->order, l->windows);
+}
+
 static void begin_pass(tg_loader *l)
 {
     tg_rng_int64(l->rng); /* the base seed of workers; this loader has no workers */
     if (l->order) {
-        tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
-        tg_rng_randperm(l->sampler, l->order, l->windows);
+        l->seed = tg_rng_int64(l->rng);
+        set_order(l);
     }
 }
 
@@ -232,4 +241,30 @@ void tg_loader_clear_error(tg_loader *l)
 int64_t tg_loader_batches(const tg_loader *l)
 {
     return l ? l->batches : 0;
+}
+
+/* ---- for checkpoints ---- */
+
+tg_loader_position tg_loader_get_position(const tg_loader *l)
+{
+    return (tg_loader_position){l->seed, l->next};
+}
+
+void tg_loader_set_position(tg_loader *l, tg_loader_position position)
+{
+    l->seed = position.seed;
+    l->next = position.next;
+    if (l->order && l->next > 0) {
+        set_order(l);
+    }
+}
+
+const tg_loader_config *tg_loader_get_config(const tg_loader *l)
+{
+    return &l->config;
+}
+
+int64_t tg_loader_windows(const tg_loader *l)
+{
+    return l->windows;
 }

@@ -48,7 +48,7 @@ static bool check_row(const char *call, const tg_tensor *x, int64_t row, tg_erro
                                                            call, (long long)row, (long long)rows_of(x)));
 }
 
-static bool reserve_state(const char *call, tg_tensor *x, tg_error *error)
+bool tg_row_state_reserve(const char *call, tg_tensor *x, tg_error *error)
 {
     if (!x->rows) {
         x->rows = tg_alloc_zeroed(1, sizeof *x->rows);
@@ -79,7 +79,7 @@ bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool 
         return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld rows from row %lld; the tensor has %lld", call,
                             (long long)count, (long long)first, (long long)rows);
     }
-    if (!reserve_state(call, x, error)) {
+    if (!tg_row_state_reserve(call, x, error)) {
         return false;
     }
     tg_row_state *state = x->rows;
@@ -144,7 +144,7 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
 bool tg_tensor_set_rows_watched(tg_tensor *x, bool watched, tg_error *error)
 {
     static const char call[] = "tensor_set_rows_watched";
-    if (!tg_rows_check_leaf(call, x, error) || !reserve_state(call, x, error)) {
+    if (!tg_rows_check_leaf(call, x, error) || !tg_row_state_reserve(call, x, error)) {
         return false;
     }
     tg_row_updates *updates = NULL;

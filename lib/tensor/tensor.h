@@ -273,6 +273,9 @@ static inline bool tg_has_frozen_rows(const tg_tensor *x)
 
 void tg_row_state_free(tg_tensor *x);
 
+/* Creates the row state of x if it has none. False with MEMORY. */
+bool tg_row_state_reserve(const char *call, tg_tensor *x, tg_error *error);
+
 /* Checks that x is an f32 or f64 leaf of rank 1 or more. If not, sets an error that begins with `call`. */
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
 

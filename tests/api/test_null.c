@@ -39,6 +39,9 @@ typedef struct world {
     tg_nn_positional positional;
     tg_nn_transformer_block block;
     tg_position kind;
+    tg_checkpoint_part part;
+    tg_checkpoint_folder *folder;
+    int64_t step;
     tg_gradcheck_report report;
     tg_ledger_difference difference;
     tg_nan_report nan_report;
@@ -128,6 +131,8 @@ static void make_data(world *w)
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
+    w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
     w->file = tmpfile();
     w->other_file = tmpfile();
     w->ledger_file = tmpfile();
@@ -159,6 +164,7 @@ static void world_open(world *w)
 static void world_close(world *w)
 {
     tg_ledger_close(w->ledger, NULL);
+    tg_checkpoint_folder_free(w->folder);
     tg_kv_cache_free(w->cache);
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);
@@ -178,6 +184,9 @@ static void world_close(world *w)
     fclose(w->other_file);
     fclose(w->ledger_file);
     remove(w->path);
+    remove("null_calls.checkpoints/step-00000001.safetensors");
+    remove("null_calls.checkpoints/lock");
+    remove("null_calls.checkpoints");
 }
 
 /* ---- the tests ---- */
