@@ -23,6 +23,17 @@ extern "C" {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
+/* The initial values of a model. */
+typedef enum tg_gpt_init {
+    /* the draws of its modules, as in the course: torch.nn's defaults. Tables are N(0,1), so a tied head starts at a
+     * loss far above ln V */
+    TG_GPT_INIT_MODULES,
+    /* GPT-2's (Radford et al. 2019, section 2.3), at a loss near ln V. After the draws of the modules, each matrix and
+     * table is drawn again, in the order of the params: from N(0, 0.02), and the output projections of attention and of
+     * the feed-forward network from N(0, 0.02 / sqrt(2 layers)). Biases are 0. A tied table is drawn once */
+    TG_GPT_INIT_GPT2
+} tg_gpt_init;
+
 typedef struct tg_gpt_config {
     /* private: tg_gpt_config_default() sets it */
     tg_config_mark mark;
@@ -49,13 +60,16 @@ typedef struct tg_gpt_config {
     tg_position position;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
+    /* the initial values; default TG_GPT_INIT_MODULES */
+    tg_gpt_init init;
 } tg_gpt_config;
 
 TG_API tg_gpt_config tg_gpt_config_default(void);
 
 /* Writes the configuration with this name to *config: "gpt2-small", "gpt2-medium", "gpt2-large" and "gpt2-xl" as in the
  * course (V 50257, context 1024, dropout 0.1, head not tied), and "tiny", which a small machine trains in a minute
- * (V 512, context 128, width 128, 4 heads, 4 layers, head tied). VALUE, with the list of names, for an unknown name. */
+ * (V 512, context 128, width 128, 4 heads, 4 layers, head tied, TG_GPT_INIT_GPT2). VALUE, with the list of names, for
+ * an unknown name. */
 TG_API bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *error);
 
 typedef struct tg_gpt tg_gpt;

@@ -66,18 +66,30 @@ static void sift_down(runner *heap, int64_t count, int64_t top)
     heap[top] = moved;
 }
 
-static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, runner *heap)
+/* Lets all categories run. Returns the winner, and keeps the runners in `all`, which may be NULL. */
+static runner run_race(tg_rng *rng, const weight_row *row, runner *all)
 {
     double exponentials[TG_RNG_CHUNK / 2];
+    runner first = {-2, 0};
     for (int64_t begin = 0, portion; begin < row->count; begin += portion) {
         portion = tg_rng_portion(row->count - begin, TG_RNG_CHUNK / 2);
         tg_rng_exponential_f64(rng, exponentials, portion, 1.0);
         for (int64_t i = 0; i < portion; i++) {
             double weight = weight_at(row, begin + i);
             double quotient = rounded(row, weight / rounded(row, exponentials[i]));
-            heap[begin + i] = (runner){weight > 0 ? quotient : -1.0, begin + i};
+            runner arrived = {weight > 0 ? quotient : -1.0, begin + i};
+            first = before(arrived, first) ? arrived : first;
+            if (all) {
+                all[begin + i] = arrived;
+            }
         }
     }
+    return first;
+}
+
+static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, runner *heap)
+{
+    run_race(rng, row, heap);
     for (int64_t i = row->count / 2 - 1; i >= 0; i--) {
         sift_down(heap, row->count, i);
     }
@@ -137,20 +149,23 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
             (long long)draws, replacement ? "with" : "without", (long long)positive,
             replacement ? "" : ", at most one per weight");
     }
-    bool race = !replacement || draws == 1;
-    if (!race && !isfinite(sum)) {
+    if (draws == 1) {
+        out[0] = run_race(rng, row, NULL).category;
+        return true;
+    }
+    if (replacement && !isfinite(sum)) {
         return tg_error_set(error, TG_ERROR_VALUE, "multinomial: the sum of the %lld weights overflows",
                             (long long)row->count);
     }
-    void *scratch = tg_alloc((size_t)row->count, race ? sizeof(runner) : sizeof(double));
+    void *scratch = tg_alloc((size_t)row->count, replacement ? sizeof(double) : sizeof(runner));
     if (!scratch) {
         return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
                             (long long)row->count);
     }
-    if (race) {
-        draw_race(rng, out, draws, row, scratch);
-    } else {
+    if (replacement) {
         draw_independent(rng, out, draws, row, sum, scratch);
+    } else {
+        draw_race(rng, out, draws, row, scratch);
     }
     tg_free(scratch);
     return true;

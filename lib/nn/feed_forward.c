@@ -4,6 +4,7 @@
  *   swiglu    down(silu(gate(x)) up(x))         Shazeer 2020; without biases, as in Llama
  */
 #include "nn/module.h"
+#include "tape/tape.h"
 
 tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
                                            tg_feed_forward_kind kind)
@@ -38,9 +39,14 @@ tg_tensor *tg_nn_feed_forward_forward(tg_tape *t, const tg_nn_feed_forward *f, t
     if (!tg_module_is_ready(t, "nn_feed_forward_forward", f)) {
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor *y;
     if (f->kind == TG_FEED_FORWARD_GELU) {
-        return tg_nn_linear_forward(t, &f->down, tg_gelu_tanh(t, tg_nn_linear_forward(t, &f->up, x)));
+        y = tg_gelu_tanh(t, tg_nn_linear_forward(t, &f->up, x));
+    } else {
+        tg_tensor *gate = tg_silu(t, tg_nn_linear_forward(t, &f->gate, x));
+        y = tg_mul(t, gate, tg_nn_linear_forward(t, &f->up, x));
     }
-    tg_tensor *gate = tg_silu(t, tg_nn_linear_forward(t, &f->gate, x));
-    return tg_nn_linear_forward(t, &f->down, tg_mul(t, gate, tg_nn_linear_forward(t, &f->up, x)));
+    return tg_tape_end(t, &point, tg_nn_linear_forward(t, &f->down, y));
 }

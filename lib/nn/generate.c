@@ -75,15 +75,13 @@ static tg_tensor *next_logits(generation *g)
         g->cache = NULL;
     }
     int64_t begin = g->cache ? tg_kv_cache_length(g->cache) : g->length > context ? g->length - context : 0;
-    tg_error error = TG_NO_ERROR;
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(1, g->length - begin), g->text + begin, &error);
+    int64_t shape[] = {1, g->length - begin};
+    tg_tensor *ids = tg_tape_new_tensor(g->tape, call, TG_I32, tg_shape_make(2, shape));
     if (!ids) {
-        tg_tape_fail(g->tape, error.code, call, "%s", error.text);
         return NULL;
     }
-    tg_tensor *logits = tg_gpt_next_logits(g->tape, g->model, ids, g->cache);
-    tg_release(ids);
-    return logits;
+    memcpy(tg_values(ids), g->text + begin, tg_bytes_of(ids));
+    return tg_gpt_next_logits(g->tape, g->model, ids, g->cache);
 }
 
 /* Returns the next id, or -1 after an error. */
@@ -96,7 +94,7 @@ static int32_t next_id(generation *g)
     tg_tensor *logits = next_logits(g);
     if (logits) {
         tg_error error = TG_NO_ERROR;
-        id = tg_sample(logits, g->tape->rng, &g->config->sample, &error);
+        id = tg_sample_with(g->tape->pool, logits, g->tape->rng, &g->config->sample, &error);
         if (id < 0) {
             tg_tape_fail(g->tape, error.code, call, "%s", error.text);
         }

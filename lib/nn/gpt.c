@@ -64,6 +64,7 @@ bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *
             config->layers = named[i].layers;
             config->dropout = named[i].dropout;
             config->tied_head = named[i].tied_head;
+            config->init = named[i].tied_head ? TG_GPT_INIT_GPT2 : TG_GPT_INIT_MODULES;
             return true;
         }
     }
@@ -92,9 +93,17 @@ static bool check(tg_params *params, const tg_gpt_config *c)
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: heads %lld do not divide width %lld", call,
                               (long long)c->heads, (long long)c->width);
     }
-    if ((unsigned)c->position > TG_POSITION_NONE || (unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d and path %d; one of them does not exist", call,
-                              (int)c->position, (int)c->path);
+    if ((unsigned)c->position > TG_POSITION_NONE) {
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist", call, (int)c->position);
+    }
+    if ((unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: path %d; allowed are TG_ATTENTION_FUSED and TG_ATTENTION_ELEMENTARY", call,
+                              (int)c->path);
+    }
+    if ((unsigned)c->init > TG_GPT_INIT_GPT2) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: init %d; allowed are TG_GPT_INIT_MODULES and TG_GPT_INIT_GPT2", call, (int)c->init);
     }
     return (c->dropout >= 0 && c->dropout < 1) ||
            tg_params_fail(params, TG_ERROR_VALUE, "%s: dropout %g is outside [0,1)", call, c->dropout);
@@ -149,6 +158,32 @@ static void make(tg_gpt *model)
     }
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* Sets GPT-2's initial values, from entry number `first` of the params on. */
+static void initialize_as_gpt2(tg_params *params, int64_t first, int64_t layers)
+{
+    const double std = 0.02;
+    for (int64_t i = first; i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.kind != TG_ENTRY_PARAMETER) {
+            continue;
+        }
+        if (entry.tensor->rank > 1) {
+            bool onto_residual =
+                ends_with(entry.name, "out_proj.weight") || ends_with(entry.name, "ff.layers.2.weight");
+            double scale = onto_residual ? 1 / sqrt(2 * (double)layers) : 1;
+            tg_tensor_fill_normal(entry.tensor, tg_params_rng(params), 0, std * scale, NULL);
+        } else if (ends_with(entry.name, "bias")) {
+            tg_tensor_fill(entry.tensor, 0, NULL);
+        }
+    }
+}
+
 tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
 {
     if (!tg_params_expect_config(params, "gpt_new", given, mark)) {
@@ -176,6 +211,9 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
     if (!tg_module_end(params, &point).is_made) {
         tg_gpt_free(model);
         return NULL;
+    }
+    if (config.init == TG_GPT_INIT_GPT2) {
+        initialize_as_gpt2(params, point.count, config.layers);
     }
     return model;
 }
@@ -281,27 +319,34 @@ static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, t
     return tg_nn_layer_norm_forward(t, &model->final_norm, x);
 }
 
-/* Returns the logits of the features, and commits the pass to the cache. */
-static tg_tensor *finish(tg_tape *t, const tg_gpt *model, tg_tensor *features, tg_kv_cache *cache)
+/* Ends a pass: commits it to the cache, or removes everything that a failed pass has left. */
+static tg_tensor *finish(tg_tape *t, const tg_tape_point *point, tg_tensor *logits, tg_kv_cache *cache)
 {
     tg_error error = TG_NO_ERROR;
-    tg_tensor *logits = features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL;
     if (logits && cache && !tg_kv_cache_commit(cache, &error)) {
         tg_tape_fail(t, error.code, "gpt_forward", "%s", error.text);
-        return NULL;
+        logits = NULL;
     }
-    return logits;
+    if (!logits && cache) {
+        tg_kv_cache_abandon(cache);
+    }
+    return tg_tape_end(t, point, logits);
 }
 
 tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
-    return finish(t, model, features_of(t, model, ids, cache), cache);
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
+    tg_tensor *features = features_of(t, model, ids, cache);
+    return finish(t, &point, features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL, cache);
 }
 
 tg_tensor *tg_gpt_next_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
     tg_tensor *features = features_of(t, model, ids, cache);
     tg_tensor *last = features ? tg_slice(t, features, 1, -1, INT64_MAX, 1) : NULL;
-    tg_tensor *logits = finish(t, model, last, cache);
-    return logits ? tg_reshape(t, logits, TG_SHAPE(-1)) : NULL;
+    tg_tensor *logits = last ? tg_nn_linear_forward(t, &model->out_head, last) : NULL;
+    return finish(t, &point, logits ? tg_reshape(t, logits, TG_SHAPE(-1)) : NULL, cache);
 }

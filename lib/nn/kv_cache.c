@@ -73,7 +73,7 @@ void tg_kv_cache_free(tg_kv_cache *cache)
     }
 }
 
-static void drop_pending(tg_kv_cache *cache)
+void tg_kv_cache_abandon(tg_kv_cache *cache)
 {
     memset(cache->pending, 0, (size_t)cache->layers * sizeof *cache->pending);
 }
@@ -82,7 +82,7 @@ void tg_kv_cache_clear(tg_kv_cache *cache)
 {
     if (cache) {
         cache->length = 0;
-        drop_pending(cache);
+        tg_kv_cache_abandon(cache);
     }
 }
 
@@ -107,11 +107,28 @@ bool tg_kv_cache_commit(tg_kv_cache *cache, tg_error *error)
         }
     }
     cache->length += cache->pending[0];
-    drop_pending(cache);
+    tg_kv_cache_abandon(cache);
     return true;
 }
 
 /* ---- for attention ---- */
+
+static bool has_layer(const tg_kv_cache *cache, int64_t layer)
+{
+    return cache && layer >= 0 && layer < cache->layers;
+}
+
+int64_t tg_kv_cache_pending(const tg_kv_cache *cache, int64_t layer)
+{
+    return has_layer(cache, layer) ? cache->pending[layer] : 0;
+}
+
+void tg_kv_cache_set_pending(tg_kv_cache *cache, int64_t layer, int64_t positions)
+{
+    if (has_layer(cache, layer)) {
+        cache->pending[layer] = positions;
+    }
+}
 
 static bool check_extension(tg_tape *t, const tg_kv_cache *cache, int64_t layer, const tg_tensor *added)
 {
@@ -120,7 +137,7 @@ static bool check_extension(tg_tape *t, const tg_kv_cache *cache, int64_t layer,
         return tg_tape_fail(t, TG_ERROR_STATE, call,
                             "recording is on; with a cache it must be off (tg_tape_set_recording)");
     }
-    if (layer < 0 || layer >= cache->layers) {
+    if (!has_layer(cache, layer)) {
         return tg_tape_fail(t, TG_ERROR_RANGE, call, "layer %lld is outside [0,%lld)", (long long)layer,
                             (long long)cache->layers);
     }

@@ -18,4 +18,12 @@ struct tg_kv_cache {
  * views of all its positions. False after an error, which is in the tape. */
 bool tg_kv_cache_extend(tg_tape *tape, tg_kv_cache *cache, int64_t layer, tg_tensor **keys, tg_tensor **values);
 
+/* Drops the positions that were written since the last commit. */
+void tg_kv_cache_abandon(tg_kv_cache *cache);
+
+/* Return and set the number of positions that a layer has written since the last commit, so that a call that fails can
+ * restore it. A NULL cache, or a layer that it does not have, is 0. */
+int64_t tg_kv_cache_pending(const tg_kv_cache *cache, int64_t layer);
+void tg_kv_cache_set_pending(tg_kv_cache *cache, int64_t layer, int64_t positions);
+
 #endif

@@ -197,24 +197,13 @@ static bool check_input(tg_tape *t, const char *call, const char *name, const tg
                                          tg_shape_format(tg_shape_of(x), text)));
 }
 
-tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
-                                             const tg_nn_multihead_attention_forward_config *given)
+/* The forward pass, after the checks of the arguments. */
+static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
+                          const tg_nn_multihead_attention_forward_config *config)
 {
-    static const char call[] = "nn_multihead_attention_forward";
-    if (!tg_module_is_ready(t, call, a) || !tg_tape_expect_config(t, call, given, forward_mark) ||
-        !check_input(t, call, "input", x) ||
-        (given && given->memory && !check_input(t, call, "memory", given->memory))) {
-        return NULL;
-    }
-    tg_nn_multihead_attention_forward_config config =
-        given ? *given : tg_nn_multihead_attention_forward_config_default();
-    tg_tensor *memory = config.memory;
-    if (memory && config.cache) {
-        tg_tape_fail(t, TG_ERROR_VALUE, call, "a memory and a cache are given; one of them must be NULL");
-        return NULL;
-    }
+    tg_tensor *memory = config->memory;
     tg_tensor *context = memory ? tg_cat(t, (tg_tensor *[]){tg_detach(t, memory), x}, 2, 1) : x;
-    int64_t start = memory ? memory->shape[1] : tg_kv_cache_length(config.cache);
+    int64_t start = memory ? memory->shape[1] : tg_kv_cache_length(config->cache);
     tg_tensor *qkv[3] = {NULL};
     if (!project(t, a, x, context, qkv)) {
         return NULL;
@@ -225,7 +214,7 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
         qkv[0] = kind->rotate(t, positional, qkv[0], start);
         qkv[1] = kind->rotate(t, positional, qkv[1], memory ? 0 : start);
     }
-    if (config.cache && !tg_kv_cache_extend(t, config.cache, config.layer, &qkv[1], &qkv[2])) {
+    if (config->cache && !tg_kv_cache_extend(t, config->cache, config->layer, &qkv[1], &qkv[2])) {
         return NULL;
     }
     tg_scaled_dot_product_attention_config attention = tg_scaled_dot_product_attention_config_default();
@@ -238,4 +227,29 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
     }
     tg_shape joined = tg_shape_make(3, (int64_t[]){x->shape[0], x->shape[1], y->shape[1] * y->shape[3]});
     return tg_nn_linear_forward(t, &a->out, tg_reshape(t, tg_transpose(t, y, 1, 2), joined));
+}
+
+tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
+                                             const tg_nn_multihead_attention_forward_config *given)
+{
+    static const char call[] = "nn_multihead_attention_forward";
+    if (!tg_module_is_ready(t, call, a) || !tg_tape_expect_config(t, call, given, forward_mark) ||
+        !check_input(t, call, "input", x) ||
+        (given && given->memory && !check_input(t, call, "memory", given->memory))) {
+        return NULL;
+    }
+    if (given && given->memory && given->cache) {
+        tg_tape_fail(t, TG_ERROR_VALUE, call, "a memory and a cache are given; one of them must be NULL");
+        return NULL;
+    }
+    tg_nn_multihead_attention_forward_config config =
+        given ? *given : tg_nn_multihead_attention_forward_config_default();
+    tg_tape_point point;
+    tg_tape_save_point(t, a->config.dropout > 0, &point);
+    int64_t pending = tg_kv_cache_pending(config.cache, config.layer);
+    tg_tensor *y = forward(t, a, x, &config);
+    if (!y) {
+        tg_kv_cache_set_pending(config.cache, config.layer, pending);
+    }
+    return tg_tape_end(t, &point, y);
 }

@@ -186,7 +186,8 @@ static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
     }
 }
 
-static int32_t draw(const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng, tg_error *error)
+static int32_t draw(tg_pool *pool, const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng,
+                    tg_error *error)
 {
     int64_t count = x->count, id;
     bool single = x->dtype == TG_F32;
@@ -196,7 +197,9 @@ static int32_t draw(const tg_tensor *x, double most, const tg_sample_config *con
                      config->temperature, most, tg_dtype_name(tg_dtype_of(x)));
         return -1;
     }
-    double *logits = tg_alloc((size_t)count, 2 * sizeof *logits + sizeof(float) + sizeof(int32_t));
+    size_t bytes;
+    bool fits = tg_checked_mul((size_t)count, 2 * sizeof(double) + sizeof(float) + sizeof(int32_t), &bytes);
+    double *logits = fits ? tg_pool_take(pool, bytes) : NULL;
     if (!logits) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld logits", call, (long long)count);
         return -1;
@@ -219,11 +222,12 @@ static int32_t draw(const tg_tensor *x, double most, const tg_sample_config *con
     tg_convert(floats, TG_F32, weights, TG_F64, single ? count : 0);
     bool is_drawn = single ? tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error)
                            : tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
-    tg_free(logits);
+    tg_pool_give(pool, logits);
     return is_drawn ? (int32_t)id : -1;
 }
 
-int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *given, tg_error *error)
+int32_t tg_sample_with(tg_pool *pool, const tg_tensor *logits, tg_rng *rng, const tg_sample_config *given,
+                       tg_error *error)
 {
     if (!tg_config_check(call, given, tg_sample_config_mark, error)) {
         return -1;
@@ -233,5 +237,10 @@ int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *
         return -1;
     }
     int64_t best = argmax(logits, error);
-    return best < 0 || config.greedy ? (int32_t)best : draw(logits, logit_at(logits, best), &config, rng, error);
+    return best < 0 || config.greedy ? (int32_t)best : draw(pool, logits, logit_at(logits, best), &config, rng, error);
+}
+
+int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error)
+{
+    return tg_sample_with(NULL, logits, rng, config, error);
 }

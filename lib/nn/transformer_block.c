@@ -3,6 +3,7 @@
  *   x = x + dropout(attention(norm1(x)))
  *   x = x + dropout(feed_forward(norm2(x)))
  */
+#include "nn/kv_cache.h"
 #include "nn/module.h"
 #include "tape/tape.h"
 
@@ -54,9 +55,16 @@ tg_tensor *tg_nn_transformer_block_forward(tg_tape *t, const tg_nn_transformer_b
     if (!tg_module_is_ready(t, "nn_transformer_block_forward", block)) {
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
+    int64_t pending = config ? tg_kv_cache_pending(config->cache, config->layer) : 0;
     tg_tensor *y = tg_nn_layer_norm_forward(t, &block->norm1, x);
     y = tg_nn_multihead_attention_forward(t, &block->attention, y, config);
     x = tg_add(t, tg_dropout(t, y, block->dropout), x);
     y = tg_nn_feed_forward_forward(t, &block->feed_forward, tg_nn_layer_norm_forward(t, &block->norm2, x));
-    return tg_add(t, tg_dropout(t, y, block->dropout), x);
+    y = tg_add(t, tg_dropout(t, y, block->dropout), x);
+    if (!y && config) {
+        tg_kv_cache_set_pending(config->cache, config->layer, pending);
+    }
+    return tg_tape_end(t, &point, y);
 }

@@ -50,7 +50,9 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
 tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                    const tg_scaled_dot_product_attention_config *config)
 {
-    return tg_matmul(t, tg_attention_weights(t, queries, keys, config), values);
+    tg_tape_point point;
+    tg_tape_save_point(t, config->dropout > 0, &point);
+    return tg_tape_end(t, &point, tg_matmul(t, tg_attention_weights(t, queries, keys, config), values));
 }
 
 /* ---- the public function ---- */

@@ -41,8 +41,9 @@ tg_tensor *tg_full(tg_tape *t, tg_dtype dtype, tg_shape shape, double value)
     return tg_apply(t, &full_op, NULL, 0, &a, sizeof a, NULL);
 }
 
-/* Returns `value` as a constant of x's dtype and shape (). */
-static tg_tensor *number(tg_tape *t, const char *call, const tg_tensor *x, double value)
+/* Applies an op of two operands to x and a constant of x's dtype and shape (). */
+static tg_tensor *with_number(tg_tape *t, const char *call, tg_tensor *(*op)(tg_tape *, tg_tensor *, tg_tensor *),
+                              tg_tensor *x, double value)
 {
     if (!tg_tape_expect_tensor(t, call, "input", x)) {
         return NULL;
@@ -52,27 +53,29 @@ static tg_tensor *number(tg_tape *t, const char *call, const tg_tensor *x, doubl
                      tg_dtype_name(tg_dtype_of(x)));
         return NULL;
     }
-    return tg_full(t, tg_dtype_of(x), TG_SCALAR, value);
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    return tg_tape_end(t, &point, op(t, x, tg_full(t, tg_dtype_of(x), TG_SCALAR, value)));
 }
 
 tg_tensor *tg_add_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_add(t, x, number(t, "add_scalar", x, value));
+    return with_number(t, "add_scalar", tg_add, x, value);
 }
 
 tg_tensor *tg_mul_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_mul(t, x, number(t, "mul_scalar", x, value));
+    return with_number(t, "mul_scalar", tg_mul, x, value);
 }
 
 tg_tensor *tg_div_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_div(t, x, number(t, "div_scalar", x, value));
+    return with_number(t, "div_scalar", tg_div, x, value);
 }
 
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_pow(t, x, number(t, "pow_scalar", x, value));
+    return with_number(t, "pow_scalar", tg_pow, x, value);
 }
 
 #endif

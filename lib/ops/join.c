@@ -127,6 +127,8 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
                      asked, -rank, rank, TG_MAX_RANK);
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor **rows = tg_pool_take(t->pool, (size_t)count * sizeof *rows);
     if (!rows) {
         tg_tape_fail(t, TG_ERROR_MEMORY, "stack", "out of memory");
@@ -143,7 +145,7 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
     }
     tg_tensor *y = tg_apply(t, &cat_op, rows, count, &axis, sizeof axis, NULL);
     tg_pool_give(t->pool, rows);
-    return y;
+    return tg_tape_end(t, &point, y);
 }
 
 #endif

@@ -231,13 +231,15 @@ tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
                      a->rank == 0 ? "left" : "right");
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     bool row = a->rank == 1, column = b->rank == 1;
     a = row ? tg_unsqueeze(t, a, 0) : a;
     b = column ? tg_unsqueeze(t, b, 1) : b;
     tg_tensor *inputs[] = {a, b};
     tg_tensor *c = tg_apply(t, &matmul_op, inputs, 2, NULL, 0, NULL);
     c = column && c ? tg_squeeze(t, c, -1) : c;
-    return row && c ? tg_squeeze(t, c, column ? -1 : -2) : c;
+    return tg_tape_end(t, &point, row && c ? tg_squeeze(t, c, column ? -1 : -2) : c);
 }
 
 #endif

@@ -319,10 +319,12 @@ tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
                      tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to), (long long)x->count);
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor *base = tg_contiguous(t, x);
     tg_contiguous_strides(&a.shape, a.strides);
     memcpy(a.gradient.strides, a.strides, sizeof a.strides);
-    return base ? tg_apply(t, &reshape_op, &base, 1, &a, sizeof a, NULL) : NULL;
+    return tg_tape_end(t, &point, base ? tg_apply(t, &reshape_op, &base, 1, &a, sizeof a, NULL) : NULL);
 }
 
 int64_t tg_split(tg_tape *t, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity)
@@ -339,11 +341,18 @@ int64_t tg_split(tg_tape *t, tg_tensor *x, int64_t size, int axis, tg_tensor **p
                             (long long)count, parts ? "with a capacity of" : "that is NULL; the capacity is",
                             (long long)capacity);
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     for (int64_t i = 0; i < count; i++) {
-        parts[i] = tg_slice(t, x, axis, i * size, size > total - i * size ? total : (i + 1) * size, 1);
-        if (!parts[i]) {
+        int64_t begin = i * size;
+        if (!tg_slice(t, x, axis, begin, size > total - begin ? total : begin + size, 1)) {
+            tg_tape_end(t, &point, NULL);
             return 0;
         }
+    }
+    /* The array is written now, because a failed call changes nothing. A slice is one result. */
+    for (int64_t i = 0; i < count; i++) {
+        parts[i] = t->results[point.results + (size_t)i].tensor;
     }
     return count;
 }

@@ -1,8 +1,7 @@
 /* apply: one call of an op, from the check of its inputs to its record.
  *
  * Everything that can fail is done before the forward kernel. After a failure, the memory reserved so far is returned,
- * and the tape, the generator and every tensor are unchanged. (A contiguous copy that was created for the call may
- * remain as one more result.)
+ * and the tape, the generator and every tensor are unchanged.
  */
 #include <string.h>
 
@@ -413,6 +412,19 @@ static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *in
     return copies;
 }
 
+/* Calls the op with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
+static tg_tensor *apply_to_copies(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count,
+                                  const void *attributes, size_t attributes_size, const input_facts *facts,
+                                  tg_tensor **outputs)
+{
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor **copies = copy_inputs(t, op, inputs, input_count);
+    bool is_done = copies && run(t, op, copies, input_count, attributes, attributes_size, facts, outputs);
+    tg_pool_give(t->pool, copies);
+    return tg_tape_end(t, &point, is_done ? outputs[0] : NULL);
+}
+
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
                     size_t attributes_size, tg_tensor **outputs)
 {
@@ -436,12 +448,11 @@ tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int i
         return NULL;
     }
     input_facts facts;
-    tg_tensor **copies = NULL;
-    if (!check_inputs(t, op, inputs, input_count, &facts) ||
-        (facts.needs_copy && !(copies = copy_inputs(t, op, inputs, input_count)))) {
+    if (!check_inputs(t, op, inputs, input_count, &facts)) {
         return NULL;
     }
-    bool is_done = run(t, op, copies ? copies : inputs, input_count, attributes, attributes_size, &facts, outputs);
-    tg_pool_give(t->pool, copies);
-    return is_done ? outputs[0] : NULL;
+    if (facts.needs_copy) {
+        return apply_to_copies(t, op, inputs, input_count, attributes, attributes_size, &facts, outputs);
+    }
+    return run(t, op, inputs, input_count, attributes, attributes_size, &facts, outputs) ? outputs[0] : NULL;
 }

@@ -77,12 +77,10 @@ static void disown(tg_tape *t, const tg_result *result)
     }
 }
 
-void tg_tape_reset(tg_tape *t)
+/* Removes the records from number `records` on, and the results from number `results` on. */
+static void truncate_to(tg_tape *t, size_t records, size_t results)
 {
-    if (!t) {
-        return;
-    }
-    for (size_t i = 0; i < t->record_count; i++) {
+    for (size_t i = records; i < t->record_count; i++) {
         tg_record *record = &t->records[i];
         tg_tensor **inputs = tg_record_inputs(t, record);
         tg_pool_give(t->pool, record->saved);
@@ -92,10 +90,47 @@ void tg_tape_reset(tg_tape *t)
             }
         }
     }
-    for (size_t i = 0; i < t->result_count; i++) {
+    for (size_t i = results; i < t->result_count; i++) {
         disown(t, &t->results[i]);
     }
-    t->record_count = t->tensor_count = t->attribute_bytes = t->result_count = t->scope_count = 0;
+    t->record_count = records;
+    t->result_count = results;
+}
+
+void tg_tape_reset(tg_tape *t)
+{
+    if (t) {
+        truncate_to(t, 0, 0);
+        t->tensor_count = t->attribute_bytes = t->scope_count = 0;
+    }
+}
+
+void tg_tape_save_point(const tg_tape *t, bool draws, tg_tape_point *point)
+{
+    point->draws = draws && t && t->rng;
+    if (t) {
+        point->records = t->record_count;
+        point->tensors = t->tensor_count;
+        point->attribute_bytes = t->attribute_bytes;
+        point->results = t->result_count;
+    }
+    if (point->draws) {
+        tg_rng_copy(&point->rng, t->rng);
+    }
+}
+
+tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result)
+{
+    if (!t || result) {
+        return result;
+    }
+    truncate_to(t, point->records, point->results);
+    t->tensor_count = point->tensors;
+    t->attribute_bytes = point->attribute_bytes;
+    if (point->draws) {
+        tg_rng_copy(t->rng, &point->rng);
+    }
+    return NULL;
 }
 
 void tg_tape_free(tg_tape *t)

@@ -16,6 +16,7 @@
 #include <tapegrad/op.h>
 
 #include "base/config.h"
+#include "base/random.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {
@@ -102,6 +103,20 @@ static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x, const char *op)
 /* Returns an uninitialized tensor that the tape owns, without running an op: a constant for the function `call`. NULL
  * with the tape's error set. */
 tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_shape shape);
+
+/* A state of a tape. A call that consists of several ops saves one, and returns to it if one of the ops fails. */
+typedef struct tg_tape_point {
+    size_t records, tensors, attribute_bytes, results;
+    bool draws; /* whether the call may draw, so that `rng` is a copy of the generator */
+    tg_rng rng;
+} tg_tape_point;
+
+/* Saves the state before a call of several ops; with `draws`, also that of the generator. */
+void tg_tape_save_point(const tg_tape *t, bool draws, tg_tape_point *point);
+
+/* Ends a call of several ops: returns its result. If that is NULL, removes the records and results since the point, and
+ * restores the generator. */
+tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result);
 
 /* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
 

@@ -19,13 +19,15 @@ from torch.nn import functional as F
 
 V, CONTEXT, LAYERS = 31, 12, 2
 
-# name, dtype, width, heads, bias of the projections, dropout, tied head
+# name, dtype, GPT-2's initial values, width, heads, bias of the projections, dropout, tied head
 FILES = [
-    ("plain", torch.float32, 16, 2, False, 0.0, False),
-    ("dropout", torch.float32, 16, 2, True, 0.1, False),
-    ("tied", torch.float32, 9, 3, True, 0.0, True),
-    ("plain_f64", torch.float64, 9, 3, False, 0.0, False),
-    ("tied_f64", torch.float64, 9, 3, True, 0.1, True),
+    ("plain", torch.float32, False, 16, 2, False, 0.0, False),
+    ("dropout", torch.float32, False, 16, 2, True, 0.1, False),
+    ("tied", torch.float32, False, 9, 3, True, 0.0, True),
+    ("plain_f64", torch.float64, False, 9, 3, False, 0.0, False),
+    ("tied_f64", torch.float64, False, 9, 3, True, 0.1, True),
+    ("gpt2_init", torch.float32, True, 9, 3, True, 0.0, True),
+    ("gpt2_init_untied", torch.float32, True, 16, 2, False, 0.0, False),
 ]
 
 
@@ -88,14 +90,23 @@ class Model(nn.Module):
         self.tok_emb, self.pos_emb = nn.Embedding(V, width), nn.Embedding(CONTEXT, width)
         self.trf_blocks = nn.Sequential(*(Block(width, heads, bias, dropout) for _ in range(LAYERS)))
         self.final_norm = Norm(width)
-        self.out_head = nn.Linear(width, V, bias=False)
-        if tied:
-            self.out_head.weight = self.tok_emb.weight
+        self.out_head = None if tied else nn.Linear(width, V, bias=False)
         self.dropout = dropout
 
     def forward(self, ids):
         x = self.tok_emb(ids) + self.pos_emb(torch.arange(ids.shape[1]))
-        return self.out_head(self.final_norm(self.trf_blocks(F.dropout(x, self.dropout))))
+        head = self.tok_emb if self.out_head is None else self.out_head
+        return F.linear(self.final_norm(self.trf_blocks(F.dropout(x, self.dropout))), head.weight)
+
+
+def initialize_as_gpt2(model):
+    """Radford et al. 2019, section 2.3: the projections onto the residual path are scaled by 1/sqrt(2 layers)."""
+    for name, parameter in model.named_parameters():
+        onto_residual = name.endswith(("out_proj.weight", "ff.layers.2.weight"))
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, 0.0, 0.02 / math.sqrt(2 * LAYERS) if onto_residual else 0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
 
 
 def write(file, name, tensor):
@@ -107,10 +118,12 @@ def write(file, name, tensor):
 def main():
     ids = (torch.arange(18) ** 2 * 7 + 3) % V
     targets = (torch.arange(18) ** 3 * 5 + 1) % V
-    for name, dtype, *configuration in FILES:
+    for name, dtype, gpt2_init, *configuration in FILES:
         torch.set_default_dtype(dtype)
         torch.manual_seed(123)
         model = Model(*configuration)
+        if gpt2_init:
+            initialize_as_gpt2(model)
         with open(Path(sys.argv[1]) / (name + ".bin"), "wb") as file:
             for key, parameter in model.named_parameters():
                 write(file, key, parameter)

@@ -71,12 +71,17 @@ typedef struct golden_file {
     bool qkv_bias;
     double dropout;
     bool tied;
+    tg_gpt_init init;
 } golden_file;
 
 static const golden_file files[] = {
-    {"plain", TG_F32, 16, 2, false, 0, false},   {"dropout", TG_F32, 16, 2, true, 0.1, false},
-    {"tied", TG_F32, 9, 3, true, 0, true},       {"plain_f64", TG_F64, 9, 3, false, 0, false},
-    {"tied_f64", TG_F64, 9, 3, true, 0.1, true},
+    {"plain", TG_F32, 16, 2, false, 0, false, TG_GPT_INIT_MODULES},
+    {"dropout", TG_F32, 16, 2, true, 0.1, false, TG_GPT_INIT_MODULES},
+    {"tied", TG_F32, 9, 3, true, 0, true, TG_GPT_INIT_MODULES},
+    {"plain_f64", TG_F64, 9, 3, false, 0, false, TG_GPT_INIT_MODULES},
+    {"tied_f64", TG_F64, 9, 3, true, 0.1, true, TG_GPT_INIT_MODULES},
+    {"gpt2_init", TG_F32, 9, 3, true, 0, true, TG_GPT_INIT_GPT2},
+    {"gpt2_init_untied", TG_F32, 16, 2, false, 0, false, TG_GPT_INIT_GPT2},
 };
 
 #define FILES (sizeof files / sizeof files[0])
@@ -89,6 +94,7 @@ static tg_gpt_config config_of(const golden_file *of)
     config.qkv_bias = of->qkv_bias;
     config.dropout = of->dropout;
     config.tied_head = of->tied;
+    config.init = of->init;
     return config;
 }
 
@@ -244,6 +250,37 @@ static void test_runs_as_torchs(void **state)
     }
 }
 
+/* ---- GPT-2's initial values ---- */
+
+static double first_loss(tg_gpt_init init)
+{
+    tg_gpt_config config;
+    assert_true(tg_gpt_config_from_name("tiny", &config, NULL));
+    config.init = init;
+    fixture f = fixture_make(&config, TG_F32);
+    tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(2, 64), NULL),
+              *targets = tg_tensor_new(TG_I32, TG_SHAPE(2, 64), NULL);
+    for (int i = 0; i < 128; i++) {
+        ((int32_t *)tg_tensor_data_mut(ids))[i] = i * i % 509;
+        ((int32_t *)tg_tensor_data_mut(targets))[i] = (i * 77 + 5) % 512;
+    }
+    tg_tensor *loss = tg_cross_entropy(f.tape, tg_gpt_forward(f.tape, f.model, ids, NULL), targets, NULL);
+    double value = tg_tensor_value_at(loss, 0);
+    tg_release(ids);
+    tg_release(targets);
+    fixture_free(&f);
+    return value;
+}
+
+/* A model that knows nothing gives each of V tokens the probability 1/V. A tied head over a table of N(0,1) begins far
+ * above that. */
+static void test_gpt2_init_begins_at_ln_v(void **state)
+{
+    (void)state;
+    assert_true(fabs(first_loss(TG_GPT_INIT_GPT2) - log(512)) < 0.05);
+    assert_true(first_loss(TG_GPT_INIT_MODULES) > 10);
+}
+
 /* ---- tied heads ---- */
 
 /* The tied table's gradient is the sum of what an untied model, with equal weights, gives to its two. */
@@ -328,6 +365,7 @@ static void test_named(void **state)
         assert_true(c.path == TG_ATTENTION_FUSED && c.position == TG_POSITION_LEARNED);
         bool tiny = i == 4;
         assert_true(c.tied_head == tiny && c.dropout == (tiny ? 0 : 0.1));
+        assert_true(c.init == (tiny ? TG_GPT_INIT_GPT2 : TG_GPT_INIT_MODULES));
         /* a block: 4 + 2 4 matrices of width x width, biases of 1, 4 and 1 widths, and two norms of 2 */
         int64_t block = 12 * c.width * c.width + 10 * c.width;
         int64_t count = (2 * c.vocabulary + c.context + 2) * c.width + c.layers * block;
@@ -407,8 +445,9 @@ static void test_refuses_configurations(void **state)
         {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
          "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
-        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 and path 0; one of them does not exist"},
-        {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2, "gpt_new: position 0 and path 2; one of them does not exist"},
+        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist"},
+        {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
+         "gpt_new: path 2; allowed are TG_ATTENTION_FUSED and TG_ATTENTION_ELEMENTARY"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_gpt_config config = tg_gpt_config_default();
@@ -422,6 +461,9 @@ static void test_refuses_configurations(void **state)
         config.path = cases[i].path;
         assert_not_made(&config, cases[i].text);
     }
+    tg_gpt_config config = small();
+    config.init = (tg_gpt_init)2;
+    assert_not_made(&config, "gpt_new: init 2; allowed are TG_GPT_INIT_MODULES and TG_GPT_INIT_GPT2");
     /* the default config has no sizes */
     assert_not_made(NULL, "gpt_new: vocabulary 0" SIZE "2147483647");
     tg_gpt_config bare = {.vocabulary = V, .context = 12, .width = 16, .heads = 2, .layers = 2};
@@ -468,13 +510,10 @@ static void test_refuses_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_starts_as_torchs),
-        cmocka_unit_test(test_runs_as_torchs),
-        cmocka_unit_test(test_tied_head),
-        cmocka_unit_test(test_evaluation_draws_nothing),
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_refuses_configurations),
-        cmocka_unit_test(test_refuses_inputs),
+        cmocka_unit_test(test_starts_as_torchs),         cmocka_unit_test(test_runs_as_torchs),
+        cmocka_unit_test(test_gpt2_init_begins_at_ln_v), cmocka_unit_test(test_tied_head),
+        cmocka_unit_test(test_evaluation_draws_nothing), cmocka_unit_test(test_named),
+        cmocka_unit_test(test_refuses_configurations),   cmocka_unit_test(test_refuses_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,9 @@ static tg_tensor *add(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64
                      (long long)start, (long long)context);
         return NULL;
     }
-    return tg_add(t, x, tg_slice(t, p->weight, 0, start, start + positions, 1));
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    return tg_tape_end(t, &point, tg_add(t, x, tg_slice(t, p->weight, 0, start, start + positions, 1)));
 }
 
 /* ---- a longer context ---- */
