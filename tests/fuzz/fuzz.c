@@ -39,17 +39,21 @@ void fuzz_require(bool condition, const char *format, ...)
 
 /* ---- memory ---- */
 
+/* Larger blocks are refused, as on a small machine: a call with huge sizes then fails, and does not take long. */
+#define LARGEST_BLOCK ((size_t)16 << 20)
+
 /* Threads of the library allocate, too. */
 static atomic_llong live;
-static atomic_ullong calls, fail_every;
+static atomic_ullong calls, fail_at;
+static atomic_bool fail_later;
 
 static void *allocate(void *context, size_t bytes, size_t alignment)
 {
     (void)context;
-    uint64_t every = atomic_load(&fail_every), call = atomic_fetch_add(&calls, 1) + 1;
+    uint64_t at = atomic_load(&fail_at), call = atomic_fetch_add(&calls, 1) + 1;
+    bool fails = at > 0 && (atomic_load(&fail_later) ? call >= at : call == at);
     void *block = NULL;
-    /* A library that asks for more than a gibibyte is refused, as on a small machine. */
-    if ((every && call % every == 0) || bytes > (size_t)1 << 30 || posix_memalign(&block, alignment, bytes) != 0) {
+    if (fails || bytes > LARGEST_BLOCK || posix_memalign(&block, alignment, bytes) != 0) {
         return NULL;
     }
     memset(block, 0xcd, bytes < 65536 ? bytes : 65536);
@@ -68,7 +72,7 @@ void fuzz_memory_begin(void)
 {
     static const tg_allocator counting = {allocate, release, NULL};
     atomic_store(&live, 0);
-    fuzz_memory_fail_every(0);
+    fuzz_memory_fail(0, false);
     tg_set_allocator(&counting);
 }
 
@@ -78,10 +82,11 @@ void fuzz_memory_end(void)
     fuzz_require(atomic_load(&live) == 0, "%lld blocks were not freed", atomic_load(&live));
 }
 
-void fuzz_memory_fail_every(uint64_t every)
+void fuzz_memory_fail(uint64_t at, bool later)
 {
     atomic_store(&calls, 0);
-    atomic_store(&fail_every, every);
+    atomic_store(&fail_at, at);
+    atomic_store(&fail_later, later);
 }
 
 /* ---- files ---- */

@@ -32,8 +32,8 @@ void fuzz_memory_begin(void);
 /* Restores the default allocator, and requires that every block was returned. */
 void fuzz_memory_end(void);
 
-/* Lets every allocation fail whose number, counted from 1 at this call, is a multiple of `every`; 0: none fails. */
-void fuzz_memory_fail_every(uint64_t every);
+/* Lets one allocation fail, number `at`, counted from 1 at this call, and with `later` all after it, too. 0: none. */
+void fuzz_memory_fail(uint64_t at, bool later);
 
 /* Writes the bytes to a file of this process, and returns its path. */
 const char *fuzz_file(const void *bytes, size_t size);
