@@ -1,4 +1,4 @@
-/* Every public function that allocates, with its allocation k failing, for every k, alone or with all later ones. A call
+/* Every public function that allocates, with allocation k failing, for every k, alone or with all later ones. A call
  * that fails reports MEMORY, leaks nothing and changes neither the generator nor the params nor the tape. The same call
  * then succeeds, with the bits of a call that never failed. OpenBLAS's own allocations do not fail.
  *
