@@ -55,7 +55,7 @@ static void begin_call(program *p, const char *name)
     }
     tg_error_clear(&p->error);
     p->call = name;
-    p->indices = NULL;
+    p->indices = p->last = NULL;
     memset(p->parts, 0, sizeof p->parts);
     note("\n%s(", name);
 }
