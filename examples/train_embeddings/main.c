@@ -121,6 +121,13 @@ static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_
     return true;
 }
 
+static bool save_model(const options *o, const tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return folder_make(o->out) && (tg_params_save(params, folder_file(o->out, "model.safetensors"), NULL, &error) ||
+                                   complain("%s", error.text));
+}
+
 static bool train(const job *j, bool with_positions, result *r)
 {
     const options *o = j->o;
@@ -147,7 +154,7 @@ static bool train(const job *j, bool with_positions, result *r)
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
                (long long)tg_params_value_count(m.params));
-        good = steps(j, t, &m, optim, loader, r);
+        good = steps(j, t, &m, optim, loader, r) && (!with_positions || save_model(o, m.params));
     }
     if (good) {
         r->after = tg_retain(m.token.weight);
@@ -192,7 +199,7 @@ static bool report(const job *j, const result *with, const result *without)
         written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), &error) || complain("%s", error.text);
     }
     if (written) {
-        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "
+        printf("\nWritten to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
                "projector.tensorflow.org)%s\n",
                j->o->out, j->o->vocab ? "" : ", vocab.bpe");
     }
