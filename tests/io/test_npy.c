@@ -296,7 +296,7 @@ static void put_byte(FILE *file, size_t at, char byte)
     assert_int_equal(fflush(file), 0);
 }
 
-/* Bytes of an archive replaced, and its end cut off: an error or the member, and never an invalid read. */
+/* Bytes of an archive replaced, and its end cut off: an error, or the member with its values. */
 static void test_damaged_archives(void **state)
 {
     (void)state;
@@ -311,8 +311,9 @@ static void test_damaged_archives(void **state)
             put_byte(file, i, values[k]);
             tg_tensor *x = tg_tensor_new_from_npz(path, "f4_be_f", NULL);
             refused += !x;
-            assert_true(!x || tg_tensor_count(x) == 24);
-            tg_release(x);
+            if (x) {
+                assert_golden(x, TG_F32, TG_SHAPE(2, 3, 4), 'f');
+            }
         }
         put_byte(file, i, bytes[i]);
     }
