@@ -147,6 +147,13 @@ static bool is_made(const training *run, const tg_tape *t)
     return (run->rng && t && run->losses && run->before) || complain("out of memory");
 }
 
+static bool save_model(const options *o, const tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return folder_make(o->out) && (tg_params_save(params, folder_file(o->out, "model.safetensors"), NULL, &error) ||
+                                   complain("%s", error.text));
+}
+
 static bool train(const job *j, bool with_positions, result *r)
 {
     const options *o = j->o;
@@ -170,7 +177,7 @@ static bool train(const job *j, bool with_positions, result *r)
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
                (long long)tg_params_value_count(m.params));
         folder = checkpoint_open(o, with_positions ? "with_positions" : "without_positions", &run);
-        good = folder && steps(o, t, &m, &run, folder);
+        good = folder && steps(o, t, &m, &run, folder) && (!with_positions || save_model(o, m.params));
     }
     *r = (result){.losses = run.losses, .before = run.before, .halfway = run.halfway};
     if (good) {
@@ -218,7 +225,7 @@ static bool report(const job *j, const result *with, const result *without)
         written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), &error) || complain("%s", error.text);
     }
     if (written) {
-        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "
+        printf("\nWritten to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
                "projector.tensorflow.org), checkpoints%s\n",
                j->o->out, j->o->vocab ? "" : ", vocab.bpe");
     }

@@ -126,7 +126,7 @@ TG_API int64_t tg_tensor_count(const tg_tensor *x);
 TG_API bool tg_tensor_is_contiguous(const tg_tensor *x);
 
 /* Returns the address of the tensor's first value. The values have the dtype's C type and are laid out by the strides.
- * Valid until the tensor is freed or resized (tg_tensor_resize_rows). */
+ * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). */
 TG_API const void *tg_tensor_data(const tg_tensor *x);
 
 /* The same for writing. Marks the storage as modified, so that a backward that needs the old values reports STATE
