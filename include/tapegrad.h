@@ -17,6 +17,7 @@
 #include <tapegrad/find_nan.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
+#include <tapegrad/io.h>
 #include <tapegrad/nn.h>
 #include <tapegrad/gpt.h>
 

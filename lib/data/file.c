@@ -2,10 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -66,63 +63,6 @@ char *tg_text_read(const char *path, size_t *length, tg_error *error)
     char *text = read_all(file, path, length, error);
     close(file);
     return text;
-}
-
-static bool write_all(int file, const char *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(file, bytes, length);
-        if (written < 0 && errno != EINTR) {
-            return false;
-        }
-        if (written > 0) {
-            bytes += written;
-            length -= (size_t)written;
-        }
-    }
-    return fsync(file) == 0;
-}
-
-static void sync_folder(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash) {
-        slash[slash == path ? 1 : 0] = '\0';
-    }
-    int folder = open(slash ? path : ".", O_RDONLY | O_CLOEXEC);
-    if (folder >= 0) {
-        fsync(folder); /* an error is ignored, because some file systems do not support this */
-        close(folder);
-    }
-}
-
-bool tg_file_replace(const char *path, const void *bytes, size_t length, tg_error *error)
-{
-    if (!path || !*path) {
-        return tg_error_set(error, path ? TG_ERROR_VALUE : TG_ERROR_STATE, "write: the path is %s",
-                            path ? "empty" : "NULL");
-    }
-    size_t size = strlen(path) + sizeof ".XXXXXX";
-    char *beside = tg_alloc(size, 1);
-    if (!beside) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "write '%s': out of memory", path);
-    }
-    snprintf(beside, size, "%s.XXXXXX", path);
-    int file = mkstemp(beside);
-    mode_t mask = umask(0);
-    umask(mask);
-    bool is_written = file >= 0 && write_all(file, bytes, length) && fchmod(file, 0666 & ~mask) == 0;
-    is_written = (file < 0 || close(file) == 0) && is_written && rename(beside, path) == 0;
-    if (!is_written) {
-        refuse("write", path, error);
-        if (file >= 0) {
-            unlink(beside);
-        }
-    } else {
-        sync_folder(beside);
-    }
-    tg_free(beside);
-    return is_written;
 }
 
 size_t tg_utf8_check(const char *text, size_t length)

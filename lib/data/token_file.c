@@ -143,7 +143,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
                          (long long)i, width);
         }
     }
-    fits = fits && tg_file_replace(path, bytes, (size_t)count * (size_t)width, error);
+    fits = fits && tg_file_replace("token_file_write", path, bytes, (size_t)count * (size_t)width, error);
     tg_free(bytes);
     return fits;
 }

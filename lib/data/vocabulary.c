@@ -220,7 +220,7 @@ bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
         is_ready = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
                    append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
     }
-    bool is_saved = is_ready ? tg_file_replace(path, w.text, w.used, error)
+    bool is_saved = is_ready ? tg_file_replace("tokenizer_save", path, w.text, w.used, error)
                              : tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory for '%s'", path);
     tg_free(w.text);
     return is_saved;

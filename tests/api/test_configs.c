@@ -175,6 +175,29 @@ USE(loader)
     tg_loader_free(loader);
 }
 
+/* Two programs use this file at the same time. */
+#ifdef __cplusplus
+static const char saved[] = "test_configs_cpp.safetensors";
+#else
+static const char saved[] = "test_configs.safetensors";
+#endif
+
+USE(params_save)
+{
+    tg_error_clear(&w->error);
+    remove(saved);
+    bool is_saved = tg_params_save(w->params, saved, GIVEN(params_save), &w->error);
+    assert_int_equal(remove(saved) == 0, is_saved);
+}
+
+USE(params_load)
+{
+    tg_error_clear(&w->error);
+    assert_true(tg_params_save(w->params, saved, NULL, NULL));
+    tg_params_load(w->params, saved, GIVEN(params_load), &w->error);
+    remove(saved);
+}
+
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
 {
     (void)input_count;
@@ -219,7 +242,7 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(gradcheck)
+    X(loader) X(gradcheck) X(params_save) X(params_load)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 

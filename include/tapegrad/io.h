@@ -1,0 +1,122 @@
+/* io: saves and loads what was trained, in formats that other programs read.
+ *
+ *   - safetensors, the format of Hugging Face's models: all tensors of a model under their names. Python reads and
+ *     writes it with safetensors.torch.
+ *   - NPY and NPZ, NumPy's formats: one array, and an archive of arrays.
+ *
+ * Writing replaces a file as a whole: the new file is written beside the old one, flushed to the disk and then renamed.
+ * So after a failure or a crash the path has either the old file or the new one. An existing file keeps its mode, a new
+ * one gets the mode that the umask leaves, and a symbolic link is followed. FILE if the path is a folder, a pipe or a
+ * device.
+ *
+ * Reading trusts nothing: each number of a file is checked before it is used, and no file needs much more memory than
+ * its size. A file that breaks a rule of its format is FORMAT, and the message has the byte's position in the file.
+ *
+ * All calls report FILE if the system refuses a file, and MEMORY, in addition to the errors that their comments name.
+ */
+#ifndef TAPEGRAD_IO_H
+#define TAPEGRAD_IO_H
+
+#include <tapegrad/params.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- saving a model ---------------------------------------------------------------------------------------------- */
+
+/* How f32 and f64 values are written. */
+typedef enum tg_save_floats {
+    /* unchanged */
+    TG_SAVE_FLOATS_KEEP,
+    /* as 16-bit floats, rounded to nearest, ties to even: x.half() and x.bfloat16(). A value that is too large becomes
+     * an infinity. */
+    TG_SAVE_FLOATS_F16,
+    TG_SAVE_FLOATS_BF16
+} tg_save_floats;
+
+/* One text of a file's metadata. */
+typedef struct tg_metadata {
+    const char *key, *value;
+} tg_metadata;
+
+typedef struct tg_params_save_config {
+    /* private: tg_params_save_config_default() sets it */
+    tg_config_mark mark;
+    /* default TG_SAVE_FLOATS_KEEP */
+    tg_save_floats floats;
+    /* put before each name, such as "model."; NULL is "". Default NULL */
+    const char *prefix;
+    /* texts for the file's metadata, borrowed during the call; default NULL and 0 */
+    const tg_metadata *metadata;
+    int64_t metadata_count;
+} tg_params_save_config;
+
+TG_API tg_params_save_config tg_params_save_config_default(void);
+
+/* Writes all parameters and buffers to a safetensors file: safetensors.torch.save_model(model, path). An alias is
+ * written once, under its first name, and the metadata has "alias": "first name" as in save_model. The metadata also
+ * has "format": "pt", which transformers expects, unless yours has another "format". The layout of the file is the
+ * reference's.
+ *
+ * VALUE for names, keys or texts that are not UTF-8, and for an invalid option. */
+TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
+                           tg_error *error);
+
+/* ---- loading a model --------------------------------------------------------------------------------------------- */
+
+/* The size of a report's text in bytes, its NUL included. */
+#define TG_LOAD_REPORT_TEXT 4000
+
+/* What a load found, as in the result of torch's load_state_dict. */
+typedef struct tg_load_report {
+    /* the number of parameters and buffers that are in the file and fit */
+    int64_t loaded;
+    /* of those that the file does not have, and of tensors in the file that the params do not have */
+    int64_t missing, unexpected;
+    /* of those that have another shape or dtype in the file */
+    int64_t mismatched;
+    /* one line for each name of the last three kinds: "missing: head.bias", "unexpected: h.0.attn.mask", and
+     * "mismatched: tok_emb.weight is F32 (10,4) in the file and f32 (12,4) here"; cut if it is too long */
+    char text[TG_LOAD_REPORT_TEXT];
+} tg_load_report;
+
+typedef struct tg_params_load_config {
+    /* private: tg_params_load_config_default() sets it */
+    tg_config_mark mark;
+    /* whether a missing or an unexpected name is an error; default true */
+    bool strict;
+    /* whether f32 and f64 are converted into each other; default false */
+    bool convert_floats;
+    /* whether a table may have more rows than the file; its first rows are loaded, and the others keep their values.
+     * Default false */
+    bool grown_rows;
+    /* put before each name, such as "model."; names in the file without it are left out. NULL is "". Default NULL */
+    const char *prefix;
+    /* the largest header that is read, in bytes, 1 to 100000000; default 16777216 */
+    int64_t max_header;
+    /* receives what the load found, also after an error; default NULL */
+    tg_load_report *report;
+} tg_params_load_config;
+
+TG_API tg_params_load_config tg_params_load_config_default(void);
+
+/* Reads all parameters and buffers from a safetensors file: safetensors.torch.load_model(model, path). A path that ends
+ * in ".index.json" is a model in several files, which are in the same folder. An alias that has no tensor of its own
+ * needs none; if the file has only the alias, its values are those of the first name.
+ *
+ * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats.
+ *
+ * All or nothing: after an error no parameter has changed. The values are read into new memory, so addresses from
+ * tg_tensor_data are invalid after a load that succeeded; tensors, gradients, optimizers and frozen rows remain. A
+ * backward through calls that were recorded before the load reports STATE.
+ *
+ * FORMAT for an invalid file. VALUE for missing, unexpected or mismatched tensors (see the options), with their names.
+ * `strict` does not allow other shapes and dtypes. */
+TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,70 @@
+/* safetensors (private): reads and writes named tensors in the format of https://github.com/huggingface/safetensors:
+ *
+ *   8 bytes        N, the length of the header, little-endian
+ *   N bytes        {"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}
+ *   the rest       the values, row-major and little-endian; data_offsets count from the end of the header
+ *
+ * A reader accepts what the reference reader accepts, except that it also refuses ranks above 8, equal names, NULs in
+ * names, white space before the '{', and headers above a limit that the caller sets. It never maps the file.
+ *
+ * A writer lays a file out as the reference writer does: larger dtypes first, then by name, without gaps, and a header
+ * that spaces fill to a multiple of 8 bytes. So values are aligned.
+ */
+#ifndef TG_IO_SAFETENSORS_H
+#define TG_IO_SAFETENSORS_H
+
+#include "io/array.h"
+
+/* The format's limit for N, and the default of a reader. */
+#define TG_SAFETENSORS_MAX_HEADER ((int64_t)100000000)
+#define TG_SAFETENSORS_HEADER ((int64_t)16 << 20)
+
+/* ---- reading ---- */
+
+typedef struct tg_safetensors tg_safetensors;
+
+/* Opens a file and reads its header; or, if the path ends in ".index.json", all files of a sharded model. `call` is
+ * borrowed, for messages. Only the header is in memory. FORMAT, with the byte's position, for a file that breaks a rule
+ * of the format; FILE; MEMORY. */
+tg_safetensors *tg_safetensors_open(const char *call, const char *path, int64_t max_header, tg_error *error);
+void tg_safetensors_close(tg_safetensors *file);
+
+/* Return the number of tensors, and tensor number `index` in the order of the names (strcmp). */
+int64_t tg_safetensors_count(const tg_safetensors *file);
+const tg_array *tg_safetensors_at(const tg_safetensors *file, int64_t index);
+
+/* Returns the tensor whose name is prefix + name, or NULL. */
+const tg_array *tg_safetensors_find(const tg_safetensors *file, const char *prefix, const char *name);
+
+/* Returns the value of a key in the metadata of the first file, or NULL. */
+const char *tg_safetensors_metadata(const tg_safetensors *file, const char *key);
+
+/* tg_array_read for an array of this file. */
+bool tg_safetensors_read(const tg_safetensors *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
+
+/* Returns a new tensor with the array's values and its own dtype (tg_stored_dtype); yours. DTYPE for one that cannot be
+ * read. */
+tg_tensor *tg_safetensors_read_new(const tg_safetensors *file, const tg_array *array, tg_error *error);
+
+/* ---- writing ---- */
+
+/* A list of tensors and metadata that becomes one file. */
+typedef struct tg_safetensors_writer tg_safetensors_writer;
+
+tg_safetensors_writer *tg_safetensors_writer_new(const char *call, tg_error *error);
+void tg_safetensors_writer_free(tg_safetensors_writer *writer);
+
+/* Adds x under the name prefix + name. x must live until the file is written, and its values are read then. VALUE for a
+ * name that is not UTF-8, or "__metadata__". */
+bool tg_safetensors_add(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
+                        tg_save_floats floats, tg_error *error);
+
+/* Adds a text to the metadata: the key prefix + key, and the value prefix + value. A key that is added twice keeps its
+ * first value. VALUE unless both are UTF-8. */
+bool tg_safetensors_add_metadata(tg_safetensors_writer *writer, const char *prefix, const char *key, const char *value,
+                                 tg_error *error);
+
+/* Writes the file atomically (base/file.h). VALUE for equal names, or for a header above TG_SAFETENSORS_MAX_HEADER. */
+bool tg_safetensors_write(tg_safetensors_writer *writer, const char *path, tg_error *error);
+
+#endif
