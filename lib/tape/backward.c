@@ -270,6 +270,16 @@ static void keep_gradient(tg_tensor *x, const void *adjoint)
     }
 }
 
+/* Sets the uninitialized gradients of the inputs to zero. A gradient by rows has no address, and no rows. */
+static void zero_gradients(const tg_op_call *call)
+{
+    for (int i = 0; i < call->input_count; i++) {
+        if (call->overwrite[i] && call->input_gradients[i]) {
+            memset(call->input_gradients[i], 0, tg_bytes_of(call->inputs[i]));
+        }
+    }
+}
+
 static void run_record(tg_tape *t, tg_record *record, void *scratch)
 {
     work found = prepare_inputs(t, record);
@@ -296,7 +306,9 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
             keep_gradient(y, y->adjoint);
         }
     }
-    if (found.any) {
+    if (found.any && tg_op_is_empty(&call)) {
+        zero_gradients(&call);
+    } else if (found.any) {
         kernels_of(record)->backward(&call);
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {

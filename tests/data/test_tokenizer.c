@@ -103,18 +103,17 @@ static void test_training_merges_the_most_frequent_pair(void **state)
     tg_tokenizer_free(z);
 }
 
-static void test_saved_vocabulary_is_the_same(void **state)
+/* Saves z, opens the file, compares the two, and frees both. */
+static void check_saved(tg_tokenizer *z)
 {
-    (void)state;
     char path[] = "/tmp/tapegrad-vocab-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = trained(280);
     assert_true(tg_tokenizer_save(z, path, &error));
     tg_tokenizer *again = tg_tokenizer_open(path, &error);
-    assert_non_null(again);
+    assert_string_equal(error.text, "");
     assert_int_equal(tg_tokenizer_vocabulary(again), tg_tokenizer_vocabulary(z));
     for (int32_t id = 0; id < tg_tokenizer_vocabulary(z); id++) {
         size_t a, b;
@@ -125,6 +124,26 @@ static void test_saved_vocabulary_is_the_same(void **state)
     tg_tokenizer_free(z);
     tg_tokenizer_free(again);
     unlink(path);
+}
+
+static void test_saved_vocabulary_is_the_same(void **state)
+{
+    (void)state;
+    check_saved(trained(280));
+}
+
+/* A run of one letter doubles the merges: "aa", "aaaa", ... A saved merge of any length can be opened. */
+static void test_a_very_long_merge(void **state)
+{
+    (void)state;
+    static char run[1 << 17];
+    memset(run, 'a', sizeof run);
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *z = tg_tokenizer_train(run, sizeof run, 300, &error);
+    size_t length;
+    assert_non_null(tg_tokenizer_bytes(z, tg_tokenizer_vocabulary(z) - 2, &length));
+    assert_int_equal(length, sizeof run / 2); /* the two halves of the run are one pair, which occurs once */
+    check_saved(z);
 }
 
 static void test_special_token_is_opt_in(void **state)
@@ -284,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_gpt2_ids_are_tiktokens),
         cmocka_unit_test(test_training_merges_the_most_frequent_pair),
         cmocka_unit_test(test_saved_vocabulary_is_the_same),
+        cmocka_unit_test(test_a_very_long_merge),
         cmocka_unit_test(test_special_token_is_opt_in),
         cmocka_unit_test(test_a_very_long_word),
         cmocka_unit_test(test_bad_text),
