@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/poison.h"
+
 static void *default_allocate(void *context, size_t bytes, size_t alignment)
 {
     (void)context;
@@ -11,7 +13,12 @@ static void *default_allocate(void *context, size_t bytes, size_t alignment)
     if (!tg_checked_add(bytes, alignment - 1, &rounded)) {
         return NULL;
     }
-    return aligned_alloc(alignment, rounded & ~(alignment - 1));
+    rounded &= ~(alignment - 1);
+    char *block = aligned_alloc(alignment, rounded);
+    if (block) {
+        tg_poison(block + bytes, rounded - bytes);
+    }
+    return block;
 }
 
 static void default_release(void *context, void *block)

@@ -32,6 +32,7 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
         atomic_init(&storage->references, 1);
         atomic_init(&storage->version, 0);
         storage->first_version = 0;
+        tg_poison(storage + 1, TG_STORAGE_HEAD - sizeof *storage); /* the last bytes before the values */
     }
     return storage;
 }
