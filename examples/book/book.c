@@ -49,7 +49,7 @@ tg_tokenizer *book_tokenizer(const char *folder)
     char path[4096];
     tg_error error = TG_NO_ERROR;
     path_of(folder, "vocab.bpe", path);
-    tg_tokenizer *bpe = tg_tokenizer_open(path, &error);
+    tg_tokenizer *bpe = tg_tokenizer_open(path, NULL, &error);
     check(&error);
     return bpe;
 }

@@ -41,7 +41,7 @@ bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabul
 {
     tg_error error = TG_NO_ERROR;
     *c = (corpus){0};
-    bool loaded = !vocab || (c->bpe = tg_tokenizer_open(vocab, &error));
+    bool loaded = !vocab || (c->bpe = tg_tokenizer_open(vocab, NULL, &error));
     vocabulary = c->bpe ? tg_tokenizer_vocabulary(c->bpe) : vocabulary;
     if (loaded && !o->tokens && !o->val_tokens) {
         loaded = load_text(c, o->text ? o->text : LIGHTHOUSE, vocab, vocabulary, &error);

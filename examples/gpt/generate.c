@@ -107,8 +107,7 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     config.sample.temperature = o->temperature;
     config.sample.top_k = o->top_k;
     config.sample.top_p = o->top_p;
-    /* the last id is <|endoftext|> */
-    config.end_token = o->end_of_text ? tg_tokenizer_vocabulary(bpe) - 1 : -1;
+    config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
     config.use_cache = !o->no_cache;
     config.on_token = add_token;
     config.context = &s;
@@ -138,7 +137,7 @@ int generate(const options *o)
     int64_t made = -1;
     tg_rng_seed(m.rng, (uint64_t)o->seed);
     tg_tape *quiet = quiet_tape_new(m.rng);
-    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab ? o->vocab : folder_file(o->model, "vocab.bpe"), &error);
+    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab ? o->vocab : folder_file(o->model, "vocab.bpe"), NULL, &error);
     if (!bpe) {
         complain("%s", error.text);
     } else if (quiet && generate_check(o, m.gpt, bpe)) {

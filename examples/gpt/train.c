@@ -195,7 +195,7 @@ static bool show_sample(run *r)
 static bool save(const run *r)
 {
     tg_error error = TG_NO_ERROR;
-    if (r->c.bpe && !tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), &error)) {
+    if (r->c.bpe && !tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, &error)) {
         return complain("%s", error.text);
     }
     return weights_save(&r->m, r->o->out);
