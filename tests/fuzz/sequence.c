@@ -1,5 +1,5 @@
-/* Programs over all public functions that work on a tape, tensors, params, optimizers and models. Each input is a program;
- * tests/fuzz/make_calls writes the calls from the headers. Three rules are checked:
+/* Programs over all public functions that work on a tape, tensors, params, optimizers and models. Each input is a
+ * program; tests/fuzz/make_calls writes the calls from the headers. Three rules are checked:
  *
  *   - A call that fails changes nothing: the state of everything that the program can reach is hashed before each call,
  *     and compared if the call failed. Only the error may change. Allocations fail, too, as the program chooses.
@@ -179,7 +179,8 @@ static void new_tensor(program *p)
         uint8_t u8[64];
     } values;
     begin_call(p, "tg_tensor_new_from");
-    tg_dtype dtype = (tg_dtype)(fuzz_byte(&p->input) % 4);
+    static const tg_dtype dtypes[] = {TG_F32, TG_F32, TG_F32, TG_I32, TG_I32, TG_U8, TG_F64, TG_F64};
+    tg_dtype dtype = dtypes[fuzz_byte(&p->input) % 8];
     tg_shape shape = draw_shape(p);
     int64_t count = 1;
     for (int axis = 0; axis < shape.rank && axis < TG_MAX_RANK; axis++) {
@@ -353,12 +354,24 @@ static void begin(program *p)
     model.heads = 2;
     model.layers = 1 + (drawn >> 7);
     model.dropout = drawn & 64 ? 0.1 : 0;
+    tg_sgd_config momentum = tg_sgd_config_default();
+    momentum.momentum = 0.9;
     model.position = kind;
-    p->gpt = tg_gpt_new(p->params, &model);
+    unsigned objects = fuzz_byte(&p->input);
+    p->gpt = objects % 4 ? tg_gpt_new(p->params, &model) : NULL;
+    p->optim = objects / 4 % 4 == 0   ? NULL
+               : objects / 4 % 4 == 1 ? tg_sgd_new(p->params, &momentum)
+               : objects / 4 % 4 == 2 ? tg_adamw_new(p->params, NULL)
+                                      : tg_sparse_adam_new(p->params, NULL);
     p->cache = tg_kv_cache_new(drawn & 4 ? TG_F64 : TG_F32, model.layers, 1, 2, 6, 4, NULL);
-    fuzz_require(p->gpt && p->cache && p->file, "the program cannot begin: %s", tg_params_error(p->params)->text);
-    new_leaf(p);
-    new_tensor(p);
+    fuzz_require(p->cache && p->file && tg_params_error(p->params)->code == TG_OK, "the program cannot begin: %s",
+                 tg_params_error(p->params)->text);
+    int64_t sizes[] = {2, 3, 4};
+    own(p, tg_tensor_new(drawn & 4 ? TG_F64 : TG_F32, tg_shape_make(3, sizes), NULL));
+    tg_tensor_fill_normal(p->owned[0], p->rng, 0, 1, NULL);
+    tg_tensor_set_requires_grad(p->owned[0], drawn & 1, NULL);
+    own(p, tg_tensor_new(TG_I32, tg_shape_make(2, sizes), NULL));
+    tg_tensor_fill_randint(p->owned[1], p->rng, 0, 5, NULL);
 }
 
 static void end(program *p)

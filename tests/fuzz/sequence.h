@@ -70,15 +70,19 @@ state state_of(const program *p);
 
 /* ---- arguments (sequence_draw.c). The configs are NULL, from their default function, or without its mark. ---- */
 
-tg_tensor *draw_tensor(program *p, tg_dtype usual); /* NULL now and then; u8 and i32 are rare unless usual */
-tg_tensor *const *draw_tensors(program *p);         /* MAX_NUMBERS tensors */
+tg_tensor *draw_tensor(program *p, tg_dtype usual);   /* NULL now and then; u8 and i32 are rare unless usual */
+tg_tensor *draw_optional(program *p, tg_dtype usual); /* NULL half of the time */
+tg_tensor *const *draw_tensors(program *p);           /* MAX_NUMBERS tensors */
 int draw_axis(program *p);
 int draw_capacity(program *p); /* in [-1,MAX_NUMBERS] */
 int draw_choice(program *p);   /* of an enum: 0, 1, ..; now and then no value of the enum */
 int64_t draw_integer(program *p);
 double draw_double(program *p);
 bool draw_bool(program *p);
+int64_t draw_width(program *p); /* usually 4, the width of the modules of the program */
+int64_t draw_heads(program *p); /* usually 2 */
 tg_shape draw_shape(program *p);
+tg_shape draw_new_shape(program *p, const tg_tensor *x); /* usually with as many values as x */
 tg_axes draw_axes(program *p);
 const char *draw_name(program *p);
 tg_rng *draw_rng(program *p);

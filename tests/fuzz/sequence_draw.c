@@ -54,6 +54,11 @@ tg_tensor *draw_tensor(program *p, tg_dtype usual)
     return NULL;
 }
 
+tg_tensor *draw_optional(program *p, tg_dtype usual)
+{
+    return byte(p) % 2 ? draw_tensor(p, usual) : NULL;
+}
+
 tg_tensor *const *draw_tensors(program *p)
 {
     static tg_tensor *tensors[MAX_NUMBERS];
@@ -74,6 +79,16 @@ int64_t draw_integer(program *p)
     int64_t value = drawn < 224 ? (int64_t)(drawn % 10) - 1 : special[drawn % (unsigned)COUNT(special)];
     note(" %lld", (long long)value);
     return value;
+}
+
+int64_t draw_width(program *p)
+{
+    return byte(p) < 200 ? 4 : draw_integer(p);
+}
+
+int64_t draw_heads(program *p)
+{
+    return byte(p) < 200 ? 2 : draw_integer(p);
 }
 
 int draw_axis(program *p)
@@ -118,10 +133,9 @@ bool draw_bool(program *p)
 tg_shape draw_shape(program *p)
 {
     static const tg_shape usual[] = {
-        {2, {2, 3}},  {2, {3, 4}}, {1, {4}},    {2, {4, 4}},       {3, {2, 3, 4}}, {0, {0}},
-        {2, {0, 4}},  {1, {3}},    {2, {1, 4}}, {4, {2, 2, 3, 2}}, {2, {5, 4}},    {1, {0}},
-        {2, {-1, 2}}, {1, {1}},    {1, {-1}},   {3, {2, 1, 3}},    {2, {8, 4}},    {2, {3, 3}},
-        {1, {24}},    {2, {2, 4}}, {2, {6, 4}}, {4, {1, 2, 3, 4}},
+        {2, {2, 3}}, {2, {3, 4}},    {1, {4}},          {2, {4, 4}},    {3, {2, 3, 4}}, {0, {0}},       {2, {0, 4}},
+        {1, {3}},    {2, {1, 4}},    {4, {2, 2, 3, 2}}, {2, {5, 4}},    {1, {0}},       {3, {2, 3, 4}}, {1, {1}},
+        {1, {-1}},   {3, {2, 1, 3}}, {2, {3, 3}},       {3, {1, 3, 4}}, {2, {4, 4}},    {2, {1, 3}},
     };
     char text[TG_SHAPE_TEXT];
     unsigned drawn = byte(p);
@@ -133,6 +147,24 @@ tg_shape draw_shape(program *p)
         }
     }
     note(" shape %s", shape.rank < 0 || shape.rank > TG_MAX_RANK ? "invalid" : tg_shape_format(shape, text));
+    return shape;
+}
+
+tg_shape draw_new_shape(program *p, const tg_tensor *x)
+{
+    tg_shape shape = tg_tensor_shape(x);
+    unsigned drawn = byte(p);
+    if (drawn < 128) {
+        return draw_shape(p);
+    }
+    if (shape.rank > 1 && drawn % 2) {
+        int64_t first = shape.size[0];
+        shape.size[0] = shape.size[shape.rank - 1];
+        shape.size[shape.rank - 1] = first;
+    } else if (shape.rank < TG_MAX_RANK) {
+        shape.size[shape.rank++] = drawn % 4 ? 1 : -1;
+    }
+    note(" reshaped");
     return shape;
 }
 
@@ -222,7 +254,7 @@ CONFIG(tg_nn_embedding_config,
 CONFIG(tg_nn_embedding_bag_config, BITS CHOICE(mode, tg_bag_mode) FLAG(last_offset) WHOLE(padding_index) REAL(std)
                                        FIELD(from, draw_tensor(p, TG_F32)) REAL(max_norm))
 CONFIG(tg_nn_positional_config, c->heads = 2; BITS WHOLE(heads) FLAG(sinusoidal_start)
-           FIELD(buckets, draw_integer(p) * 4) WHOLE(max_distance) WHOLE(clip) REAL(rotary.base))
+           FIELD(buckets, draw_integer(p) % 64 * 4) WHOLE(max_distance) WHOLE(clip) REAL(rotary.base))
 CONFIG(tg_nn_linear_config, BITS FLAG(bias))
 CONFIG(tg_nn_layer_norm_config, BITS REAL(eps))
 CONFIG(tg_nn_rms_norm_config, BITS REAL(eps))
