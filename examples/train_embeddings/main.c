@@ -189,7 +189,8 @@ static bool report(const job *j, const result *with, const result *without)
                    report_position_labels(folder_file(j->o->out, "positions_labels.tsv"), j->o->context);
     if (written && !j->o->vocab) {
         tg_error error = TG_NO_ERROR;
-        written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, &error) || complain("%s", error.text);
+        written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, &error) ||
+                  complain("%s", error.text);
     }
     if (written) {
         printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "

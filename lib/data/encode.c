@@ -26,7 +26,8 @@ static bool earlier(const candidate *a, const candidate *b)
     return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
 }
 
-/* Adds the pair that begins at `at` to the heap if it can be merged, with a rank below `ranks`. Returns false when memory is exhausted. */
+/* Adds the pair that begins at `at` to the heap if it can be merged with a rank below `ranks`. Returns false when memory
+ * is exhausted. */
 static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t ranks)
 {
     int32_t next = e->next[at];
@@ -155,10 +156,12 @@ static special_match special_at(const tg_tokenizer *z, const char *text, size_t 
 
 /* Returns the first special token from `begin` on; `at` is `length` if the text has none. `firsts` has the bytes with
  * which special tokens begin. */
-static special_match find_special(const tg_tokenizer *z, const bool *firsts, const char *text, size_t begin, size_t length)
+static special_match find_special(const tg_tokenizer *z, const bool *firsts, const char *text, size_t begin,
+                                  size_t length)
 {
     for (size_t i = begin; i < length; i++) {
-        special_match found = firsts[(unsigned char)text[i]] ? special_at(z, text, i, length) : (special_match){-1, 0, 0};
+        special_match found =
+            firsts[(unsigned char)text[i]] ? special_at(z, text, i, length) : (special_match){-1, 0, 0};
         if (found.id >= 0) {
             return found;
         }

@@ -275,8 +275,10 @@ static bool skip(tg_json *j, int depth)
         }
         return !j->failed;
     case '"': return tg_json_string(j, &text);
-    default: return next == '-' || (next >= '0' && next <= '9') ? skip_number(j)
-                                                                      : tg_json_word(j, "true") || tg_json_word(j, "false") || tg_json_word(j, "null") || expected(j, "a value");
+    default:
+        return next == '-' || (next >= '0' && next <= '9') ? skip_number(j)
+                                                           : tg_json_word(j, "true") || tg_json_word(j, "false") ||
+                                                                 tg_json_word(j, "null") || expected(j, "a value");
     }
 }
 

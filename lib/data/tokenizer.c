@@ -205,8 +205,7 @@ bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
 bool tg_tokenizer_add_special(tg_tokenizer *z, int32_t id)
 {
     void *grown = z->special;
-    bool is_ready =
-        tg_grow(&grown, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special);
+    bool is_ready = tg_grow(&grown, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special);
     z->special = grown;
     if (is_ready) {
         z->special[z->special_count++] = id;

@@ -218,14 +218,10 @@ static bool read_parts(tg_json *j, const tg_json_text *name, void *out)
 static bool read_component(tg_json *j, const char *what, component *c)
 {
     static const member members[] = {
-        {"type", read_type, true},
-        {"add_prefix_space", read_prefix_space, false},
-        {"trim_offsets", any_bool, false},
-        {"use_regex", read_use_regex, false},
-        {"pattern", read_pattern, false},
-        {"behavior", read_behavior, false},
-        {"invert", read_invert, false},
-        {"pretokenizers", read_parts, false},
+        {"type", read_type, true},         {"add_prefix_space", read_prefix_space, false},
+        {"trim_offsets", any_bool, false}, {"use_regex", read_use_regex, false},
+        {"pattern", read_pattern, false},  {"behavior", read_behavior, false},
+        {"invert", read_invert, false},    {"pretokenizers", read_parts, false},
     };
     c->uses_regex = true;
     return READ_OBJECT(j, what, members, c);
@@ -240,8 +236,9 @@ static bool read_pre_tokenizer(tg_json *j, const tg_json_text *name, void *out)
     }
     bool is_byte_level = c.type == BYTE_LEVEL && c.uses_regex && !c.adds_prefix_space;
     return is_byte_level || (c.type == SEQUENCE && c.has_gpt2s_parts) ||
-           refuse(j, name, "a ByteLevel with use_regex and without add_prefix_space, or a Sequence of GPT-2's Split "
-                           "and a ByteLevel");
+           refuse(j, name,
+                  "a ByteLevel with use_regex and without add_prefix_space, or a Sequence of GPT-2's Split "
+                  "and a ByteLevel");
 }
 
 static bool null_or_byte_level(tg_json *j, const tg_json_text *name, void *out)
@@ -342,7 +339,8 @@ static bool read_separate_merge(tg_json *j, tg_token_list *merges)
             return false;
         }
     }
-    return !j->failed && (count == 2 || tg_json_fail(j, at, "the number of tokens of a merge is %zu; it must be 2", count));
+    return !j->failed &&
+           (count == 2 || tg_json_fail(j, at, "the number of tokens of a merge is %zu; it must be 2", count));
 }
 
 static bool read_merges(tg_json *j, const tg_json_text *name, void *out)

@@ -126,8 +126,8 @@ static int visible(size_t length)
     return length > 60 ? 60 : (int)length;
 }
 
-bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right,
-                         size_t right_length, bool has_ids, tg_error *problem)
+bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
+                         bool has_ids, tg_error *problem)
 {
     int32_t ids[2];
     size_t used = 0;
@@ -220,8 +220,9 @@ static bool read(tg_vocabulary *v, const char *ids)
     }
     if (ids) {
         return has_merges ? read_with_ids(v, ids)
-                          : tg_vocabulary_fail(v, 1, "a file of merges begins with \"#version\"; only for such a file "
-                                                     "the config's ids may be set");
+                          : tg_vocabulary_fail(v, 1,
+                                               "a file of merges begins with \"#version\"; only for such a file "
+                                               "the config's ids may be set");
     }
     return has_merges         ? tg_vocabulary_read_merges(v, false)
            : is_json(v->text) ? tg_vocabulary_read_json(v)

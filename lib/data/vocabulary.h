@@ -65,8 +65,8 @@ int tg_vocabulary_find_bytes(tg_vocabulary *v);
 
 /* Adds a merge of two tokens that are written in the file. Its result is a new token, or with `has_ids` the token with
  * its bytes. `problem` receives an error without the position: FORMAT or MEMORY. */
-bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right,
-                         size_t right_length, bool has_ids, tg_error *problem);
+bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
+                         bool has_ids, tg_error *problem);
 
 /* ---- readers: they fill v->z, or set the error and return false ---- */
 

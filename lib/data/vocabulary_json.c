@@ -88,8 +88,8 @@ static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, si
         }
         const char *name = text_at(j, token_of(lists, other)->at);
         if (is_added || other >= 0 || strcmp(name, text_at(j, t->at)) != 0) {
-            return tg_json_fail(j, t->at, "the id %d of \"%.60s\" is also that of \"%.60s\"", t->id,
-                                text_at(j, t->at), name);
+            return tg_json_fail(j, t->at, "the id %d of \"%.60s\" is also that of \"%.60s\"", t->id, text_at(j, t->at),
+                                name);
         }
     }
     return true;
@@ -127,8 +127,7 @@ static bool add_sorted(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *
         }
     }
     int byte = tg_vocabulary_find_bytes(v);
-    return byte < 0 ||
-           tg_json_fail(j, 0, "no token is the byte 0x%02x; all 256 bytes must be tokens", (unsigned)byte);
+    return byte < 0 || tg_json_fail(j, 0, "no token is the byte 0x%02x; all 256 bytes must be tokens", (unsigned)byte);
 }
 
 bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *lists)
@@ -139,8 +138,8 @@ bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, const tg_vocabulary_
         return fail_out_of_memory(j);
     }
     memset(sorted.of_id, -1, (most + 1) * sizeof *sorted.of_id);
-    bool is_added = sort(j, lists, true, most, &sorted) && sort(j, lists, false, most, &sorted) &&
-                    add_sorted(v, j, lists, &sorted);
+    bool is_added =
+        sort(j, lists, true, most, &sorted) && sort(j, lists, false, most, &sorted) && add_sorted(v, j, lists, &sorted);
     tg_free(sorted.of_id);
     return is_added;
 }

@@ -1,8 +1,8 @@
 /* vocabulary_merges: reads vocab.bpe, which transformers calls merges.txt.
  *
- * The first line is "#version: 0.2". Each other line is a merge: two tokens with one space between them. A token must be
- * a byte or the result of an earlier merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the id
- * 256 + r, and <|endoftext|> has the last one.
+ * The first line is "#version: 0.2". Each other line is a merge: two tokens with one space between them. A token must
+ * be a byte or the result of an earlier merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the
+ * id 256 + r, and <|endoftext|> has the last one.
  */
 #include <string.h>
 

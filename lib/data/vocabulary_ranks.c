@@ -102,7 +102,8 @@ static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t en
         return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", shown_length, shown);
     }
     if (count > TG_LONGEST_RANKED) {
-        return tg_vocabulary_fail(v, number, "the token has %zu bytes; at most %d are allowed", count, TG_LONGEST_RANKED);
+        return tg_vocabulary_fail(v, number, "the token has %zu bytes; at most %d are allowed", count,
+                                  TG_LONGEST_RANKED);
     }
     list->tokens[list->count++] = (ranked_token){(uint32_t)begin, (uint32_t)count, (uint32_t)number, rank};
     return true;
@@ -144,8 +145,9 @@ static bool sort(tg_vocabulary *v, rank_list *list)
     for (size_t i = 0; i < list->count; i++) {
         const ranked_token *t = &list->tokens[i];
         if ((size_t)t->rank > list->count) {
-            return tg_vocabulary_fail(v, t->line, "rank %d; the ranks of %zu tokens are at most %zu, because only that "
-                                                  "of <|endoftext|> is left out",
+            return tg_vocabulary_fail(v, t->line,
+                                      "rank %d; the ranks of %zu tokens are at most %zu, because only that "
+                                      "of <|endoftext|> is left out",
                                       t->rank, list->count, list->count);
         }
         if (list->of_rank[t->rank] >= 0) {
@@ -219,8 +221,7 @@ bool tg_vocabulary_read_ranks(tg_vocabulary *v)
 {
     rank_list list = {NULL, 0, NULL};
     tg_encoder encoder = {0};
-    bool is_read =
-        read_lines(v, &list) && sort(v, &list) && add_tokens(v, &list) && add_merges(v, &list, &encoder);
+    bool is_read = read_lines(v, &list) && sort(v, &list) && add_tokens(v, &list) && add_merges(v, &list, &encoder);
     tg_encoder_free(&encoder);
     tg_free(encoder.ids);
     tg_free(list.tokens);

@@ -168,16 +168,15 @@ static bool write_json(writer *w)
         return false;
     }
     append_added_tokens(w);
-    append_text(w,
-                "\"normalizer\":null,\n"
-                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
-                "\"use_regex\":true},\n"
-                "\"post_processor\":null,\n"
-                "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
-                "\"use_regex\":true},\n"
-                "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-                "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
-                "\"vocab\":{");
+    append_text(w, "\"normalizer\":null,\n"
+                   "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
+                   "\"use_regex\":true},\n"
+                   "\"post_processor\":null,\n"
+                   "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
+                   "\"use_regex\":true},\n"
+                   "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+                   "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
+                   "\"vocab\":{");
     for (int32_t id = 0; id < w->z->token_count; id++) {
         append_text(w, id ? ",\n\"" : "\n\"");
         append_escaped(w, id);
@@ -241,9 +240,9 @@ static bool check_merges(writer *w, tg_encoder *e)
         }
         r++;
     }
-    return r == z->merge_count ||
-           tg_error_set(w->error, TG_ERROR_VALUE, "tokenizer_save: a file of ranks cannot have two merges with the "
-                                                  "same result; use TG_VOCABULARY_JSON");
+    return r == z->merge_count || tg_error_set(w->error, TG_ERROR_VALUE,
+                                               "tokenizer_save: a file of ranks cannot have two merges with the "
+                                               "same result; use TG_VOCABULARY_JSON");
 }
 
 static bool write_ranks(writer *w)
@@ -254,8 +253,9 @@ static bool write_ranks(writer *w)
     tg_free(e.ids);
     bool is_alone = w->z->special_count == 1 && tg_tokenizer_end_of_text(w->z) >= 0;
     if (is_possible && !is_alone) {
-        return tg_error_set(w->error, TG_ERROR_VALUE, "tokenizer_save: a file of ranks has no special tokens, except "
-                                                      "an id for <|endoftext|>; use TG_VOCABULARY_JSON");
+        return tg_error_set(w->error, TG_ERROR_VALUE,
+                            "tokenizer_save: a file of ranks has no special tokens, except "
+                            "an id for <|endoftext|>; use TG_VOCABULARY_JSON");
     }
     for (int32_t id = 0; is_possible && id < w->z->token_count; id++) {
         if (!tg_tokenizer_is_special(w->z, id)) {
@@ -284,9 +284,9 @@ bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_vocabulary_fo
     }
     writer w = {.z = z, .error = error};
     bool is_written = formats[format](&w);
-    bool is_saved = w.failed ? tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: '%s': out of memory",
-                                            path ? path : "")
-                             : is_written && tg_file_replace("tokenizer_save", path, w.text, w.used, error);
+    bool is_saved = w.failed
+                        ? tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: '%s': out of memory", path ? path : "")
+                        : is_written && tg_file_replace("tokenizer_save", path, w.text, w.used, error);
     tg_free(w.text);
     return is_saved;
 }

@@ -231,14 +231,14 @@ static void test_bad_vocabularies(void **state)
         {"", "the file is empty"},
         {"#version: 0.3\na b\n", "line 1: \"#version: 0.3\""},
         {"a b\n", "line 1: \"a b\""},
-        {"#version: 0.2\nab\n", "line 2: \"ab\" is not two symbols"},
-        {"#version: 0.2\na b c\n", "line 2: \"a b c\" is not two symbols"},
-        {"#version: 0.2\na b\n\nab c\n", "line 3: \"\" is not two symbols"},
-        {"#version: 0.2\na b\nab cd\n", "line 3: the symbol \"cd\" is neither"},
-        {"#version: 0.2\na b\na b\n", "line 3: \"a b\": the merge was given before"},
-        {"#version: 0.2\na \n", "line 2: the symbol \"\" is neither"},
-        {"#version: 0.2\na \xc7\xbf\n", "line 2: the symbol"},
-        {"#version: 0.2\n\x01 b\n", "line 2: the symbol"},
+        {"#version: 0.2\nab\n", "line 2: \"ab\" is not two tokens"},
+        {"#version: 0.2\na b c\n", "line 2: \"a b c\" is not two tokens"},
+        {"#version: 0.2\na b\n\nab c\n", "line 3: \"\" is not two tokens"},
+        {"#version: 0.2\na b\nab cd\n", "line 3: the token \"cd\" is neither"},
+        {"#version: 0.2\na b\na b\n", "line 3: the merge of \"a\" and \"b\" was given before"},
+        {"#version: 0.2\na \n", "line 2: the token \"\" is neither"},
+        {"#version: 0.2\na \xc7\xbf\n", "line 2: the token"},
+        {"#version: 0.2\n\x01 b\n", "line 2: the token"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tg_error error = TG_NO_ERROR;
