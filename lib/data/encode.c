@@ -26,8 +26,8 @@ static bool earlier(const candidate *a, const candidate *b)
     return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
 }
 
-/* Adds the pair that begins at `at` to the heap if it can be merged with a rank below `ranks`. Returns false when memory
- * is exhausted. */
+/* Adds the pair that begins at `at` to the heap if it has a rank below `ranks`. Returns false when memory is
+ * exhausted. */
 static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t ranks)
 {
     int32_t next = e->next[at];

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
@@ -44,7 +45,9 @@ typedef struct world {
     tg_nan_report nan_report;
     tg_row_neighbor neighbors[4];
     FILE *file, *other_file, *ledger_file;
-    char path[64], text[8];
+    tg_tensorboard *log;
+    const char *labels[1];
+    char path[64], folder[32], text[8];
     int axes[4];
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
@@ -128,6 +131,10 @@ static void make_data(world *w)
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    memcpy(w->folder, "null_calls.XXXXXX", 18);
+    assert_non_null(mkdtemp(w->folder));
+    w->log = tg_tensorboard_open(w->folder, NULL);
+    w->labels[0] = "label";
     w->file = tmpfile();
     w->other_file = tmpfile();
     w->ledger_file = tmpfile();
@@ -178,6 +185,10 @@ static void world_close(world *w)
     fclose(w->other_file);
     fclose(w->ledger_file);
     remove(w->path);
+    tg_tensorboard_free(w->log);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", w->folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- the tests ---- */
