@@ -1,5 +1,6 @@
 #include "book.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ void check(const tg_error *error)
         fprintf(stderr, "%s\n", error->text);
         exit(1);
     }
+}
+
+int book_end(void)
+{
+    bool is_printed = fflush(stdout) == 0;
+    int cause = errno;
+    is_printed = is_printed && !ferror(stdout);
+    if (!is_printed) {
+        fprintf(stderr, "not all of the output could be written to stdout: %s\n", strerror(cause));
+    }
+    return is_printed ? 0 : 1;
 }
 
 /* ---- the book's files ---- */

@@ -200,7 +200,7 @@ static bool report(const job *j, const result *with, const result *without)
     return written;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     options o;
     int status = options_read(&o, argc, argv);
@@ -218,4 +218,10 @@ int main(int argc, char **argv)
     tg_tokens_free(&j.tokens);
     tg_tokenizer_free(j.bpe);
     return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    program_begin();
+    return program_end(run(argc, argv));
 }

@@ -1,8 +1,8 @@
 /* projector: the files of TensorBoard's embedding projector.
  *
  * STEP/TAG/tensors.tsv has one row per line, its values separated by tabs. metadata.tsv has one label per line and no
- * header, because the projector takes a header only if the first line has a tab. projector_config.pbtxt lists the tables
- * of the run, one block "embeddings { .. }" each; the formats are those of torch/utils/tensorboard/_embedding.py.
+ * header, because the projector takes a header only if the first line has a tab. projector_config.pbtxt lists the
+ * tables of the run, one block "embeddings { .. }" each. The formats are those of torch/utils/tensorboard/_embedding.py.
  */
 #include <math.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static bool write_labels(const char *const *labels, int64_t count, const char *p
 
 /* ---- projector_config.pbtxt ---- */
 
-/* Adds the block of a table to the file, unless it is there. */
+/* Adds the block of a table to the file, unless the file has it. */
 static bool add_to_config(const char *path, const char *folder, const char *name, bool has_labels, tg_error *error)
 {
     char block[2048], mark[600];

@@ -103,7 +103,7 @@ static bool create(tg_tensorboard *log, tg_error *error)
     return log->descriptor >= 0 || refuse("tensorboard_open", "create", log->path, error);
 }
 
-/* Writes the record and frees it. After an error the file is as before. */
+/* Writes the record and frees it. An error leaves the file unchanged. */
 static bool write_record(const char *call, tg_tensorboard *log, tg_bytes *record, tg_error *error)
 {
     size_t written = 0;
