@@ -1,5 +1,6 @@
 #include "book.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,17 @@ void check(const tg_error *error)
     }
 }
 
+int book_end(void)
+{
+    bool is_printed = fflush(stdout) == 0;
+    int cause = errno;
+    is_printed = is_printed && !ferror(stdout);
+    if (!is_printed) {
+        fprintf(stderr, "not all of the output could be written to stdout: %s\n", strerror(cause));
+    }
+    return is_printed ? 0 : 1;
+}
+
 /* ---- the book's files ---- */
 
 static void path_of(const char *folder, const char *name, char path[4096])
@@ -49,7 +61,7 @@ tg_tokenizer *book_tokenizer(const char *folder)
     char path[4096];
     tg_error error = TG_NO_ERROR;
     path_of(folder, "vocab.bpe", path);
-    tg_tokenizer *bpe = tg_tokenizer_open(path, &error);
+    tg_tokenizer *bpe = tg_tokenizer_open(path, NULL, &error);
     check(&error);
     return bpe;
 }

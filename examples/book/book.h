@@ -14,6 +14,9 @@ const char *book_folder(int argc, char **argv);
 /* Prints the error's text and exits with status 1, unless the code is TG_OK. */
 void check(const tg_error *error);
 
+/* Returns main's exit status: 0, or 1 after printing an error if not all that was printed could be written. */
+int book_end(void);
+
 /* ---- the book's files ---- */
 
 /* Returns the text of the story; free it with tg_text_free. */

@@ -1,12 +1,37 @@
 #include "program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- begin and end ---- */
+
+void program_begin(void)
+{
+    /* open returns the lowest free descriptor. A closed stdout becomes read-only, so that printing is an error. */
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDERR_FILENO ? O_WRONLY : O_RDONLY) != file) {
+            _exit(1);
+        }
+    }
+}
+
+int program_end(int status)
+{
+    progress_break();
+    bool is_printed = fflush(stdout) == 0;
+    int cause = errno;
+    is_printed = is_printed && !ferror(stdout);
+    if (!is_printed) {
+        complain("not all of the output could be written to stdout: %s", strerror(cause));
+    }
+    return is_printed || status != 0 ? status : 1;
+}
 
 bool complain(const char *format, ...)
 {

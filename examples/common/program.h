@@ -9,6 +9,14 @@
 /* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];
 
+/* Begins a program: opens /dev/null for each of stdin, stdout and stderr that is closed, so that no file that is opened
+ * later receives what is printed. */
+void program_begin(void);
+
+/* Ends a program: returns `status`, or 1 instead of 0 if not all that was printed could be written, after printing an
+ * error. */
+int program_end(int status);
+
 /* Writes "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */
 bool complain(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 

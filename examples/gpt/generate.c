@@ -107,8 +107,7 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     config.sample.temperature = o->temperature;
     config.sample.top_k = o->top_k;
     config.sample.top_p = o->top_p;
-    /* the last id is <|endoftext|> */
-    config.end_token = o->end_of_text ? tg_tokenizer_vocabulary(bpe) - 1 : -1;
+    config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
     config.use_cache = !o->no_cache;
     config.on_token = add_token;
     config.context = &s;

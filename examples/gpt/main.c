@@ -49,7 +49,7 @@ static void explain(void)
     printf("\ngpt COMMAND --help lists the command's options.\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         explain();
@@ -64,4 +64,10 @@ int main(int argc, char **argv)
     }
     complain("'%s' is not a command; must be train, eval, generate, tokenize, info or compare", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    program_begin();
+    return program_end(run(argc, argv));
 }

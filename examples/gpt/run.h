@@ -21,6 +21,8 @@ typedef struct run {
     /* the vocabulary's file, and the command line, as they are in a checkpoint */
     char *vocabulary, *arguments;
     size_t vocabulary_size, arguments_size;
+    /* the name of the vocabulary's file: vocab.bpe or tokenizer.json */
+    const char *vocabulary_file;
     /* the checkpoint from which the run continues, or NULL */
     char *resumed;
     /* seconds spent in steps, and the first step of these */

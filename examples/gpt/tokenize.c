@@ -49,7 +49,7 @@ int tokenize(const options *o)
         complain("tokenize: the options must be --vocab FILE and either --text FILE --out FILE or --prompt TEXT");
         return 2;
     }
-    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab, &error);
+    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab, NULL, &error);
     bool good = bpe && (o->text ? tokenize_file(bpe, o, &error) : tokenize_prompt(bpe, o, &error));
     tg_tokenizer_free(bpe);
     return good || complain("%s", error.text) ? 0 : 2;

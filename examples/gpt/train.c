@@ -53,9 +53,12 @@ static bool open_folder(run *r)
 /* Writes the vocabulary as a file for other programs; a checkpoint has its own. */
 static bool write_vocabulary(const run *r)
 {
-    tg_error error = TG_NO_ERROR;
-    return !r->c.bpe || tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), &error) ||
-           complain("%s", error.text);
+    const char *path = r->vocabulary ? folder_file(r->o->out, r->vocabulary_file) : NULL;
+    FILE *file = path ? file_begin(path) : NULL;
+    if (file) {
+        fwrite(r->vocabulary, 1, r->vocabulary_size, file);
+    }
+    return !path || (file && file_end(file, path));
 }
 
 /* Returns the vocabulary with which the run begins, if it has one: that of the checkpoint, or that of --vocab. */
@@ -65,7 +68,7 @@ static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
     if (r->resumed) {
         return vocabulary_load(r->resumed, bpe);
     }
-    *bpe = r->o->vocab ? tg_tokenizer_open(r->o->vocab, &error) : NULL;
+    *bpe = r->o->vocab ? tg_tokenizer_open(r->o->vocab, NULL, &error) : NULL;
     return *bpe || !r->o->vocab || complain("%s", error.text);
 }
 
@@ -91,9 +94,11 @@ static bool prepare(run *r)
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
-    r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
-    if (!r->t || !r->sampling || (r->c.bpe && !r->vocabulary)) {
+    if (!r->t || !r->sampling) {
         return complain("out of memory");
+    }
+    if (r->c.bpe && !(r->vocabulary = vocabulary_text(r->c.bpe, &r->vocabulary_size, &r->vocabulary_file))) {
+        return false;
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,

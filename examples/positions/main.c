@@ -47,7 +47,7 @@ static bool report(const lesson *lessons, int count, int64_t steps, const char *
     return written;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     lesson lessons[] = {
         {.name = "none, both ways", .kind = TG_POSITION_NONE},
@@ -92,4 +92,10 @@ int main(int argc, char **argv)
     }
     puzzle_free(&p);
     return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    program_begin();
+    return program_end(run(argc, argv));
 }

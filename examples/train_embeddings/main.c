@@ -41,7 +41,7 @@ static bool load(job *j)
     size_t length;
     char *text = tg_text_read(j->o->text, &length, &error);
     if (text) {
-        j->bpe = j->o->vocab ? tg_tokenizer_open(j->o->vocab, &error)
+        j->bpe = j->o->vocab ? tg_tokenizer_open(j->o->vocab, NULL, &error)
                              : tg_tokenizer_train(text, length, (int32_t)j->o->vocab_size, &error);
     }
     bool loaded = j->bpe && tg_tokenizer_encode(j->bpe, text, length, false, &j->tokens, &error);
@@ -222,7 +222,8 @@ static bool report(const job *j, const result *with, const result *without)
                    report_position_labels(folder_file(j->o->out, "positions_labels.tsv"), j->o->context);
     if (written && !j->o->vocab) {
         tg_error error = TG_NO_ERROR;
-        written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), &error) || complain("%s", error.text);
+        written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, &error) ||
+                  complain("%s", error.text);
     }
     if (written) {
         printf("\nWritten to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
@@ -232,7 +233,7 @@ static bool report(const job *j, const result *with, const result *without)
     return written;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     options o;
     int status = options_read(&o, argc, argv);
@@ -250,4 +251,10 @@ int main(int argc, char **argv)
     tg_tokens_free(&j.tokens);
     tg_tokenizer_free(j.bpe);
     return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    program_begin();
+    return program_end(run(argc, argv));
 }

@@ -49,15 +49,6 @@ int64_t *tg_pair_map_put(tg_pair_map *map, int32_t left, int32_t right, int64_t 
     return &map->entries[slot].value;
 }
 
-int64_t tg_pair_map_get(const tg_pair_map *map, int32_t left, int32_t right, int64_t otherwise)
-{
-    if (map->size == 0) {
-        return otherwise;
-    }
-    size_t slot = slot_of(map, left, right);
-    return map->entries[slot].left < 0 ? otherwise : map->entries[slot].value;
-}
-
 void tg_pair_map_free(tg_pair_map *map)
 {
     tg_free(map->entries);

@@ -1,51 +1,11 @@
-/* tokenizer: the tables of a byte-pair encoding, and the conversion of text to ids and back.
- *
- * A word becomes ids by merges. Of all pairs of neighboring symbols the one with the lowest rank is merged, and of
- * equal pairs the leftmost one, until no pair can be merged. The symbols of a word are a linked list. The pairs that
- * can be merged are in a heap, lowest rank first. A merge adds at most two new pairs. A pair whose symbols have changed
- * is dropped when it is taken from the heap. So a word of n bytes takes O(n log n) time.
- *
- * Follows openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2".
- */
+/* tokenizer: the tables of a byte-pair encoding. See tokenizer.h for their layout. */
 #include "data/tokenizer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/file.h"
 
-static const char end_of_text[] = "<|endoftext|>";
-
-/* ---- tables ---- */
-
-/* Returns whether vocab.bpe writes a byte as itself. These 188 bytes have the first ids. */
-static bool printable(int byte)
-{
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-}
-
-static bool add_token(tg_tokenizer *z, const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t start = z->token_count ? z->begin[z->token_count] : 0, count = (size_t)z->token_count;
-    if (!tg_grow((void **)&z->begin, &z->begin_capacity, z->token_count ? count + 1 : 0, count + 2, sizeof *z->begin)) {
-        return false;
-    }
-    size_t a_at = (size_t)(a - z->bytes), b_at = (size_t)(b - z->bytes);
-    /* The parts of a merge point into z->bytes, which moves when it grows. */
-    bool is_inside = z->bytes && a_at < start;
-    if (!tg_grow((void **)&z->bytes, &z->byte_capacity, start, start + a_length + b_length, 1)) {
-        return false;
-    }
-    memcpy(z->bytes + start, is_inside ? z->bytes + a_at : a, a_length);
-    if (b_length > 0) {
-        memcpy(z->bytes + start + a_length, z->bytes + b_at, b_length);
-    }
-    z->begin[count] = start;
-    z->begin[count + 1] = start + a_length + b_length;
-    z->token_count++;
-    return true;
-}
+/* ---- tokens ---- */
 
 tg_tokenizer *tg_tokenizer_make(tg_error *error)
 {
@@ -55,19 +15,7 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error)
         return NULL;
     }
     z->words = tg_pretokenizer_new(error);
-    bool is_ready = z->words != NULL;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int byte = 0; is_ready && byte < TG_BYTE_TOKENS; byte++) {
-            if (printable(byte) == (pass == 0)) {
-                char one = (char)byte;
-                z->id_of_byte[byte] = (uint8_t)z->token_count;
-                z->byte_of_id[z->token_count] = (uint8_t)byte;
-                is_ready =
-                    add_token(z, &one, 1, NULL, 0) || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
-            }
-        }
-    }
-    if (!is_ready) {
+    if (!z->words) {
         tg_tokenizer_free(z);
         return NULL;
     }
@@ -81,9 +29,68 @@ void tg_tokenizer_free(tg_tokenizer *z)
         tg_free(z->bytes);
         tg_free(z->begin);
         tg_free(z->merges);
-        tg_pair_map_free(&z->pairs);
+        tg_free(z->slots);
+        tg_free(z->special);
         tg_free(z);
     }
+}
+
+/* Returns the number of bytes of all tokens. */
+static size_t used_bytes(const tg_tokenizer *z)
+{
+    return z->token_count ? z->begin[z->token_count] : 0;
+}
+
+static bool reserve_tokens(tg_tokenizer *z, size_t tokens, size_t bytes)
+{
+    size_t used = z->token_count ? (size_t)z->token_count + 1 : 0;
+    void *text = z->bytes, *begin = z->begin;
+    bool is_ready = tg_grow(&text, &z->byte_capacity, used_bytes(z), bytes, 1) &&
+                    tg_grow(&begin, &z->begin_capacity, used, tokens + 1, sizeof *z->begin);
+    z->bytes = text;
+    z->begin = begin;
+    return is_ready;
+}
+
+bool tg_tokenizer_add_token(tg_tokenizer *z, const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t start = used_bytes(z), count = (size_t)z->token_count, end = start + a_length + b_length;
+    size_t a_at = (size_t)(a - z->bytes), b_at = (size_t)(b - z->bytes);
+    /* the bytes of other tokens move when z->bytes grows */
+    bool is_inside = z->bytes && a >= z->bytes && a < z->bytes + start;
+    if (count == INT32_MAX || !reserve_tokens(z, count + 1, end)) {
+        return false;
+    }
+    memcpy(z->bytes + start, is_inside ? z->bytes + a_at : a, a_length);
+    if (b_length > 0) {
+        memcpy(z->bytes + start + a_length, is_inside ? z->bytes + b_at : b, b_length);
+    }
+    z->begin[count] = start;
+    z->begin[count + 1] = end;
+    z->token_count++;
+    return true;
+}
+
+/* Returns whether vocab.bpe writes a byte as itself. These 188 bytes have the first ids. */
+static bool is_printable(int byte)
+{
+    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+}
+
+bool tg_tokenizer_add_bytes(tg_tokenizer *z)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (int byte = 0; byte < TG_BYTES; byte++) {
+            char one = (char)byte;
+            if (is_printable(byte) == (pass == 0)) {
+                z->id_of_byte[byte] = z->token_count;
+                if (!tg_tokenizer_add_token(z, &one, 1, NULL, 0)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
 }
 
 const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length)
@@ -91,257 +98,149 @@ const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length
     size_t unused;
     length = length ? length : &unused;
     *length = 0;
-    if (!z || id < 0 || id > z->token_count) {
+    if (!z || id < 0 || id >= z->token_count) {
         return NULL;
-    }
-    if (id == z->token_count) {
-        *length = sizeof end_of_text - 1;
-        return end_of_text;
     }
     *length = z->begin[id + 1] - z->begin[id];
     return z->bytes + z->begin[id];
 }
 
-bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, tg_error *error)
-{
-    size_t rank = (size_t)z->token_count - TG_BYTE_TOKENS, left_length, right_length;
-    if (tg_pair_map_get(&z->pairs, left, right, -1) >= 0) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "the merge was given before");
-    }
-    const char *a = tg_tokenizer_bytes(z, left, &left_length), *b = tg_tokenizer_bytes(z, right, &right_length);
-    if (!tg_grow((void **)&z->merges, &z->merge_capacity, rank, rank + 1, sizeof *z->merges) ||
-        !tg_pair_map_put(&z->pairs, left, right, (int64_t)rank) || !add_token(z, a, left_length, b, right_length)) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
-    }
-    z->merges[rank] = (tg_merge){left, right};
-    return true;
-}
-
 int32_t tg_tokenizer_vocabulary(const tg_tokenizer *z)
 {
-    return z ? z->token_count + 1 : 0;
+    return z ? z->token_count : 0;
 }
 
-/* ---- encoding ---- */
+/* ---- merges ---- */
 
-typedef struct candidate {
-    int64_t rank;
-    int32_t at;          /* the index of the left symbol */
-    int32_t left, right; /* the symbols when the pair was added to the heap */
-} candidate;
-
-/* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. */
-typedef struct encoder {
-    const tg_tokenizer *z;
-    int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
-    size_t symbol_capacity, next_capacity, previous_capacity;
-    candidate *heap;
-    size_t heap_count, heap_capacity;
-    int32_t *ids;
-    size_t id_count, id_capacity;
-} encoder;
-
-static bool earlier(const candidate *a, const candidate *b)
+/* Returns the slot of a pair, or the empty slot for it. Fibonacci hashing of both ids (Knuth, volume 3, 6.4), and
+ * linear probing. */
+static size_t slot_of(const tg_tokenizer *z, int32_t left, int32_t right)
 {
-    return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (z->slot_count - 1);
+    for (; z->slots[slot] >= 0; slot = (slot + 1) & (z->slot_count - 1)) {
+        const tg_merge *merge = &z->merges[z->slots[slot]];
+        if (merge->left == left && merge->right == right) {
+            break;
+        }
+    }
+    return slot;
 }
 
-/* Adds the pair that begins at `at` to the heap if it can be merged. Returns false when memory is exhausted. */
-static bool offer(encoder *e, int32_t at)
+/* Sets the table to at least `merges` * 3 / 2 slots. */
+static bool reserve_slots(tg_tokenizer *z, size_t merges)
 {
-    int32_t next = e->next[at];
-    int64_t rank = next < 0 ? -1 : tg_pair_map_get(&e->z->pairs, e->symbol[at], e->symbol[next], -1);
-    if (rank < 0) {
+    size_t needed = merges + merges / 2 + 1, size = z->slot_count ? z->slot_count : 64;
+    while (size < needed) {
+        size *= 2;
+    }
+    if (size == z->slot_count) {
         return true;
     }
-    if (!tg_grow((void **)&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
+    int32_t *slots = tg_alloc(size, sizeof *slots);
+    if (!slots) {
         return false;
     }
-    candidate c = {rank, at, e->symbol[at], e->symbol[next]};
-    size_t i = e->heap_count++;
-    for (; i > 0 && earlier(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        e->heap[i] = e->heap[(i - 1) / 2];
+    memset(slots, -1, size * sizeof *slots);
+    tg_free(z->slots);
+    z->slots = slots;
+    z->slot_count = size;
+    for (size_t r = 0; r < z->merge_count; r++) {
+        z->slots[slot_of(z, z->merges[r].left, z->merges[r].right)] = (int32_t)r;
     }
-    e->heap[i] = c;
     return true;
 }
 
-/* Removes the first pair from the heap and returns it. */
-static candidate take(encoder *e)
+static bool reserve_merges(tg_tokenizer *z, size_t merges)
 {
-    candidate first = e->heap[0], last = e->heap[--e->heap_count];
-    size_t i = 0;
-    for (size_t child = 1; child < e->heap_count; child = 2 * i + 1) {
-        if (child + 1 < e->heap_count && earlier(&e->heap[child + 1], &e->heap[child])) {
-            child++;
-        }
-        if (!earlier(&e->heap[child], &last)) {
-            break;
-        }
-        e->heap[i] = e->heap[child];
-        i = child;
-    }
-    e->heap[i] = last;
-    return first;
+    void *grown = z->merges;
+    bool is_ready = tg_grow(&grown, &z->merge_capacity, z->merge_count, merges, sizeof *z->merges);
+    z->merges = grown;
+    return is_ready && reserve_slots(z, merges);
 }
 
-static bool merge_at(encoder *e, const candidate *c)
+/* Allocates an array of exactly this capacity, where growing it would double the capacity. */
+static void *reserve(size_t *capacity, size_t count, size_t size)
 {
-    int32_t right = e->next[c->at];
-    e->symbol[c->at] = (int32_t)(TG_BYTE_TOKENS + c->rank);
-    e->symbol[right] = -1;
-    e->next[c->at] = e->next[right];
-    if (e->next[c->at] >= 0) {
-        e->previous[e->next[c->at]] = c->at;
-    }
-    return offer(e, c->at) && (e->previous[c->at] < 0 || offer(e, e->previous[c->at]));
+    void *array = tg_alloc(count, size);
+    *capacity = array ? count : 0;
+    return array;
 }
 
-static bool encode_word(encoder *e, const char *word, size_t length)
+bool tg_tokenizer_reserve(tg_tokenizer *z, size_t tokens, size_t bytes, size_t merges)
 {
-    if (!tg_grow((void **)&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
-        !tg_grow((void **)&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
-        !tg_grow((void **)&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous) ||
-        !tg_grow((void **)&e->ids, &e->id_capacity, e->id_count, e->id_count + length, sizeof *e->ids)) {
+    z->bytes = reserve(&z->byte_capacity, bytes + 1, 1);
+    z->begin = reserve(&z->begin_capacity, tokens + 1, sizeof *z->begin);
+    z->merges = reserve(&z->merge_capacity, merges + 1, sizeof *z->merges);
+    return z->bytes && z->begin && z->merges && reserve_slots(z, merges);
+}
+
+int64_t tg_tokenizer_rank(const tg_tokenizer *z, int32_t left, int32_t right)
+{
+    return z->slot_count == 0 ? -1 : z->slots[slot_of(z, left, right)];
+}
+
+bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, int32_t result)
+{
+    size_t rank = z->merge_count;
+    if (rank == INT32_MAX || !reserve_merges(z, rank + 1)) {
         return false;
     }
-    for (size_t i = 0; i < length; i++) {
-        e->symbol[i] = e->z->id_of_byte[(unsigned char)word[i]];
-        e->next[i] = i + 1 < length ? (int32_t)i + 1 : -1;
-        e->previous[i] = (int32_t)i - 1;
-    }
-    e->heap_count = 0;
-    bool is_ready = true;
-    for (size_t i = 0; is_ready && i + 1 < length; i++) {
-        is_ready = offer(e, (int32_t)i);
-    }
-    while (is_ready && e->heap_count > 0) {
-        candidate c = take(e);
-        int32_t right = e->next[c.at];
-        if (e->symbol[c.at] == c.left && right >= 0 && e->symbol[right] == c.right) {
-            is_ready = merge_at(e, &c);
-        }
-    }
-    for (int32_t i = 0; is_ready && i >= 0 && length > 0; i = e->next[i]) {
-        e->ids[e->id_count++] = e->symbol[i];
+    z->slots[slot_of(z, left, right)] = (int32_t)rank;
+    z->merges[rank] = (tg_merge){left, right, result};
+    z->merge_count++;
+    return true;
+}
+
+bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
+{
+    size_t a_length, b_length;
+    const char *a = tg_tokenizer_bytes(z, left, &a_length), *b = tg_tokenizer_bytes(z, right, &b_length);
+    return reserve_merges(z, z->merge_count + 1) && tg_tokenizer_add_token(z, a, a_length, b, b_length) &&
+           tg_tokenizer_add_merge(z, left, right, z->token_count - 1);
+}
+
+/* ---- special tokens ---- */
+
+bool tg_tokenizer_add_special(tg_tokenizer *z, int32_t id)
+{
+    void *grown = z->special;
+    bool is_ready = tg_grow(&grown, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special);
+    z->special = grown;
+    if (is_ready) {
+        z->special[z->special_count++] = id;
     }
     return is_ready;
 }
 
-/* Encodes text without special tokens. */
-static bool encode_part(encoder *e, tg_pretokenizer *words, const char *text, size_t begin, size_t end, tg_error *error)
+bool tg_tokenizer_add_end_of_text(tg_tokenizer *z)
 {
-    while (begin < end) {
-        size_t stop = tg_pretokenizer_next(words, text, end, begin, error);
-        if (stop == SIZE_MAX) {
-            return false;
-        }
-        if (stop - begin > INT32_MAX || !encode_word(e, text + begin, stop - begin)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", begin);
-        }
-        begin = stop;
-    }
-    return true;
+    return tg_tokenizer_add_token(z, TG_END_OF_TEXT, sizeof TG_END_OF_TEXT - 1, NULL, 0) &&
+           tg_tokenizer_add_special(z, z->token_count - 1);
 }
 
-/* Returns the index of the next <|endoftext|>, or `length`. */
-static size_t find_special(const char *text, size_t begin, size_t length)
+bool tg_tokenizer_is_special(const tg_tokenizer *z, int32_t id)
 {
-    const size_t size = sizeof end_of_text - 1;
-    for (size_t i = begin; i + size <= length; i++) {
-        if (text[i] == '<' && memcmp(text + i, end_of_text, size) == 0) {
-            return i;
+    size_t low = 0, high = z->special_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (z->special[middle] < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return length;
+    return low < z->special_count && z->special[low] == id;
 }
 
-bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens,
-                         tg_error *error)
+int32_t tg_tokenizer_end_of_text(const tg_tokenizer *z)
 {
-    if (!tokens) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the tokens are NULL");
-    }
-    *tokens = (tg_tokens){NULL, 0};
-    if (!z || (!text && length > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the %s is NULL", z ? "text" : "tokenizer");
-    }
-    size_t bad = tg_utf8_check(text, length);
-    if (bad < length) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_encode: byte 0x%02x at %zu is not UTF-8",
-                            (unsigned)(unsigned char)text[bad], bad);
-    }
-    encoder e = {.z = z};
-    bool is_encoded = true;
-    for (size_t begin = 0; is_encoded && begin < length;) {
-        size_t end = special ? find_special(text, begin, length) : length;
-        is_encoded = encode_part(&e, z->words, text, begin, end, error);
-        begin = end;
-        if (is_encoded && end < length) {
-            begin += sizeof end_of_text - 1;
-            is_encoded = tg_grow((void **)&e.ids, &e.id_capacity, e.id_count, e.id_count + 1, sizeof *e.ids) ||
-                         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", end);
-            if (is_encoded) {
-                e.ids[e.id_count++] = z->token_count;
-            }
+    for (size_t i = 0; z && i < z->special_count; i++) {
+        size_t length;
+        const char *bytes = tg_tokenizer_bytes(z, z->special[i], &length);
+        if (length == sizeof TG_END_OF_TEXT - 1 && memcmp(bytes, TG_END_OF_TEXT, length) == 0) {
+            return z->special[i];
         }
     }
-    tg_free(e.symbol);
-    tg_free(e.next);
-    tg_free(e.previous);
-    tg_free(e.heap);
-    if (!is_encoded) {
-        tg_free(e.ids);
-        return false;
-    }
-    *tokens = (tg_tokens){e.ids, (int64_t)e.id_count};
-    return true;
-}
-
-void tg_tokens_free(tg_tokens *tokens)
-{
-    if (tokens) {
-        tg_free(tokens->ids);
-        *tokens = (tg_tokens){NULL, 0};
-    }
-}
-
-/* ---- decoding ---- */
-
-char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t count, size_t *length, tg_error *error)
-{
-    size_t total = 0, part, written = 0;
-    if (length) {
-        *length = 0;
-    }
-    if (!z || (!ids && count > 0)) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_decode: the %s NULL", z ? "ids are" : "tokenizer is");
-        return NULL;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        if (!tg_tokenizer_bytes(z, ids[i], &part)) {
-            tg_error_set(error, TG_ERROR_RANGE, "tokenizer_decode: id %d at [%lld] is outside [0,%d)", ids[i],
-                         (long long)i, tg_tokenizer_vocabulary(z));
-            return NULL;
-        }
-        if (!tg_checked_add(total, part, &total)) {
-            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: the text does not fit into memory");
-            return NULL;
-        }
-    }
-    char *text = tg_alloc(total + 1, 1);
-    if (!text) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: out of memory for %zu bytes", total);
-        return NULL;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const char *bytes = tg_tokenizer_bytes(z, ids[i], &part);
-        memcpy(text + written, bytes, part);
-        written += part;
-    }
-    text[written] = '\0';
-    if (length) {
-        *length = written;
-    }
-    return text;
+    return -1;
 }

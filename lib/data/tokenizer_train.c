@@ -147,9 +147,15 @@ static void merge_everywhere(trainer *t, int32_t left, int32_t right, int32_t me
     }
 }
 
+static bool out_of_memory(tg_error *error)
+{
+    return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for the ids");
+}
+
+/* Adds merges, and leaves one id for <|endoftext|>. */
 static bool learn(trainer *t, int32_t size, tg_error *error)
 {
-    while (tg_tokenizer_vocabulary(t->z) < size) {
+    while (t->z->token_count < size - 1) {
         tg_pair_map counts = {NULL, 0, 0};
         struct tg_pair_entry best;
         bool is_counted = count_pairs(t, &counts, &best);
@@ -160,8 +166,8 @@ static bool learn(trainer *t, int32_t size, tg_error *error)
         if (best.value < 2) {
             return true;
         }
-        if (!tg_tokenizer_add_merge(t->z, best.left, best.right, error)) {
-            return false;
+        if (!tg_tokenizer_add_merged_token(t->z, best.left, best.right)) {
+            return out_of_memory(error);
         }
         merge_everywhere(t, best.left, best.right, t->z->token_count - 1);
     }
@@ -174,10 +180,10 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
         tg_error_set(error, TG_ERROR_STATE, "tokenizer_train: the text is NULL");
         return NULL;
     }
-    if (size <= TG_BYTE_TOKENS) {
+    if (size <= TG_BYTES) {
         tg_error_set(error, TG_ERROR_VALUE,
                      "tokenizer_train: vocabulary %d; it must be at least %d, the bytes and <|endoftext|>", size,
-                     TG_BYTE_TOKENS + 1);
+                     TG_BYTES + 1);
         return NULL;
     }
     size_t bad = tg_utf8_check(text, length);
@@ -187,10 +193,11 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
         return NULL;
     }
     trainer t = {.z = tg_tokenizer_make(error), .text = text};
-    bool is_trained = t.z && list_words(&t, length, error);
+    bool is_trained = t.z && (tg_tokenizer_add_bytes(t.z) || out_of_memory(error)) && list_words(&t, length, error);
     if (is_trained) {
         unite_words(&t);
-        is_trained = spell_words(&t, error) && learn(&t, size, error);
+        is_trained = spell_words(&t, error) && learn(&t, size, error) &&
+                     (tg_tokenizer_add_end_of_text(t.z) || out_of_memory(error));
     }
     tg_free(t.words);
     tg_free(t.symbols);

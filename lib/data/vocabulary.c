@@ -1,36 +1,90 @@
-/* vocabulary: reads and writes vocab.bpe.
- *
- * The first line is "#version: 0.2". Each other line is a merge: two symbols with one space between them. Merges are in
- * the order of their ranks. A symbol has one character for each byte. A printable byte is written as itself, and the
- * other 68 bytes as U+0100, U+0101, ... in ascending order, so a space is written as U+0120. A symbol must be a byte or
- * the result of an earlier merge. The reader checks this with a hash table of all symbols so far.
- */
+/* vocabulary: opens a file of any format, and what the readers of the formats share. */
+#include "data/vocabulary.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/config.h"
 #include "data/file.h"
-#include "data/tokenizer.h"
 
-static const char first_line[] = "#version: 0.2";
+/* ---- errors ---- */
 
-/* ---- a hash table from symbols to ids: open addressing, at most half full ---- */
+bool tg_vocabulary_fail(const tg_vocabulary *v, size_t line, const char *format, ...)
+{
+    char text[TG_ERROR_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return tg_error_set(v->error, TG_ERROR_FORMAT, "tokenizer_open: '%s', line %zu: %s", v->path, line, text);
+}
 
-typedef struct name_index {
-    int32_t *slots; /* -1: empty */
-    size_t size;
-    char *name; /* a buffer for the bytes of one symbol, as long as the text */
-} name_index;
+bool tg_vocabulary_out_of_memory(const tg_vocabulary *v)
+{
+    return tg_error_set(v->error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory", v->path);
+}
 
-static size_t slot_of(const name_index *index, const tg_tokenizer *z, const char *bytes, size_t length)
+/* ---- bytes as characters ---- */
+
+/* The bytes that are not printable are 0 to 32, 127 to 160, and 173. */
+unsigned tg_character_of_byte(unsigned byte)
+{
+    return byte <= 32 ? 256 + byte : byte >= 127 && byte <= 160 ? 256 + 33 + byte - 127 : byte == 173 ? 256 + 67 : byte;
+}
+
+int tg_byte_of_character(unsigned character)
+{
+    unsigned hidden = character - 256;
+    unsigned byte = character < 256 ? character : hidden <= 32 ? hidden : hidden < 67 ? 127 + hidden - 33 : 173;
+    return byte < TG_BYTES && tg_character_of_byte(byte) == character ? (int)byte : -1;
+}
+
+size_t tg_vocabulary_decode(const char *text, size_t length, char *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned character = (unsigned char)text[i];
+        if (character >= 0xc2 && character < 0xe0 && i + 1 < length && ((unsigned char)text[i + 1] & 0xc0) == 0x80) {
+            character = (character & 0x1f) << 6 | ((unsigned char)text[++i] & 0x3f);
+        } else if (character >= 0x80) {
+            return SIZE_MAX;
+        }
+        int byte = tg_byte_of_character(character);
+        if (byte < 0) {
+            return SIZE_MAX;
+        }
+        out[count++] = (char)byte;
+    }
+    return count;
+}
+
+/* ---- tokens by their bytes ---- */
+
+bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
+{
+    for (v->slot_count = 1024; v->slot_count < tokens + tokens / 2; v->slot_count *= 2) {
+    }
+    v->slots = tg_alloc(v->slot_count, sizeof *v->slots);
+    v->name = tg_alloc(v->length + 1, 1);
+    if (!v->slots || !v->name) {
+        return tg_vocabulary_out_of_memory(v);
+    }
+    memset(v->slots, -1, v->slot_count * sizeof *v->slots);
+    return true;
+}
+
+static size_t slot_of(const tg_vocabulary *v, const char *bytes, size_t length)
 {
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     for (size_t i = 0; i < length; i++) {
         hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
     }
-    size_t slot = (size_t)(hash ^ hash >> 32) & (index->size - 1);
-    for (; index->slots[slot] >= 0; slot = (slot + 1) & (index->size - 1)) {
+    size_t slot = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
+    for (; v->slots[slot] >= 0; slot = (slot + 1) & (v->slot_count - 1)) {
         size_t other;
-        const char *name = tg_tokenizer_bytes(z, index->slots[slot], &other);
+        const char *name = tg_tokenizer_bytes(v->z, v->slots[slot], &other);
         if (other == length && memcmp(name, bytes, length) == 0) {
             break;
         }
@@ -38,214 +92,185 @@ static size_t slot_of(const name_index *index, const tg_tokenizer *z, const char
     return slot;
 }
 
-static void index_token(const name_index *index, const tg_tokenizer *z, int32_t id)
+int32_t tg_vocabulary_find(const tg_vocabulary *v, const char *bytes, size_t length)
+{
+    return v->slots[slot_of(v, bytes, length)];
+}
+
+int32_t tg_vocabulary_add(tg_vocabulary *v, int32_t id)
 {
     size_t length;
-    const char *bytes = tg_tokenizer_bytes(z, id, &length);
-    size_t slot = slot_of(index, z, bytes, length);
-    if (index->slots[slot] < 0) { /* of two symbols with the same bytes the first is used */
-        index->slots[slot] = id;
+    const char *bytes = tg_tokenizer_bytes(v->z, id, &length);
+    size_t slot = slot_of(v, bytes, length);
+    if (v->slots[slot] < 0) {
+        v->slots[slot] = id;
     }
+    return v->slots[slot];
 }
 
-static bool index_new(name_index *index, const tg_tokenizer *z, size_t tokens, size_t length, tg_error *error)
+int tg_vocabulary_find_bytes(tg_vocabulary *v)
 {
-    for (index->size = 1024; index->size < 2 * tokens; index->size *= 2) {
+    for (int byte = 0; byte < TG_BYTES; byte++) {
+        char one = (char)byte;
+        v->z->id_of_byte[byte] = tg_vocabulary_find(v, &one, 1);
+        if (v->z->id_of_byte[byte] < 0) {
+            return byte;
+        }
     }
-    index->slots = tg_alloc(index->size, sizeof *index->slots);
-    index->name = tg_alloc(length + 1, 1);
-    if (!index->slots || !index->name) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "vocabulary: out of memory for %zu symbols", tokens);
+    return -1;
+}
+
+/* The most bytes of a token that a message has. */
+static int visible(size_t length)
+{
+    return length > 60 ? 60 : (int)length;
+}
+
+bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
+                         bool has_ids, tg_error *problem)
+{
+    int32_t ids[2];
+    size_t used = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *text = i ? right : left;
+        size_t length = i ? right_length : left_length, count = tg_vocabulary_decode(text, length, v->name + used);
+        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_vocabulary_find(v, v->name + used, count);
+        if (ids[i] < 0) {
+            return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", visible(length), text,
+                                has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
+        }
+        used += count;
     }
-    memset(index->slots, -1, index->size * sizeof *index->slots);
-    for (int32_t id = 0; id < TG_BYTE_TOKENS; id++) {
-        index_token(index, z, id);
+    if (tg_tokenizer_rank(v->z, ids[0], ids[1]) >= 0) {
+        return tg_error_set(problem, TG_ERROR_FORMAT, "the merge of \"%.*s\" and \"%.*s\" was given before",
+                            visible(left_length), left, visible(right_length), right);
+    }
+    int32_t result = has_ids ? tg_vocabulary_find(v, v->name, used) : 0;
+    if (result < 0) {
+        return tg_error_set(problem, TG_ERROR_FORMAT,
+                            "the merge of \"%.*s\" and \"%.*s\" gives a token that is not in the vocabulary",
+                            visible(left_length), left, visible(right_length), right);
+    }
+    bool is_added = has_ids ? tg_tokenizer_add_merge(v->z, ids[0], ids[1], result)
+                            : tg_tokenizer_add_merged_token(v->z, ids[0], ids[1]);
+    if (!is_added) {
+        return tg_error_set(problem, TG_ERROR_MEMORY, "out of memory");
+    }
+    if (!has_ids) {
+        tg_vocabulary_add(v, v->z->token_count - 1); /* of two tokens with the same bytes the first is used */
     }
     return true;
 }
 
-/* ---- reading ---- */
+/* ---- opening ---- */
 
-/* Returns the byte that the first character of a text encodes, or -1. Sets *used to the length of the character. */
-static int byte_of(const tg_tokenizer *z, const char *text, size_t length, size_t *used)
+static const char mark[] = "tg_tokenizer_open_config_default";
+
+tg_tokenizer_open_config tg_tokenizer_open_config_default(void)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    int character = s[0];
-    *used = 1;
-    if (s[0] >= 0xc2 && s[0] < 0xe0 && length >= 2 && (s[1] & 0xc0) == 0x80) {
-        character = (s[0] & 0x1f) << 6 | (s[1] & 0x3f);
-        *used = 2;
-    } else if (s[0] >= 0x80) {
-        return -1;
-    }
-    if (character >= 256) { /* a byte that is not printable: these have the ids from 188 on */
-        return character < 256 + 68 ? z->byte_of_id[188 + character - 256] : -1;
-    }
-    return z->id_of_byte[character] < 188 ? character : -1;
+    return (tg_tokenizer_open_config){.mark = mark};
 }
 
-/* Returns the id of a symbol written in `text`, or -1. */
-static int32_t symbol_of(const tg_tokenizer *z, const name_index *index, const char *text, size_t length)
+/* Returns the text of a file, which ends with a NUL, or NULL with the error set. */
+static char *read_file(const char *path, size_t *length, tg_error *error)
 {
-    size_t count = 0, used;
-    for (size_t i = 0; i < length; i += used) {
-        int byte = byte_of(z, text + i, length - i, &used);
-        if (byte < 0) {
-            return -1;
-        }
-        index->name[count++] = (char)byte;
+    tg_file file;
+    if (!tg_file_open(&file, "tokenizer_open", path, error)) {
+        return NULL;
     }
-    return count == 0 ? -1 : index->slots[slot_of(index, z, index->name, count)];
+    char *text = NULL;
+    *length = (size_t)file.size;
+    if (file.size > TG_VOCABULARY_BYTES) {
+        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_open: '%s' has %llu bytes; at most %zu are read", path,
+                     (unsigned long long)file.size, TG_VOCABULARY_BYTES);
+    } else if (!(text = tg_alloc(*length + 1, 1))) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory for %zu bytes", path, *length);
+    } else if (!tg_file_read(&file, 0, text, *length, error)) {
+        tg_free(text);
+        text = NULL;
+    } else {
+        text[*length] = '\0';
+    }
+    tg_file_close(&file);
+    return text;
 }
 
-static bool parse_line(tg_tokenizer *z, const name_index *index, const char *line, size_t length, size_t number,
-                       tg_error *error)
+/* Returns whether a text is JSON: the first byte that is not white space is '{'. */
+static bool is_json(const char *text)
 {
-    const char *space = memchr(line, ' ', length);
-    int visible = length > 60 ? 60 : (int)length;
-    if (!space || memchr(space + 1, ' ', length - (size_t)(space - line) - 1)) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line %zu: \"%.*s\" is not two symbols and one space",
-                            number, visible, line);
-    }
-    size_t left_length = (size_t)(space - line), right_length = length - left_length - 1;
-    int32_t left = symbol_of(z, index, line, left_length), right = symbol_of(z, index, space + 1, right_length);
-    if (left < 0 || right < 0) {
-        const char *unknown = left < 0 ? line : space + 1;
-        size_t unknown_length = left < 0 ? left_length : right_length;
-        return tg_error_set(error, TG_ERROR_FORMAT,
-                            "vocabulary, line %zu: the symbol \"%.*s\" is neither a byte nor an earlier merge", number,
-                            (int)(unknown_length > 60 ? 60 : unknown_length), unknown);
-    }
-    tg_error cause = TG_NO_ERROR;
-    if (!tg_tokenizer_add_merge(z, left, right, &cause)) {
-        return tg_error_set(error, cause.code, "vocabulary, line %zu: \"%.*s\": %s", number, visible, line, cause.text);
-    }
-    index_token(index, z, z->token_count - 1);
-    return true;
+    return text[strspn(text, " \t\r\n")] == '{';
 }
 
-static bool parse(tg_tokenizer *z, const name_index *index, const char *text, size_t length, tg_error *error)
+/* Reads the ids and then the merges. */
+static bool read_with_ids(tg_vocabulary *v, const char *path)
 {
-    size_t number = 1;
-    for (size_t begin = 0; begin < length; number++) {
-        const char *newline = memchr(text + begin, '\n', length - begin);
-        size_t end = newline ? (size_t)(newline - text) : length;
-        if (number == 1) {
-            if (end != sizeof first_line - 1 || memcmp(text, first_line, end) != 0) {
-                return tg_error_set(error, TG_ERROR_FORMAT, "vocabulary, line 1: \"%.*s\"; it must be \"%s\"",
-                                    end > 60 ? 60 : (int)end, text, first_line);
-            }
-        } else if (!parse_line(z, index, text + begin, end - begin, number, error)) {
-            return false;
-        }
-        begin = end + 1;
+    tg_json ids = {.call = "tokenizer_open", .path = path, .error = v->error};
+    ids.text = read_file(path, &ids.length, v->error);
+    bool is_read = ids.text && tg_vocabulary_read_ids(v, &ids) && tg_vocabulary_read_merges(v, true);
+    tg_free(ids.text);
+    return is_read;
+}
+
+static bool read(tg_vocabulary *v, const char *ids)
+{
+    static const char version[] = "#version";
+    bool has_merges = strncmp(v->text, version, sizeof version - 1) == 0;
+    if (v->length == 0) {
+        return tg_error_set(v->error, TG_ERROR_FORMAT, "tokenizer_open: '%s': the file is empty", v->path);
     }
-    return number > 1 || tg_error_set(error, TG_ERROR_FORMAT,
-                                      "vocabulary: the file is empty; its first line must be \"%s\"", first_line);
+    if (ids) {
+        return has_merges ? read_with_ids(v, ids)
+                          : tg_vocabulary_fail(v, 1,
+                                               "a file of merges begins with \"#version\"; only for such a file "
+                                               "the config's ids may be set");
+    }
+    return has_merges         ? tg_vocabulary_read_merges(v, false)
+           : is_json(v->text) ? tg_vocabulary_read_json(v)
+                              : tg_vocabulary_read_ranks(v);
+}
+
+/* Takes the text. */
+static tg_tokenizer *open_text(const char *path, char *text, size_t length, const char *ids, tg_error *error)
+{
+    tg_vocabulary v = {.path = path, .text = text, .length = length, .error = error};
+    v.z = text ? tg_tokenizer_make(error) : NULL;
+    if (v.z && !read(&v, ids)) {
+        tg_tokenizer_free(v.z);
+        v.z = NULL;
+    }
+    tg_free(v.slots);
+    tg_free(v.name);
+    tg_free(text);
+    return v.z;
 }
 
 tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *error)
 {
-    if (!text) {
-        tg_error_set(error, TG_ERROR_STATE, "vocabulary: the text is NULL");
+    char *copy = tg_alloc(length + 1, 1);
+    if (!copy) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory for %zu bytes", length);
         return NULL;
     }
-    tg_tokenizer *z = tg_tokenizer_make(error);
-    size_t lines = 1;
-    for (size_t i = 0; i < length; i++) {
-        lines += text[i] == '\n';
-    }
-    name_index index = {NULL, 0, NULL};
-    bool is_parsed =
-        z && index_new(&index, z, TG_BYTE_TOKENS + lines, length, error) && parse(z, &index, text, length, error);
-    tg_free(index.slots);
-    tg_free(index.name);
-    if (!is_parsed) {
-        tg_tokenizer_free(z);
-        return NULL;
-    }
-    return z;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return open_text("text", copy, length, NULL, error);
 }
 
 tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error)
 {
+    if (!text) {
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer_new_from_text: the text is NULL");
+        return NULL;
+    }
     return tg_tokenizer_parse(text, length, error);
 }
 
-tg_tokenizer *tg_tokenizer_open(const char *path, tg_error *error)
+tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
 {
-    size_t length;
-    char *text = tg_text_read(path, &length, error);
-    tg_tokenizer *z = text ? tg_tokenizer_parse(text, length, error) : NULL;
-    tg_text_free(text);
-    return z;
-}
-
-/* ---- writing ---- */
-
-typedef struct writer {
-    char *text;
-    size_t used, capacity;
-} writer;
-
-static bool append(writer *w, const char *text, size_t length)
-{
-    void *grown = w->text;
-    bool is_ready = tg_grow(&grown, &w->capacity, w->used, w->used + length, 1);
-    w->text = grown;
-    if (is_ready) {
-        memcpy(w->text + w->used, text, length);
-        w->used += length;
-    }
-    return is_ready;
-}
-
-static bool append_symbol(writer *w, const tg_tokenizer *z, int32_t id)
-{
-    size_t length;
-    const char *bytes = tg_tokenizer_bytes(z, id, &length);
-    bool is_ready = true;
-    for (size_t i = 0; is_ready && i < length; i++) {
-        unsigned byte = (unsigned char)bytes[i], id_of = z->id_of_byte[byte];
-        unsigned character = id_of < 188 ? byte : 256 + id_of - 188;
-        char coded[2] = {(char)(0xc0 | character >> 6), (char)(0x80 | (character & 0x3f))};
-        char plain = (char)character;
-        is_ready = character < 0x80 ? append(w, &plain, 1) : append(w, coded, 2);
-    }
-    return is_ready;
-}
-
-char *tg_tokenizer_text(const tg_tokenizer *z, size_t *length, tg_error *error)
-{
-    if (!z) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_text: the tokenizer is NULL");
+    if (!tg_config_check("tokenizer_open", config, mark, error)) {
         return NULL;
-    }
-    writer w = {NULL, 0, 0};
-    bool is_ready = append(&w, first_line, sizeof first_line - 1) && append(&w, "\n", 1);
-    for (int32_t r = 0; is_ready && r < z->token_count - TG_BYTE_TOKENS; r++) {
-        is_ready = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
-                   append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
-    }
-    if (!is_ready || !append(&w, "", 1)) {
-        tg_free(w.text);
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_text: out of memory");
-        return NULL;
-    }
-    if (length) {
-        *length = w.used - 1;
-    }
-    return w.text;
-}
-
-bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
-{
-    if (!z) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_save: the tokenizer is NULL");
     }
     size_t length = 0;
-    char *text = tg_tokenizer_text(z, &length, error);
-    bool is_saved = text && tg_file_replace("tokenizer_save", path, text, length, error);
-    tg_text_free(text);
-    return is_saved;
+    char *text = read_file(path, &length, error);
+    return text ? open_text(path, text, length, config ? config->ids : NULL, error) : NULL;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/json.h"
+#include "data/json.h"
 
 /* The most bytes of a header. Only structured dtypes, which cannot be read, need more than some hundreds. */
 #define MOST_HEADER 65536

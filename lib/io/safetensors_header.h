@@ -3,7 +3,7 @@
 #define TG_IO_SAFETENSORS_HEADER_H
 
 #include "io/array.h"
-#include "io/json.h"
+#include "data/json.h"
 
 /* A tensor of a file. `array` is the first member, so that a pointer to it is one to the entry. */
 typedef struct tg_safetensors_entry {

@@ -175,6 +175,12 @@ USE(loader)
     tg_loader_free(loader);
 }
 
+USE(tokenizer_open)
+{
+    tg_error_clear(&w->error);
+    tg_tokenizer_free(tg_tokenizer_open("/nowhere/vocab.bpe", GIVEN(tokenizer_open), &w->error));
+}
+
 /* Two programs use these files at the same time. */
 #ifdef __cplusplus
 static const char saved[] = "test_configs_cpp.safetensors", checkpoints[] = "test_configs_cpp.checkpoints";
@@ -248,7 +254,7 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder)
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
@@ -47,7 +48,9 @@ typedef struct world {
     tg_nan_report nan_report;
     tg_row_neighbor neighbors[4];
     FILE *file, *other_file, *ledger_file;
-    char path[64], text[8];
+    tg_tensorboard *log;
+    const char *labels[1];
+    char path[64], log_folder[32], text[8];
     int axes[4];
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
@@ -133,6 +136,10 @@ static void make_data(world *w)
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
+    memcpy(w->log_folder, "null_calls.XXXXXX", 18);
+    assert_non_null(mkdtemp(w->log_folder));
+    w->log = tg_tensorboard_open(w->log_folder, NULL);
+    w->labels[0] = "label";
     w->file = tmpfile();
     w->other_file = tmpfile();
     w->ledger_file = tmpfile();
@@ -187,6 +194,10 @@ static void world_close(world *w)
     remove("null_calls.checkpoints/step-00000001.safetensors");
     remove("null_calls.checkpoints/lock");
     remove("null_calls.checkpoints");
+    tg_tensorboard_free(w->log);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", w->log_folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- the tests ---- */

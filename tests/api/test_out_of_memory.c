@@ -75,12 +75,12 @@ static bool train(world *w)
 
 static bool open_tokenizer(world *w)
 {
-    return finish_tokenizer(w, tg_tokenizer_open(bpe_path, &w->error));
+    return finish_tokenizer(w, tg_tokenizer_open(bpe_path, NULL, &w->error));
 }
 
 static bool save_tokenizer(world *w)
 {
-    return tg_tokenizer_save(w->tokenizer, bpe_path, &w->error);
+    return tg_tokenizer_save(w->tokenizer, bpe_path, TG_VOCABULARY_MERGES, &w->error);
 }
 
 static bool encode(world *w)
@@ -842,7 +842,7 @@ int main(void)
 {
     tg_tokenizer *tokenizer = tg_tokenizer_train(text, strlen(text), 280, NULL);
     have_tokenizer = tokenizer;
-    if (tokenizer && !tg_tokenizer_save(tokenizer, bpe_path, NULL)) {
+    if (tokenizer && !tg_tokenizer_save(tokenizer, bpe_path, TG_VOCABULARY_MERGES, NULL)) {
         return 1;
     }
     tg_tokenizer_free(tokenizer);

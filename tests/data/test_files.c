@@ -60,7 +60,7 @@ static void test_a_folder_is_not_a_text(void **state)
     assert_null(tg_text_read(folder, &length, &error));
     assert_int_equal(length, 0);
     assert_error(&error, TG_ERROR_FILE, strerror(EISDIR));
-    assert_null(tg_tokenizer_open(folder, &error));
+    assert_null(tg_tokenizer_open(folder, NULL, &error));
     assert_error(&error, TG_ERROR_FILE, folder);
     assert_null(tg_token_file_open(folder, 2, &error));
     assert_error(&error, TG_ERROR_FILE, folder);

@@ -7,7 +7,7 @@ static void test_constructors_report_the_option(void **state)
     tg_error error = TG_NO_ERROR;
     assert_null(tg_tokenizer_train("a b a b", 7, 300, &error));
     assert_error(&error, TG_ERROR_STATE, "-Dtokenizer=disabled");
-    assert_null(tg_tokenizer_open("missing.bpe", &error));
+    assert_null(tg_tokenizer_open("missing.bpe", NULL, &error));
     assert_error(&error, TG_ERROR_FILE, "missing.bpe");
     assert_true(tg_token_file_write("no_tokenizer.bin", 2, (const int32_t[]){1, 2}, 2, &error));
     tg_token_file *file = tg_token_file_open("no_tokenizer.bin", 2, &error);

@@ -196,5 +196,5 @@ int main(int argc, char **argv)
     cell(68);
     print_decoded(&vocabulary, ids, count);
     tg_text_free(raw);
-    return 0;
+    return book_end();
 }

@@ -56,5 +56,5 @@ int main(int argc, char **argv)
     tg_tokens_free(&tokens);
     tg_text_free(raw);
     tg_tokenizer_free(bpe);
-    return 0;
+    return book_end();
 }

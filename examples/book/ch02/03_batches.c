@@ -46,5 +46,5 @@ int main(int argc, char **argv)
     print_tensor(batch.targets);
     tg_loader_free(eight);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -26,5 +26,5 @@ int main(void)
     tg_tape_free(t);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -54,5 +54,5 @@ int main(int argc, char **argv)
     tg_loader_free(loader);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -51,5 +51,5 @@ int main(void)
     tg_optim_free(sgd);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -62,5 +62,5 @@ int main(void)
     tg_optim_free(adam);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -46,5 +46,5 @@ int main(void)
     check(tg_tape_error(t));
     tg_tape_free(t);
     tg_release(inputs);
-    return 0;
+    return book_end();
 }

@@ -44,5 +44,5 @@ int main(void)
     tg_tape_free(t);
     tg_release(by_pairs);
     tg_release(inputs);
-    return 0;
+    return book_end();
 }

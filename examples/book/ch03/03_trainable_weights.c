@@ -68,5 +68,5 @@ int main(void)
     tg_release(inputs);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

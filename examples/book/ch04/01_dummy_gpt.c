@@ -36,5 +36,5 @@ int main(int argc, char **argv)
     tg_release(batch);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -53,5 +53,5 @@ int main(void)
     tg_release(batch);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

@@ -27,5 +27,5 @@ int main(void)
     tg_release(x);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

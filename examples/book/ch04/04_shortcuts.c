@@ -58,5 +58,5 @@ int main(void)
     tg_release(target);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

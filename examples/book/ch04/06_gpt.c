@@ -100,5 +100,5 @@ int main(int argc, char **argv)
     tg_gpt_free(model);
     tg_params_free(params);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

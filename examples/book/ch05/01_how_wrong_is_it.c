@@ -89,5 +89,5 @@ int main(int argc, char **argv)
     tg_params_free(params);
     tg_rng_free(rng);
     tg_tokenizer_free(bpe);
-    return 0;
+    return book_end();
 }

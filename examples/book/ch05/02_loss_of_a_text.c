@@ -54,5 +54,5 @@ int main(int argc, char **argv)
     story_free(&data);
     tg_rng_free(rng);
     tg_tokenizer_free(bpe);
-    return 0;
+    return book_end();
 }

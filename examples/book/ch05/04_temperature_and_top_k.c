@@ -71,5 +71,5 @@ int main(void)
     tg_tape_free(t);
     tg_release(logits);
     tg_rng_free(rng);
-    return 0;
+    return book_end();
 }

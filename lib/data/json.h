@@ -16,8 +16,8 @@
  * Each function that fails sets the error, with the byte's position in the file: "params_load: 'model.safetensors',
  * byte 17: expected ':' after the name, found '}'".
  */
-#ifndef TG_IO_JSON_H
-#define TG_IO_JSON_H
+#ifndef TG_DATA_JSON_H
+#define TG_DATA_JSON_H
 
 #include "base/error.h"
 
@@ -65,6 +65,9 @@ bool tg_json_string(tg_json *j, tg_json_text *string);
 
 /* Takes a whole number in [0,2^63), written with digits alone. */
 bool tg_json_uint(tg_json *j, int64_t *value);
+
+/* Takes "true", "false" or "null" if it is next, and returns whether it is. Sets no error. */
+bool tg_json_word(tg_json *j, const char *word);
 
 /* Takes a value of any kind. */
 bool tg_json_skip(tg_json *j);

@@ -1,4 +1,4 @@
-#include "io/json.h"
+#include "data/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -246,17 +246,13 @@ static bool skip_number(tg_json *j)
     return is_valid || tg_json_expected(j, "a digit");
 }
 
-static bool skip_word(tg_json *j)
+bool tg_json_word(tg_json *j, const char *word)
 {
-    static const char *const words[] = {"true", "false", "null"};
-    for (int i = 0; i < 3; i++) {
-        size_t length = strlen(words[i]);
-        if (j->length - j->at >= length && memcmp(j->text + j->at, words[i], length) == 0) {
-            j->at += length;
-            return true;
-        }
-    }
-    return tg_json_expected(j, "a value");
+    size_t length = strlen(word);
+    tg_json_next(j);
+    bool is_word = j->length - j->at >= length && memcmp(j->text + j->at, word, length) == 0;
+    j->at += is_word ? length : 0;
+    return is_word;
 }
 
 static bool skip(tg_json *j, int depth)
@@ -279,7 +275,11 @@ static bool skip(tg_json *j, int depth)
         }
         return !j->failed;
     case '"': return tg_json_string(j, &text);
-    default: return next == '-' || (next >= '0' && next <= '9') ? skip_number(j) : skip_word(j);
+    default:
+        return next == '-' || (next >= '0' && next <= '9')
+                   ? skip_number(j)
+                   : tg_json_word(j, "true") || tg_json_word(j, "false") || tg_json_word(j, "null") ||
+                         tg_json_expected(j, "a value");
     }
 }
 
