@@ -18,6 +18,7 @@
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>
+#include <tapegrad/checkpoint.h>
 #include <tapegrad/tensorboard.h>
 #include <tapegrad/nn.h>
 #include <tapegrad/gpt.h>

@@ -35,7 +35,7 @@ void tg_set_allocator(const tg_allocator *replacement)
     allocator = replacement ? *replacement : default_allocator;
 }
 
-void *tg_alloc(size_t count, size_t size)
+void *tg_alloc(uint64_t count, size_t size)
 {
     size_t bytes = 0;
     if (!tg_checked_mul(count, size, &bytes) || bytes == 0 || bytes > PTRDIFF_MAX) {
@@ -44,11 +44,11 @@ void *tg_alloc(size_t count, size_t size)
     return allocator.allocate(allocator.context, bytes, TG_ALIGNMENT);
 }
 
-void *tg_alloc_zeroed(size_t count, size_t size)
+void *tg_alloc_zeroed(uint64_t count, size_t size)
 {
     void *block = tg_alloc(count, size);
     if (block) {
-        memset(block, 0, count * size);
+        memset(block, 0, (size_t)count * size);
     }
     return block;
 }

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/random.h"
 #include "data/file.h"
+#include "data/loader.h"
 #include "tensor/tensor.h"
 
 struct tg_loader {
@@ -24,6 +25,7 @@ struct tg_loader {
     /* the numbers of windows and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
     int64_t windows, batches, next;
     int64_t *order; /* the order of the windows in this pass; NULL without shuffle */
+    uint64_t seed;  /* of the order */
     tg_batch *kept;
     size_t kept_count, kept_capacity;
     int32_t *window; /* a buffer for the context + 1 ids of a window */
@@ -66,10 +68,10 @@ static bool check(tg_loader *l, int64_t count)
 
 static bool allocate(tg_loader *l, const int32_t *ids, int64_t count)
 {
-    l->ids = ids ? tg_alloc((size_t)count, sizeof *l->ids) : NULL;
-    l->order = l->config.shuffle ? tg_alloc((size_t)l->windows, sizeof *l->order) : NULL;
+    l->ids = ids ? tg_alloc((uint64_t)count, sizeof *l->ids) : NULL;
+    l->order = l->config.shuffle ? tg_alloc((uint64_t)l->windows, sizeof *l->order) : NULL;
     l->sampler = l->config.shuffle ? tg_rng_new(0) : NULL;
-    l->window = tg_alloc((size_t)l->config.context + 1, sizeof *l->window);
+    l->window = tg_alloc((uint64_t)l->config.context + 1, sizeof *l->window);
     if ((ids && !l->ids) || (l->config.shuffle && (!l->order || !l->sampler)) || !l->window) {
         return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids and %lld windows", call,
                             (long long)count, (long long)l->windows);
@@ -130,12 +132,19 @@ void tg_loader_free(tg_loader *l)
     tg_free(l);
 }
 
+/* Sets the order that the seed gives. */
+static void set_order(tg_loader *l)
+{
+    tg_rng_seed(l->sampler, l->seed);
+    tg_rng_randperm(l->sampler, l->order, l->windows);
+}
+
 static void begin_pass(tg_loader *l)
 {
     tg_rng_int64(l->rng); /* the base seed of workers; this loader has no workers */
     if (l->order) {
-        tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
-        tg_rng_randperm(l->sampler, l->order, l->windows);
+        l->seed = tg_rng_int64(l->rng);
+        set_order(l);
     }
 }
 
@@ -232,4 +241,30 @@ void tg_loader_clear_error(tg_loader *l)
 int64_t tg_loader_batches(const tg_loader *l)
 {
     return l ? l->batches : 0;
+}
+
+/* ---- for checkpoints ---- */
+
+tg_loader_position tg_loader_get_position(const tg_loader *l)
+{
+    return (tg_loader_position){l->seed, l->next};
+}
+
+void tg_loader_set_position(tg_loader *l, tg_loader_position position)
+{
+    l->seed = position.seed;
+    l->next = position.next;
+    if (l->order && l->next > 0) {
+        set_order(l);
+    }
+}
+
+const tg_loader_config *tg_loader_get_config(const tg_loader *l)
+{
+    return &l->config;
+}
+
+int64_t tg_loader_windows(const tg_loader *l)
+{
+    return l->windows;
 }

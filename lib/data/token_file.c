@@ -1,5 +1,5 @@
-/* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that another
- * process truncates gives an error. A read fetches a portion at a time, and needs no memory beyond it. */
+/* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
+ * another process truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -173,7 +173,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; allowed are 0 or more",
                             (long long)count);
     }
-    unsigned char *bytes = tg_alloc((size_t)count + 1, (size_t)width);
+    unsigned char *bytes = tg_alloc((uint64_t)count + 1, (size_t)width);
     if (!bytes) {
         return tg_error_set(error, TG_ERROR_MEMORY, "token_file_write: out of memory for %lld ids", (long long)count);
     }

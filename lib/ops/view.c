@@ -161,6 +161,9 @@ tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
     if (!tg_tape_expect_tensor(t, "permute", "input", x)) {
         return NULL;
     }
+    if (!tg_expect_axes(t, "permute", axes)) {
+        return NULL;
+    }
     if (axes.count != x->rank) {
         tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be listed once", axes.count,
                      x->rank);

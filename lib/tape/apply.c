@@ -166,7 +166,7 @@ bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, 
 static bool add_bytes(tg_op_call *call, size_t *bytes, int64_t count, size_t size)
 {
     size_t more;
-    if (count < 0 || !tg_checked_mul((size_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
+    if (count < 0 || !tg_checked_mul((uint64_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "%lld times %zu bytes do not fit into memory", (long long)count, size);
     }
     return true;

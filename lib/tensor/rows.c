@@ -48,7 +48,7 @@ static bool check_row(const char *call, const tg_tensor *x, int64_t row, tg_erro
                                                            call, (long long)row, (long long)rows_of(x)));
 }
 
-static bool reserve_state(const char *call, tg_tensor *x, tg_error *error)
+bool tg_row_state_reserve(const char *call, tg_tensor *x, tg_error *error)
 {
     if (!x->rows) {
         x->rows = tg_alloc_zeroed(1, sizeof *x->rows);
@@ -79,11 +79,11 @@ bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool 
         return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld rows from row %lld; the tensor has %lld", call,
                             (long long)count, (long long)first, (long long)rows);
     }
-    if (!reserve_state(call, x, error)) {
+    if (!tg_row_state_reserve(call, x, error)) {
         return false;
     }
     tg_row_state *state = x->rows;
-    if (!state->frozen && frozen && count > 0 && !(state->frozen = tg_alloc_zeroed((size_t)rows, 1))) {
+    if (!state->frozen && frozen && count > 0 && !(state->frozen = tg_alloc_zeroed((uint64_t)rows, 1))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows);
     }
     for (int64_t row = first; state->frozen && row < first + count; row++) {
@@ -144,11 +144,11 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
 bool tg_tensor_set_rows_watched(tg_tensor *x, bool watched, tg_error *error)
 {
     static const char call[] = "tensor_set_rows_watched";
-    if (!tg_rows_check_leaf(call, x, error) || !reserve_state(call, x, error)) {
+    if (!tg_rows_check_leaf(call, x, error) || !tg_row_state_reserve(call, x, error)) {
         return false;
     }
     tg_row_updates *updates = NULL;
-    if (watched && !(updates = tg_alloc_zeroed((size_t)rows_of(x) + 1, sizeof *updates))) {
+    if (watched && !(updates = tg_alloc_zeroed((uint64_t)rows_of(x) + 1, sizeof *updates))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows_of(x));
     }
     tg_free(x->rows->updates);

@@ -177,7 +177,7 @@ tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *s
         x->strides[axis] = strides[axis];
     }
     x->contiguous = has_contiguous_strides(x);
-    x->offset = base->offset + offset;
+    x->offset = base->offset + (x->count > 0 ? offset : 0); /* the offset of no value may be beyond the storage */
     x->storage = base->storage;
     atomic_fetch_add_explicit(&x->storage->references, 1, memory_order_relaxed);
     return x;

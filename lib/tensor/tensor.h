@@ -226,6 +226,9 @@ void tg_copy_to_contiguous(const tg_tensor *x, void *out);
 /* Writes row-major values into x. */
 void tg_copy_from_contiguous(tg_tensor *x, const void *in);
 
+/* Writes values into x in the order of its memory (tensor/walk.h). */
+void tg_copy_in_memory_order(tg_tensor *x, const void *in);
+
 /* Copies `from` into x. `from` must have x's dtype and broadcast to x's shape. */
 void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from);
 
@@ -269,6 +272,9 @@ static inline bool tg_has_frozen_rows(const tg_tensor *x)
 }
 
 void tg_row_state_free(tg_tensor *x);
+
+/* Creates the row state of x if it has none. False with MEMORY. */
+bool tg_row_state_reserve(const char *call, tg_tensor *x, tg_error *error);
 
 /* Checks that x is an f32 or f64 leaf of rank 1 or more. If not, sets an error that begins with `call`. */
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);

@@ -181,11 +181,11 @@ USE(tokenizer_open)
     tg_tokenizer_free(tg_tokenizer_open("/nowhere/vocab.bpe", GIVEN(tokenizer_open), &w->error));
 }
 
-/* Two programs use this file at the same time. */
+/* Two programs use these files at the same time. */
 #ifdef __cplusplus
-static const char saved[] = "test_configs_cpp.safetensors";
+static const char saved[] = "test_configs_cpp.safetensors", checkpoints[] = "test_configs_cpp.checkpoints";
 #else
-static const char saved[] = "test_configs.safetensors";
+static const char saved[] = "test_configs.safetensors", checkpoints[] = "test_configs.checkpoints";
 #endif
 
 USE(params_save)
@@ -202,6 +202,12 @@ USE(params_load)
     assert_true(tg_params_save(w->params, saved, NULL, NULL));
     tg_params_load(w->params, saved, GIVEN(params_load), &w->error);
     remove(saved);
+}
+
+USE(checkpoint_folder)
+{
+    tg_error_clear(&w->error);
+    tg_checkpoint_folder_free(tg_checkpoint_folder_open(checkpoints, GIVEN(checkpoint_folder), &w->error));
 }
 
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
@@ -248,7 +254,7 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load)
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 

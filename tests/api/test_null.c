@@ -40,6 +40,9 @@ typedef struct world {
     tg_nn_positional positional;
     tg_nn_transformer_block block;
     tg_position kind;
+    tg_checkpoint_part part;
+    tg_checkpoint_folder *folder;
+    int64_t step;
     tg_gradcheck_report report;
     tg_ledger_difference difference;
     tg_nan_report nan_report;
@@ -47,7 +50,7 @@ typedef struct world {
     FILE *file, *other_file, *ledger_file;
     tg_tensorboard *log;
     const char *labels[1];
-    char path[64], folder[32], text[8];
+    char path[64], run[32], text[8];
     int axes[4];
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
@@ -131,9 +134,11 @@ static void make_data(world *w)
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
-    memcpy(w->folder, "null_calls.XXXXXX", 18);
-    assert_non_null(mkdtemp(w->folder));
-    w->log = tg_tensorboard_open(w->folder, NULL);
+    w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
+    w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
+    memcpy(w->run, "null_calls.XXXXXX", 18);
+    assert_non_null(mkdtemp(w->run));
+    w->log = tg_tensorboard_open(w->run, NULL);
     w->labels[0] = "label";
     w->file = tmpfile();
     w->other_file = tmpfile();
@@ -166,6 +171,7 @@ static void world_open(world *w)
 static void world_close(world *w)
 {
     tg_ledger_close(w->ledger, NULL);
+    tg_checkpoint_folder_free(w->folder);
     tg_kv_cache_free(w->cache);
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);
@@ -185,9 +191,12 @@ static void world_close(world *w)
     fclose(w->other_file);
     fclose(w->ledger_file);
     remove(w->path);
+    remove("null_calls.checkpoints/step-00000001.safetensors");
+    remove("null_calls.checkpoints/lock");
+    remove("null_calls.checkpoints");
     tg_tensorboard_free(w->log);
     char command[64];
-    snprintf(command, sizeof command, "rm -r %s", w->folder);
+    snprintf(command, sizeof command, "rm -r %s", w->run);
     assert_int_equal(system(command), 0);
 }
 

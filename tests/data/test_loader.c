@@ -265,7 +265,7 @@ static void test_bad_id_in_a_file(void **state)
     tg_token_file_free(four);
 }
 
-/* Another process truncates the file: the loader has the error, and continues when the ids are there again. */
+/* Another process truncates the file: the loader has the error, and continues when the ids exist again. */
 static void test_truncated_file(void **state)
 {
     (void)state;

@@ -1,12 +1,35 @@
 /* The tokenizer: ids equal tiktoken's, decoding inverts encoding, and invalid files are errors. */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "support.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "data/tokenizer.h"
+
+/* The code with which the next pattern is refused; 0: PCRE2 compiles it. */
+static int refusal;
+
+/* Replaces PCRE2's function in this program. */
+pcre2_code *pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE length, uint32_t options, int *code, PCRE2_SIZE *offset,
+                          pcre2_compile_context *context)
+{
+    pcre2_code *(*compile)(PCRE2_SPTR, PCRE2_SIZE, uint32_t, int *, PCRE2_SIZE *, pcre2_compile_context *);
+    *(void **)&compile = dlsym(RTLD_NEXT, "pcre2_compile_8");
+    if (refusal == 0) {
+        return compile(pattern, length, options, code, offset, context);
+    }
+    *code = refusal;
+    *offset = 7;
+    refusal = 0;
+    return NULL;
+}
 
 static const char story[] = "the cat sat on the mat. the cat ate the rat, and the rat sat on the cat's mat.\n";
 
@@ -188,6 +211,20 @@ static void test_a_very_long_word(void **state)
     free(text);
 }
 
+/* A PCRE2 without Unicode is not out of memory. */
+static void test_refused_pattern(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    refusal = PCRE2_ERROR_UNICODE_NOT_SUPPORTED;
+    assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
+    assert_error(&error, TG_ERROR_STATE,
+                 "tokenizer: PCRE2 refuses the word pattern at byte 7: this version of PCRE2 does not have Unicode");
+    refusal = PCRE2_ERROR_HEAP_FAILED;
+    assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
+    assert_error(&error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");
+}
+
 static void test_bad_text(void **state)
 {
     (void)state;
@@ -228,7 +265,7 @@ static void test_bad_vocabularies(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"", "the file is empty"},
+        {"", "is empty"},
         {"#version: 0.3\na b\n", "line 1: \"#version: 0.3\""},
         {"a b\n", "line 1: \"a b\""},
         {"#version: 0.2\nab\n", "line 2: \"ab\" is not two tokens"},
@@ -242,14 +279,14 @@ static void test_bad_vocabularies(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tg_error error = TG_NO_ERROR;
-        assert_null(tg_tokenizer_parse(bad[i].text, strlen(bad[i].text), &error));
+        assert_null(tg_tokenizer_new_from_text(bad[i].text, strlen(bad[i].text), &error));
         assert_error(&error, TG_ERROR_FORMAT, bad[i].message);
     }
     tg_error error = TG_NO_ERROR;
     assert_null(tg_tokenizer_open("/nowhere/vocab.bpe", NULL, &error));
     assert_error(&error, TG_ERROR_FILE, "/nowhere/vocab.bpe");
     const char unfinished[] = "#version: 0.2\n\xc4\xa0 t\n\xc4\xa0t h";
-    tg_tokenizer *z = tg_tokenizer_parse(unfinished, sizeof unfinished - 1, &error);
+    tg_tokenizer *z = tg_tokenizer_new_from_text(unfinished, sizeof unfinished - 1, &error);
     /* without a last newline */
     assert_non_null(z);
     assert_int_equal(tg_tokenizer_vocabulary(z), 259);
@@ -306,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_a_very_long_merge),
         cmocka_unit_test(test_special_token_is_opt_in),
         cmocka_unit_test(test_a_very_long_word),
+        cmocka_unit_test(test_refused_pattern),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_bad_vocabularies),
         cmocka_unit_test(test_out_of_memory),

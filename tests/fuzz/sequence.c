@@ -55,7 +55,7 @@ static void begin_call(program *p, const char *name)
     }
     tg_error_clear(&p->error);
     p->call = name;
-    p->indices = NULL;
+    p->indices = p->last = NULL;
     memset(p->parts, 0, sizeof p->parts);
     note("\n%s(", name);
 }
@@ -125,6 +125,19 @@ static void forget(tg_tensor **list, int *count, const tg_tensor *x)
         }
     }
     *count = kept;
+}
+
+/* The same for a result. The scopes then begin earlier in the list. */
+static void forget_result(program *p, const tg_tensor *x)
+{
+    for (int k = 0; k < p->scope_count; k++) {
+        int removed = 0;
+        for (int i = 0; i < p->scopes[k]; i++) {
+            removed += p->results[i] == x;
+        }
+        p->scopes[k] -= removed;
+    }
+    forget(p->results, &p->result_count, x);
 }
 
 /* Forgets the results from index `from` on, which the tape has freed. */
@@ -250,10 +263,10 @@ static void end_scope(program *p)
     end_call(p);
     require(is_ended == (tg_tape_error(p->tape)->code == TG_OK), p, "the result does not match the error", "");
     if (p->scope_count > 0) {
-        forget(p->results, &p->result_count, is_kept ? keep : NULL);
-        /* `keep` may have stood before other results, so the list can be shorter than at the beginning of the scope. */
-        int from = p->scopes[--p->scope_count];
-        forget_results(p, from < p->result_count ? from : p->result_count);
+        if (is_kept) {
+            forget_result(p, keep);
+        }
+        forget_results(p, p->scopes[--p->scope_count]);
         if (is_kept) {
             keep_result(p, keep);
         }
@@ -286,9 +299,8 @@ static void release(program *p)
             is_owned_twice = is_owned_twice || p->owned[i] == x;
         }
         if (!is_owned_twice) {
-            forget(p->results, &p->result_count, x);
+            forget_result(p, x);
             forget(p->freed, &p->freed_count, x);
-            /* The counts at the beginnings of scopes are upper bounds then. */
         }
         tg_release(x);
     }

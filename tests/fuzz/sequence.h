@@ -54,6 +54,7 @@ typedef struct program {
 
     /* arguments and results of the running call */
     const char *call;
+    tg_tensor *last; /* the last argument of the call that is a tensor */
     state before;
     tg_error error;
     tg_tensor *parts[MAX_NUMBERS], *indices;
@@ -72,6 +73,7 @@ state state_of(const program *p);
 
 tg_tensor *draw_tensor(program *p, tg_dtype usual);   /* NULL now and then; u8 and i32 are rare unless usual */
 tg_tensor *draw_optional(program *p, tg_dtype usual); /* NULL half of the time */
+tg_tensor *draw_vector(program *p);                   /* usually (C) for the last argument (..,C) */
 tg_tensor *const *draw_tensors(program *p);           /* MAX_NUMBERS tensors */
 int draw_axis(program *p);
 int draw_capacity(program *p); /* in [-1,MAX_NUMBERS] */
@@ -84,6 +86,7 @@ int64_t draw_heads(program *p); /* usually 2 */
 tg_shape draw_shape(program *p);
 tg_shape draw_new_shape(program *p, const tg_tensor *x); /* usually with as many values as x */
 tg_axes draw_axes(program *p);
+tg_axes draw_order(program *p, const tg_tensor *x); /* usually an order of the axes of x */
 const char *draw_name(program *p);
 tg_rng *draw_rng(program *p);
 tg_kv_cache *draw_cache(program *p);

@@ -18,9 +18,9 @@ static unsigned byte(program *p)
 static tg_tensor *noted(program *p, const char *list, int index, tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT];
-    (void)p;
     note(" %s%d", list, index);
     if (x && list[0] != 'f') {
+        p->last = x;
         note(":%s%s%s", tg_dtype_name(tg_tensor_dtype(x)), tg_shape_format(tg_tensor_shape(x), text),
              tg_tensor_requires_grad(x) ? "*" : "");
     }
@@ -35,6 +35,9 @@ tg_tensor *draw_tensor(program *p, tg_dtype usual)
         bool is_freed = drawn > 252 && p->freed_count > 0;
         return is_freed ? noted(p, "freed", 0, p->freed[byte(p) % (unsigned)p->freed_count])
                         : noted(p, "NULL", 0, NULL);
+    }
+    if (drawn >= 236 && p->last) {
+        return noted(p, "last", 0, p->last);
     }
     /* Half of the bytes count from the newest result. From there on, the first tensor of a usual dtype is taken. */
     int start = drawn < 128 ? (int)drawn % all : (p->owned_count + p->result_count - 1 - (int)(drawn - 128) % all);
@@ -52,6 +55,23 @@ tg_tensor *draw_tensor(program *p, tg_dtype usual)
         }
     }
     return NULL;
+}
+
+tg_tensor *draw_vector(program *p)
+{
+    unsigned drawn = byte(p);
+    int entries = (int)tg_params_count(p->params);
+    for (int i = 0; drawn < 200 && i < entries; i++) {
+        int at = (int)(drawn + (unsigned)i) % entries;
+        tg_tensor *x = tg_params_at(p->params, at).tensor;
+        if (tg_tensor_rank(x) == 1 && tg_tensor_size(x, 0) == tg_tensor_size(p->last, -1)) {
+            tg_tensor *last = p->last;
+            noted(p, "param", at, x);
+            p->last = last;
+            return x;
+        }
+    }
+    return draw_tensor(p, TG_F32);
 }
 
 tg_tensor *draw_optional(program *p, tg_dtype usual)
@@ -179,12 +199,41 @@ tg_axes draw_axes(program *p)
     return axes;
 }
 
+tg_axes draw_order(program *p, const tg_tensor *x)
+{
+    tg_axes axes = {.count = tg_tensor_rank(x)};
+    unsigned drawn = byte(p);
+    if (drawn >= 128) {
+        return draw_axes(p);
+    }
+    for (int i = 0; i < axes.count; i++) {
+        axes.axis[i] = (int)((drawn + (unsigned)i) % (unsigned)axes.count);
+    }
+    note(" rotated");
+    return axes;
+}
+
 const char *draw_name(program *p)
 {
     static char long_name[300];
     memset(long_name, 'x', sizeof long_name - 1);
-    const char *const names[] = {"a", "b",     "c", "linear", "linear.weight", "default", "*",  "*.weight", "",
-                                 "d", "group", "e", "*a*",    "a.weight",      "f",       NULL, long_name};
+    const char *const names[] = {"a",
+                                 "b",
+                                 "c",
+                                 "embedding.weight",
+                                 "linear.weight",
+                                 "default",
+                                 "*",
+                                 "*.weight",
+                                 "",
+                                 "d",
+                                 "group",
+                                 "e",
+                                 "*a*",
+                                 "a.weight",
+                                 "f",
+                                 NULL,
+                                 long_name};
     const char *name = names[byte(p) % (unsigned)COUNT(names)];
     note(" \"%.20s\"", name ? name : "(NULL)");
     return name;

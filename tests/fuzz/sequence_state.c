@@ -57,7 +57,8 @@ static void add_gradient(uint64_t *hash, const tg_tensor *x)
 
 static void add_rows(uint64_t *hash, const tg_tensor *x)
 {
-    int64_t rows = x->rows && x->rank > 0 && x->shape[0] <= MAX_VALUES ? x->shape[0] : 0;
+    bool has_state = x->rows && (x->rows->frozen_count > 0 || x->rows->updates);
+    int64_t rows = has_state && x->shape[0] <= MAX_VALUES ? x->shape[0] : 0;
     for (int64_t row = 0; row < rows; row++) {
         tg_row_updates updates = tg_tensor_row_updates(x, row);
         add_number(hash, tg_tensor_row_is_frozen(x, row));

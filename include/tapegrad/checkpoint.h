@@ -1,0 +1,124 @@
+/* checkpoint: saves a whole training in one file, and continues it with the same bits.
+ *
+ * A checkpoint is a list of named parts. The same list saves and loads:
+ *
+ * ```c
+ * int64_t step = 100;
+ * tg_checkpoint_part parts[] = {
+ *     {.name = "model", .params = params},
+ *     {.name = "optim", .optim = optim},
+ *     {.name = "rng", .rng = rng},
+ *     {.name = "step", .integer = &step},
+ * };
+ * tg_checkpoint_save("last.safetensors", parts, 4, &error);
+ * tg_checkpoint_load("last.safetensors", parts, 4, &error);
+ * ```
+ *
+ * The file is a safetensors file (tapegrad/io.h), and other programs can read it. A part P is stored as
+ *
+ *   params     the tensors "P.tok_emb.weight", ...; for tables also "P_frozen_rows.NAME" (V), 1 for a frozen row, and
+ *              "P_row_updates.NAME" (V,2), the counts and the last steps
+ *   optim      the state tensors "P.exp_avg.NAME", ... under torch's keys, the number of steps "P.step.NAME", and
+ *              "P.group.GROUP" (2), a learning rate and a weight decay
+ *   rng        "P" (5056), the bytes that torch.set_rng_state takes; the position and the profile in the metadata
+ *   loader     in the metadata: the position in the pass and the seed of its order, and the loader's config
+ *   integer, text     in the metadata, under the key "P"
+ *   number, bytes     the tensors "P" () and (size)
+ *
+ * Errors are those of tapegrad/io.h.
+ */
+#ifndef TAPEGRAD_CHECKPOINT_H
+#define TAPEGRAD_CHECKPOINT_H
+
+#include <tapegrad/data.h>
+#include <tapegrad/io.h>
+#include <tapegrad/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
+
+/* One part: a name, and exactly one of the other pointers. All objects stay yours. */
+typedef struct tg_checkpoint_part {
+    const char *name;
+    tg_params *params;
+    tg_optim *optim;
+    tg_rng *rng;
+    tg_loader *loader;
+    int64_t *integer;
+    double *number;
+    /* a text, such as a configuration: loading compares it */
+    const char *text;
+    /* `size` bytes, such as a vocabulary: loading compares them */
+    const void *bytes;
+    int64_t size;
+} tg_checkpoint_part;
+
+/* Writes the parts to a file, as a whole or not at all (tapegrad/io.h). VALUE for a part without a name or with a name
+ * that another part has, and unless each part has exactly one object; STATE for an object that has an error, and if a
+ * table was resized after the last step of its optimizer. */
+TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
+
+/* Reads the parts from a file, all or none: after an error nothing has changed. The objects must have been created as
+ * those that were saved. The file may have other parts, which are left out. Parameters, moments and frozen rows are
+ * those of the file; gradients stay.
+ *
+ * FORMAT for an invalid file. VALUE for a part that the file does not have; for a tensor that is missing, unexpected,
+ * or of another shape or dtype; for a loader with another config or another number of windows; and for a text or bytes
+ * that differ. */
+TG_API bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
+
+/* Return a text or the bytes of a file, for example to create the model that the file holds. Yours to free with
+ * tg_text_free; a NUL comes after the last byte. NULL after an error: VALUE for a part that the file does not have. */
+TG_API char *tg_checkpoint_read_text(const char *path, const char *name, tg_error *error);
+TG_API char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size, tg_error *error);
+
+/* ---- the folder of a run ----------------------------------------------------------------------------------------- */
+/* A run writes "step-00000100.safetensors", "step-00000200.safetensors", ..., and a small file "best" with the name of
+ * the best one, which is written last. The last checkpoints and the best one stay, older ones are removed. */
+
+typedef struct tg_checkpoint_folder tg_checkpoint_folder;
+
+typedef struct tg_checkpoint_folder_config {
+    /* private: tg_checkpoint_folder_config_default() sets it */
+    tg_config_mark mark;
+    /* the number of last checkpoints that stay, at least 1; default 3 */
+    int64_t keep;
+} tg_checkpoint_folder_config;
+
+TG_API tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void);
+
+/* Opens the folder of a run for writing, and creates it if it does not exist. Yours to free. The folder is locked until
+ * then: another program, or another call, gets STATE. Removes what a run that was killed left behind. NULL after an
+ * error: VALUE for an invalid option, FILE, MEMORY. */
+TG_API tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *config,
+                                                       tg_error *error);
+TG_API void tg_checkpoint_folder_free(tg_checkpoint_folder *folder);
+
+/* Saves a checkpoint of a step, 0 to 99999999, and removes old ones. With `is_best` the file "best" names it. An
+ * existing checkpoint of the step is replaced. RANGE for a step out of bounds; the errors of tg_checkpoint_save. */
+TG_API bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
+                                      const tg_checkpoint_part *parts, int64_t count, tg_error *error);
+
+/* Removes all checkpoints of the folder, and the file "best". STATE for a NULL, FILE if one cannot be removed. */
+TG_API bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error);
+
+typedef enum tg_checkpoint_choice {
+    /* the one with the largest step */
+    TG_CHECKPOINT_LAST,
+    /* the one that the file "best" names; without that file the last one */
+    TG_CHECKPOINT_BEST
+} tg_checkpoint_choice;
+
+/* Returns the path of a checkpoint in a folder; yours to free with tg_text_free. A folder can be read while another
+ * program writes to it. NULL after an error: FILE for a folder without a checkpoint, FORMAT if "best" does not name
+ * one. */
+TG_API char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

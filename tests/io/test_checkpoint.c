@@ -1,0 +1,589 @@
+/* Checkpoints: a training that is loaded continues with the bits of one that was not interrupted, inside a pass, for
+ * every optimizer; a load or a save that fails changes nothing; folders of checkpoints. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/loader.h"
+#include "support.h"
+#include "tensor/tensor.h"
+
+static const char path[] = "test_checkpoint.safetensors";
+
+enum { V = 23, C = 4, CONTEXT = 3, TOKENS = 60 };
+
+/* ---- a training ---- */
+
+typedef tg_optim *make_optim(tg_params *params);
+
+static tg_optim *make_sgd(tg_params *params)
+{
+    tg_sgd_config config = tg_sgd_config_default();
+    config.momentum = 0.9;
+    return tg_sgd_new(params, &config);
+}
+
+static tg_optim *make_plain_sgd(tg_params *params)
+{
+    return tg_sgd_new(params, NULL);
+}
+
+static tg_optim *make_adam(tg_params *params)
+{
+    tg_adam_config config = tg_adam_config_default();
+    config.amsgrad = true;
+    return tg_adam_new(params, &config);
+}
+
+static tg_optim *make_adamw(tg_params *params)
+{
+    return tg_adamw_new(params, NULL);
+}
+
+static tg_optim *make_sparse_adam(tg_params *params)
+{
+    return tg_sparse_adam_new(params, NULL);
+}
+
+static tg_optim *make_adagrad(tg_params *params)
+{
+    return tg_adagrad_new(params, NULL);
+}
+
+static tg_optim *make_rmsprop(tg_params *params)
+{
+    tg_rmsprop_config config = tg_rmsprop_config_default();
+    config.momentum = 0.5;
+    config.centered = true;
+    return tg_rmsprop_new(params, &config);
+}
+
+static tg_optim *make_lion(tg_params *params)
+{
+    return tg_lion_new(params, NULL);
+}
+
+static make_optim *const methods[] = {make_sgd,         make_plain_sgd, make_adam,    make_adamw,
+                                      make_sparse_adam, make_adagrad,   make_rmsprop, make_lion};
+
+#define METHODS (sizeof methods / sizeof methods[0])
+
+typedef struct training {
+    tg_rng *rng;
+    tg_params *params;
+    tg_nn_embedding table;
+    tg_nn_linear linear;
+    tg_optim *optim;
+    tg_tape *tape;
+    tg_loader *loader;
+    int64_t step;
+    double loss;
+} training;
+
+static training training_make(make_optim *make, uint64_t seed)
+{
+    int32_t tokens[TOKENS];
+    for (int i = 0; i < TOKENS; i++) {
+        tokens[i] = (i * i * 7 + 3) % V;
+    }
+    training m = {.rng = tg_rng_new(seed)};
+    m.params = tg_params_new(TG_F32, m.rng);
+    tg_nn_embedding_config table = tg_nn_embedding_config_default();
+    table.padding_index = 1;
+    m.table = tg_nn_embedding_make(m.params, "table", V, C, &table);
+    tg_tensor_set_rows_watched(m.table.weight, true, NULL);
+    m.linear = tg_nn_linear_make(m.params, "linear", C, V, NULL);
+    tg_params_add_alias(m.params, "alias.weight", "linear.weight");
+    m.optim = make(m.params);
+    assert_true(tg_optim_add_to_group(m.optim, "no_decay", "*.bias"));
+    m.tape = tg_tape_new(m.rng, NULL);
+    tg_loader_config loader = tg_loader_config_default();
+    loader.context = loader.stride = CONTEXT;
+    loader.batch_size = 4;
+    m.loader = tg_loader_new(tokens, TOKENS, m.rng, &loader);
+    assert_string_equal(tg_loader_error(m.loader)->text, "");
+    return m;
+}
+
+static void training_free(training *m)
+{
+    tg_loader_free(m->loader);
+    tg_tape_free(m->tape);
+    tg_optim_free(m->optim);
+    tg_params_free(m->params);
+    tg_rng_free(m->rng);
+}
+
+static void train(training *m, int steps)
+{
+    for (int i = 0; i < steps;) {
+        tg_batch batch;
+        if (!tg_loader_next(m->loader, &batch)) {
+            assert_string_equal(tg_loader_error(m->loader)->text, "");
+            continue; /* the next pass */
+        }
+        tg_tape_reset(m->tape);
+        assert_true(tg_optim_set_lr(m->optim, NULL, 0.01 / (double)(1 + m->step)));
+        tg_tensor *x = tg_dropout(m->tape, tg_nn_embedding_forward(m->tape, &m->table, batch.inputs), 0.25);
+        tg_tensor *loss = tg_cross_entropy(m->tape, tg_nn_linear_forward(m->tape, &m->linear, x), batch.targets, NULL);
+        tg_optim_zero_grad(m->optim);
+        if (!tg_backward(m->tape, loss, NULL) || !tg_optim_step(m->optim)) {
+            fail_msg("%s%s", tg_tape_error(m->tape)->text, tg_optim_error(m->optim)->text);
+        }
+        m->loss = tg_tensor_value_at(loss, 0);
+        m->step++;
+        i++;
+    }
+}
+
+enum { PARTS = 8 };
+
+static void list_parts(training *m, tg_checkpoint_part parts[PARTS])
+{
+    const tg_checkpoint_part list[PARTS] = {
+        {.name = "model", .params = m->params}, {.name = "optim", .optim = m->optim},
+        {.name = "rng", .rng = m->rng},         {.name = "data", .loader = m->loader},
+        {.name = "step", .integer = &m->step},  {.name = "loss", .number = &m->loss},
+        {.name = "config", .text = "width 4"},  {.name = "vocabulary", .bytes = "\0\1\n\xff", .size = 4}};
+    memcpy(parts, list, sizeof list);
+}
+
+static void save(training *m)
+{
+    tg_checkpoint_part parts[PARTS];
+    tg_error error = TG_NO_ERROR;
+    list_parts(m, parts);
+    if (!tg_checkpoint_save(path, parts, PARTS, &error)) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static bool load(training *m, tg_error *error)
+{
+    tg_checkpoint_part parts[PARTS];
+    list_parts(m, parts);
+    return tg_checkpoint_load(path, parts, PARTS, error);
+}
+
+/* ---- everything that a checkpoint holds ---- */
+
+static uint64_t add_bytes(uint64_t sum, const void *bytes, size_t size)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < size; i++) {
+        sum = (sum ^ b[i]) * UINT64_C(1099511628211);
+    }
+    return sum;
+}
+
+static uint64_t add_tensor(uint64_t sum, const tg_tensor *x)
+{
+    sum = add_bytes(sum, tg_tensor_data(x), (size_t)tg_tensor_count(x) * tg_dtype_size(tg_tensor_dtype(x)));
+    for (int64_t row = 0; tg_tensor_rank(x) > 0 && row < tg_tensor_size(x, 0); row++) {
+        tg_row_updates updates = tg_tensor_row_updates(x, row);
+        bool frozen = tg_tensor_row_is_frozen(x, row);
+        sum = add_bytes(sum, &updates.count, sizeof updates.count);
+        sum = add_bytes(sum, &updates.last_step, sizeof updates.last_step);
+        sum = add_bytes(sum, &frozen, sizeof frozen);
+    }
+    return sum;
+}
+
+static uint64_t digest(const training *m)
+{
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (int64_t i = 0; i < tg_params_count(m->params); i++) {
+        tg_entry entry = tg_params_at(m->params, i);
+        int64_t steps = tg_optim_steps(m->optim, entry.name);
+        sum = add_bytes(add_tensor(sum, entry.tensor), &steps, sizeof steps);
+    }
+    for (int64_t i = 0; tg_optim_state_at(m->optim, i).tensor; i++) {
+        sum = add_tensor(sum, tg_optim_state_at(m->optim, i).tensor);
+    }
+    const char *groups[] = {"default", "no_decay"};
+    for (int i = 0; i < 2; i++) {
+        double pair[] = {tg_optim_lr(m->optim, groups[i]), tg_optim_weight_decay(m->optim, groups[i])};
+        sum = add_bytes(sum, pair, sizeof pair);
+    }
+    uint8_t state[TG_RNG_TORCH_STATE_SIZE];
+    assert_true(tg_rng_save_torch_state(m->rng, state, NULL));
+    sum = add_bytes(sum, state, sizeof state);
+    uint64_t position = tg_rng_position(m->rng);
+    sum = add_bytes(sum, &position, sizeof position);
+    int64_t next = tg_loader_get_position(m->loader).next;
+    sum = add_bytes(sum, &next, sizeof next);
+    sum = add_bytes(sum, &m->step, sizeof m->step);
+    return add_bytes(sum, &m->loss, sizeof m->loss);
+}
+
+/* ---- continuing ---- */
+
+/* Interrupted after each number of steps, most of them inside a pass (a pass has 4 batches). */
+static void test_continues_with_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < METHODS; k++) {
+        for (int interrupted = 0; interrupted < 6; interrupted++) {
+            training whole = training_make(methods[k], 123);
+            train(&whole, interrupted);
+            assert_true(tg_tensor_set_rows_frozen(whole.table.weight, 5, 2, true, NULL));
+            assert_true(tg_optim_set_weight_decay(whole.optim, "no_decay", 0.5));
+            save(&whole);
+            uint64_t saved = digest(&whole);
+            train(&whole, 9);
+            training resumed = training_make(methods[k], 7);
+            train(&resumed, 2);
+            tg_error error = TG_NO_ERROR;
+            if (!load(&resumed, &error)) {
+                fail_msg("%s", error.text);
+            }
+            assert_true(digest(&resumed) == saved);
+            train(&resumed, 9);
+            assert_true(digest(&resumed) == digest(&whole));
+            training_free(&resumed);
+            training_free(&whole);
+        }
+    }
+}
+
+static void test_single_parts(void **state)
+{
+    (void)state;
+    training m = training_make(make_adamw, 123);
+    train(&m, 3);
+    save(&m);
+    tg_error error = TG_NO_ERROR;
+    char *text = tg_checkpoint_read_text(path, "config", &error);
+    assert_string_equal(text, "width 4");
+    tg_text_free(text);
+    int64_t size = 0;
+    char *bytes = tg_checkpoint_read_bytes(path, "vocabulary", &size, &error);
+    assert_int_equal(size, 4);
+    assert_memory_equal(bytes, "\0\1\n\xff", 5);
+    tg_text_free(bytes);
+    /* the params alone, for an evaluation, by either call */
+    training other = training_make(make_sgd, 5);
+    tg_checkpoint_part model = {.name = "model", .params = other.params};
+    assert_true(tg_checkpoint_load(path, &model, 1, &error));
+    assert_memory_equal(tg_tensor_data(other.linear.weight), tg_tensor_data(m.linear.weight), V * C * sizeof(float));
+    tg_params_load_config config = tg_params_load_config_default();
+    config.prefix = "model.";
+    assert_true(tg_params_load(other.params, path, &config, &error));
+    assert_null(tg_checkpoint_read_text(path, "settings", &error));
+    assert_error(&error, TG_ERROR_VALUE, "checkpoint_read_text: the metadata of");
+    assert_null(tg_checkpoint_read_bytes(path, "model.linear.weight", &size, &error));
+    assert_error(&error, TG_ERROR_VALUE, "has no tensor 'model.linear.weight' of bytes");
+    assert_null(tg_checkpoint_read_bytes("nowhere", "vocabulary", NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "checkpoint_read_bytes: open 'nowhere'");
+    training_free(&other);
+    training_free(&m);
+}
+
+/* ---- errors ---- */
+
+static void assert_refused(training *m, const tg_checkpoint_part *parts, int64_t count, tg_code code, const char *text)
+{
+    tg_error error = TG_NO_ERROR;
+    uint64_t before = digest(m);
+    assert_false(tg_checkpoint_load(path, parts, count, &error));
+    assert_error(&error, code, text);
+    assert_true(digest(m) == before);
+}
+
+/* Every other part fits, so the error is found after all that comes before it was prepared. */
+static void test_refuses_parts_that_differ(void **state)
+{
+    (void)state;
+    training saved = training_make(make_adamw, 123);
+    train(&saved, 3);
+    save(&saved);
+    training m = training_make(make_adamw, 5), sgd = training_make(make_sgd, 5);
+    train(&m, 1);
+    tg_checkpoint_part parts[PARTS];
+    list_parts(&m, parts);
+    const struct {
+        int part;
+        tg_checkpoint_part other;
+        const char *text;
+    } cases[] = {
+        {6, {.name = "config", .text = "width 8"}, "'config' is \"width 4\" in the file and \"width 8\" here"},
+        {6, {.name = "settings", .text = ""}, "'settings' is \"(missing)\" in the file"},
+        {7, {.name = "vocabulary", .bytes = "\0\1\nx", .size = 4}, "byte 3 of 'vocabulary' differs"},
+        {7, {.name = "vocabulary", .bytes = "\0\1", .size = 2}, "'vocabulary' is U8 (4,) in the file and u8 (2,) here"},
+        {4, {.name = "steps", .integer = &m.step}, "the metadata has no 'steps'"},
+        {5, {.name = "best", .number = &m.loss}, "the tensor 'best' is missing"},
+        {5, {.name = "optim.group.default", .number = &m.loss}, "is F64 (2,) in the file and f64 () here"},
+        {2, {.name = "generator", .rng = m.rng}, "the tensor 'generator' is missing"},
+        {3, {.name = "loader", .loader = m.loader}, "the metadata has no 'loader.context'"},
+        {1, {.name = "optim", .optim = sgd.optim}, "the tensor 'optim.momentum_buffer.table.weight' is missing"},
+        {0, {.name = "gpt", .params = m.params}, "missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tg_checkpoint_part usual = parts[cases[i].part];
+        parts[cases[i].part] = cases[i].other;
+        assert_refused(&m, parts, PARTS, TG_ERROR_VALUE, cases[i].text);
+        parts[cases[i].part] = usual;
+    }
+    tg_checkpoint_part integer = {.name = "config", .integer = &m.step};
+    assert_refused(&m, &integer, 1, TG_ERROR_VALUE,
+                   "'config' is \"width 4\" in the metadata; it must be an integer of 64 bits");
+    training_free(&sgd);
+    training_free(&m);
+    training_free(&saved);
+}
+
+static void test_refuses_another_optimizer_or_loader(void **state)
+{
+    (void)state;
+    training saved = training_make(make_adam, 123);
+    train(&saved, 3);
+    save(&saved);
+    /* adam without amsgrad has fewer states */
+    training m = training_make(make_adamw, 5);
+    tg_checkpoint_part parts[PARTS];
+    list_parts(&m, parts);
+    assert_refused(&m, parts, PARTS, TG_ERROR_VALUE,
+                   "'optim' has 14 tensors in the file and 11 here; it was saved by another optimizer");
+    assert_true(tg_optim_add_to_group(m.optim, "head", "linear.weight"));
+    assert_refused(&m, &parts[1], 1, TG_ERROR_VALUE, "optim.group.head' is missing");
+    int32_t tokens[TOKENS] = {0};
+    tg_loader_config config = *tg_loader_get_config(m.loader);
+    config.batch_size = 2;
+    tg_loader *small = tg_loader_new(tokens, TOKENS, m.rng, &config);
+    config.batch_size = 4;
+    tg_loader *longer = tg_loader_new(tokens, TOKENS - 9, m.rng, &config);
+    tg_checkpoint_part data = {.name = "data", .loader = small};
+    assert_refused(&m, &data, 1, TG_ERROR_VALUE, "'data.batch_size' is 4 in the file and 2 here");
+    data.loader = longer;
+    assert_refused(&m, &data, 1, TG_ERROR_VALUE, "'data.windows' is 19 in the file and 16 here");
+    tg_loader_free(small);
+    tg_loader_free(longer);
+    training_free(&m);
+    training_free(&saved);
+}
+
+static void test_refuses_lists(void **state)
+{
+    (void)state;
+    training m = training_make(make_adamw, 5);
+    tg_error error = TG_NO_ERROR;
+    char long_name[300];
+    memset(long_name, 'n', sizeof long_name);
+    long_name[299] = '\0';
+    const struct {
+        tg_checkpoint_part parts[2];
+        int64_t count;
+        const char *text;
+    } cases[] = {
+        {{{.name = "a"}}, 0, "0 parts; at least 1 is needed"},
+        {{{.name = "a"}}, 1, "part 'a' has 0 objects; it must have exactly one"},
+        {{{.name = "a", .rng = m.rng, .integer = &m.step}}, 1, "part 'a' has 2 objects"},
+        {{{.rng = m.rng}}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
+        {{{.name = long_name, .rng = m.rng}}, 1, "the name of part 0 has 299 characters"},
+        {{{.name = "a", .rng = m.rng}, {.name = "a", .integer = &m.step}}, 2, "parts 0 and 1 are both named 'a'"},
+        {{{.name = "a", .bytes = "b", .size = -1}}, 1, "part 'a' has -1 bytes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_false(tg_checkpoint_save(path, cases[i].parts, cases[i].count, &error));
+        assert_error(&error, TG_ERROR_VALUE, cases[i].text);
+        assert_false(tg_checkpoint_load(path, cases[i].parts, cases[i].count, &error));
+        assert_error(&error, TG_ERROR_VALUE, cases[i].text);
+    }
+    assert_false(tg_checkpoint_save(NULL, cases[0].parts, 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "checkpoint_save: the path is NULL");
+    assert_false(tg_checkpoint_load(path, NULL, 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "checkpoint_load: the array of parts is NULL");
+    training_free(&m);
+}
+
+/* Objects with an error, and a table that the moments do not follow yet. */
+static void test_refuses_states(void **state)
+{
+    (void)state;
+    training m = training_make(make_adamw, 5);
+    tg_error error = TG_NO_ERROR;
+    train(&m, 1);
+    tg_optim_zero_grad(m.optim);
+    if (!tg_nn_embedding_resize(&m.table, V + 2, &error)) {
+        fail_msg("%s", error.text);
+    }
+    tg_checkpoint_part part = {.name = "optim", .optim = m.optim};
+    assert_false(tg_checkpoint_save(path, &part, 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "checkpoint_save: 'table.weight' was resized");
+    train(&m, 1);
+    assert_true(tg_checkpoint_save(path, &part, 1, &error));
+    assert_false(tg_optim_set_lr(m.optim, "none", 1));
+    assert_false(tg_checkpoint_load(path, &part, 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "checkpoint_load: the optimizer has an error: optim_set_lr");
+    training_free(&m);
+}
+
+/* ---- without memory ---- */
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    training saved = training_make(make_adamw, 123);
+    train(&saved, 3);
+    save(&saved);
+    uint64_t expected = digest(&saved);
+    training_free(&saved);
+    for (int loads = 0; loads < 2; loads++) {
+        bool finished = false;
+        for (size_t k = 1; !finished; k++) {
+            counting_allocator counting;
+            allocator_install(&counting);
+            training m = training_make(make_adamw, 5);
+            tg_checkpoint_part parts[PARTS];
+            tg_error error = TG_NO_ERROR;
+            list_parts(&m, parts);
+            train(&m, 1);
+            uint64_t before = digest(&m);
+            allocator_arm(&counting, k, false);
+            finished = loads ? tg_checkpoint_load(path, parts, PARTS, &error)
+                             : tg_checkpoint_save("test_checkpoint_2.safetensors", parts, PARTS, &error);
+            allocator_arm(&counting, 0, false);
+            if (!finished) {
+                assert_int_equal(error.code, TG_ERROR_MEMORY);
+                assert_true(digest(&m) == before);
+                tg_error_clear(&error);
+                assert_true(!loads || load(&m, &error));
+            }
+            assert_true(digest(&m) == (loads ? expected : before));
+            training_free(&m);
+            assert_int_equal(counting.live, 0);
+            allocator_restore();
+            assert_true(finished || k < 1000);
+        }
+    }
+}
+
+/* ---- folders ---- */
+
+static void assert_found(tg_checkpoint_choice choice, const char *name)
+{
+    tg_error error = TG_NO_ERROR;
+    char *found = tg_checkpoint_find("test_checkpoints", choice, &error);
+    if (!found) {
+        fail_msg("%s", error.text);
+    }
+    assert_string_equal(found, name);
+    tg_text_free(found);
+}
+
+static void save_step(tg_checkpoint_folder *folder, int64_t step, bool is_best)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_part part = {.name = "step", .integer = &step};
+    if (!tg_checkpoint_folder_save(folder, step, is_best, &part, 1, &error)) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static bool exists(const char *name)
+{
+    struct stat status;
+    return stat(name, &status) == 0;
+}
+
+static void test_folder(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    assert_int_equal(system("rm -rf test_checkpoints"), 0);
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.keep = 2;
+    tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", &config, &error);
+    assert_non_null(folder);
+    assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_LAST, &error));
+    assert_error(&error, TG_ERROR_FILE, "checkpoint_find: 'test_checkpoints' has no checkpoint");
+    save_step(folder, 5, false);
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000005.safetensors");
+    save_step(folder, 10, true);
+    save_step(folder, 15, false);
+    save_step(folder, 100, false);
+    save_step(folder, 20, false);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000100.safetensors");
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000010.safetensors");
+    assert_false(exists("test_checkpoints/step-00000005.safetensors"));
+    assert_true(exists("test_checkpoints/step-00000010.safetensors"));
+    assert_false(exists("test_checkpoints/step-00000015.safetensors"));
+    assert_true(exists("test_checkpoints/step-00000020.safetensors"));
+    save_step(folder, 100, true);
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000100.safetensors");
+    assert_false(exists("test_checkpoints/step-00000010.safetensors"));
+    assert_true(tg_checkpoint_folder_clear(folder, &error));
+    assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
+    assert_error(&error, TG_ERROR_FILE, "has no checkpoint");
+    tg_checkpoint_folder_free(folder);
+}
+
+static void test_folder_is_locked(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
+    assert_non_null(folder);
+    FILE *leftover = fopen("test_checkpoints/.tapegrad-1-0.tmp", "w");
+    fclose(leftover);
+    assert_null(tg_checkpoint_folder_open("test_checkpoints", NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "checkpoint_folder_open: another run writes to 'test_checkpoints'");
+    assert_true(exists("test_checkpoints/.tapegrad-1-0.tmp"));
+    tg_checkpoint_folder_free(folder);
+    folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
+    assert_non_null(folder);
+    assert_false(exists("test_checkpoints/.tapegrad-1-0.tmp"));
+    tg_checkpoint_folder_free(folder);
+}
+
+static void test_folder_errors(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    int64_t number = 1;
+    tg_checkpoint_part part = {.name = "step", .integer = &number};
+    assert_null(tg_checkpoint_folder_open("nowhere/here", NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "checkpoint_folder_open: create 'nowhere/here': No such file");
+    assert_null(tg_checkpoint_folder_open(path, NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "Not a directory");
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.keep = 0;
+    assert_null(tg_checkpoint_folder_open("test_checkpoints", &config, &error));
+    assert_error(&error, TG_ERROR_VALUE, "keep 0; allowed are 1 to 99999999");
+    tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
+    const int64_t steps[] = {-1, 100000000};
+    for (int i = 0; i < 2; i++) {
+        assert_false(tg_checkpoint_folder_save(folder, steps[i], false, &part, 1, &error));
+        assert_error(&error, TG_ERROR_RANGE, "is outside [0,99999999]");
+    }
+    const char *texts[] = {"", "step-00000001", "step-0000001x.safetensors\n", "step-00000001.safetensors\n\n"};
+    for (int i = 0; i < 4; i++) {
+        FILE *best = fopen("test_checkpoints/best", "w");
+        fputs(texts[i], best);
+        fclose(best);
+        assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
+        assert_error(&error, TG_ERROR_FORMAT, "'test_checkpoints/best' does not name a checkpoint");
+    }
+    assert_null(tg_checkpoint_find("test_checkpoints", (tg_checkpoint_choice)2, &error));
+    assert_error(&error, TG_ERROR_VALUE, "choice 2 does not exist");
+    tg_checkpoint_folder_free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_continues_with_the_same_bits),
+        cmocka_unit_test(test_single_parts),
+        cmocka_unit_test(test_refuses_parts_that_differ),
+        cmocka_unit_test(test_refuses_another_optimizer_or_loader),
+        cmocka_unit_test(test_refuses_lists),
+        cmocka_unit_test(test_refuses_states),
+        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_folder_is_locked),
+        cmocka_unit_test(test_folder_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
