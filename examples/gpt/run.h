@@ -29,6 +29,8 @@ typedef struct run {
     /* the file of the ledger, or NULL */
     FILE *file;
     tg_ledger *ledger;
+    /* of --tensorboard, or NULL */
+    tg_tensorboard *log;
 } run;
 
 /* Saves a checkpoint. It is the best one if the last validation was made after the last step and is the best of all. */
