@@ -109,22 +109,6 @@ bool model_load(model *m, const char *model_path, tg_tokenizer **bpe)
     return false;
 }
 
-char *vocabulary_text(const tg_tokenizer *bpe, size_t *length, const char **file_name)
-{
-    tg_error error = TG_NO_ERROR;
-    *file_name = "vocab.bpe";
-    char *text = tg_tokenizer_text(bpe, TG_VOCABULARY_MERGES, length, &error);
-    if (!text && error.code == TG_ERROR_VALUE) {
-        tg_error_clear(&error);
-        *file_name = "tokenizer.json";
-        text = tg_tokenizer_text(bpe, TG_VOCABULARY_JSON, length, &error);
-    }
-    if (!text) {
-        complain("%s", error.text);
-    }
-    return text;
-}
-
 bool model_tokenizer(tg_tokenizer **bpe, const options *o)
 {
     tg_error error = TG_NO_ERROR;

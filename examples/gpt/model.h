@@ -43,10 +43,6 @@ bool model_load(model *m, const char *path, tg_tokenizer **bpe);
 /* Reads the vocabulary of a checkpoint; *bpe becomes NULL if it has none. Returns false after printing an error. */
 bool vocabulary_load(const char *path, tg_tokenizer **bpe);
 
-/* Returns the text of a vocabulary, as vocab.bpe or, if that format cannot express it, as tokenizer.json, and sets the name
- * of its file. Yours (tg_text_free); NULL after printing an error. */
-char *vocabulary_text(const tg_tokenizer *bpe, size_t *length, const char **file_name);
-
 /* Replaces *bpe by the vocabulary of --vocab, if that is given. Returns false after printing an error if neither
  * exists. */
 bool model_tokenizer(tg_tokenizer **bpe, const options *o);

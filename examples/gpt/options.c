@@ -89,6 +89,7 @@ static const command_line_option table[] = {
      TRAIN | EVAL | GENERATE},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", TRAIN},
     {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", TRAIN},
+    {"tensorboard", NULL, VALUE_FLAG, AT(tensorboard), NULL, "log losses and weights for TensorBoard in --out", TRAIN},
     {"keep", "N", VALUE_INTEGER, AT(keep), "[1,1000]", "number of last checkpoints that stay, beside the best", TRAIN},
     {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
      "continue the run in this folder, with its options; only --threads may be given with it", TRAIN},

@@ -21,8 +21,6 @@ typedef struct run {
     /* the vocabulary's file, and the command line, as they are in a checkpoint */
     char *vocabulary, *arguments;
     size_t vocabulary_size, arguments_size;
-    /* the name of the vocabulary's file: vocab.bpe or tokenizer.json */
-    const char *vocabulary_file;
     /* the checkpoint from which the run continues, or NULL */
     char *resumed;
     /* seconds spent in steps, and the first step of these */
@@ -31,6 +29,8 @@ typedef struct run {
     /* the file of the ledger, or NULL */
     FILE *file;
     tg_ledger *ledger;
+    /* of --tensorboard, or NULL */
+    tg_tensorboard *log;
 } run;
 
 /* Saves a checkpoint. It is the best one if the last validation was made after the last step and is the best of all. */

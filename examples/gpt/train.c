@@ -50,15 +50,14 @@ static bool open_folder(run *r)
            complain("%s", error.text);
 }
 
-/* Writes the vocabulary as a file for other programs; a checkpoint has its own. */
+/* Writes the vocabulary as a file for other programs; a checkpoint has its own. If the ids do not follow from the order
+ * of the merges, the file is tokenizer.json, not vocab.bpe. */
 static bool write_vocabulary(const run *r)
 {
-    const char *path = r->vocabulary ? folder_file(r->o->out, r->vocabulary_file) : NULL;
-    FILE *file = path ? file_begin(path) : NULL;
-    if (file) {
-        fwrite(r->vocabulary, 1, r->vocabulary_size, file);
-    }
-    return !path || (file && file_end(file, path));
+    tg_error error = TG_NO_ERROR;
+    return !r->c.bpe || tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, NULL) ||
+           tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "tokenizer.json"), TG_VOCABULARY_JSON, &error) ||
+           complain("%s", error.text);
 }
 
 /* Returns the vocabulary with which the run begins, if it has one: that of the checkpoint, or that of --vocab. */
@@ -94,11 +93,9 @@ static bool prepare(run *r)
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
-    if (!r->t || !r->sampling) {
+    r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
+    if (!r->t || !r->sampling || (r->c.bpe && !r->vocabulary)) {
         return complain("out of memory");
-    }
-    if (r->c.bpe && !(r->vocabulary = vocabulary_text(r->c.bpe, &r->vocabulary_size, &r->vocabulary_file))) {
-        return false;
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,
@@ -119,6 +116,33 @@ static bool ledger_end(run *r)
 {
     bool written = tg_ledger_close(r->ledger, NULL);
     return !r->file || (file_end(r->file, r->o->ledger) && written);
+}
+
+/* ---- TensorBoard ---- */
+
+static bool log_begin(run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    r->log = r->o->tensorboard ? tg_tensorboard_open(folder_file(r->o->out, "tensorboard"), &error) : NULL;
+    return r->log || !r->o->tensorboard || complain("%s", error.text);
+}
+
+static bool log_scalar(const run *r, const char *tag, double value)
+{
+    tg_error error = TG_NO_ERROR;
+    return !r->log || tg_tensorboard_add_scalar(r->log, tag, value, r->h.steps, &error) || complain("%s", error.text);
+}
+
+static bool log_weights(const run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    for (int64_t i = 0; r->log && i < tg_params_count(r->m.params); i++) {
+        tg_entry entry = tg_params_at(r->m.params, i);
+        if (!tg_tensorboard_add_histogram(r->log, entry.name, entry.tensor, r->h.steps, &error)) {
+            return complain("%s", error.text);
+        }
+    }
+    return true;
 }
 
 /* ---- steps ---- */
@@ -175,6 +199,9 @@ static bool step(run *r)
         return complain("%s", tg_optim_error(r->optim)->text);
     }
     history_add_step(&r->h, loss, lr, norm);
+    if (!log_scalar(r, "loss/train", loss) || !log_scalar(r, "lr", lr)) {
+        return false;
+    }
     r->busy += seconds() - start;
     double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_get_config(r->m.gpt)->context;
     double done = (double)(r->h.steps - r->first_step);
@@ -190,6 +217,9 @@ static bool validate(run *r)
         return false;
     }
     history_add_evaluation(&r->h, e.loss);
+    if (!log_scalar(r, "loss/validation", e.loss) || !log_weights(r)) {
+        return false;
+    }
     progress_break();
     printf("step %5lld  validation loss %.4f, perplexity %.2f\n", (long long)r->h.steps, e.loss, exp(e.loss));
     return true;
@@ -263,7 +293,7 @@ static int train_with(run *r)
     int status = 2;
     if (run_join_arguments(r) && prepare(r)) {
         interrupt_catch();
-        bool trained = ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
+        bool trained = log_begin(r) && ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
         bool sampled = trained && (!r->c.bpe || (show_sample(r) && write_sample(r)));
         status = trained && recorded && reported && sampled ? 0 : 1;
         if (status == 0) {
@@ -273,6 +303,7 @@ static int train_with(run *r)
     }
     history_free(&r->h);
     tg_checkpoint_folder_free(r->checkpoints);
+    tg_tensorboard_free(r->log);
     tg_text_free(r->vocabulary);
     free(r->arguments);
     tg_tape_free(r->t);

@@ -39,8 +39,8 @@ TG_API bool tg_tensorboard_add_scalar(tg_tensorboard *log, const char *tag, doub
                                       tg_error *error);
 
 /* Adds a histogram of the values of x, of any shape: SummaryWriter.add_histogram with its default bins. Bin limits are
- * 0 and +-1e-12 * 1.1^i up to 1e20. Values that are not finite are left out. Values beyond the limits are in no bin, but
- * in the minimum, maximum and sums. VALUE if no value is within the limits; DTYPE unless x is f32 or f64. */
+ * 0 and +-1e-12 * 1.1^i up to 1e20. Values that are not finite are left out. Values beyond the limits are in no bin,
+ * but in the minimum, maximum and sums. VALUE if no value is within the limits; DTYPE unless x is f32 or f64. */
 TG_API bool tg_tensorboard_add_histogram(tg_tensorboard *log, const char *tag, const tg_tensor *x, int64_t step,
                                          tg_error *error);
 
@@ -50,7 +50,8 @@ TG_API bool tg_tensorboard_add_histogram(tg_tensorboard *log, const char *tag, c
  * spaces alone in quotation marks, because the projector would skip its line.
  *
  * VALUE for a tag with other characters than letters, digits, '_', '-' and '.', because it is a folder's name, and for
- * a value that is not finite. SHAPE unless the table has rank 2 and `label_count` rows; DTYPE unless it is f32 or f64. */
+ * a value that is not finite. SHAPE unless the table has rank 2 and `label_count` rows. DTYPE unless it is f32 or
+ * f64. */
 TG_API bool tg_tensorboard_add_embedding(tg_tensorboard *log, const char *tag, const tg_tensor *table,
                                          const char *const *labels, int64_t label_count, int64_t step, tg_error *error);
 

@@ -102,9 +102,4 @@ bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const c
 /* Frees all but the ids. */
 void tg_encoder_free(tg_encoder *encoder);
 
-/* ---- vocabulary.c ---- */
-
-/* tg_tokenizer_open for a text in memory. */
-tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *error);
-
 #endif

@@ -18,12 +18,12 @@ bool tg_vocabulary_fail(const tg_vocabulary *v, size_t line, const char *format,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tg_error_set(v->error, TG_ERROR_FORMAT, "tokenizer_open: '%s', line %zu: %s", v->path, line, text);
+    return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s', line %zu: %s", v->call, v->path, line, text);
 }
 
 bool tg_vocabulary_out_of_memory(const tg_vocabulary *v)
 {
-    return tg_error_set(v->error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory", v->path);
+    return tg_error_set(v->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", v->call, v->path);
 }
 
 /* ---- bytes as characters ---- */
@@ -204,7 +204,7 @@ static bool is_json(const char *text)
 /* Reads the ids and then the merges. */
 static bool read_with_ids(tg_vocabulary *v, const char *path)
 {
-    tg_json ids = {.call = "tokenizer_open", .path = path, .error = v->error};
+    tg_json ids = {.call = v->call, .path = path, .error = v->error};
     ids.text = read_file(path, &ids.length, v->error);
     bool is_read = ids.text && tg_vocabulary_read_ids(v, &ids) && tg_vocabulary_read_merges(v, true);
     tg_free(ids.text);
@@ -216,7 +216,7 @@ static bool read(tg_vocabulary *v, const char *ids)
     static const char version[] = "#version";
     bool has_merges = strncmp(v->text, version, sizeof version - 1) == 0;
     if (v->length == 0) {
-        return tg_error_set(v->error, TG_ERROR_FORMAT, "tokenizer_open: '%s': the file is empty", v->path);
+        return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s' is empty", v->call, v->path);
     }
     if (ids) {
         return has_merges ? read_with_ids(v, ids)
@@ -230,9 +230,10 @@ static bool read(tg_vocabulary *v, const char *ids)
 }
 
 /* Takes the text. */
-static tg_tokenizer *open_text(const char *path, char *text, size_t length, const char *ids, tg_error *error)
+static tg_tokenizer *open_text(const char *call, const char *path, char *text, size_t length, const char *ids,
+                               tg_error *error)
 {
-    tg_vocabulary v = {.path = path, .text = text, .length = length, .error = error};
+    tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
     v.z = text ? tg_tokenizer_make(error) : NULL;
     if (v.z && !read(&v, ids)) {
         tg_tokenizer_free(v.z);
@@ -244,25 +245,26 @@ static tg_tokenizer *open_text(const char *path, char *text, size_t length, cons
     return v.z;
 }
 
-tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *error)
+tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error)
 {
+    static const char call[] = "tokenizer_new_from_text";
+    if (!text) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the text is NULL", call);
+        return NULL;
+    }
+    if (length > TG_VOCABULARY_BYTES) {
+        tg_error_set(error, TG_ERROR_FORMAT, "%s: the text has %zu bytes; at most %zu are read", call, length,
+                     TG_VOCABULARY_BYTES);
+        return NULL;
+    }
     char *copy = tg_alloc(length + 1, 1);
     if (!copy) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory for %zu bytes", length);
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", call, length);
         return NULL;
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return open_text("text", copy, length, NULL, error);
-}
-
-tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error)
-{
-    if (!text) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_new_from_text: the text is NULL");
-        return NULL;
-    }
-    return tg_tokenizer_parse(text, length, error);
+    return open_text(call, "text", copy, length, NULL, error);
 }
 
 tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
@@ -272,5 +274,5 @@ tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config
     }
     size_t length = 0;
     char *text = read_file(path, &length, error);
-    return text ? open_text(path, text, length, config ? config->ids : NULL, error) : NULL;
+    return text ? open_text("tokenizer_open", path, text, length, config ? config->ids : NULL, error) : NULL;
 }

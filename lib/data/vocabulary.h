@@ -25,7 +25,7 @@
 
 /* A file that is read. The readers decode its text where it stands. */
 typedef struct tg_vocabulary {
-    const char *path; /* for messages */
+    const char *call, *path; /* for messages */
     char *text;
     size_t length;
     tg_tokenizer *z;

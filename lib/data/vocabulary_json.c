@@ -22,7 +22,7 @@ static const char *text_at(const tg_json *j, size_t at)
 static bool fail_out_of_memory(tg_json *j)
 {
     j->failed = true;
-    return tg_error_set(j->error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory", j->path);
+    return tg_error_set(j->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", j->call, j->path);
 }
 
 bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id)
@@ -171,7 +171,7 @@ static void free_lists(tg_vocabulary_lists *lists)
 
 bool tg_vocabulary_read_json(tg_vocabulary *v)
 {
-    tg_json j = {.call = "tokenizer_open", .path = v->path, .text = v->text, .length = v->length, .error = v->error};
+    tg_json j = {.call = v->call, .path = v->path, .text = v->text, .length = v->length, .error = v->error};
     tg_vocabulary_lists lists = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
     bool is_read = tg_json_check_utf8(&j) && tg_tokenizer_json_read(&j, &lists) && tg_json_end(&j) &&
                    tg_vocabulary_add_tokens(v, &j, &lists) && add_merges(v, &j, &lists.merges);

@@ -190,7 +190,7 @@ static bool add_tokens(tg_vocabulary *v, const rank_list *list)
     }
     int byte = tg_vocabulary_find_bytes(v);
     return byte < 0 || tg_error_set(v->error, TG_ERROR_FORMAT,
-                                    "tokenizer_open: '%s': no token is the byte 0x%02x; all 256 bytes must be tokens",
+                                    "%s: \'%s\': no token is the byte 0x%02x; all 256 bytes must be tokens", v->call,
                                     v->path, (unsigned)byte);
 }
 

@@ -7,6 +7,7 @@
 #include "data/vocabulary.h"
 
 typedef struct writer {
+    const char *call;
     const tg_tokenizer *z;
     char *text;
     size_t used, capacity;
@@ -147,7 +148,7 @@ static void append_added_tokens(writer *w)
 /* Checks that no two tokens have the same bytes, because the names of a JSON object are unique. */
 static bool check_names(writer *w)
 {
-    tg_vocabulary v = {.path = "", .z = (tg_tokenizer *)w->z};
+    tg_vocabulary v = {.call = w->call, .path = "", .z = (tg_tokenizer *)w->z};
     bool is_unique = tg_vocabulary_index(&v, (size_t)w->z->token_count);
     w->failed = !is_unique;
     for (int32_t id = 0; is_unique && id < w->z->token_count; id++) {
@@ -272,42 +273,52 @@ static bool write_ranks(writer *w)
 
 /* ---- saving ---- */
 
-char *tg_tokenizer_text(const tg_tokenizer *z, tg_vocabulary_format format, size_t *length, tg_error *error)
+static bool (*const formats[])(writer *) = {write_merges, write_json, write_ranks};
+
+/* Returns the text of a format; NULL with the error set. */
+static char *text_of(const char *call, const tg_tokenizer *z, tg_vocabulary_format format, size_t *length,
+                     tg_error *error)
 {
-    static bool (*const formats[])(writer *) = {write_merges, write_json, write_ranks};
-    if (!z) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_text: the tokenizer is NULL");
-        return NULL;
-    }
-    if ((unsigned)format >= sizeof formats / sizeof *formats) {
-        tg_error_set(error, TG_ERROR_VALUE, "tokenizer_save: format %d; it must be a tg_vocabulary_format",
-                     (int)format);
-        return NULL;
-    }
-    writer w = {.z = z, .error = error};
+    writer w = {.call = call, .z = z, .error = error};
     bool is_written = formats[format](&w);
-    append(&w, "", 1);
+    *length = w.used;
+    append(&w, "", 1); /* the NUL */
     if (w.failed) {
-        is_written = tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory");
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
-    if (!is_written) {
+    if (w.failed || !is_written) {
         tg_free(w.text);
         return NULL;
-    }
-    if (length) {
-        *length = w.used - 1;
     }
     return w.text;
 }
 
+char *tg_tokenizer_text(const tg_tokenizer *z, size_t *length, tg_error *error)
+{
+    size_t unused;
+    length = length ? length : &unused;
+    *length = 0;
+    if (!z) {
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer_text: the tokenizer is NULL");
+        return NULL;
+    }
+    return text_of("tokenizer_text", z, has_ids_of_merges(z) ? TG_VOCABULARY_MERGES : TG_VOCABULARY_JSON, length,
+                   error);
+}
+
 bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_vocabulary_format format, tg_error *error)
 {
+    static const char call[] = "tokenizer_save";
+    size_t length;
     if (!z) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_save: the tokenizer is NULL");
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the tokenizer is NULL", call);
     }
-    size_t length = 0;
-    char *text = tg_tokenizer_text(z, format, &length, error);
-    bool is_saved = text && tg_file_replace("tokenizer_save", path, text, length, error);
+    if ((unsigned)format >= sizeof formats / sizeof *formats) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: format %d; it must be a tg_vocabulary_format", call,
+                            (int)format);
+    }
+    char *text = text_of(call, z, format, &length, error);
+    bool is_saved = text && tg_file_replace(call, path, text, length, error);
     tg_free(text);
     return is_saved;
 }

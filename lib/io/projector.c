@@ -2,7 +2,7 @@
  *
  * STEP/TAG/tensors.tsv has one row per line, its values separated by tabs. metadata.tsv has one label per line and no
  * header, because the projector takes a header only if the first line has a tab. projector_config.pbtxt lists the
- * tables of the run, one block "embeddings { .. }" each. The formats are those of torch/utils/tensorboard/_embedding.py.
+ * tables of the run, one block "embeddings { .. }" each. The formats are those of torch.utils.tensorboard.
  */
 #include <math.h>
 #include <stdio.h>

@@ -50,7 +50,7 @@ typedef struct world {
     FILE *file, *other_file, *ledger_file;
     tg_tensorboard *log;
     const char *labels[1];
-    char path[64], log_folder[32], text[8];
+    char path[64], run[32], text[8];
     int axes[4];
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
@@ -136,9 +136,9 @@ static void make_data(world *w)
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
-    memcpy(w->log_folder, "null_calls.XXXXXX", 18);
-    assert_non_null(mkdtemp(w->log_folder));
-    w->log = tg_tensorboard_open(w->log_folder, NULL);
+    memcpy(w->run, "null_calls.XXXXXX", 18);
+    assert_non_null(mkdtemp(w->run));
+    w->log = tg_tensorboard_open(w->run, NULL);
     w->labels[0] = "label";
     w->file = tmpfile();
     w->other_file = tmpfile();
@@ -196,7 +196,7 @@ static void world_close(world *w)
     remove("null_calls.checkpoints");
     tg_tensorboard_free(w->log);
     char command[64];
-    snprintf(command, sizeof command, "rm -r %s", w->log_folder);
+    snprintf(command, sizeof command, "rm -r %s", w->run);
     assert_int_equal(system(command), 0);
 }
 

@@ -1,4 +1,5 @@
-/* An NPY file, and the same bytes as an NPZ archive. An array that is read is written and read again with equal bits. */
+/* An NPY file, and the same bytes as an NPZ archive. An array that is read is written and read again with equal
+ * bits. */
 #include <stdio.h>
 #include <string.h>
 

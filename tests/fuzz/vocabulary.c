@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     fuzz_memory_begin();
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *tokenizer = tg_tokenizer_parse((const char *)bytes, size, &error);
+    tg_tokenizer *tokenizer = tg_tokenizer_new_from_text((const char *)bytes, size, &error);
     fuzz_require(tokenizer ? error.code == TG_OK : error.code == TG_ERROR_FORMAT, "parse: code %d, \"%s\"",
                  (int)error.code, error.text);
     if (tokenizer) {

@@ -1,5 +1,6 @@
-/* A process that saves checkpoints is killed at random moments. Each time the folder has whole checkpoints only, the best
- * one is among them, and the next run leaves no temporary file. TG_KILLS sets the number of kills (default 50). */
+/* A process that saves checkpoints is killed at random moments. Each time the folder has whole checkpoints only, the
+ * best one is among them, and the next run leaves no temporary file. TG_KILLS sets the number of kills (default 50).
+ */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
