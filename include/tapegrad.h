@@ -12,6 +12,7 @@
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
+#include <tapegrad/losses.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>

@@ -16,8 +16,7 @@
  * Axes. 0 is the first axis, and negative axes count from the end. TG_AXES(0, -1) is a list of axes, and TG_ALL_AXES is
  * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1.
  *
- * One intentional difference from PyTorch: the classes of a loss are on the last axis, and not on axis 1 as in
- * torch.nn.functional.cross_entropy.
+ * Losses are in tapegrad/losses.h.
  */
 #ifndef TAPEGRAD_OPS_H
 #define TAPEGRAD_OPS_H
@@ -377,37 +376,6 @@ TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, do
  * not contiguous they follow the row-major order of its shape, where torch's follow the order of its memory. VALUE
  * unless 0 <= p <= 1. */
 TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
-
-/* ---- losses ------------------------------------------------------------------------------------------------------ */
-
-/* What a loss returns: the mean or the sum of the losses, a scalar, or each of them. */
-typedef enum tg_reduction { TG_REDUCTION_MEAN, TG_REDUCTION_SUM, TG_REDUCTION_NONE } tg_reduction;
-
-typedef struct tg_cross_entropy_config {
-    /* private: tg_cross_entropy_config_default() sets it */
-    tg_config_mark mark;
-    /* the target that does not count; default -100 */
-    int32_t ignore_index;
-    /* the probability that is spread over all classes, in [0,1], and 0 for tg_nll_loss; default 0 */
-    double label_smoothing;
-    /* mean, sum or none; the mean is over the targets that count, and NaN if none does; default TG_REDUCTION_MEAN */
-    tg_reduction reduction;
-} tg_cross_entropy_config;
-
-TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
-
-/* The cross-entropy -log(softmax(logits))[target]: logits (..,V) and targets (..) i32 -> a scalar, or (..) with
- * TG_REDUCTION_NONE. RANGE, with the index, for a target that is neither ignored nor in [0,V); VALUE for an invalid
- * option. */
-TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
-                                   const tg_cross_entropy_config *config);
-
-/* The same from log-probabilities (..,V): -log_probs[..,target]. */
-TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets,
-                              const tg_cross_entropy_config *config);
-
-/* (prediction - target)^2 for two tensors of one shape -> a scalar, or that shape with TG_REDUCTION_NONE. */
-TG_API tg_tensor *tg_mse_loss(tg_tape *tape, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction);
 
 #ifdef __cplusplus
 }

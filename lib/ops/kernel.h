@@ -2,7 +2,7 @@
 #ifndef TG_OPS_KERNEL_H
 #define TG_OPS_KERNEL_H
 
-#include <tapegrad/ops.h>
+#include <tapegrad/losses.h>
 
 #include "base/parallel.h"
 #include "base/real.h"

@@ -135,6 +135,23 @@ USE(nll_loss)
     keep_tape(w);
 }
 
+/* Losses of two or three tensors. */
+#define USE_LOSS(name, ...)                           \
+    USE(name)                                         \
+    {                                                 \
+        tg_##name(w->tape, __VA_ARGS__, GIVEN(name)); \
+        keep_tape(w);                                 \
+    }
+
+USE_LOSS(smooth_l1_loss, w->x, w->x)
+USE_LOSS(huber_loss, w->x, w->x)
+USE_LOSS(kl_div, w->x, w->x)
+USE_LOSS(hinge_embedding_loss, w->x, w->x)
+USE_LOSS(binary_cross_entropy_with_logits, w->x, w->x)
+USE_LOSS(cosine_embedding_loss, w->x, w->x, w->x)
+USE_LOSS(margin_ranking_loss, w->x, w->x, w->x)
+USE_LOSS(triplet_margin_loss, w->x, w->x, w->x)
+
 USE(nn_multihead_attention_forward)
 {
     tg_nn_multihead_attention_forward(w->tape, &w->attention, w->x, GIVEN(nn_multihead_attention_forward));
@@ -219,7 +236,8 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(gradcheck)
+    X(loader) X(gradcheck) X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
+    X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 

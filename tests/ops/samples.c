@@ -4,6 +4,7 @@
 #include "ops/calls.h"
 #include "ops/relative.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define UNARY(name)                                                \
@@ -147,6 +148,102 @@ CALL(nll_sum, nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
 CALL(cross_entropy_smooth, cross_entropy(t, x[0], x[1], loss_config(-100, 0.1, TG_REDUCTION_MEAN)))
 CALL(cross_entropy_none, cross_entropy(t, x[0], x[1], loss_config(-100, 0.3, TG_REDUCTION_NONE)))
 CALL(cross_entropy_sum, cross_entropy(t, x[0], x[1], loss_config(-100, 0, TG_REDUCTION_SUM)))
+
+/* Losses with options. */
+
+static tg_tensor *call_smooth_l1(tg_tape *t, tg_tensor *const *x)
+{
+    tg_smooth_l1_loss_config config = tg_smooth_l1_loss_config_default();
+    config.beta = 0.7;
+    config.reduction = TG_REDUCTION_SUM;
+    return tg_smooth_l1_loss(t, x[0], x[1], &config);
+}
+
+static tg_tensor *call_huber(tg_tape *t, tg_tensor *const *x)
+{
+    tg_huber_loss_config config = tg_huber_loss_config_default();
+    config.delta = 0.7;
+    return tg_huber_loss(t, x[0], x[1], &config);
+}
+
+static tg_tensor *call_huber_none(tg_tape *t, tg_tensor *const *x)
+{
+    tg_huber_loss_config config = tg_huber_loss_config_default();
+    config.delta = 0.7;
+    config.reduction = TG_REDUCTION_NONE;
+    return tg_huber_loss(t, x[0], x[1], &config);
+}
+
+/* Targets of 1 and -1 from a mask. */
+static tg_tensor *signs(tg_tape *t, tg_tensor *mask, tg_tensor *x)
+{
+    return tg_add_scalar(t, tg_mul_scalar(t, tg_cast(t, mask, tg_tensor_dtype(x)), 2), -1);
+}
+
+CALL(hinge_embedding, tg_hinge_embedding_loss(t, x[0], signs(t, x[1], x[0]), NULL))
+CALL(margin_ranking, tg_margin_ranking_loss(t, x[0], x[1], signs(t, x[2], x[0]), NULL))
+CALL(margin_ranking_target, tg_margin_ranking_loss(t, x[0], x[1], x[2], NULL))
+
+static tg_tensor *kl_div(tg_tape *t, tg_tensor *const *x, bool log_target, tg_reduction reduction)
+{
+    tg_kl_div_config config = tg_kl_div_config_default();
+    config.log_target = log_target;
+    config.reduction = reduction;
+    return tg_kl_div(t, x[0], x[1], &config);
+}
+
+CALL(kl_div, kl_div(t, x, false, TG_REDUCTION_BATCH_MEAN))
+CALL(kl_div_log_target, kl_div(t, x, true, TG_REDUCTION_NONE))
+CALL(kl_div_log_target_sum, kl_div(t, x, true, TG_REDUCTION_SUM))
+CALL(binary, tg_binary_cross_entropy_with_logits(t, x[0], x[1], NULL))
+
+static tg_tensor *call_binary_weighted(tg_tape *t, tg_tensor *const *x)
+{
+    tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
+    config.reduction = TG_REDUCTION_NONE;
+    config.weight = tg_full(t, tg_tensor_dtype(x[0]), TG_SCALAR, 0.5);
+    config.pos_weight = tg_full(t, tg_tensor_dtype(x[0]), TG_SCALAR, 3);
+    return tg_binary_cross_entropy_with_logits(t, x[0], x[1], &config);
+}
+
+CALL(cosine_embedding, tg_cosine_embedding_loss(t, x[0], x[1], signs(t, x[2], x[0]), NULL))
+
+static tg_tensor *call_triplet(tg_tape *t, tg_tensor *const *x)
+{
+    tg_triplet_margin_loss_config config = tg_triplet_margin_loss_config_default();
+    config.margin = 9;
+    config.p = 3;
+    config.swap = true;
+    config.reduction = TG_REDUCTION_NONE;
+    return tg_triplet_margin_loss(t, x[0], x[1], x[2], &config);
+}
+
+static tg_tensor *call_triplet_max(tg_tape *t, tg_tensor *const *x)
+{
+    tg_triplet_margin_loss_config config = tg_triplet_margin_loss_config_default();
+    config.margin = 9;
+    config.p = INFINITY;
+    return tg_triplet_margin_loss(t, x[0], x[1], x[2], &config);
+}
+
+CALL(cosine_similarity, tg_cosine_similarity(t, x[0], x[1], -1, 1e-8))
+CALL(cosine_similarity_first, tg_cosine_similarity(t, x[0], x[1], 0, 1e-8))
+
+static tg_tensor *weighted_classes(tg_tape *t, tg_tensor *const *x, tg_tensor *targets, tg_reduction reduction)
+{
+    tg_cross_entropy_config config = loss_config(-100, 0.2, reduction);
+    tg_tensor *values = tg_tensor_new_arange(tg_tensor_dtype(x[0]), 1, 1 + (double)tg_tensor_size(x[0], -1), 1, NULL);
+    config.weight = values;
+    tg_tensor *y = tg_cross_entropy(t, x[0], targets, &config);
+    tg_release(values);
+    return y;
+}
+
+CALL(cross_entropy_weight, weighted_classes(t, x, x[1], TG_REDUCTION_MEAN))
+CALL(cross_entropy_probabilities, tg_cross_entropy(t, x[0], x[1], NULL))
+CALL(cross_entropy_probabilities_weight, weighted_classes(t, x, x[1], TG_REDUCTION_NONE))
+CALL(l1_mean, tg_l1_loss(t, x[0], x[1], TG_REDUCTION_MEAN))
+CALL(l1_none, tg_l1_loss(t, x[0], x[1], TG_REDUCTION_NONE))
 
 /* Both parts, each with a weight of its own. */
 static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
@@ -429,6 +526,68 @@ const sample samples[] = {
     {"tg_mse_loss", "mean", call_mse_mean, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
     {"tg_mse_loss", "sum", call_mse_sum, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
     {"tg_mse_loss", "each", call_mse_none, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_mse_loss", "many", call_mse_mean, {REAL, REAL}, .shapes = {"513 513"}},
+    {"tg_l1_loss", "mean", call_l1_mean, {DISTINCT, DISTINCT}, .shapes = PAIR_OF_EQUALS},
+    {"tg_l1_loss", "each", call_l1_none, {DISTINCT, DISTINCT}, .shapes = PAIR_OF_EQUALS},
+    {"tg_smooth_l1_loss", "sum", call_smooth_l1, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_huber_loss", "mean", call_huber, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_huber_loss", "each", call_huber_none, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_hinge_embedding_loss", "", call_hinge_embedding, {DISTINCT, MASK}, .shapes = PAIR_OF_EQUALS},
+    {"tg_margin_ranking_loss",
+     "",
+     call_margin_ranking,
+     {DISTINCT, DISTINCT, MASK},
+     .shapes = {"2,3 2,3 2,3", "5 5 5", "0,3 0,3 0,3"}},
+    {"tg_margin_ranking_loss",
+     "target",
+     call_margin_ranking_target,
+     {DISTINCT, DISTINCT, NONZERO},
+     .shapes = {"2,3 2,3 2,3", "5 5 5"}},
+    {"tg_kl_div", "batch mean", call_kl_div, {REAL, POSITIVE}, .shapes = {"2,3 2,3", "5 5", "1 1", "0,3 0,3"}},
+    {"tg_kl_div", "log, each", call_kl_div_log_target, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_kl_div", "log, sum", call_kl_div_log_target_sum, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_binary_cross_entropy_with_logits", "", call_binary, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_binary_cross_entropy_with_logits",
+     "weighted",
+     call_binary_weighted,
+     {REAL, POSITIVE},
+     .shapes = {"2,3 2,3", "5 5"}},
+    {"tg_cosine_embedding_loss",
+     "",
+     call_cosine_embedding,
+     {REAL, REAL, MASK},
+     .shapes = {"4,3 4,3 4", "2,2,3 2,2,3 2,2", "3 3 -", "0,3 0,3 0"}},
+    {"tg_triplet_margin_loss",
+     "p 3, swap, each",
+     call_triplet,
+     {REAL, REAL, REAL},
+     .shapes = {"4,3 4,3 4,3", "3 3 3", "0,3 0,3 0,3"}},
+    {"tg_triplet_margin_loss",
+     "maximum",
+     call_triplet_max,
+     {DISTINCT, REAL, REAL},
+     .shapes = {"4,3 4,3 4,3", "3 3 3", "0,3 0,3 0,3"}},
+    {"tg_cosine_similarity",
+     "last",
+     call_cosine_similarity,
+     {REAL, REAL},
+     .shapes = {"2,3 2,3", "3 3", "2,1,3 4,3", "1,3 2,3", "0,3 0,3"}},
+    {"tg_cosine_similarity",
+     "first",
+     call_cosine_similarity_first,
+     {REAL, REAL},
+     .shapes = {"3,2 3,2", "3 3", "3,2,2 3,1,2"}},
+    {"tg_cross_entropy", "weighted", call_cross_entropy_weight, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy",
+     "probabilities",
+     call_cross_entropy_probabilities,
+     {REAL, REAL},
+     .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3", "0,3 0,3"}},
+    {"tg_cross_entropy",
+     "probabilities, each",
+     call_cross_entropy_probabilities_weight,
+     {REAL, REAL},
+     .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3"}},
     {"tg_tril", "", call_tril, {REAL}, .shapes = {"3,3", "2,3,2", "1,1", "2,4", "0,3"}},
     {"tg_triu", "-1", call_triu, {REAL}, .shapes = {"4,4", "2,4,2", "1,1", "4,2", "0,3"}},
     {"tg_cast", "to f64", call_cast, {REAL}, .shapes = ANY_SHAPE},
