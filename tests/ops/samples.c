@@ -63,8 +63,8 @@ CALL(max_first, tg_amax(t, x[0], TG_AXES(0), TG_DROP_AXES))
 CALL(var_all, tg_var(t, x[0], TG_ALL_AXES, 1, TG_DROP_AXES))
 CALL(var_last, tg_var(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
 CALL(var_first, tg_var(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
-CALL(topk_last, tg_topk(t, x[0], 2, -1, NULL))
-CALL(topk_first, tg_topk(t, x[0], 2, 0, NULL))
+CALL(topk_last, tg_topk(t, x[0], 2, -1, TG_LARGEST_FIRST, NULL))
+CALL(topk_first, tg_topk(t, x[0], 2, 0, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, x[0], TG_SHAPE(3, -1)))
 CALL(reshape_flat, tg_reshape(t, x[0], TG_SHAPE(0)))
 CALL(transpose, tg_transpose(t, x[0], 0, -1))
@@ -148,6 +148,40 @@ CALL(nll_sum, nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
 CALL(cross_entropy_smooth, cross_entropy(t, x[0], x[1], loss_config(-100, 0.1, TG_REDUCTION_MEAN)))
 CALL(cross_entropy_none, cross_entropy(t, x[0], x[1], loss_config(-100, 0.3, TG_REDUCTION_NONE)))
 CALL(cross_entropy_sum, cross_entropy(t, x[0], x[1], loss_config(-100, 0, TG_REDUCTION_SUM)))
+
+UNARY(sin)
+UNARY(cos)
+UNARY(log_sigmoid)
+CALL(leaky_relu, tg_leaky_relu(t, x[0], 0.3))
+CALL(elu, tg_elu(t, x[0], 0.7))
+CALL(softplus, tg_softplus(t, x[0], 2, 1.5))
+CALL(remainder, tg_remainder(t, x[0], x[1]))
+CALL(clamp_tensor, tg_clamp_tensor(t, x[0], x[1], x[2]))
+CALL(clamp_low, tg_clamp_tensor(t, x[0], x[1], NULL))
+CALL(clamp_high, tg_clamp_tensor(t, x[0], NULL, x[1]))
+CALL(min_all, tg_amin(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(min_outer, tg_amin(t, x[0], TG_AXES(0, 2), TG_KEEP_AXES))
+CALL(logsumexp_last, tg_logsumexp(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
+CALL(logsumexp_outer, tg_logsumexp(t, x[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(std_last, tg_std(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
+CALL(std_first, tg_std(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
+CALL(norm_all, tg_norm(t, x[0], 2, TG_ALL_AXES, TG_DROP_AXES))
+CALL(norm_cubic, tg_norm(t, x[0], 3, TG_AXES(0), TG_KEEP_AXES))
+CALL(norm_absolute, tg_norm(t, x[0], 1, TG_AXES(-1), TG_DROP_AXES))
+CALL(norm_max, tg_norm(t, x[0], INFINITY, TG_AXES(-1), TG_DROP_AXES))
+CALL(topk_smallest, tg_topk(t, x[0], 2, -1, TG_SMALLEST_FIRST, NULL))
+CALL(sort_last, tg_sort(t, x[0], -1, TG_SMALLEST_FIRST, NULL))
+CALL(sort_first, tg_sort(t, x[0], 0, TG_LARGEST_FIRST, NULL))
+CALL(cumsum_last, tg_cumsum(t, x[0], -1))
+CALL(cumsum_first, tg_cumsum(t, x[0], 0))
+CALL(flip, tg_flip(t, x[0], TG_AXES(-1)))
+CALL(flip_all, tg_flip(t, x[0], TG_ALL_AXES))
+CALL(repeat, tg_repeat(t, x[0], TG_SHAPE(2, 1, 3)))
+CALL(scatter_add_first, tg_scatter_add(t, x[0], 0, x[1], x[2]))
+CALL(scatter_add_last, tg_scatter_add(t, x[0], -1, x[1], x[2]))
+CALL(index_add_first, tg_index_add(t, x[0], 0, x[1], x[2]))
+CALL(index_add_last, tg_index_add(t, x[0], -1, x[1], x[2]))
+CALL(layer_norm_plain, tg_layer_norm(t, x[0], NULL, NULL, 1e-5))
 
 /* Losses with options. */
 
@@ -588,6 +622,67 @@ const sample samples[] = {
      call_cross_entropy_probabilities_weight,
      {REAL, REAL},
      .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3"}},
+    {"tg_sin", "", call_sin, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_cos", "", call_cos, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_log_sigmoid", "", call_log_sigmoid, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_leaky_relu", "", call_leaky_relu, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_elu", "", call_elu, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_softplus", "", call_softplus, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_remainder",
+     "",
+     call_remainder,
+     {DISTINCT, POSITIVE},
+     .shapes = {"2,3 2,3", "2,3 3", "2,1,3 4,1", "1 1", "0,3 3"}},
+    {"tg_clamp_tensor",
+     "",
+     call_clamp_tensor,
+     {DISTINCT, DISTINCT, DISTINCT},
+     .shapes = {"2,3 2,3 2,3", "7 7 7", "2,3 3 2,1", "0,3 3 0,3"}},
+    {"tg_clamp_tensor", "low", call_clamp_low, {DISTINCT, DISTINCT}, .shapes = {"2,3 2,3", "7 7", "2,3 3", "0,3 3"}},
+    {"tg_clamp_tensor", "high", call_clamp_high, {DISTINCT, DISTINCT}, .shapes = {"2,3 2,3", "7 7", "2,3 3"}},
+    {"tg_amin", "all", call_min_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
+    {"tg_amin", "0 and 2", call_min_outer, {DISTINCT}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,1"}},
+    {"tg_logsumexp", "last", call_logsumexp_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "0,3"}},
+    {"tg_logsumexp", "0 and 2", call_logsumexp_outer, {REAL}, .shapes = {"2,3,4", "1,1,1", "2,0,3"}},
+    {"tg_std", "last, biased", call_std_last, {REAL}, .shapes = {"2,3", "7", "0,3"}},
+    {"tg_std", "first", call_std_first, {REAL}, .shapes = {"3,2", "7", "3,0"}},
+    {"tg_norm", "all", call_norm_all, {REAL}, .shapes = {"2,3", "7", "2,1,3", "1"}},
+    {"tg_norm", "p 3", call_norm_cubic, {NONZERO}, .shapes = {"2,3", "7", "3,2,2", "3,0"}},
+    {"tg_norm", "p 1", call_norm_absolute, {DISTINCT}, .shapes = {"2,3", "7", "0,3"}},
+    {"tg_norm", "maximum", call_norm_max, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3"}},
+    {"tg_topk", "smallest", call_topk_smallest, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
+    {"tg_sort", "last", call_sort_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
+    {"tg_sort", "first, descending", call_sort_first, {DISTINCT}, .shapes = {"4,3", "7", "3,2,2", "2,1", "2,0"}},
+    {"tg_cumsum", "last", call_cumsum_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
+    {"tg_cumsum", "first", call_cumsum_first, {REAL}, .shapes = {"3,2", "7", "3,2,2", "-", "2,0"}},
+    {"tg_flip", "last", call_flip, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1", "0,3"}},
+    {"tg_flip", "all", call_flip_all, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1,1"}},
+    {"tg_repeat", "", call_repeat, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1,1", "-"}},
+    {"tg_scatter_add",
+     "first",
+     call_scatter_add_first,
+     {REAL, IDS, REAL},
+     .shapes = {"3,2 4,2 4,2", "3,4 2,3 4,4", "3 5 5", "3,2 0,2 0,2"},
+     .bound = 3},
+    {"tg_scatter_add",
+     "last",
+     call_scatter_add_last,
+     {REAL, IDS, REAL},
+     .shapes = {"2,3 2,4 2,4", "4,3 2,2 3,3", "2,2,3 2,1,4 2,2,4"},
+     .bound = 3},
+    {"tg_index_add",
+     "first",
+     call_index_add_first,
+     {REAL, IDS, REAL},
+     .shapes = {"3,2 4 4,2", "3 5 5", "3,2,2 2 2,2,2", "3,2 0 0,2"},
+     .bound = 3},
+    {"tg_index_add",
+     "last",
+     call_index_add_last,
+     {REAL, IDS, REAL},
+     .shapes = {"2,3 4 2,4", "2,2,3 2 2,2,2"},
+     .bound = 3},
+    {"tg_layer_norm", "plain", call_layer_norm_plain, {REAL}, .shapes = {"2,5", "5", "2,2,3", "0,3"}},
     {"tg_tril", "", call_tril, {REAL}, .shapes = {"3,3", "2,3,2", "1,1", "2,4", "0,3"}},
     {"tg_triu", "-1", call_triu, {REAL}, .shapes = {"4,4", "2,4,2", "1,1", "4,2", "0,3"}},
     {"tg_cast", "to f64", call_cast, {REAL}, .shapes = ANY_SHAPE},
@@ -648,6 +743,16 @@ const without_gradient without_gradients[] = {
     {"tg_gt", "u8"},
     {"tg_ge", "u8"},
     {"tg_one_hot", "of ids"},
+    {"tg_logical_and", "u8"},
+    {"tg_logical_or", "u8"},
+    {"tg_logical_not", "u8"},
+    {"tg_any", "u8"},
+    {"tg_all", "u8"},
+    {"tg_sign", "zero, as in torch (make_more_ops.py)"},
+    {"tg_round", "zero, as in torch (make_more_ops.py)"},
+    {"tg_floor", "zero, as in torch (make_more_ops.py)"},
+    {"tg_bernoulli", "draws"},
+    {"tg_argmin", "indices"},
     {"tg_argmax", "indices"},
     {"tg_detach", "that is its purpose"},
 };
