@@ -71,6 +71,10 @@ TG_API tg_tensor *tg_bernoulli(tg_tape *tape, tg_tensor *p);
  * every shape. */
 TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double value);
 
+/* A constant tensor that the tape owns, a copy of `values`, a row-major array of the dtype's C type: torch.tensor. For
+ * a batch that changes in every step: the next tg_tape_reset frees it. */
+TG_API tg_tensor *tg_constant(tg_tape *tape, tg_dtype dtype, tg_shape shape, const void *values);
+
 /* ---- functions: elementwise -------------------------------------------------------------------------------------- */
 
 /* -x */

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/random.h"
 #include "data/file.h"
+#include "data/pass.h"
 #include "tensor/tensor.h"
 
 struct tg_loader {
@@ -130,15 +131,6 @@ void tg_loader_free(tg_loader *l)
     tg_free(l);
 }
 
-static void begin_pass(tg_loader *l)
-{
-    tg_rng_int64(l->rng); /* the base seed of workers; this loader has no workers */
-    if (l->order) {
-        tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
-        tg_rng_randperm(l->sampler, l->order, l->windows);
-    }
-}
-
 /* Returns a batch with this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
 static tg_batch *unused_batch(tg_loader *l, int64_t rows)
 {
@@ -205,7 +197,7 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     tg_rng before;
     tg_rng_copy(&before, l->rng);
     if (l->next == 0) {
-        begin_pass(l);
+        tg_begin_pass(l->rng, l->sampler, l->order, l->windows);
     }
     if (!fill(l, next, first, rows)) {
         tg_rng_copy(l->rng, &before);

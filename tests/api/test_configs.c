@@ -192,6 +192,19 @@ USE(loader)
     tg_loader_free(loader);
 }
 
+USE(dataset_loader)
+{
+    tg_dataset_loader *loader = tg_dataset_loader_new(&w->x, 1, w->rng, GIVEN(dataset_loader));
+    keep(w, tg_dataset_loader_error(loader));
+    tg_dataset_loader_free(loader);
+}
+
+USE(csv)
+{
+    tg_error_clear(&w->error);
+    tg_csv_free(tg_csv_open("no file", GIVEN(csv), &w->error));
+}
+
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
 {
     (void)input_count;
@@ -236,7 +249,7 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(gradcheck) X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
+    X(loader) X(dataset_loader) X(csv) X(gradcheck) X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)

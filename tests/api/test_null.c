@@ -16,6 +16,8 @@ typedef struct world {
     tg_params *params;
     tg_optim *optim;
     tg_loader *loader;
+    tg_dataset_loader *dataset;
+    tg_csv *csv;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
     tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
@@ -60,7 +62,8 @@ typedef enum reports {
     REPORTS_TAPE,
     REPORTS_PARAMS,
     REPORTS_OPTIM,
-    REPORTS_LOADER
+    REPORTS_LOADER,
+    REPORTS_DATASET_LOADER
 } reports;
 
 typedef struct null_call {
@@ -127,6 +130,13 @@ static void make_data(world *w)
     tg_loader_config loader = tg_loader_config_default();
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
+    tg_dataset_loader_config dataset = tg_dataset_loader_config_default();
+    dataset.batch_size = 1;
+    w->dataset = tg_dataset_loader_new(&w->x, 1, w->rng, &dataset);
+    FILE *table = fopen("null_calls.csv", "w");
+    assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
+    w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
+    assert_non_null(w->csv);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->file = tmpfile();
     w->other_file = tmpfile();
@@ -163,6 +173,8 @@ static void world_close(world *w)
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);
     tg_loader_free(w->loader);
+    tg_dataset_loader_free(w->dataset);
+    tg_csv_free(w->csv);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
     tg_tokenizer_free(w->tokenizer);
@@ -178,6 +190,7 @@ static void world_close(world *w)
     fclose(w->other_file);
     fclose(w->ledger_file);
     remove(w->path);
+    remove("null_calls.csv");
 }
 
 /* ---- the tests ---- */
@@ -189,6 +202,7 @@ static const tg_error *error_of(const world *w, reports where)
     case REPORTS_PARAMS: return tg_params_error(w->params);
     case REPORTS_OPTIM: return tg_optim_error(w->optim);
     case REPORTS_LOADER: return tg_loader_error(w->loader);
+    case REPORTS_DATASET_LOADER: return tg_dataset_loader_error(w->dataset);
     default: return &w->error;
     }
 }

@@ -736,6 +736,7 @@ const int sample_count = (int)(sizeof samples / sizeof *samples);
 
 const without_gradient without_gradients[] = {
     {"tg_full", "creates a constant"},
+    {"tg_constant", "creates a constant"},
     {"tg_eq", "u8"},
     {"tg_ne", "u8"},
     {"tg_lt", "u8"},

@@ -92,6 +92,24 @@ static void test_reductions(void **state)
     REFUSED(tg_cumsum(t, NULL, 0), STATE, NULL_TENSOR("cumsum", "input"));
 }
 
+static void test_constants(void **state)
+{
+    fixture *f = *state;
+    tg_tape *t = f->tape;
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    REFUSED(tg_constant(t, (tg_dtype)9, TG_SHAPE(2, 3), values), DTYPE, "constant: 9 is not a dtype");
+    REFUSED(tg_constant(t, TG_F32, TG_SHAPE(2, -3), values), SHAPE,
+            "constant: size -3 of axis 1 in (2,-3) is negative");
+    REFUSED(tg_constant(t, TG_F32, TG_SHAPE(2, 3), NULL), STATE, "constant: the array of values is NULL");
+    tg_tensor *x = tg_constant(t, TG_F32, TG_SHAPE(2, 3), values);
+    assert_values(x, (double[]){1, 2, 3, 4, 5, 6}, 6, 0, 0);
+    assert_false(tg_tensor_requires_grad(x));
+    assert_int_equal(tg_tensor_count(tg_constant(t, TG_I32, TG_SHAPE(0, 3), values)), 0);
+    int64_t records = tg_tape_get_stats(t).records;
+    assert_non_null(tg_mul(t, x, f->x));
+    assert_int_equal(tg_tape_get_stats(t).records, records + 1);
+}
+
 static void test_movements(void **state)
 {
     fixture *f = *state;
@@ -145,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_functions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reductions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_constants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_movements, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("errors of options", tests, NULL, NULL);
