@@ -14,12 +14,14 @@
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/losses.h>
+#include <tapegrad/conv.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/nn.h>
+#include <tapegrad/sequence.h>
 #include <tapegrad/gpt.h>
 
 #endif

@@ -34,6 +34,9 @@ typedef struct world {
     tg_nn_embedding embedding;
     tg_nn_embedding_bag bag;
     tg_nn_linear linear;
+    tg_nn_gru gru;
+    tg_nn_lstm lstm;
+    tg_nn_conv1d conv;
     tg_nn_feed_forward feed_forward;
     tg_nn_layer_norm layer_norm;
     tg_nn_rms_norm rms_norm;
@@ -106,6 +109,9 @@ static void make_modules(world *w)
     w->embedding = tg_nn_embedding_make(w->params, "embedding", 8, 4, NULL);
     w->bag = tg_nn_embedding_bag_make(w->params, "bag", 8, 4, NULL);
     w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, NULL);
+    w->gru = tg_nn_gru_make(w->params, "gru", 4, 4, NULL);
+    w->lstm = tg_nn_lstm_make(w->params, "lstm", 4, 4, NULL);
+    w->conv = tg_nn_conv1d_make(w->params, "conv", 4, 4, 2, NULL);
     w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU);
     w->layer_norm = tg_nn_layer_norm_make(w->params, "ln", 4, NULL);
     w->rms_norm = tg_nn_rms_norm_make(w->params, "rms", 4, NULL);

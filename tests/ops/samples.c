@@ -2,6 +2,7 @@
 
 #include "ops/attention.h"
 #include "ops/calls.h"
+#include "ops/recurrent.h"
 #include "ops/relative.h"
 
 #include <math.h>
@@ -182,6 +183,56 @@ CALL(scatter_add_last, tg_scatter_add(t, x[0], -1, x[1], x[2]))
 CALL(index_add_first, tg_index_add(t, x[0], 0, x[1], x[2]))
 CALL(index_add_last, tg_index_add(t, x[0], -1, x[1], x[2]))
 CALL(layer_norm_plain, tg_layer_norm(t, x[0], NULL, NULL, 1e-5))
+
+static tg_tensor *call_lstm_step(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[2], NULL, &c);
+    return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
+}
+
+/* The second row keeps its state. */
+static tg_tensor *call_lstm_masked(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *mask = tg_constant(t, TG_U8, TG_SHAPE(2), (uint8_t[]){1, 0});
+    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[3], mask, &c);
+    return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
+}
+
+CALL(gru_step, tg_gru_step(t, x[0], x[1], x[2], NULL))
+CALL(gru_masked, tg_gru_step(t, x[0], x[1], x[2], x[3]))
+
+static tg_tensor *call_conv1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_conv1d_config config = tg_conv1d_config_default();
+    config.stride = 2;
+    config.padding = 2;
+    config.groups = 2;
+    return tg_conv1d(t, x[0], x[1], x[2], &config);
+}
+
+static tg_tensor *call_conv1d_dilated(tg_tape *t, tg_tensor *const *x)
+{
+    tg_conv1d_config config = tg_conv1d_config_default();
+    config.dilation = 2;
+    return tg_conv1d(t, x[0], x[1], NULL, &config);
+}
+
+static tg_tensor *call_max_pool1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_pool1d_config config = tg_pool1d_config_default();
+    config.stride = 1;
+    config.padding = 1;
+    config.dilation = 2;
+    return tg_max_pool1d(t, x[0], 3, &config);
+}
+
+static tg_tensor *call_avg_pool1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_pool1d_config config = tg_pool1d_config_default();
+    config.stride = 2;
+    config.padding = 1;
+    return tg_avg_pool1d(t, x[0], 3, &config);
+}
 
 /* Losses with options. */
 
@@ -683,6 +734,18 @@ const sample samples[] = {
      .shapes = {"2,3 4 2,4", "2,2,3 2 2,2,2"},
      .bound = 3},
     {"tg_layer_norm", "plain", call_layer_norm_plain, {REAL}, .shapes = {"2,5", "5", "2,2,3", "0,3"}},
+    {"tg_gru_step", "", call_gru_step, {REAL, REAL, REAL}, .shapes = {"2,9 2,9 2,3", "1,3 1,3 1,1"}},
+    {"tg_gru_step", "masked", call_gru_masked, {REAL, REAL, REAL, MASK}, .shapes = {"3,6 3,6 3,2 3"}},
+    {"tg_lstm_step", "", call_lstm_step, {REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3", "1,4 1,4 1,1"}},
+    {"tg_lstm_step", "masked", call_lstm_masked, {REAL, REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3 2,3"}},
+    {"tg_conv1d",
+     "groups",
+     call_conv1d,
+     {REAL, REAL, REAL},
+     .shapes = {"2,4,5 6,2,3 6", "1,2,4 2,1,2 2", "0,4,5 6,2,3 6"}},
+    {"tg_conv1d", "dilated", call_conv1d_dilated, {REAL, REAL}, .shapes = {"2,2,7 3,2,3", "1,1,1 1,1,1"}},
+    {"tg_max_pool1d", "", call_max_pool1d, {DISTINCT}, .shapes = {"2,7", "9", "2,2,5"}},
+    {"tg_avg_pool1d", "", call_avg_pool1d, {REAL}, .shapes = {"2,7", "9", "2,2,5"}},
     {"tg_tril", "", call_tril, {REAL}, .shapes = {"3,3", "2,3,2", "1,1", "2,4", "0,3"}},
     {"tg_triu", "-1", call_triu, {REAL}, .shapes = {"4,4", "2,4,2", "1,1", "4,2", "0,3"}},
     {"tg_cast", "to f64", call_cast, {REAL}, .shapes = ANY_SHAPE},

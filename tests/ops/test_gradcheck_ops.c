@@ -331,6 +331,7 @@ static void test_every_op_has_a_sample(void **state)
     (void)state;
     assert_true(check_header(TG_TEST_GOLDENS "/../../include/tapegrad/ops.h") > 50);
     assert_true(check_header(TG_TEST_GOLDENS "/../../include/tapegrad/losses.h") > 10);
+    assert_int_equal(check_header(TG_TEST_GOLDENS "/../../include/tapegrad/conv.h"), 3);
 }
 
 int main(void)
