@@ -18,6 +18,7 @@
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>
+#include <tapegrad/profile.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/nn.h>

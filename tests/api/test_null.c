@@ -18,6 +18,7 @@ typedef struct world {
     tg_loader *loader;
     tg_dataset_loader *dataset;
     tg_csv *csv;
+    tg_profile *profile;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
     tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
@@ -168,12 +169,14 @@ static void world_open(world *w)
     tg_rng_save_torch_state(w->rng, w->state, NULL);
     make_modules(w);
     make_data(w);
+    w->profile = tg_profile_new(w->tape);
     w->ledger = tg_ledger_open(w->tape, w->ledger_file);
     assert_int_equal(tg_tape_error(w->tape)->code, TG_OK);
 }
 
 static void world_close(world *w)
 {
+    tg_profile_free(w->profile);
     tg_ledger_close(w->ledger, NULL);
     tg_kv_cache_free(w->cache);
     tg_gpt_free(w->gpt);
