@@ -1,6 +1,6 @@
-/* bag_classifier: the topic of a text from the mean of its words' vectors (Joulin et al. 2016). Words 0 to 9 belong to topic
- * 0, words 10 to 19 to topic 1, and so on; a text has three words of its topic and three of any. Prints the loss of the last
- * step, and the accuracy. */
+/* bag_classifier: the topic of a text from the mean of its words' vectors (Joulin et al. 2016). Words 0 to 9 belong to
+ * topic 0, words 10 to 19 to topic 1, and so on; a text has three words of its topic and three of any. Prints the loss
+ * of the last step, and the accuracy. */
 #include <stdio.h>
 
 #include <tapegrad.h>

@@ -1,5 +1,5 @@
-/* digits: pictures of the ten digits in a font of 5 x 7 dots, shifted and noisy, read by two layers. Every step draws new
- * pictures. Prints the loss of the last step, and the accuracy of its pictures. */
+/* digits: pictures of the ten digits in a font of 5 x 7 dots, shifted and noisy, read by two layers. Every step draws
+ * new pictures. Prints the loss of the last step, and the accuracy of its pictures. */
 #include <stdio.h>
 
 #include <tapegrad.h>

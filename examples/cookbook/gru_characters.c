@@ -1,5 +1,5 @@
-/* gru_characters: a GRU that predicts the next character of a rhyme, and then writes it from its first letter. Prints the
- * loss of the last step and the text. */
+/* gru_characters: a GRU that predicts the next character of a rhyme, and then writes it from its first letter. Prints
+ * the loss of the last step and the text. */
 #include <stdio.h>
 #include <string.h>
 

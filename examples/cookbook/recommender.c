@@ -1,5 +1,5 @@
-/* recommender: ratings from the vectors of users and items (matrix factorization, Koren et al. 2009). The ratings are made
- * from hidden vectors, and a fifth of them is held out. Prints the error of the held-out ratings. */
+/* recommender: ratings from the vectors of users and items (matrix factorization, Koren et al. 2009). The ratings are
+ * made from hidden vectors, and a fifth of them is held out. Prints the error of the held-out ratings. */
 #include <stdio.h>
 
 #include <tapegrad.h>
@@ -10,14 +10,15 @@ typedef struct model {
     tg_nn_embedding users, items, user_bias, item_bias;
 } model;
 
-/* user . item + bias of the user + bias of the item, for ids (B) -> (B). */
-static tg_tensor *predict(tg_tape *t, const model *m, tg_tensor *user, tg_tensor *item)
+/* The squared error of user . item + bias of the user + bias of the item, for a batch of users, items and ratings. */
+static tg_tensor *loss_of(tg_tape *t, const model *m, tg_tensor **batch)
 {
-    tg_tensor *product =
-        tg_mul(t, tg_nn_embedding_forward(t, &m->users, user), tg_nn_embedding_forward(t, &m->items, item));
-    tg_tensor *bias =
-        tg_add(t, tg_nn_embedding_forward(t, &m->user_bias, user), tg_nn_embedding_forward(t, &m->item_bias, item));
-    return tg_add(t, tg_sum(t, product, TG_AXES(-1), TG_DROP_AXES), tg_squeeze(t, bias, -1));
+    tg_tensor *user = tg_nn_embedding_forward(t, &m->users, batch[0]);
+    tg_tensor *item = tg_nn_embedding_forward(t, &m->items, batch[1]);
+    tg_tensor *bias = tg_add(t, tg_nn_embedding_forward(t, &m->user_bias, batch[0]),
+                             tg_nn_embedding_forward(t, &m->item_bias, batch[1]));
+    tg_tensor *product = tg_sum(t, tg_mul(t, user, item), TG_AXES(-1), TG_DROP_AXES);
+    return tg_mse_loss(t, tg_add(t, product, tg_squeeze(t, bias, -1)), batch[2], TG_REDUCTION_MEAN);
 }
 
 int main(void)
@@ -72,8 +73,7 @@ int main(void)
         }
     }
     tg_dataset_loader_next(held_out, b);
-    printf("held-out loss %.3f\n",
-           tg_tensor_item(tg_mse_loss(t, predict(t, &m, b[0], b[1]), b[2], TG_REDUCTION_MEAN), &error));
+    printf("held-out loss %.3f\n", tg_tensor_item(loss_of(t, &m, b), &error));
 
     tg_optim_free(optim);
     tg_dataset_loader_free(training);

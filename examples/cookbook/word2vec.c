@@ -1,5 +1,5 @@
-/* word2vec: skip-gram with negative sampling (Mikolov et al. 2013), on a text whose words follow each other in a circle.
- * Words that are close on the circle get similar vectors. Prints the loss of the last pass. */
+/* word2vec: skip-gram with negative sampling (Mikolov et al. 2013), on a text whose words follow each other in a
+ * circle. Words that are close on the circle get similar vectors. Prints the loss of the last pass. */
 #include <stdio.h>
 
 #include <tapegrad.h>
