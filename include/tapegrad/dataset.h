@@ -113,13 +113,13 @@ TG_API const char *tg_csv_field(const tg_csv *csv, int64_t row, int64_t column);
 /* Returns the numbers of `count` columns as a tensor (rows,count) of this dtype. Yours (tg_release). An empty field is
  * NaN in f32 and f64. FORMAT, with the line and the field, for another field that is no number, or in i32 and u8 no
  * integer of the dtype's range; RANGE for a column that does not exist. */
-TG_API tg_tensor *tg_csv_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error);
+TG_API tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error);
 
 /* Returns the texts of a column as ids (rows) i32, numbered in the order in which they first appear. Yours
  * (tg_release). Row categories[id] is the first one with the text of `id`: `categories` is optional, has a capacity of
  * tg_csv_rows, and *category_count, which is optional, becomes the number of different texts. RANGE for a column that
  * does not exist. */
-TG_API tg_tensor *tg_csv_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
+TG_API tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
                                     tg_error *error);
 
 #ifdef __cplusplus

@@ -264,9 +264,9 @@ static bool fits(double value, tg_dtype dtype)
                                         value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX));
 }
 
-tg_tensor *tg_csv_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error)
+tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error)
 {
-    static const char name[] = "csv_numbers";
+    static const char name[] = "csv_new_numbers";
     if (!csv || !columns) {
         tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, csv ? "array of columns" : "csv");
         return NULL;
@@ -316,10 +316,10 @@ static void find_first_rows(labeled_row *sorted, int64_t rows, int64_t *first)
     }
 }
 
-tg_tensor *tg_csv_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
-                             tg_error *error)
+tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
+                                 tg_error *error)
 {
-    static const char name[] = "csv_categories";
+    static const char name[] = "csv_new_categories";
     if (!csv) {
         tg_error_set(error, TG_ERROR_STATE, "%s: the csv is NULL", name);
         return NULL;
