@@ -120,7 +120,7 @@ TG_API tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int 
  * tg_csv_rows, and *category_count, which is optional, becomes the number of different texts. RANGE for a column that
  * does not exist. */
 TG_API tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
-                                    tg_error *error);
+                                        tg_error *error);
 
 #ifdef __cplusplus
 }
