@@ -9,18 +9,23 @@
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
 #include <tapegrad/data.h>
+#include <tapegrad/dataset.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
+#include <tapegrad/losses.h>
+#include <tapegrad/conv.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>
+#include <tapegrad/profile.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>
 #include <tapegrad/checkpoint.h>
 #include <tapegrad/tensorboard.h>
 #include <tapegrad/nn.h>
+#include <tapegrad/sequence.h>
 #include <tapegrad/gpt.h>
 
 #endif

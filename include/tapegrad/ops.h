@@ -16,8 +16,7 @@
  * Axes. 0 is the first axis, and negative axes count from the end. TG_AXES(0, -1) is a list of axes, and TG_ALL_AXES is
  * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1.
  *
- * One intentional difference from PyTorch: the classes of a loss are on the last axis, and not on axis 1 as in
- * torch.nn.functional.cross_entropy.
+ * Losses are in tapegrad/losses.h.
  */
 #ifndef TAPEGRAD_OPS_H
 #define TAPEGRAD_OPS_H
@@ -50,6 +49,13 @@ TG_API tg_tensor *tg_pow(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_maximum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_minimum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
+/* a - b floor(a / b), with the sign of b: Python's %. */
+TG_API tg_tensor *tg_remainder(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+
+/* min(max(x, low), high): torch.clamp with tensors. The gradient goes to x where low <= x <= high, and else to the
+ * bound that is the result. One bound may be NULL, which is none (STATE if both are). */
+TG_API tg_tensor *tg_clamp_tensor(tg_tape *tape, tg_tensor *x, tg_tensor *low, tg_tensor *high);
+
 /* x + value, x * value, x / value, or x to the power of `value`. As in torch, the powers 0.5 and -0.5 are square roots:
  * tg_pow gives inf and 0 for an x of -inf, and tg_pow_scalar NaN. */
 TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
@@ -57,9 +63,18 @@ TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_pow_scalar(tg_tape *tape, tg_tensor *x, double value);
 
+/* 1 with the probability that each value of p gives, else 0, in p's dtype and without a gradient: torch.bernoulli. The
+ * draws are torch's, from the tape's generator (STATE without one), in row-major order. VALUE, with the index, for a
+ * probability outside of [0,1]. */
+TG_API tg_tensor *tg_bernoulli(tg_tape *tape, tg_tensor *p);
+
 /* A constant tensor of any dtype in which every value is `value`: torch.full. With the shape TG_SCALAR it broadcasts to
  * every shape. */
 TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double value);
+
+/* A constant tensor that the tape owns, a copy of `values`, a row-major array of the dtype's C type: torch.tensor. For
+ * a batch that changes in every step: the next tg_tape_reset frees it. */
+TG_API tg_tensor *tg_constant(tg_tape *tape, tg_dtype dtype, tg_shape shape, const void *values);
 
 /* ---- functions: elementwise -------------------------------------------------------------------------------------- */
 
@@ -96,6 +111,29 @@ TG_API tg_tensor *tg_silu(tg_tape *tape, tg_tensor *x);
 /* |x|. The gradient at 0 is 0. */
 TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);
 
+/* The sine and the cosine of radians. */
+TG_API tg_tensor *tg_sin(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_cos(tg_tape *tape, tg_tensor *x);
+
+/* 1, -1 or 0; x rounded to the nearest integer, or to the even one of two; the largest integer that is at most x. The
+ * gradient is 0. */
+TG_API tg_tensor *tg_sign(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_round(tg_tape *tape, tg_tensor *x);
+TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
+
+/* x where x > 0, slope x elsewhere. torch's slope is 0.01. */
+TG_API tg_tensor *tg_leaky_relu(tg_tape *tape, tg_tensor *x, double slope);
+
+/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. */
+TG_API tg_tensor *tg_elu(tg_tape *tape, tg_tensor *x, double alpha);
+
+/* log(1 + e^(beta x)) / beta, and x itself where beta x > threshold. torch's beta is 1 and its threshold 20. VALUE
+ * unless beta > 0, and for a threshold that is NaN. */
+TG_API tg_tensor *tg_softplus(tg_tape *tape, tg_tensor *x, double beta, double threshold);
+
+/* log(sigmoid(x)), without overflow: torch's logsigmoid. */
+TG_API tg_tensor *tg_log_sigmoid(tg_tape *tape, tg_tensor *x);
+
 /* min(max(x, low), high). The gradient passes where low <= x <= high. The bounds may be infinite. VALUE
  * unless low <= high. */
 TG_API tg_tensor *tg_clamp(tg_tape *tape, tg_tensor *x, double low, double high);
@@ -113,10 +151,17 @@ TG_API tg_tensor *tg_le(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_gt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_ge(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
-/* a where the mask is true, b elsewhere, with broadcasting: torch.where. */
+/* Whether a and b, a or b, or not x, where any value except 0 is true: a u8 mask, without a gradient. Inputs as for the
+ * comparisons. */
+TG_API tg_tensor *tg_logical_and(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_logical_or(tg_tape *tape, tg_tensor *a, tg_tensor *b);
+TG_API tg_tensor *tg_logical_not(tg_tape *tape, tg_tensor *x);
+
+/* a where the mask is true, b elsewhere, with broadcasting: torch.where. a and b have one dtype, any. */
 TG_API tg_tensor *tg_where(tg_tape *tape, tg_tensor *mask, tg_tensor *a, tg_tensor *b);
 
-/* `value` where the mask is true, x elsewhere. The mask is broadcast to x's shape. */
+/* `value` where the mask is true, x elsewhere. The mask is broadcast to x's shape. x has any dtype, to which the value
+ * is converted. */
 TG_API tg_tensor *tg_masked_fill(tg_tape *tape, tg_tensor *x, tg_tensor *mask, double value);
 
 /* The lower or the upper triangle of the matrices on the last two axes. tril keeps the entries (i,j) with
@@ -150,26 +195,52 @@ TG_API tg_axes tg_axes_make(int count, const int *axes);
 
 /* The sum, or the mean, over a list of axes; RANGE if an axis is listed twice. Values are added in double, so an f32
  * sum of some thousands of values is exact except for the rounding of the result. An empty sum is 0, an empty mean is
- * NaN. */
+ * NaN. The sum of i32 or u8 values is i32, without a gradient: a u8 value counts as 0 or 1, and a sum outside of i32's
+ * range is clamped. */
 TG_API tg_tensor *tg_sum(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* The maximum over a list of axes. NaN counts as the largest value. Values that tie share the gradient evenly. SHAPE
- * for an axis of size 0. */
+/* The maximum, or the minimum, over a list of axes; NaN if a value is NaN. Values that tie share the gradient evenly.
+ * SHAPE for an axis of size 0. */
 TG_API tg_tensor *tg_amax(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+TG_API tg_tensor *tg_amin(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+
+/* log(sum(e^x)) over a list of axes, without overflow. */
+TG_API tg_tensor *tg_logsumexp(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+
+/* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|. The
+ * gradient where the norm is 0 is 0. VALUE unless p > 0. */
+TG_API tg_tensor *tg_norm(tg_tape *tape, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep);
+
+/* Whether any value, or every value, is not 0, over a list of axes: a u8 mask, without a gradient. x has any dtype. */
+TG_API tg_tensor *tg_any(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+TG_API tg_tensor *tg_all(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The variance over a list of axes: sum((x - mean)^2) / (count - correction). A correction of 1 is torch's default, and
  * 0 gives the biased variance of layer norms. NaN unless count > correction. */
 TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
 
-/* The index of the first maximum along an axis, i32, without a gradient. NaN counts as the largest value. SHAPE for an
- * axis of size 0. */
-TG_API tg_tensor *tg_argmax(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
+/* The standard deviation, the root of the variance. Its gradient is 0 where it is 0. */
+TG_API tg_tensor *tg_std(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
 
-/* The k largest values along an axis, largest first. Writes their indices, i32, to *indices, which is optional. On ties
- * the smaller index comes first; NaN counts as the largest value. The gradient goes to the selected values. RANGE
- * unless 0 <= k <= the size of the axis. */
-TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_tensor **indices);
+/* The index of the first maximum, or of the first minimum, along an axis, i32, without a gradient. A NaN counts as the
+ * largest and as the smallest value. x has any dtype. SHAPE for an axis of size 0. */
+TG_API tg_tensor *tg_argmax(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
+TG_API tg_tensor *tg_argmin(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes keep);
+
+/* An order of values. NaN counts as the largest value. */
+typedef enum tg_order { TG_LARGEST_FIRST, TG_SMALLEST_FIRST } tg_order;
+
+/* The first k values of a line along an axis in this order: the k largest or smallest ones. Writes their indices, i32,
+ * to *indices, which is optional. On ties the smaller index comes first. The gradient goes to the selected values.
+ * RANGE unless 0 <= k <= the size of the axis. */
+TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices);
+
+/* All values along an axis in this order, and their indices, as for tg_topk: torch.sort with stable=True. */
+TG_API tg_tensor *tg_sort(tg_tape *tape, tg_tensor *x, int axis, tg_order order, tg_tensor **indices);
+
+/* The running sum along an axis, y_i = x_0 + ... + x_i. Values are added in double. */
+TG_API tg_tensor *tg_cumsum(tg_tape *tape, tg_tensor *x, int axis);
 
 /* ---- shapes and layouts ------------------------------------------------------------------------------------------ */
 
@@ -186,6 +257,13 @@ TG_API tg_tensor *tg_permute(tg_tape *tape, tg_tensor *x, tg_axes axes);
 /* x[begin:end:step] along an axis, as in Python: negative bounds count from the end, and bounds are clipped to the
  * axis, so INT64_MAX is its end. A view. VALUE unless step >= 1. */
 TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin, int64_t end, int64_t step);
+
+/* x with the order of its values reversed along a list of axes. A view, where torch.flip copies. */
+TG_API tg_tensor *tg_flip(tg_tape *tape, tg_tensor *x, tg_axes axes);
+
+/* x repeated along its axes: x.repeat(times). `times` has a count for each axis; further counts in front add axes.
+ * SHAPE for fewer counts, and for a negative one. */
+TG_API tg_tensor *tg_repeat(tg_tape *tape, tg_tensor *x, tg_shape times);
 
 /* x[index] along an axis, which is removed; a negative index counts from the end. A view. */
 TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index);
@@ -220,12 +298,21 @@ TG_API tg_tensor *tg_stack(tg_tape *tape, tg_tensor *const *tensors, int count, 
  * small. */
 TG_API int64_t tg_split(tg_tape *tape, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity);
 
-/* Values of x selected by ids along an axis: for axis 1, y[i,j,k] = x[i,ids[i,j,k],k]. x is f32 or f64. ids are i32,
- * have x's rank, and are no larger than x on every other axis. */
+/* Values of x selected by ids along an axis: for axis 1, y[i,j,k] = x[i,ids[i,j,k],k]. ids are i32, have x's rank,
+ * and are no larger than x on every other axis. */
 TG_API tg_tensor *tg_gather(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
 
-/* Slices of x selected by ids (N) i32 along an axis: for axis 1, y[i,n,k] = x[i,ids[n],k]. x is f32 or f64. */
+/* Slices of x selected by ids (N) i32 along an axis: for axis 1, y[i,n,k] = x[i,ids[n],k]. */
 TG_API tg_tensor *tg_index_select(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids);
+
+/* x with values of a source added at ids along an axis: for axis 1, y[i,ids[i,j,k],k] += source[i,j,k]. x and the
+ * source are f32 or f64. ids are i32, no larger than the source, and no larger than x on every other axis. Ids that
+ * repeat add up, in order. */
+TG_API tg_tensor *tg_scatter_add(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source);
+
+/* x with slices of a source added at ids (N) i32 along an axis: for axis 1, y[i,ids[n],k] += source[i,n,k]. x and the
+ * source are f32 or f64, with sizes that are equal except on this axis. */
+TG_API tg_tensor *tg_index_add(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source);
 
 /* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 
@@ -366,7 +453,8 @@ TG_API tg_tensor *tg_softmax(tg_tape *tape, tg_tensor *x, int axis);
 TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
 
 /* (x - mean) / sqrt(var + eps) * weight + bias over the last axis (Ba, Kiros and Hinton 2016): x (..,C), weight (C) and
- * bias (C) -> (..,C). var is the biased variance. VALUE unless eps > 0. */
+ * bias (C) -> (..,C). var is the biased variance. Weight and bias are optional: NULL is 1 or 0. VALUE unless
+ * eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
 /* x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang and Sennrich 2019): x (..,C), weight (C) -> (..,C).
@@ -379,37 +467,6 @@ TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, do
  * keep the order of a permuted input, dropout draws in that order in torch, and in row-major order here. VALUE unless
  * 0 <= p <= 1. */
 TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
-
-/* ---- losses ------------------------------------------------------------------------------------------------------ */
-
-/* What a loss returns: the mean or the sum of the losses, a scalar, or each of them. */
-typedef enum tg_reduction { TG_REDUCTION_MEAN, TG_REDUCTION_SUM, TG_REDUCTION_NONE } tg_reduction;
-
-typedef struct tg_cross_entropy_config {
-    /* private: tg_cross_entropy_config_default() sets it */
-    tg_config_mark mark;
-    /* the target that does not count; default -100 */
-    int32_t ignore_index;
-    /* the probability that is spread over all classes, in [0,1], and 0 for tg_nll_loss; default 0 */
-    double label_smoothing;
-    /* mean, sum or none; the mean is over the targets that count, and NaN if none does; default TG_REDUCTION_MEAN */
-    tg_reduction reduction;
-} tg_cross_entropy_config;
-
-TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
-
-/* The cross-entropy -log(softmax(logits))[target]: logits (..,V) and targets (..) i32 -> a scalar, or (..) with
- * TG_REDUCTION_NONE. RANGE, with the index, for a target that is neither ignored nor in [0,V); VALUE for an invalid
- * option. */
-TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
-                                   const tg_cross_entropy_config *config);
-
-/* The same from log-probabilities (..,V): -log_probs[..,target]. */
-TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets,
-                              const tg_cross_entropy_config *config);
-
-/* (prediction - target)^2 for two tensors of one shape -> a scalar, or that shape with TG_REDUCTION_NONE. */
-TG_API tg_tensor *tg_mse_loss(tg_tape *tape, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction);
 
 #ifdef __cplusplus
 }

@@ -55,6 +55,12 @@ TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_s
 /* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. RANGE if no entry has that name. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
+/* Returns params of their own with the parameters whose names match a pattern, in which * stands for any number of
+ * characters. Both own the tensors. So an optimizer, and clipping, can work on a part of a model:
+ * torch.optim.Adam([p for name, p in model.named_parameters() if ...]). Yours to free. NULL, with the error in
+ * `params`: RANGE if no name matches; MEMORY. */
+TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
+
 /* Stops or resumes the training of a parameter: requires_grad_(). Stopping drops its gradient, so optimizers skip it.
  * RANGE for an unknown name, STATE for a buffer. */
 TG_API bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen);

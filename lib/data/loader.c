@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "data/file.h"
 #include "data/loader.h"
+#include "data/pass.h"
 #include "tensor/tensor.h"
 
 struct tg_loader {
@@ -25,7 +26,6 @@ struct tg_loader {
     /* the numbers of windows and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
     int64_t windows, batches, next;
     int64_t *order; /* the order of the windows in this pass; NULL without shuffle */
-    uint64_t seed;  /* of the order */
     tg_batch *kept;
     size_t kept_count, kept_capacity;
     int32_t *window; /* a buffer for the context + 1 ids of a window */
@@ -132,22 +132,6 @@ void tg_loader_free(tg_loader *l)
     tg_free(l);
 }
 
-/* Sets the order that the seed gives. */
-static void set_order(tg_loader *l)
-{
-    tg_rng_seed(l->sampler, l->seed);
-    tg_rng_randperm(l->sampler, l->order, l->windows);
-}
-
-static void begin_pass(tg_loader *l)
-{
-    tg_rng_int64(l->rng); /* the base seed of workers; this loader has no workers */
-    if (l->order) {
-        l->seed = tg_rng_int64(l->rng);
-        set_order(l);
-    }
-}
-
 /* Returns a batch with this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
 static tg_batch *unused_batch(tg_loader *l, int64_t rows)
 {
@@ -214,7 +198,7 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     tg_rng before;
     tg_rng_copy(&before, l->rng);
     if (l->next == 0) {
-        begin_pass(l);
+        tg_begin_pass(l->rng, l->sampler, l->order, l->windows);
     }
     if (!fill(l, next, first, rows)) {
         tg_rng_copy(l->rng, &before);
@@ -247,15 +231,15 @@ int64_t tg_loader_batches(const tg_loader *l)
 
 tg_loader_position tg_loader_get_position(const tg_loader *l)
 {
-    return (tg_loader_position){l->seed, l->next};
+    return (tg_loader_position){l->sampler ? l->sampler->seed : 0, l->next};
 }
 
 void tg_loader_set_position(tg_loader *l, tg_loader_position position)
 {
-    l->seed = position.seed;
     l->next = position.next;
-    if (l->order && l->next > 0) {
-        set_order(l);
+    if (l->order) {
+        tg_rng_seed(l->sampler, position.seed);
+        tg_rng_randperm(l->sampler, l->order, l->windows);
     }
 }
 

@@ -1,10 +1,13 @@
-/* argmax: the i32 index of the first maximum along an axis. NaN counts as the largest value. No gradient, because an
- * index is an integer. Follows torch.argmax. */
+/* argmax and argmin: the i32 index of the first maximum or minimum along an axis, of values of any dtype. A NaN counts
+ * as the largest and the smallest value. No gradient, because an index is an integer. Follows torch.argmax and
+ * torch.argmin. */
+#include "ops/integers.h"
 #include "ops/kernel.h"
 
 typedef struct argmax_attributes {
     int axis;
     bool keep;
+    bool smallest;
 } argmax_attributes;
 
 TG_DECLARE_KERNEL(tg_argmax_forward);
@@ -19,11 +22,14 @@ void KERNEL(tg_argmax_forward)(const tg_op_call *call)
     }
     int32_t *index = tg_values(call->outputs[0]);
     for (int64_t line = 0; line < call->outputs[0]->count; line++) {
-        const real *values = (const real *)tg_values(x) + line / inner * size * inner + line % inner;
-        int64_t best = 0;
-        for (int64_t i = 1; i < size && values[best * inner] == values[best * inner]; i++) { /* a NaN ends the search */
-            real value = values[i * inner];
-            best = value > values[best * inner] || value != value ? i : best;
+        int64_t start = line / inner * size * inner + line % inner, best = 0;
+        double sign = a->smallest ? -1 : 1, most = sign * tg_any_value(x, start);
+        for (int64_t i = 1; i < size && most == most; i++) { /* a NaN ends the search */
+            double value = sign * tg_any_value(x, start + i * inner);
+            if (value > most || value != value) {
+                most = value;
+                best = i;
+            }
         }
         index[line] = (int32_t)best;
     }
@@ -36,9 +42,6 @@ static bool argmax_shape(tg_op_call *call)
     const argmax_attributes *a = call->attributes;
     tg_shape x = tg_shape_of(call->inputs[0]), shape = {0};
     char text[TG_SHAPE_TEXT];
-    if (!tg_op_expect_float(call, 0)) {
-        return false;
-    }
     if (x.rank > 0 && (x.size[a->axis] < 1 || x.size[a->axis] > INT32_MAX)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; its size must be 1 to %d", a->axis,
                           tg_shape_format(x, text), INT32_MAX);
@@ -56,13 +59,28 @@ static const tg_op argmax_op = {.name = "argmax",
                                 .f32 = {tg_argmax_forward_f32, NULL},
                                 .f64 = {tg_argmax_forward_f64, NULL}};
 
-tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
+static const tg_op argmin_op = {.name = "argmin",
+                                .shape = argmax_shape,
+                                .f32 = {tg_argmax_forward_f32, NULL},
+                                .f64 = {tg_argmax_forward_f64, NULL}};
+
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_keep_axes keep, bool smallest)
 {
-    if (!tg_tape_expect_axis(t, "argmax", x, &axis)) {
+    if (!tg_tape_expect_axis(t, op->name, x, &axis)) {
         return NULL;
     }
-    argmax_attributes attributes = {axis, keep == TG_KEEP_AXES};
-    return tg_apply(t, &argmax_op, &x, 1, &attributes, sizeof attributes, NULL);
+    argmax_attributes attributes = {axis, keep == TG_KEEP_AXES, smallest};
+    return tg_apply(t, op, &x, 1, &attributes, sizeof attributes, NULL);
+}
+
+tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
+{
+    return apply(t, &argmax_op, x, axis, keep, false);
+}
+
+tg_tensor *tg_argmin(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
+{
+    return apply(t, &argmin_op, x, axis, keep, true);
 }
 
 #endif

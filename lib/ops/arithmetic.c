@@ -1,4 +1,4 @@
-/* arithmetic: elementwise operations of two inputs, with broadcasting.
+/* arithmetic: elementwise operations of two or three inputs, with broadcasting.
  *
  *   add       y = a + b             da += dy               db += dy
  *   sub       y = a - b             da += dy               db -= dy
@@ -7,15 +7,17 @@
  *   pow       y = a^b               da += dy b a^(b-1)     db += dy y log a
  *   maximum   y = max(a, b)         the larger input gets dy; on a tie each gets half
  *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
+ *   remainder y = a - b floor(a/b)  da += dy               db -= dy floor(a/b)
+ *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h
  *
- * Follows torch.add, sub, mul, div, pow, maximum and minimum, also in the special cases. The gradient da of pow is 0
- * where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5 and -0.5 are
- * computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where an input is
- * NaN.
+ * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases. The gradient
+ * da of pow is 0 where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5
+ * and -0.5 are computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where an
+ * input is NaN.
  */
 #include "ops/elementwise.h"
 
-enum { ADD, SUB, MUL, DIV, POW, POW_NUMBER, MAXIMUM, MINIMUM };
+enum { ADD, SUB, MUL, DIV, POW, POW_NUMBER, MAXIMUM, MINIMUM, REMAINDER, CLAMP };
 
 static void add(const tg_chunk *k)
 {
@@ -196,6 +198,65 @@ static void maximum_gradient_b(const tg_chunk *k)
     }
 }
 
+/* The sign is that of b, as in Python. */
+static void remainder_of(const tg_chunk *k)
+{
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        real rest = REAL(fmod)(a[i], b[i]);
+        out[i] = rest != 0 && (rest < 0) != (b[i] < 0) ? rest + b[i] : rest;
+    }
+}
+
+/* (a - y) / b is floor(a/b), except for its rounding. */
+static void remainder_gradient_b(const tg_chunk *k)
+{
+    const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = -dy[i] * REAL(nearbyint)((a[i] - y[i]) / b[i]);
+    }
+}
+
+/* A NaN of any input stays. */
+static void clamp(const tg_chunk *k)
+{
+    const real *x = k->in[0], *low = k->in[1], *high = k->in[2];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        real raised = x[i] < low[i] || low[i] != low[i] ? low[i] : x[i];
+        out[i] = raised > high[i] || high[i] != high[i] ? high[i] : raised;
+    }
+}
+
+static void clamp_gradient_x(const tg_chunk *k)
+{
+    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = x[i] >= low[i] && x[i] <= high[i] ? dy[i] : 0;
+    }
+}
+
+static void clamp_gradient_low(const tg_chunk *k)
+{
+    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = x[i] < low[i] && low[i] < high[i] ? dy[i] : 0;
+    }
+}
+
+static void clamp_gradient_high(const tg_chunk *k)
+{
+    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = x[i] > high[i] || high[i] < low[i] ? dy[i] : 0;
+    }
+}
+
 TG_DECLARE_ELEMENTWISE(tg_arithmetic);
 
 const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
@@ -208,6 +269,8 @@ const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
     [MAXIMUM] = {maximum, {maximum_gradient_a, maximum_gradient_b}},
     /* dy goes to the smaller input: the gradients of maximum, exchanged */
     [MINIMUM] = {minimum, {maximum_gradient_b, maximum_gradient_a}},
+    [REMAINDER] = {remainder_of, {pass_gradient, remainder_gradient_b}},
+    [CLAMP] = {clamp, {clamp_gradient_x, clamp_gradient_low, clamp_gradient_high}},
 };
 
 #ifdef TG_ONCE
@@ -221,6 +284,8 @@ static const tg_elementwise ops[] = {
     [POW_NUMBER] = TG_ELEMENTWISE("pow", tg_arithmetic, POW_NUMBER, 0, TG_OP_ALL),
     [MAXIMUM] = TG_ELEMENTWISE("maximum", tg_arithmetic, MAXIMUM, 0, TG_OP_ALL),
     [MINIMUM] = TG_ELEMENTWISE("minimum", tg_arithmetic, MINIMUM, 0, TG_OP_ALL),
+    [REMAINDER] = TG_ELEMENTWISE("remainder", tg_arithmetic, REMAINDER, 0, 0),
+    [CLAMP] = TG_ELEMENTWISE("clamp_tensor", tg_arithmetic, CLAMP, 0, TG_OP_ALL),
 };
 
 static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
@@ -267,6 +332,27 @@ tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
     return apply(t, &ops[MINIMUM], a, b);
+}
+
+tg_tensor *tg_remainder(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return apply(t, &ops[REMAINDER], a, b);
+}
+
+tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)
+{
+    const char *name = ops[CLAMP].op.name;
+    if (!tg_tape_expect_tensor(t, name, "input", x)) {
+        return NULL;
+    }
+    if (!low && !high) {
+        tg_tape_fail(t, TG_ERROR_STATE, name, "both bounds are NULL; one of them is needed");
+        return NULL;
+    }
+    tg_dtype dtype = tg_dtype_of(x);
+    tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
+                           high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
+    return tg_apply(t, &ops[CLAMP].op, inputs, 3, NULL, 0, NULL);
 }
 
 #endif

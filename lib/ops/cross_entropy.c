@@ -5,7 +5,12 @@
  *
  * t are the targets, e is the label smoothing, and V the number of classes, which are on the last axis. A target equal
  * to ignore_index has no loss and no gradient. The mean is over the other targets; without any it is NaN, as in
- * PyTorch.
+ * PyTorch. Targets that are probabilities are in cross_entropy_probabilities.c.
+ *
+ * With weights w of the classes, the mean divides by the sum of w[t_s]:
+ *
+ *   forward     l_s = (1-e) w[t_s] (L_s - x[s,t_s]) + e/V sum_k w[k] (L_s - x[s,k])
+ *   gradient    dx[s,k] += dl_s (softmax(x)[s,k] ((1-e) w[t_s] + e/V sum w) - (1-e) w[t_s] [k = t_s] - e/V w[k])
  *
  * Forward saves two numbers per row, the maximum m and the sum z = sum_k exp(x[s,k] - m). Backward recomputes the
  * softmax from them, so it is never stored. L_s = m + log z alone would lose precision: for a large m the sum is
@@ -15,6 +20,7 @@
  * Follows torch.nn.functional.cross_entropy and nll_loss.
  */
 #include "base/config.h"
+#include "ops/cross_entropy.h"
 #include "ops/lanes.h"
 
 typedef struct loss_attributes {
@@ -25,20 +31,18 @@ typedef struct loss_attributes {
 TG_DECLARE_KERNEL(tg_cross_entropy_forward);
 TG_DECLARE_KERNEL(tg_cross_entropy_backward);
 
-typedef struct saved_row {
-    double most, sum; /* m and z */
-} saved_row;
-
 /* The values that forward saves for backward. */
 typedef struct loss_saved {
-    double counted; /* the number of targets that are not ignored */
-    saved_row rows[];
+    double counted; /* the number of targets that are not ignored, or the sum of their weights */
+    tg_softmax_row rows[];
 } loss_saved;
 
 typedef struct loss_rows {
     const real *x, *dy;
     const int32_t *targets;
-    real *losses; /* (S), in the forward pass */
+    const real *weight; /* (V), or NULL */
+    double weight_sum;  /* sum w, with weights and label smoothing */
+    real *losses;       /* (S), in the forward pass */
     real *dx;
     bool overwrite;
     loss_saved *saved;
@@ -54,20 +58,11 @@ static loss_rows rows_of(const tg_op_call *call)
                    .saved = call->saved,
                    .classes = x->shape[x->rank - 1],
                    .a = *(const loss_attributes *)call->attributes};
-    return r;
-}
-
-/* Returns m and z of a row. The exponentials are computed 256 at a time. */
-static saved_row sum_of_row(const real *x, int64_t n)
-{
-    real most = row_max(x, n), part[256];
-    double sum = 0;
-    for (int64_t k = 0; k < n; k += 256) {
-        int64_t length = n - k < 256 ? n - k : 256;
-        row_exp(x + k, length, most, part);
-        sum += row_sum(part, length);
+    if (call->input_count > 2) {
+        r.weight = tg_values(call->inputs[2]);
+        r.weight_sum = row_sum(r.weight, r.classes);
     }
-    return (saved_row){(double)most, sum};
+    return r;
 }
 
 /* Returns mean_k (most - x_k). */
@@ -85,6 +80,16 @@ static double mean_distance(const real *x, int64_t n, real most)
     return sum / (double)n;
 }
 
+/* Returns sum_k w_k (most - x_k). */
+static double weighted_distance(const real *x, const real *w, int64_t n, real most)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++) {
+        sum += (double)(w[k] * (most - x[k]));
+    }
+    return sum;
+}
+
 static void loss_of_rows(void *context, int64_t begin, int64_t end)
 {
     const loss_rows *r = context;
@@ -97,12 +102,18 @@ static void loss_of_rows(void *context, int64_t begin, int64_t end)
         }
         double most = 0, log_sum = 0;
         if (!r->a.from_log_probabilities) {
-            r->saved->rows[s] = sum_of_row(x, r->classes);
+            r->saved->rows[s] = softmax_row(x, r->classes);
             most = r->saved->rows[s].most;
             log_sum = log(r->saved->rows[s].sum);
         }
         double loss = (1 - e) * (most - (double)x[r->targets[s]] + log_sum);
-        if (e > 0) {
+        if (r->weight) {
+            loss *= (double)r->weight[r->targets[s]];
+        }
+        if (e > 0 && r->weight) {
+            double distance = weighted_distance(x, r->weight, r->classes, (real)most) + r->weight_sum * log_sum;
+            loss += e / (double)r->classes * distance;
+        } else if (e > 0) {
             loss += e * (mean_distance(x, r->classes, (real)most) + log_sum);
         }
         r->losses[s] = (real)loss;
@@ -119,7 +130,8 @@ void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
     double sum = 0, counted = 0;
     for (int64_t s = 0; s < rows; s++) {
         sum += (double)r.losses[s];
-        counted += r.targets[s] != r.a.config.ignore_index;
+        bool counts = r.targets[s] != r.a.config.ignore_index;
+        counted += counts && r.weight ? (double)r.weight[r.targets[s]] : counts;
     }
     r.saved->counted = counted;
     if (!each) {
@@ -149,12 +161,17 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
         if (!r->a.from_log_probabilities) {
             real most = (real)r->saved->rows[s].most, inverse = (real)(1 / r->saved->rows[s].sum);
             real smoothed = (real)(e / (double)r->classes);
+            if (r->weight) {
+                inverse *= (real)((1 - e) * (double)r->weight[r->targets[s]]) + smoothed * (real)r->weight_sum;
+            }
             for (int64_t k = 0; k < r->classes; k++) {
-                real gradient = dl * (EXP(x[k] - most) * inverse - smoothed);
+                real spread = r->weight ? smoothed * r->weight[k] : smoothed;
+                real gradient = dl * (EXP(x[k] - most) * inverse - spread);
                 dx[k] = accumulated(r->overwrite, dx[k], gradient);
             }
         }
-        dx[r->targets[s]] -= dl * (real)(1 - e);
+        real own = r->weight ? r->weight[r->targets[s]] : 1;
+        dx[r->targets[s]] -= dl * (real)(1 - e) * own;
     }
 }
 
@@ -185,6 +202,28 @@ static bool check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
     return true;
 }
 
+bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config)
+{
+    const tg_tensor *logits = call->inputs[0];
+    int64_t classes = logits->shape[logits->rank - 1];
+    char text[TG_SHAPE_TEXT];
+    if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1)) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,1]", config->label_smoothing);
+    }
+    if (!tg_loss_check_reduction(call, config->reduction, false)) {
+        return false;
+    }
+    if (call->input_count == 2) {
+        return true;
+    }
+    if (!tg_op_expect_float(call, 2) || !tg_loss_expect_constant(call, 2, "weight")) {
+        return false;
+    }
+    return (call->inputs[2]->rank == 1 && call->inputs[2]->count == classes) ||
+           tg_op_fail(call, TG_ERROR_SHAPE, "a weight of shape %s for %lld classes; it must be (V)",
+                      tg_shape_format(tg_shape_of(call->inputs[2]), text), (long long)classes);
+}
+
 static bool cross_entropy_shape(tg_op_call *call)
 {
     const loss_attributes *a = call->attributes;
@@ -200,17 +239,15 @@ static bool cross_entropy_shape(tg_op_call *call)
                           a->from_log_probabilities ? "log-probabilities" : "logits",
                           tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
     }
-    double most = a->from_log_probabilities ? 0 : 1;
-    if (!(a->config.label_smoothing >= 0 && a->config.label_smoothing <= most)) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,%g]", a->config.label_smoothing,
-                          most);
+    if (a->from_log_probabilities && a->config.label_smoothing != 0) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,0]", a->config.label_smoothing);
     }
-    if ((unsigned)a->config.reduction > TG_REDUCTION_NONE) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "reduction %d does not exist", (int)a->config.reduction);
+    if (!tg_check_cross_entropy(call, &a->config)) {
+        return false;
     }
     return check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
            tg_op_output(call, 0, tg_dtype_of(logits), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
-           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(saved_row)) &&
+           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
            tg_op_scratch(call, targets->count + 1, tg_size_of(tg_dtype_of(logits)));
 }
 
@@ -243,15 +280,19 @@ tg_cross_entropy_config tg_cross_entropy_config_default(void)
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, tg_tensor *targets,
                         const tg_cross_entropy_config *config, bool from_log_probabilities)
 {
-    tg_tensor *inputs[] = {x, targets};
     loss_attributes a = {.config = config ? *config : tg_cross_entropy_config_default(),
                          .from_log_probabilities = from_log_probabilities};
-    return tg_tape_expect_config(t, op->name, config, mark) ? tg_apply(t, op, inputs, 2, &a, sizeof a, NULL) : NULL;
+    tg_tensor *inputs[] = {x, targets, a.config.weight};
+    return tg_tape_expect_config(t, op->name, config, mark)
+               ? tg_apply(t, op, inputs, a.config.weight ? 3 : 2, &a, sizeof a, NULL)
+               : NULL;
 }
 
 tg_tensor *tg_cross_entropy(tg_tape *t, tg_tensor *logits, tg_tensor *targets, const tg_cross_entropy_config *config)
 {
-    return apply(t, &cross_entropy_op, logits, targets, config, false);
+    bool probabilities = tg_is_tensor(targets) && tg_dtype_is_float(targets->dtype);
+    return apply(t, probabilities ? &tg_cross_entropy_probabilities_op : &cross_entropy_op, logits, targets, config,
+                 false);
 }
 
 tg_tensor *tg_nll_loss(tg_tape *t, tg_tensor *log_probs, tg_tensor *targets, const tg_cross_entropy_config *config)

@@ -98,8 +98,10 @@ tg_tensor *tg_dropout(tg_tape *t, tg_tensor *x, double p)
     for (int i = 0; i < x->rank; i++) {
         back.axis[order.axis[i]] = i;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
     x = tg_permute(t, x, order);
-    return tg_permute(t, tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL), back);
+    return tg_tape_end(t, &point, tg_permute(t, tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL), back));
 }
 
 #endif

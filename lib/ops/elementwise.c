@@ -7,17 +7,17 @@
  */
 #include "ops/elementwise.h"
 
-#define CHUNK 512
+#define CHUNK TG_ELEMENTWISE_CHUNK
 
-static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
+const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     return REAL_DTYPE == TG_F32 ? op->f32 : op->f64;
 }
 
-/* Copies n values of x, from position `begin` of the walk on, to `out`. A mask becomes 0 or 1, and ids become reals. */
-static void gather(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, real *out)
+void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
 {
+    real *out = chunk;
     tg_cursor at = tg_walk_begin(walk, begin);
     int64_t stride = tg_walk_stride(walk);
     for (int64_t done = 0, run; done < n; done += run) {
@@ -113,7 +113,7 @@ static void run_chunk(const loop *l, int64_t begin, int64_t n)
         if (l->plain[i]) {
             k.in[i] = (const real *)tg_values(x) + begin;
         } else {
-            gather(&l->walks[i], x, begin, n, gathered[i]);
+            KERNEL(tg_chunk_gather)(&l->walks[i], x, begin, n, gathered[i]);
             k.in[i] = gathered[i];
         }
     }
@@ -189,7 +189,7 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
         }
         bool add = !call->overwrite[i];
         k->out = add ? result : dx;
-        kernels_of(call)->gradient[i](k);
+        KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
         if (add) {
             for (int64_t at = 0; at < k->n; at++) {
                 dx[at] += result[at];
@@ -204,12 +204,12 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     tg_chunk one;
     if (is_one_chunk(call, &one)) {
         one.out = tg_values(y);
-        kernels_of(call)->forward(&one);
+        KERNEL(tg_elementwise_kernels_of)(call)->forward(&one);
         return;
     }
     loop l; /* set field by field: zeroing the walks would take time */
     l.call = call;
-    l.kernel = kernels_of(call)->forward;
+    l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->forward;
     l.y = l.dy = NULL;
     l.out = tg_values(y);
     l.mask_out = y->dtype == TG_U8;
@@ -239,7 +239,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
             continue;
         }
         tg_walk repeated;
-        l.kernel = kernels_of(call)->gradient[i];
+        l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
         l.out = call->input_gradients[i];
         l.add = !call->overwrite[i];
         l.repeated = NULL;

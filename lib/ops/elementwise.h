@@ -21,7 +21,10 @@
 
 #include "ops/kernel.h"
 
-#define TG_ELEMENTWISE_INPUTS 3
+#define TG_ELEMENTWISE_INPUTS 4
+
+/* The largest number of values in a chunk that is copied. */
+#define TG_ELEMENTWISE_CHUNK 512
 
 /* The arguments of a kernel. All arrays have the type `real`. */
 typedef struct tg_chunk {
@@ -70,6 +73,13 @@ typedef struct tg_elementwise {
 
 TG_DECLARE_KERNEL(tg_elementwise_forward);
 TG_DECLARE_KERNEL(tg_elementwise_backward);
+
+/* Copies n values of x, from position `begin` of the walk on, to an array of reals. A mask becomes 0 or 1, and ids
+ * become reals. */
+void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk);
+
+/* Returns the kernels of the called op for this dtype. */
+const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call);
 
 /* Shape rules: all inputs broadcast together. The output has the dtype of the first input that has a gradient, or the
  * given one; an input that has a gradient must be a float. */

@@ -1,5 +1,5 @@
-/* full: a tensor with one value everywhere; and arithmetic with a number, which becomes a constant of shape () and
- * broadcasts. Follows torch.full. */
+/* full: a tensor with one value everywhere; constant: a copy of an array; and arithmetic with a number, which becomes a
+ * constant of shape () and broadcasts. Follows torch.full and torch.tensor. */
 #include "ops/elementwise.h"
 
 typedef struct full_attributes {
@@ -39,6 +39,23 @@ tg_tensor *tg_full(tg_tape *t, tg_dtype dtype, tg_shape shape, double value)
 {
     full_attributes a = {value, dtype, shape};
     return tg_apply(t, &full_op, NULL, 0, &a, sizeof a, NULL);
+}
+
+tg_tensor *tg_constant(tg_tape *t, tg_dtype dtype, tg_shape shape, const void *values)
+{
+    if (!values && tg_tape_is_usable(t)) {
+        tg_tape_fail(t, TG_ERROR_STATE, "constant", "the array of values is NULL");
+        return NULL;
+    }
+    if (tg_dtype_size(dtype) == 0 && tg_tape_is_usable(t)) {
+        tg_tape_fail(t, TG_ERROR_DTYPE, "constant", "%d is not a dtype", (int)dtype);
+        return NULL;
+    }
+    tg_tensor *x = tg_tape_new_tensor(t, "constant", dtype, shape);
+    if (x) {
+        memcpy(tg_values(x), values, tg_bytes_of(x));
+    }
+    return x;
 }
 
 /* Applies an op of two operands to x and a constant of x's dtype and shape (). */

@@ -13,6 +13,9 @@
  *   silu      x sigmoid(x)                         dx += dy s (1 + x (1 - s)), s = sigmoid(x)
  *   abs       |x|                                  dx += dy sign(x)
  *   clamp     min(max(x, low), high)               dx += dy where low <= x <= high
+ *   sin                                            dx += dy cos x
+ *   cos                                            dx += -dy sin x
+ *   sign, round, floor                             dx += 0
  *
  * Phi is the standard normal distribution function and phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch
  * functions of these names, also where no derivative exists (relu and abs at 0, clamp at its bounds).
@@ -23,7 +26,25 @@
 #define SQRT_2_OVER_PI ((real)0.79788456080286535588)
 #define ONE_OVER_SQRT_2PI ((real)0.39894228040143267794)
 
-enum { NEG, EXPONENTIAL, LOG, SQRT, TANH, SIGMOID, RELU, GELU, GELU_TANH, SILU, ABS, CLAMP };
+enum {
+    NEG,
+    EXPONENTIAL,
+    LOG,
+    SQRT,
+    TANH,
+    SIGMOID,
+    RELU,
+    GELU,
+    GELU_TANH,
+    SILU,
+    ABS,
+    CLAMP,
+    SIN,
+    COS,
+    SIGN,
+    ROUND,
+    FLOOR
+};
 
 typedef struct clamp_bounds {
     double low, high;
@@ -265,6 +286,75 @@ static void clamp_gradient(const tg_chunk *k)
     }
 }
 
+static void sine(const tg_chunk *k)
+{
+    const real *x = k->in[0];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = REAL(sin)(x[i]);
+    }
+}
+
+static void sine_gradient(const tg_chunk *k)
+{
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = dy[i] * REAL(cos)(x[i]);
+    }
+}
+
+static void cosine(const tg_chunk *k)
+{
+    const real *x = k->in[0];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = REAL(cos)(x[i]);
+    }
+}
+
+static void cosine_gradient(const tg_chunk *k)
+{
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = -dy[i] * REAL(sin)(x[i]);
+    }
+}
+
+static void sign(const tg_chunk *k)
+{
+    const real *x = k->in[0];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = x[i] > 0 ? 1 : x[i] < 0 ? -1 : 0;
+    }
+}
+
+static void round_half_to_even(const tg_chunk *k)
+{
+    const real *x = k->in[0];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = REAL(nearbyint)(x[i]);
+    }
+}
+
+static void round_down(const tg_chunk *k)
+{
+    const real *x = k->in[0];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = REAL(floor)(x[i]);
+    }
+}
+
+/* Of the functions that are constant between their steps. */
+static void zero_gradient(const tg_chunk *k)
+{
+    memset(k->out, 0, (size_t)k->n * sizeof(real));
+}
+
 TG_DECLARE_ELEMENTWISE(tg_functions);
 
 const tg_elementwise_kernels KERNEL(tg_functions)[] = {
@@ -280,6 +370,11 @@ const tg_elementwise_kernels KERNEL(tg_functions)[] = {
     [SILU] = {silu, {silu_gradient}},
     [ABS] = {absolute, {absolute_gradient}},
     [CLAMP] = {clamp, {clamp_gradient}},
+    [SIN] = {sine, {sine_gradient}},
+    [COS] = {cosine, {cosine_gradient}},
+    [SIGN] = {sign, {zero_gradient}},
+    [ROUND] = {round_half_to_even, {zero_gradient}},
+    [FLOOR] = {round_down, {zero_gradient}},
 };
 
 #ifdef TG_ONCE
@@ -306,6 +401,11 @@ static const tg_elementwise ops[] = {
     [SILU] = TG_ELEMENTWISE("silu", tg_functions, SILU, 0, TG_OP_ALL),
     [ABS] = TG_ELEMENTWISE("abs", tg_functions, ABS, 0, TG_OP_ALL),
     [CLAMP] = TG_ELEMENTWISE_WITH_RULE("clamp", clamp_shape, tg_functions, CLAMP, 0, TG_OP_ALL),
+    [SIN] = TG_ELEMENTWISE("sin", tg_functions, SIN, 0, TG_OP_ALL),
+    [COS] = TG_ELEMENTWISE("cos", tg_functions, COS, 0, TG_OP_ALL),
+    [SIGN] = TG_ELEMENTWISE("sign", tg_functions, SIGN, TG_OP_ALL, TG_OP_ALL),
+    [ROUND] = TG_ELEMENTWISE("round", tg_functions, ROUND, TG_OP_ALL, TG_OP_ALL),
+    [FLOOR] = TG_ELEMENTWISE("floor", tg_functions, FLOOR, TG_OP_ALL, TG_OP_ALL),
 };
 
 static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *x)
@@ -366,6 +466,31 @@ tg_tensor *tg_silu(tg_tape *t, tg_tensor *x)
 tg_tensor *tg_abs(tg_tape *t, tg_tensor *x)
 {
     return apply(t, &ops[ABS], x);
+}
+
+tg_tensor *tg_sin(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[SIN], x);
+}
+
+tg_tensor *tg_cos(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[COS], x);
+}
+
+tg_tensor *tg_sign(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[SIGN], x);
+}
+
+tg_tensor *tg_round(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[ROUND], x);
+}
+
+tg_tensor *tg_floor(tg_tape *t, tg_tensor *x)
+{
+    return apply(t, &ops[FLOOR], x);
 }
 
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)

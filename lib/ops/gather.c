@@ -3,8 +3,9 @@
  *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       for axis 1 of 3
  *   index_select   y[i,j,k] = x[i, ids[j], k]            dx[i, ids[j], k] += dy[i,j,k]
  *
- * Ids that repeat add up, in order. index_select reads x as (outer,size,inner), where `size` is the selected axis, and
- * copies runs of `inner` values. Follows torch.gather and torch.index_select.
+ * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. index_select reads x as
+ * (outer,size,inner), where `size` is the selected axis, and copies runs of `inner` values. Follows torch.gather and
+ * torch.index_select.
  */
 #include "ops/kernel.h"
 
@@ -30,9 +31,10 @@ void KERNEL(tg_gather_forward)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
     const int32_t *ids = tg_values(call->inputs[1]);
+    size_t size = tg_size_of(y->dtype);
     for (int64_t i = 0; i < y->count; i++) {
-        ((real *)tg_values(y))[i] =
-            ((const real *)tg_values(x))[source_of(x, y, ids, *(const int *)call->attributes, i)];
+        int64_t from = source_of(x, y, ids, *(const int *)call->attributes, i);
+        memcpy((char *)tg_values(y) + (size_t)i * size, (const char *)tg_values(x) + (size_t)from * size, size);
     }
 }
 
@@ -67,11 +69,11 @@ static runs runs_of(const tg_op_call *call)
 void KERNEL(tg_index_select_forward)(const tg_op_call *call)
 {
     runs r = runs_of(call);
-    const real *x = tg_values(call->inputs[0]);
-    real *y = tg_values(call->outputs[0]);
+    const char *x = tg_values(call->inputs[0]);
+    char *y = tg_values(call->outputs[0]);
+    int64_t bytes = r.inner * (int64_t)tg_size_of(call->outputs[0]->dtype);
     for (int64_t run = 0; run < r.outer * r.selected; run++) {
-        memcpy(y + run * r.inner, x + (run / r.selected * r.size + r.ids[run % r.selected]) * r.inner,
-               (size_t)r.inner * sizeof *y);
+        memcpy(y + run * bytes, x + (run / r.selected * r.size + r.ids[run % r.selected]) * bytes, (size_t)bytes);
     }
 }
 
@@ -100,7 +102,7 @@ static bool gather_shape(tg_op_call *call)
     for (int i = 0; fits && i < x->rank; i++) {
         fits = i == axis || ids->shape[i] <= x->shape[i];
     }
-    if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32)) {
+    if (!tg_op_expect_dtype(call, 1, TG_I32)) {
         return false;
     }
     if (!fits) {
@@ -116,7 +118,7 @@ static bool index_select_shape(tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32) || !tg_op_expect_rank(call, 1, 1)) {
+    if (!tg_op_expect_dtype(call, 1, TG_I32) || !tg_op_expect_rank(call, 1, 1)) {
         return false;
     }
     if (shape.rank == 0) {

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include <tapegrad/ops.h>
+#include <tapegrad/losses.h>
 
 #include "base/parallel.h"
 #include "base/real.h"

@@ -178,7 +178,12 @@ static const tg_op layer_norm_op = {
 
 tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps)
 {
-    tg_tensor *inputs[] = {x, weight, bias};
+    if (!tg_tape_expect_tensor(t, "layer_norm", "input", x)) {
+        return NULL;
+    }
+    tg_dtype dtype = tg_dtype_of(x);
+    tg_shape row = tg_shape_make(1, (int64_t[]){tg_tensor_size(x, -1)});
+    tg_tensor *inputs[] = {x, weight ? weight : tg_full(t, dtype, row, 1), bias ? bias : tg_full(t, dtype, row, 0)};
     return tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps, NULL);
 }
 

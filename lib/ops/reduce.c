@@ -1,9 +1,11 @@
-/* reduce: sum, mean, maximum and variance over some axes.
+/* reduce: sum, mean, maximum, minimum, variance and standard deviation over some axes.
  *
  *   sum     y = sum x                     dx += dy
  *   mean    y = sum x / n                 dx += dy / n
  *   amax    y = max x                     dx += dy / k where x = y           k values are equal to the maximum
+ *   amin    y = min x                     the same
  *   var     y = sum (x - m)^2 / (n - c)   dx += dy 2 (x - m) / (n - c)       m the mean, c the correction
+ *   std     y = var^(1/2)                 dx += dy (x - m) / (y (n - c))     0 where y = 0
  *
  * x may have any strides. Its axes are divided into kept and reduced ones, and each output is computed in a walk over
  * the reduced axes (tensor/walk.h). Sums are in double, in the order of x, and one thread computes each output; so the
@@ -11,15 +13,11 @@
  * reduced axis comes before the kept one, as in the gradient of a bias), a tile of outputs is summed side by side, so
  * that memory is read in order.
  *
- * Follows torch.sum, mean, amax and var.
+ * Follows torch.sum, mean, amax, amin, var and std.
  */
-#include "ops/kernel.h"
+#include "ops/reduce.h"
 
-typedef struct reduce_attributes {
-    uint32_t reduced; /* one bit per axis */
-    int correction;   /* of var */
-    bool keep;
-} reduce_attributes;
+#include "ops/integers.h"
 
 TG_DECLARE_KERNEL(tg_sum_forward);
 TG_DECLARE_KERNEL(tg_sum_backward);
@@ -29,54 +27,6 @@ TG_DECLARE_KERNEL(tg_amax_forward);
 TG_DECLARE_KERNEL(tg_amax_backward);
 TG_DECLARE_KERNEL(tg_var_forward);
 TG_DECLARE_KERNEL(tg_var_backward);
-
-/* The walks have the strides of x and, as the other strides, those of its gradient. */
-typedef struct reduction {
-    tg_walk kept, reduced;
-    const real *x, *y, *dy;
-    real *out; /* y, or dx */
-    int correction;
-    bool mean; /* divide by the number of reduced values */
-} reduction;
-
-static reduction reduction_of(const tg_op_call *call)
-{
-    const reduce_attributes *a = call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    reduction r = {.kept = tg_walk_new(), .reduced = tg_walk_new(), .x = tg_values(x), .correction = a->correction};
-    tg_shape shape = tg_shape_of(x);
-    int64_t contiguous[TG_MAX_RANK];
-    tg_contiguous_strides(&shape, contiguous);
-    for (int axis = 0; axis < x->rank; axis++) {
-        tg_walk_add_axis(a->reduced >> axis & 1 ? &r.reduced : &r.kept, x->shape[axis], x->strides[axis],
-                         contiguous[axis]);
-    }
-    r.y = tg_values(call->outputs[0]);
-    return r;
-}
-
-static void over_outputs(reduction *r, loop_body *body)
-{
-    int64_t grain = TG_GRAIN / (r->reduced.count + 1);
-    tg_parallel_for(r->kept.count, grain < 1 ? 1 : grain, body, r);
-}
-
-static void forward(const tg_op_call *call, bool mean, loop_body *body)
-{
-    reduction r = reduction_of(call);
-    r.out = tg_values(call->outputs[0]);
-    r.mean = mean;
-    over_outputs(&r, body);
-}
-
-static void backward(const tg_op_call *call, bool mean, loop_body *body)
-{
-    reduction r = reduction_of(call);
-    r.dy = call->output_gradients[0];
-    r.out = call->input_gradients[0];
-    r.mean = mean;
-    over_outputs(&r, body);
-}
 
 /* ---- sum and mean ---- */
 
@@ -128,12 +78,12 @@ static void sum_outputs(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_sum_forward)(const tg_op_call *call)
 {
-    forward(call, false, sum_outputs);
+    reduce_forward(call, false, sum_outputs);
 }
 
 void KERNEL(tg_mean_forward)(const tg_op_call *call)
 {
-    forward(call, true, sum_outputs);
+    reduce_forward(call, true, sum_outputs);
 }
 
 /* The forward pass computed y = sum x, or y = sum x / n. */
@@ -161,12 +111,12 @@ static void spread_gradient(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_sum_backward)(const tg_op_call *call)
 {
-    backward(call, false, spread_gradient);
+    reduce_backward(call, false, spread_gradient);
 }
 
 void KERNEL(tg_mean_backward)(const tg_op_call *call)
 {
-    backward(call, true, spread_gradient);
+    reduce_backward(call, true, spread_gradient);
 }
 
 /* ---- amax ---- */
@@ -179,12 +129,13 @@ static void max_outputs(void *context, int64_t begin, int64_t end)
     int64_t step = tg_walk_stride(walk);
     for (int64_t at = begin; at < end; at++) {
         tg_cursor inner = tg_walk_begin(walk, 0);
-        real most = r->x[kept.offset];
+        real most = r->x[kept.offset], sign = r->attributes->smallest ? -1 : 1;
         for (int64_t done = 0, run; done < walk->count; done += run) {
             run = tg_walk_run(walk, &inner, walk->count);
             const real *x = r->x + kept.offset + inner.offset;
             for (int64_t i = 0; i < run; i++) {
-                most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
+                real value = x[i * step];
+                most = sign * value > sign * most || value != value ? value : most;
             }
             tg_walk_advance(walk, &inner, run);
         }
@@ -195,7 +146,7 @@ static void max_outputs(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_amax_forward)(const tg_op_call *call)
 {
-    forward(call, false, max_outputs);
+    reduce_forward(call, false, max_outputs);
 }
 
 /* Returns the number of values that are equal to the maximum `most`; if it is NaN, of all values. Adds *gradient to the
@@ -237,7 +188,7 @@ static void share_gradient(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_amax_backward)(const tg_op_call *call)
 {
-    backward(call, false, share_gradient);
+    reduce_backward(call, false, share_gradient);
 }
 
 /* ---- var ---- */
@@ -255,7 +206,7 @@ static void var_outputs(void *context, int64_t begin, int64_t end)
     const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
     int64_t step = tg_walk_stride(walk);
-    double degrees = (double)(walk->count - r->correction);
+    double degrees = (double)(walk->count - r->attributes->correction);
     for (int64_t at = begin; at < end; at++) {
         tg_cursor inner = tg_walk_begin(walk, 0);
         double mean = mean_at(r, &kept), squares = 0;
@@ -268,27 +219,32 @@ static void var_outputs(void *context, int64_t begin, int64_t end)
             }
             tg_walk_advance(walk, &inner, run);
         }
-        r->out[at] = degrees > 0 ? (real)(squares / degrees) : (real)NAN;
+        double var = degrees > 0 ? squares / degrees : (double)NAN;
+        r->out[at] = (real)(r->attributes->root ? sqrt(var) : var);
         tg_walk_advance(&r->kept, &kept, 1);
     }
 }
 
 void KERNEL(tg_var_forward)(const tg_op_call *call)
 {
-    forward(call, false, var_outputs);
+    reduce_forward(call, false, var_outputs);
 }
 
-/* The forward pass computed y = sum (x - m)^2 / (n - c). The gradient through m is 0, because sum (x - m) = 0. */
+/* The forward pass computed y = sum (x - m)^2 / (n - c), or its root. The gradient through m is 0, because
+ * sum (x - m) = 0. */
 static void spread_var_gradient(void *context, int64_t begin, int64_t end)
 {
     const reduction *r = context;
     const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
     int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
-    double degrees = (double)(walk->count - r->correction);
+    double degrees = (double)(walk->count - r->attributes->correction);
     for (int64_t at = begin; at < end; at++) {
         tg_cursor inner = tg_walk_begin(walk, 0);
         double mean = mean_at(r, &kept), scale = degrees > 0 ? 2 * (double)r->dy[at] / degrees : (double)NAN;
+        if (r->attributes->root) {
+            scale = r->y[at] == 0 ? 0 : scale / (2 * (double)r->y[at]);
+        }
         for (int64_t done = 0, run; done < walk->count; done += run) {
             run = tg_walk_run(walk, &inner, walk->count);
             const real *x = r->x + kept.offset + inner.offset;
@@ -304,7 +260,7 @@ static void spread_var_gradient(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_var_backward)(const tg_op_call *call)
 {
-    backward(call, false, spread_var_gradient);
+    reduce_backward(call, false, spread_var_gradient);
 }
 
 #ifdef TG_ONCE
@@ -318,9 +274,9 @@ tg_axes tg_axes_make(int count, const int *axes)
     return made;
 }
 
-static bool reduce_shape(tg_op_call *call)
+bool tg_reduce_output(tg_op_call *call, tg_dtype dtype)
 {
-    const reduce_attributes *a = call->attributes;
+    const tg_reduce_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     tg_shape shape = {0};
     for (int axis = 0; axis < x->rank; axis++) {
@@ -330,26 +286,37 @@ static bool reduce_shape(tg_op_call *call)
             shape.size[shape.rank++] = 1;
         }
     }
-    return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_dtype_of(x), shape);
+    return tg_op_output(call, 0, dtype, shape);
 }
 
-static bool amax_shape(tg_op_call *call)
+bool tg_reduce_shape(tg_op_call *call)
 {
-    const reduce_attributes *a = call->attributes;
+    return tg_op_expect_float(call, 0) && tg_reduce_output(call, tg_dtype_of(call->inputs[0]));
+}
+
+bool tg_reduce_expect_values(tg_op_call *call, const char *name)
+{
+    const tg_reduce_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     for (int axis = 0; axis < x->rank; axis++) {
         if ((a->reduced >> axis & 1) && x->shape[axis] == 0) {
             char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s is empty, and has no maximum", axis,
-                              tg_shape_format(tg_shape_of(x), text));
+            return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s is empty, and has no %s", axis,
+                              tg_shape_format(tg_shape_of(x), text), name);
         }
     }
-    return reduce_shape(call);
+    return true;
+}
+
+static bool extreme_shape(tg_op_call *call)
+{
+    const tg_reduce_attributes *a = call->attributes;
+    return tg_reduce_expect_values(call, a->smallest ? "minimum" : "maximum") && tg_reduce_shape(call);
 }
 
 static const tg_op sum_op = {
     .name = "sum",
-    .shape = reduce_shape,
+    .shape = tg_reduce_shape,
     .f32 = {tg_sum_forward_f32, tg_sum_backward_f32},
     .f64 = {tg_sum_forward_f64, tg_sum_backward_f64},
     .accepts_layout = tg_any_layout,
@@ -359,7 +326,7 @@ static const tg_op sum_op = {
 
 static const tg_op mean_op = {
     .name = "mean",
-    .shape = reduce_shape,
+    .shape = tg_reduce_shape,
     .f32 = {tg_mean_forward_f32, tg_mean_backward_f32},
     .f64 = {tg_mean_forward_f64, tg_mean_backward_f64},
     .accepts_layout = tg_any_layout,
@@ -369,7 +336,15 @@ static const tg_op mean_op = {
 
 static const tg_op amax_op = {
     .name = "amax",
-    .shape = amax_shape,
+    .shape = extreme_shape,
+    .f32 = {tg_amax_forward_f32, tg_amax_backward_f32},
+    .f64 = {tg_amax_forward_f64, tg_amax_backward_f64},
+    .accepts_layout = tg_any_layout,
+};
+
+static const tg_op amin_op = {
+    .name = "amin",
+    .shape = extreme_shape,
     .f32 = {tg_amax_forward_f32, tg_amax_backward_f32},
     .f64 = {tg_amax_forward_f64, tg_amax_backward_f64},
     .accepts_layout = tg_any_layout,
@@ -377,14 +352,22 @@ static const tg_op amax_op = {
 
 static const tg_op var_op = {
     .name = "var",
-    .shape = reduce_shape,
+    .shape = tg_reduce_shape,
     .f32 = {tg_var_forward_f32, tg_var_backward_f32},
     .f64 = {tg_var_forward_f64, tg_var_backward_f64},
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
-static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
+static const tg_op std_op = {
+    .name = "std",
+    .shape = tg_reduce_shape,
+    .f32 = {tg_var_forward_f32, tg_var_backward_f32},
+    .f64 = {tg_var_forward_f64, tg_var_backward_f64},
+    .accepts_layout = tg_any_layout,
+};
+
+tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
 {
     if (!tg_tape_expect_tensor(t, op->name, "input", x)) {
         return NULL;
@@ -397,8 +380,8 @@ static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes
                      TG_MAX_RANK);
         return NULL;
     }
-    reduce_attributes a = {
-        .reduced = axes.count <= 0 ? ~0u : 0, .correction = correction, .keep = keep == TG_KEEP_AXES};
+    a.reduced = axes.count <= 0 ? ~0u : 0;
+    a.keep = keep == TG_KEEP_AXES;
     for (int i = 0; i < axes.count; i++) {
         int axis = axes.axis[i];
         if (!tg_tape_expect_axis(t, op->name, x, &axis)) {
@@ -413,24 +396,37 @@ static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes
     return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
 }
 
+static const tg_reduce_attributes no_attributes;
+
 tg_tensor *tg_sum(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return reduce(t, &sum_op, x, axes, 0, keep);
+    bool is_integer = tg_is_tensor(x) && !tg_dtype_is_float(x->dtype);
+    return tg_reduce(t, is_integer ? &tg_sum_integers_op : &sum_op, x, axes, keep, no_attributes);
 }
 
 tg_tensor *tg_mean(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return reduce(t, &mean_op, x, axes, 0, keep);
+    return tg_reduce(t, &mean_op, x, axes, keep, no_attributes);
 }
 
 tg_tensor *tg_amax(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return reduce(t, &amax_op, x, axes, 0, keep);
+    return tg_reduce(t, &amax_op, x, axes, keep, no_attributes);
+}
+
+tg_tensor *tg_amin(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
+{
+    return tg_reduce(t, &amin_op, x, axes, keep, (tg_reduce_attributes){.smallest = true});
 }
 
 tg_tensor *tg_var(tg_tape *t, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
 {
-    return reduce(t, &var_op, x, axes, correction, keep);
+    return tg_reduce(t, &var_op, x, axes, keep, (tg_reduce_attributes){.correction = correction});
+}
+
+tg_tensor *tg_std(tg_tape *t, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
+{
+    return tg_reduce(t, &std_op, x, axes, keep, (tg_reduce_attributes){.correction = correction, .root = true});
 }
 
 #endif

@@ -1,19 +1,23 @@
-/* topk: the k largest values along an axis, largest first, and their indices.
+/* topk and sort: the k largest or smallest values along an axis, or all values, in order, and their indices.
  *
  *   forward     y[.., i] = x[.., index[.., i]]
  *   gradient    dx[.., index[.., i]] += dy[.., i]
  *
- * Order: larger values first, NaN before all numbers, the smaller index first on a tie. (PyTorch leaves the order of
- * ties open.) Selection keeps the best k values in a heap with the worst of them on top: O(n log k) per line. The
- * indices are a second output, i32, without a gradient; backward reads them. Follows torch.topk with largest=True,
- * sorted=True.
+ * Order: larger values first, and NaN before all numbers; for the smallest values the reverse. The smaller index comes
+ * first on a tie. (PyTorch's topk leaves the order of ties open; its stable sort has this one.) Selection keeps the
+ * best k values in a heap with the worst of them on top: O(n log k) per line. A line is merge sorted if all its values
+ * are needed. The indices are a second output, i32, without a gradient; backward reads them. Follows torch.topk with
+ * sorted=True, and torch.sort with stable=True.
  */
 #include "ops/kernel.h"
 
 typedef struct topk_attributes {
-    int64_t k;
+    int64_t k; /* SORT_ALL: the size of the axis */
     int axis;
+    bool largest;
 } topk_attributes;
+
+#define SORT_ALL INT64_MIN
 
 TG_DECLARE_KERNEL(tg_topk_forward);
 TG_DECLARE_KERNEL(tg_topk_backward);
@@ -21,39 +25,48 @@ TG_DECLARE_KERNEL(tg_topk_backward);
 /* x is (outer, size, inner), y and its indices are (outer, k, inner). */
 typedef struct topk_lines {
     int64_t outer, size, inner, k;
+    bool largest;
 } topk_lines;
+
+/* The values of a line, which are `stride` apart, and their order. */
+typedef struct line {
+    const real *x;
+    int64_t stride;
+    bool largest;
+} line;
 
 static topk_lines lines_of(const tg_op_call *call)
 {
     const topk_attributes *attributes = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    topk_lines lines = {1, 1, 1, attributes->k};
+    topk_lines lines = {1, 1, 1, attributes->k, attributes->largest};
     for (int i = 0; i < x->rank; i++) {
         *(i < attributes->axis ? &lines.outer : i == attributes->axis ? &lines.size : &lines.inner) *= x->shape[i];
     }
+    lines.k = lines.k == SORT_ALL ? lines.size : lines.k;
     return lines;
 }
 
 /* Returns whether index a comes before index b in the result. */
-static bool before(const real *x, int64_t stride, int32_t a, int32_t b)
+static bool before(const line *l, int32_t a, int32_t b)
 {
-    real x_a = x[a * stride], x_b = x[b * stride];
+    real x_a = l->x[a * l->stride], x_b = l->x[b * l->stride];
     bool nan_a = x_a != x_a, nan_b = x_b != x_b;
     if (nan_a != nan_b) {
-        return nan_a;
+        return nan_a == l->largest;
     }
-    return nan_a || x_a == x_b ? a < b : x_a > x_b;
+    return nan_a || x_a == x_b ? a < b : (x_a > x_b) == l->largest;
 }
 
 /* Restores the heap below `at`. A parent comes after its children in the result, so the top comes last of all. */
-static void sift_down(const real *x, int64_t stride, int32_t *heap, int64_t at, int64_t n)
+static void sift_down(const line *l, int32_t *heap, int64_t at, int64_t n)
 {
     for (;;) {
         int64_t last = at, child = 2 * at + 1;
-        if (child < n && before(x, stride, heap[last], heap[child])) {
+        if (child < n && before(l, heap[last], heap[child])) {
             last = child;
         }
-        if (child + 1 < n && before(x, stride, heap[last], heap[child + 1])) {
+        if (child + 1 < n && before(l, heap[last], heap[child + 1])) {
             last = child + 1;
         }
         if (last == at) {
@@ -66,18 +79,40 @@ static void sift_down(const real *x, int64_t stride, int32_t *heap, int64_t at, 
     }
 }
 
-static void select_line(const real *x, int64_t stride, int64_t size, int32_t *heap, int64_t k)
+/* Merge sorts the indices of a line of n values. Returns the sorted array: `index` or `other`. */
+static int32_t *sort_line(const line *l, int64_t n, int32_t *index, int32_t *other)
+{
+    for (int64_t i = 0; i < n; i++) {
+        index[i] = (int32_t)i;
+    }
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
+            int64_t a = begin, b = middle;
+            for (int64_t at = begin; at < end; at++) {
+                bool from_a = b == end || (a < middle && before(l, index[a], index[b]));
+                other[at] = from_a ? index[a++] : index[b++];
+            }
+        }
+        int32_t *swapped = index;
+        index = other;
+        other = swapped;
+    }
+    return index;
+}
+
+static void select_line(const line *l, int64_t size, int32_t *heap, int64_t k)
 {
     for (int64_t i = 0; i < k; i++) {
         heap[i] = (int32_t)i;
     }
     for (int64_t i = k / 2 - 1; i >= 0; i--) {
-        sift_down(x, stride, heap, i, k);
+        sift_down(l, heap, i, k);
     }
     for (int64_t i = k; i < size; i++) {
-        if (before(x, stride, (int32_t)i, heap[0])) {
+        if (before(l, (int32_t)i, heap[0])) {
             heap[0] = (int32_t)i;
-            sift_down(x, stride, heap, 0, k);
+            sift_down(l, heap, 0, k);
         }
     }
     /* Heap sort: the top comes last of the remaining entries, and moves behind them. */
@@ -85,23 +120,28 @@ static void select_line(const real *x, int64_t stride, int64_t size, int32_t *he
         int32_t last = heap[0];
         heap[0] = heap[n];
         heap[n] = last;
-        sift_down(x, stride, heap, 0, n);
+        sift_down(l, heap, 0, n);
     }
 }
 
 void KERNEL(tg_topk_forward)(const tg_op_call *call)
 {
     topk_lines n = lines_of(call);
-    int32_t *heap = call->scratch;
-    for (int64_t line = 0; n.k > 0 && line < n.outer * n.inner; line++) {
-        const real *x = (const real *)tg_values(call->inputs[0]) + line / n.inner * n.size * n.inner + line % n.inner;
-        int64_t start = line / n.inner * n.k * n.inner + line % n.inner;
+    for (int64_t number = 0; n.k > 0 && number < n.outer * n.inner; number++) {
+        const real *x = tg_values(call->inputs[0]);
+        line l = {x + number / n.inner * n.size * n.inner + number % n.inner, n.inner, n.largest};
+        int64_t start = number / n.inner * n.k * n.inner + number % n.inner;
         real *y = (real *)tg_values(call->outputs[0]) + start;
         int32_t *index = (int32_t *)tg_values(call->outputs[1]) + start;
-        select_line(x, n.inner, n.size, heap, n.k);
+        int32_t *selected = call->scratch;
+        if (n.k == n.size) {
+            selected = sort_line(&l, n.size, selected, selected + n.size);
+        } else {
+            select_line(&l, n.size, selected, n.k);
+        }
         for (int64_t i = 0; i < n.k; i++) {
-            y[i * n.inner] = x[heap[i] * n.inner];
-            index[i * n.inner] = heap[i];
+            y[i * n.inner] = l.x[selected[i] * n.inner];
+            index[i * n.inner] = selected[i];
         }
     }
 }
@@ -109,9 +149,9 @@ void KERNEL(tg_topk_forward)(const tg_op_call *call)
 void KERNEL(tg_topk_backward)(const tg_op_call *call)
 {
     topk_lines n = lines_of(call);
-    for (int64_t line = 0; line < n.outer * n.inner; line++) {
-        real *dx = (real *)call->input_gradients[0] + line / n.inner * n.size * n.inner + line % n.inner;
-        int64_t start = line / n.inner * n.k * n.inner + line % n.inner;
+    for (int64_t number = 0; number < n.outer * n.inner; number++) {
+        real *dx = (real *)call->input_gradients[0] + number / n.inner * n.size * n.inner + number % n.inner;
+        int64_t start = number / n.inner * n.k * n.inner + number % n.inner;
         const real *dy = (const real *)call->output_gradients[0] + start;
         const int32_t *index = (const int32_t *)tg_values(call->outputs[1]) + start;
         for (int64_t i = 0; i < n.k; i++) {
@@ -134,15 +174,16 @@ static bool topk_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so at most %d are allowed",
                           attributes->axis, (long long)size, INT32_MAX);
     }
-    if (attributes->k < 0 || attributes->k > size) {
+    int64_t k = attributes->k == SORT_ALL ? size : attributes->k;
+    if (k < 0 || k > size) {
         return tg_op_fail(call, TG_ERROR_RANGE, "k %lld is outside [0,%lld], the size of axis %d",
                           (long long)attributes->k, (long long)size, attributes->axis);
     }
     if (shape.rank > 0) {
-        shape.size[attributes->axis] = attributes->k;
+        shape.size[attributes->axis] = k;
     }
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape) && tg_op_output(call, 1, TG_I32, shape) &&
-           tg_op_scratch(call, attributes->k, sizeof(int32_t));
+           tg_op_scratch(call, 2 * k, sizeof(int32_t));
 }
 
 static const tg_op topk_op = {
@@ -154,17 +195,35 @@ static const tg_op topk_op = {
     .backward_ignores_outputs = 1u << 0,
 };
 
-tg_tensor *tg_topk(tg_tape *t, tg_tensor *x, int64_t k, int axis, tg_tensor **indices)
+static const tg_op sort_op = {
+    .name = "sort",
+    .shape = topk_shape,
+    .f32 = {tg_topk_forward_f32, tg_topk_backward_f32},
+    .f64 = {tg_topk_forward_f64, tg_topk_backward_f64},
+    .backward_ignores_inputs = TG_OP_ALL,
+    .backward_ignores_outputs = 1u << 0,
+};
+
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, topk_attributes attributes, tg_tensor **indices)
 {
     tg_tensor *outputs[TG_OP_MAX_OUTPUTS] = {NULL};
-    if (tg_tape_expect_axis(t, "topk", x, &axis)) {
-        topk_attributes attributes = {k, axis};
-        tg_apply(t, &topk_op, &x, 1, &attributes, sizeof attributes, outputs);
+    if (tg_tape_expect_axis(t, op->name, x, &attributes.axis)) {
+        tg_apply(t, op, &x, 1, &attributes, sizeof attributes, outputs);
     }
     if (indices) {
         *indices = outputs[1];
     }
     return outputs[0];
+}
+
+tg_tensor *tg_topk(tg_tape *t, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices)
+{
+    return apply(t, &topk_op, x, (topk_attributes){k, axis, order == TG_LARGEST_FIRST}, indices);
+}
+
+tg_tensor *tg_sort(tg_tape *t, tg_tensor *x, int axis, tg_order order, tg_tensor **indices)
+{
+    return apply(t, &sort_op, x, (topk_attributes){SORT_ALL, axis, order == TG_LARGEST_FIRST}, indices);
 }
 
 #endif

@@ -6,7 +6,8 @@
  * One backward serves all views. Gradients are contiguous, so the attributes keep the strides and the offset that the
  * view would have if x were contiguous. A value that the view repeats (expand) adds up the dy of its copies, in order.
  *
- * Follows torch.reshape, transpose, permute, select, expand, squeeze, unsqueeze and Python's slices.
+ * Follows torch.reshape, transpose, permute, select, expand, squeeze, unsqueeze and Python's slices; and torch.flip,
+ * which copies.
  */
 #include "ops/kernel.h"
 
@@ -79,7 +80,7 @@ static bool view_shape(tg_op_call *call)
 
 static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), slice_op = VIEW_OP("slice"),
                    select_op = VIEW_OP("select"), expand_op = VIEW_OP("expand"), unsqueeze_op = VIEW_OP("unsqueeze"),
-                   squeeze_op = VIEW_OP("squeeze"), reshape_op = VIEW_OP("reshape");
+                   squeeze_op = VIEW_OP("squeeze"), reshape_op = VIEW_OP("reshape"), flip_op = VIEW_OP("flip");
 
 /* Returns the plan of x itself. */
 static plan plan_of(const tg_tensor *x)
@@ -211,6 +212,70 @@ tg_tensor *tg_slice(tg_tape *t, tg_tensor *x, int axis, int64_t begin, int64_t e
     /* A step that is never taken may be so large that the stride overflows. */
     p.step[axis] = p.shape.size[axis] > 1 ? step : 1;
     return apply_plan(t, &slice_op, x, &p);
+}
+
+tg_tensor *tg_flip(tg_tape *t, tg_tensor *x, tg_axes axes)
+{
+    if (!tg_tape_expect_tensor(t, "flip", "input", x)) {
+        return NULL;
+    }
+    plan p = plan_of(x);
+    int count = axes.count <= 0 ? x->rank : axes.count;
+    if (count > TG_MAX_RANK) {
+        tg_tape_fail(t, TG_ERROR_RANGE, "flip", "%d axes are listed; a tensor has at most %d", count, TG_MAX_RANK);
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        int axis = axes.count <= 0 ? i : axes.axis[i];
+        if (!expect_axis(t, "flip", x, &axis)) {
+            return NULL;
+        }
+        if (p.step[axis] < 0) {
+            tg_tape_fail(t, TG_ERROR_RANGE, "flip", "axis %d is listed twice", axis);
+            return NULL;
+        }
+        p.step[axis] = -1;
+        p.start[axis] = x->shape[axis] > 0 ? x->shape[axis] - 1 : 0;
+    }
+    return apply_plan(t, &flip_op, x, &p);
+}
+
+/* One copy: the repetitions are views until the reshape. */
+tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
+{
+    if (!tg_tape_expect_tensor(t, "repeat", "input", x)) {
+        return NULL;
+    }
+    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
+    bool fits = times.rank >= x->rank && times.rank <= TG_MAX_RANK;
+    tg_shape spread = {.rank = times.rank}, result = {.rank = times.rank};
+    for (int i = 0; fits && i < times.rank; i++) {
+        int axis = i - (times.rank - x->rank);
+        spread.size[i] = axis < 0 ? 1 : x->shape[axis];
+        fits = times.size[i] >= 0 && !__builtin_mul_overflow(spread.size[i], times.size[i], &result.size[i]);
+    }
+    if (!fits) {
+        tg_tape_fail(t, TG_ERROR_SHAPE, "repeat",
+                     "%s times a shape %s; it must have one count, 0 or more, for each axis, and at most %d",
+                     tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text), TG_MAX_RANK);
+        return NULL;
+    }
+    /* Axis by axis, last to first: (..,n,..) -> (..,1,n,..) -> (..,times,n,..) -> (..,times n,..). */
+    tg_tensor *y = tg_reshape(t, x, spread);
+    for (int i = times.rank - 1; i >= 0 && y; i--) {
+        if (times.size[i] == 1) {
+            continue;
+        }
+        tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1}), expanded = rows;
+        for (int k = 0; k < times.rank; k++) {
+            rows.size[k < i ? 0 : 2] *= k == i ? 1 : k < i ? spread.size[k] : result.size[k];
+        }
+        expanded = tg_shape_make(4, (int64_t[]){rows.size[0], times.size[i], rows.size[1], rows.size[2]});
+        y = tg_reshape(t, y, rows);
+        y = tg_expand(t, tg_unsqueeze(t, y, 1), expanded);
+        y = tg_reshape(t, y, tg_shape_make(3, (int64_t[]){rows.size[0], times.size[i] * rows.size[1], rows.size[2]}));
+    }
+    return tg_reshape(t, y, result);
 }
 
 tg_tensor *tg_select(tg_tape *t, tg_tensor *x, int axis, int64_t index)

@@ -30,31 +30,6 @@ static tg_group *find_group(const tg_optim *optim, const char *name)
     return NULL;
 }
 
-/* Returns whether a text matches a pattern, in which * stands for any number of characters. `star` is the last * that
- * was passed. After a mismatch it takes one more character, and the search continues at `retry`. */
-static bool matches(const char *pattern, const char *text)
-{
-    const char *star = NULL, *retry = NULL;
-    while (*text) {
-        if (*pattern == '*') {
-            star = pattern++;
-            retry = text;
-        } else if (*pattern == *text) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star + 1;
-            text = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') {
-        pattern++;
-    }
-    return !*pattern;
-}
-
 bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *pattern)
 {
     static const char call[] = "optim_add_to_group";
@@ -70,7 +45,7 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
     }
     int64_t matching = 0;
     for (int64_t i = 0; i < optim->count; i++) {
-        matching += matches(pattern, optim->slots[i].name);
+        matching += tg_name_matches(pattern, optim->slots[i].name);
     }
     if (matching == 0) {
         return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
@@ -81,7 +56,7 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
     }
     size_t group = (size_t)(find_group(optim, name) - optim->groups);
     for (int64_t i = 0; i < optim->count; i++) {
-        if (matches(pattern, optim->slots[i].name)) {
+        if (tg_name_matches(pattern, optim->slots[i].name)) {
             optim->slots[i].group = group;
         }
     }

@@ -235,6 +235,62 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
     return add(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
 }
 
+/* `star` is the last * that was passed. After a mismatch it takes one more character, and the search continues at
+ * `retry`. */
+bool tg_name_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return !*pattern;
+}
+
+tg_params *tg_params_new_part(tg_params *params, const char *pattern)
+{
+    static const char call[] = "params_new_part";
+    if (!tg_params_is_usable(params)) {
+        return NULL;
+    }
+    if (!pattern) {
+        tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
+        return NULL;
+    }
+    tg_params *part = tg_params_new(params->dtype, params->rng);
+    for (size_t i = 0; part && i < params->count; i++) {
+        tg_entry entry = params->entries[i].entry;
+        if (entry.kind == TG_ENTRY_PARAMETER && tg_name_matches(pattern, entry.name)) {
+            bool required_grad = entry.tensor->requires_grad; /* false if the parameter is frozen */
+            add(part, entry.name, tg_retain(entry.tensor), TG_ENTRY_PARAMETER);
+            entry.tensor->requires_grad = required_grad;
+        }
+    }
+    if (part && part->error.code == TG_OK && part->count > 0) {
+        return part;
+    }
+    if (part && part->error.code == TG_OK) {
+        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
+    } else {
+        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
+    }
+    tg_params_free(part);
+    return NULL;
+}
+
 tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing)
 {
     if (!check_name(params, name)) {

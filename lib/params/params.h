@@ -17,6 +17,9 @@ bool tg_params_is_usable(const tg_params *params);
  * begins with `call`. */
 bool tg_params_expect_config(tg_params *params, const char *call, const void *config, const char *mark);
 
+/* Returns whether a text matches a pattern, in which * stands for any number of characters. */
+bool tg_name_matches(const char *pattern, const char *text);
+
 /* Returns the dtype of the params; TG_F32 for NULL. */
 tg_dtype tg_params_dtype(const tg_params *params);
 

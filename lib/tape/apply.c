@@ -4,6 +4,7 @@
  * and the tape, the generator and every tensor are unchanged.
  */
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -325,12 +326,26 @@ static void run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
     }
 }
 
-/* Runs the forward kernel and the observer. A separate function, so that a tape without an observer has one branch. */
+double tg_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Runs the forward kernel, the timer and the observer. A separate function, so that a tape without them has one
+ * branch. */
 static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call)
 {
     t->position_before = tg_rng_position(t->rng);
+    double begin = t->timer ? tg_clock() : 0;
     run_forward(kernels, call);
-    t->observer(t->observer_context, call);
+    if (t->timer) {
+        t->timer(t->timer_context, call, false, tg_clock() - begin);
+    }
+    if (t->observer) {
+        t->observer(t->observer_context, call);
+    }
 }
 
 static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
@@ -379,7 +394,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
-    if (t->observer) {
+    if (t->observer || t->timer) {
         run_observed(t, kernels, call);
     } else {
         run_forward(kernels, call);

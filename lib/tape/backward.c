@@ -329,7 +329,11 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
     if (found.any && tg_op_is_empty(&call)) {
         zero_gradients(&call);
     } else if (found.any) {
+        double begin = t->timer ? tg_clock() : 0;
         kernels_of(record)->backward(&call);
+        if (t->timer) {
+            t->timer(t->timer_context, &call, true, tg_clock() - begin);
+        }
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);

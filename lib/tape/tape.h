@@ -45,6 +45,12 @@ typedef struct tg_result {
     const char *op; /* the name of the op that computed it */
 } tg_result;
 
+/* Called after each kernel with the time that it took (check/profile.c). */
+typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backward, double seconds);
+
+/* Returns the seconds of a clock that never goes back. */
+double tg_clock(void);
+
 struct tg_tape {
     tg_error error;
     tg_rng *rng;
@@ -52,6 +58,8 @@ struct tg_tape {
     bool recording, training, detect_freed;
     tg_observer *observer; /* a function that is called after each forward kernel, or NULL */
     void *observer_context;
+    tg_kernel_timer *timer; /* or NULL */
+    void *timer_context;
     uint64_t position_before; /* the position of the generator before the observed kernel */
 
     tg_record *records;

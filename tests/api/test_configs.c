@@ -71,6 +71,7 @@ USE_METHOD(lion)
 USE_MODULE(nn_embedding, "new", 4, 4)
 USE_MODULE(nn_embedding_bag, "new", 4, 4)
 USE_MODULE(nn_linear, "new", 4, 4)
+USE_MODULE(nn_conv1d, "new", 4, 4, 2)
 USE_MODULE(nn_layer_norm, "new", 4)
 USE_MODULE(nn_rms_norm, "new", 4)
 USE_MODULE(nn_positional, "new", TG_POSITION_ROTARY, 4, 4)
@@ -132,6 +133,57 @@ USE(cross_entropy)
 USE(nll_loss)
 {
     tg_nll_loss(w->tape, w->x, w->ids, GIVEN(cross_entropy));
+    keep_tape(w);
+}
+
+/* Losses of two or three tensors. */
+#define USE_LOSS(name, ...)                           \
+    USE(name)                                         \
+    {                                                 \
+        tg_##name(w->tape, __VA_ARGS__, GIVEN(name)); \
+        keep_tape(w);                                 \
+    }
+
+USE_LOSS(smooth_l1_loss, w->x, w->x)
+USE_LOSS(huber_loss, w->x, w->x)
+USE_LOSS(kl_div, w->x, w->x)
+USE_LOSS(hinge_embedding_loss, w->x, w->x)
+USE_LOSS(binary_cross_entropy_with_logits, w->x, w->x)
+USE_LOSS(cosine_embedding_loss, w->x, w->x, w->x)
+USE_LOSS(margin_ranking_loss, w->x, w->x, w->x)
+USE_LOSS(triplet_margin_loss, w->x, w->x, w->x)
+
+USE(nn_recurrent)
+{
+    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_nn_gru made = tg_nn_gru_make(params, "new", 4, 4, GIVEN(nn_recurrent));
+    keep(w, tg_params_error(params));
+    assert_int_equal(made.module.is_made, w->error.code == TG_OK);
+    tg_params_free(params);
+}
+
+USE(nn_recurrent_forward)
+{
+    tg_rng *rng = tg_rng_new(2);
+    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_nn_gru made = tg_nn_gru_make(params, "new", 4, 4, NULL);
+    tg_nn_gru_forward(w->tape, &made, tg_unsqueeze(w->tape, w->x, 0), NULL, GIVEN(nn_recurrent_forward));
+    keep_tape(w);
+    tg_tape_reset(w->tape);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+USE(conv1d)
+{
+    tg_tensor *x = tg_unsqueeze(w->tape, w->x, 0);
+    tg_conv1d(w->tape, x, x, NULL, GIVEN(conv1d));
+    keep_tape(w);
+}
+
+USE(pool1d)
+{
+    tg_max_pool1d(w->tape, w->x, 2, GIVEN(pool1d));
     keep_tape(w);
 }
 
@@ -210,6 +262,19 @@ USE(checkpoint_folder)
     tg_checkpoint_folder_free(tg_checkpoint_folder_open(checkpoints, GIVEN(checkpoint_folder), &w->error));
 }
 
+USE(dataset_loader)
+{
+    tg_dataset_loader *loader = tg_dataset_loader_new(&w->x, 1, w->rng, GIVEN(dataset_loader));
+    keep(w, tg_dataset_loader_error(loader));
+    tg_dataset_loader_free(loader);
+}
+
+USE(csv)
+{
+    tg_error_clear(&w->error);
+    tg_csv_free(tg_csv_open("no file", GIVEN(csv), &w->error));
+}
+
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
 {
     (void)input_count;
@@ -254,7 +319,10 @@ typedef struct config_entry {
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder)
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
+    X(dataset_loader) X(csv) X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
+    X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
+    X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 
@@ -272,8 +340,8 @@ EACH_CONFIG(DEFAULT)
 static const config_entry entries[] = {
     EACH_CONFIG(ENTRY){"tg_cross_entropy_config_default", use_nll_loss, default_cross_entropy,
                        sizeof(tg_cross_entropy_config), 0, "tg_cross_entropy_config_default"},
-    INNER(nn_positional, rotary, rotary) INNER(nn_transformer_block, attention, nn_multihead_attention)
-        INNER(gpt_generate, sample, sample)};
+    INNER(nn_conv1d, conv, conv1d) INNER(nn_positional, rotary, rotary)
+        INNER(nn_transformer_block, attention, nn_multihead_attention) INNER(gpt_generate, sample, sample)};
 
 #define ENTRIES (sizeof entries / sizeof *entries)
 

@@ -17,6 +17,9 @@ typedef struct world {
     tg_params *params;
     tg_optim *optim;
     tg_loader *loader;
+    tg_dataset_loader *dataset;
+    tg_csv *csv;
+    tg_profile *profile;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
     tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
@@ -33,6 +36,9 @@ typedef struct world {
     tg_nn_embedding embedding;
     tg_nn_embedding_bag bag;
     tg_nn_linear linear;
+    tg_nn_gru gru;
+    tg_nn_lstm lstm;
+    tg_nn_conv1d conv;
     tg_nn_feed_forward feed_forward;
     tg_nn_layer_norm layer_norm;
     tg_nn_rms_norm rms_norm;
@@ -66,7 +72,8 @@ typedef enum reports {
     REPORTS_TAPE,
     REPORTS_PARAMS,
     REPORTS_OPTIM,
-    REPORTS_LOADER
+    REPORTS_LOADER,
+    REPORTS_DATASET_LOADER
 } reports;
 
 typedef struct null_call {
@@ -109,6 +116,9 @@ static void make_modules(world *w)
     w->embedding = tg_nn_embedding_make(w->params, "embedding", 8, 4, NULL);
     w->bag = tg_nn_embedding_bag_make(w->params, "bag", 8, 4, NULL);
     w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, NULL);
+    w->gru = tg_nn_gru_make(w->params, "gru", 4, 4, NULL);
+    w->lstm = tg_nn_lstm_make(w->params, "lstm", 4, 4, NULL);
+    w->conv = tg_nn_conv1d_make(w->params, "conv", 4, 4, 2, NULL);
     w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU);
     w->layer_norm = tg_nn_layer_norm_make(w->params, "ln", 4, NULL);
     w->rms_norm = tg_nn_rms_norm_make(w->params, "rms", 4, NULL);
@@ -133,6 +143,13 @@ static void make_data(world *w)
     tg_loader_config loader = tg_loader_config_default();
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
+    tg_dataset_loader_config dataset = tg_dataset_loader_config_default();
+    dataset.batch_size = 1;
+    w->dataset = tg_dataset_loader_new(&w->x, 1, w->rng, &dataset);
+    FILE *table = fopen("null_calls.csv", "w");
+    assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
+    w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
+    assert_non_null(w->csv);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
@@ -164,18 +181,22 @@ static void world_open(world *w)
     tg_rng_save_torch_state(w->rng, w->state, NULL);
     make_modules(w);
     make_data(w);
+    w->profile = tg_profile_new(w->tape);
     w->ledger = tg_ledger_open(w->tape, w->ledger_file);
     assert_int_equal(tg_tape_error(w->tape)->code, TG_OK);
 }
 
 static void world_close(world *w)
 {
+    tg_profile_free(w->profile);
     tg_ledger_close(w->ledger, NULL);
     tg_checkpoint_folder_free(w->folder);
     tg_kv_cache_free(w->cache);
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);
     tg_loader_free(w->loader);
+    tg_dataset_loader_free(w->dataset);
+    tg_csv_free(w->csv);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
     tg_tokenizer_free(w->tokenizer);
@@ -198,6 +219,7 @@ static void world_close(world *w)
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", w->run);
     assert_int_equal(system(command), 0);
+    remove("null_calls.csv");
 }
 
 /* ---- the tests ---- */
@@ -209,6 +231,7 @@ static const tg_error *error_of(const world *w, reports where)
     case REPORTS_PARAMS: return tg_params_error(w->params);
     case REPORTS_OPTIM: return tg_optim_error(w->optim);
     case REPORTS_LOADER: return tg_loader_error(w->loader);
+    case REPORTS_DATASET_LOADER: return tg_dataset_loader_error(w->dataset);
     default: return &w->error;
     }
 }

@@ -159,7 +159,7 @@ static void test_counts_draws_by_op(void **state)
     tg_dropout(t, x, 0.5);
     /* a view: no line */
     tg_transpose(t, x, 0, 0);
-    tg_topk(t, x, 2, 0, &indices);
+    tg_topk(t, x, 2, 0, TG_LARGEST_FIRST, &indices);
     tg_apply(t, &two, &x, 1, NULL, 0, NULL);
     assert_true(tg_ledger_close(ledger, NULL));
     const char *const lines[] = {"1\tdropout\tf32\t2\t4\t5\t",        "2\tdropout\tf32\t2\t4\t4\t",

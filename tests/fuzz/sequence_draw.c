@@ -293,8 +293,20 @@ CONFIG(tg_embedding_bag_config, BITS CHOICE(mode, tg_bag_mode) FIELD(offsets, dr
 CONFIG(tg_scaled_dot_product_attention_config,
        BITS FLAG(is_causal) REAL(dropout) FIELD(bias, draw_tensor(p, TG_F32)) CHOICE(path, tg_attention_path))
 CONFIG(tg_rotary_config, BITS REAL(base) CHOICE(pairing, tg_rotary_pairing) REAL(position_scale) REAL(ntk_factor))
-CONFIG(tg_cross_entropy_config,
-       BITS FIELD(ignore_index, (int32_t)draw_integer(p)) REAL(label_smoothing) CHOICE(reduction, tg_reduction))
+CONFIG(tg_cross_entropy_config, BITS FIELD(ignore_index, (int32_t)draw_integer(p)) REAL(label_smoothing)
+                                    CHOICE(reduction, tg_reduction) FIELD(weight, draw_optional(p, TG_F32)))
+CONFIG(tg_binary_cross_entropy_with_logits_config,
+       BITS FIELD(weight, draw_optional(p, TG_F32)) FIELD(pos_weight, draw_optional(p, TG_F32))
+           CHOICE(reduction, tg_reduction))
+CONFIG(tg_kl_div_config, BITS FLAG(log_target) CHOICE(reduction, tg_reduction))
+CONFIG(tg_smooth_l1_loss_config, BITS REAL(beta) CHOICE(reduction, tg_reduction))
+CONFIG(tg_huber_loss_config, BITS REAL(delta) CHOICE(reduction, tg_reduction))
+CONFIG(tg_cosine_embedding_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
+CONFIG(tg_hinge_embedding_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
+CONFIG(tg_margin_ranking_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
+CONFIG(tg_triplet_margin_loss_config, BITS REAL(margin) REAL(p) REAL(eps) FLAG(swap) CHOICE(reduction, tg_reduction))
+CONFIG(tg_conv1d_config, BITS WHOLE(stride) WHOLE(padding) WHOLE(dilation) WHOLE(groups))
+CONFIG(tg_pool1d_config, BITS WHOLE(stride) WHOLE(padding) WHOLE(dilation))
 CONFIG(tg_backward_config, BITS FIELD(gradient, draw_tensor(p, TG_F32)) FLAG(retain_graph))
 CONFIG(tg_tensor_print_config, BITS FIELD(precision, draw_axis(p)) WHOLE(threshold) FIELD(edge_items, draw_axis(p))
                                    FIELD(line_width, (int)draw_integer(p)) FLAG(plain))

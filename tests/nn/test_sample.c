@@ -116,7 +116,7 @@ static void test_weights_are_softmaxs(void **state)
         tg_rng_seed(rng, 5);
         tg_rng_seed(again, 5);
         tg_sample_config config = drawing(1.7, KEPT, 1);
-        smallest = tg_select(tape, tg_topk(tape, x, KEPT, 0, NULL), 0, KEPT - 1);
+        smallest = tg_select(tape, tg_topk(tape, x, KEPT, 0, TG_LARGEST_FIRST, NULL), 0, KEPT - 1);
         tg_tensor *kept = tg_masked_fill(tape, x, tg_lt(tape, x, smallest), -(double)INFINITY);
         tg_tensor *p = tg_softmax(tape, tg_div_scalar(tape, kept, config.temperature), 0);
         assert_string_equal(tg_tape_error(tape)->text, "");

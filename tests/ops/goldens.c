@@ -51,7 +51,7 @@ CALL(sum, tg_sum(t, in[0], TG_AXES(0, 2), TG_DROP_AXES))
 CALL(mean, tg_mean(t, in[0], TG_AXES(1), TG_KEEP_AXES))
 CALL(max, tg_amax(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var, tg_var(t, in[0], TG_AXES(0, 2), 1, TG_DROP_AXES))
-CALL(topk, tg_topk(t, in[0], 3, 1, NULL))
+CALL(topk, tg_topk(t, in[0], 3, 1, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, in[0], TG_SHAPE(3, -1)))
 CALL(transpose, tg_transpose(t, in[0], 0, 2))
 CALL(permute, tg_permute(t, in[0], TG_AXES(2, 0, 1)))
@@ -116,7 +116,7 @@ CALL(var_none, tg_var(t, in[0], tg_axes_make(0, NULL), 1, TG_DROP_AXES))
 CALL(sum_all, tg_sum(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(mean_all, tg_mean(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(argmax, tg_argmax(t, in[0], 1, TG_DROP_AXES))
-CALL(topk_none, tg_topk(t, in[0], 0, 1, NULL))
+CALL(topk_none, tg_topk(t, in[0], 0, 1, TG_LARGEST_FIRST, NULL))
 CALL(softmax_last, tg_softmax(t, in[0], -1))
 CALL(smooth_none, cross_entropy(t, in[0], in[1], loss_config(-100, 0.25, TG_REDUCTION_NONE)))
 CALL(nll_none, nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
@@ -321,18 +321,45 @@ static call *call_of(const char *name)
     return NULL;
 }
 
-static void check_case(FILE *goldens, subject at, int count, const golden_rule *rule)
+/* The call of a case: one without options, or one with. */
+typedef struct bound_call {
+    call *plain;
+    const golden_call *with_options;
+    double options[8];
+} bound_call;
+
+/* x as every other value along the last axis of a larger tensor; a scalar stays. */
+static tg_tensor *strided(tg_tape *t, tg_tensor *x)
+{
+    tg_shape shape = tg_tensor_shape(x);
+    if (shape.rank == 0) {
+        return x;
+    }
+    int64_t last = shape.size[shape.rank - 1];
+    shape.size[shape.rank - 1] = 2 * last + 1;
+    tg_tensor *base = tg_tensor_new(tg_tensor_dtype(x), shape, NULL);
+    tg_tensor *view = tg_retain(tg_slice(t, base, -1, 1, 2 * last + 1, 2));
+    assert_true(tg_tensor_copy_from(view, x, NULL));
+    tg_tape_reset(t);
+    tg_release(base);
+    tg_release(x);
+    return view;
+}
+
+static void check_case(FILE *goldens, subject at, const bound_call *bound, int count, const golden_rule *rule,
+                       bool is_strided)
 {
     tg_tape *t = tg_tape_new(NULL, NULL);
     assert_in_range(count, 1, MAX_INPUTS);
     tg_tensor *in[MAX_INPUTS];
     for (int i = 0; i < count; i++) {
         in[i] = read_tensor(goldens, rule->dtype);
+        in[i] = is_strided ? strided(t, in[i]) : in[i];
         if (is_float(in[i])) {
             leaf(in[i]);
         }
     }
-    tg_tensor *y = call_of(at.name)(t, in);
+    tg_tensor *y = bound->plain ? bound->plain(t, in) : bound->with_options->run(t, in, bound->options);
     assert_string_equal(tg_tape_error(t)->text, "");
     tg_tensor *seed = tg_tensor_requires_grad(y) ? read_tensor(goldens, rule->dtype) : NULL;
     tg_tensor *expected = read_tensor(goldens, rule->dtype);
@@ -373,7 +400,49 @@ int check_goldens(const char *path, const golden_rule *rules, int count)
             rule++;
         }
         assert_in_range(rule, 0, count - 1);
-        check_case(goldens, (subject){.name = name, .number = ++cases}, inputs, &rules[rule]);
+        const bound_call bound = {.plain = call_of(name)};
+        check_case(goldens, (subject){.name = name, .number = ++cases}, &bound, inputs, &rules[rule], false);
+    }
+    fclose(goldens);
+    return cases;
+}
+
+/* "op NAME INPUTS OPTIONS..." */
+static bound_call parse_options(const golden_call *list, int count, char name[64], int *inputs)
+{
+    bound_call bound = {.plain = NULL};
+    int used;
+    assert_int_equal(sscanf(line, "op %63s %d%n", name, inputs, &used), 2);
+    char *at = line + used, *end = at;
+    for (int i = 0; i < 8; i++, at = end) {
+        bound.options[i] = strtod(at, &end);
+    }
+    for (int i = 0; i < count; i++) {
+        bound.with_options = strcmp(list[i].name, name) == 0 ? &list[i] : bound.with_options;
+    }
+    if (!bound.with_options) {
+        fail_msg("no call for %s", name);
+    }
+    return bound;
+}
+
+int check_goldens_with_options(const char *path, const golden_call *list, int count, double f64, double f32)
+{
+    FILE *goldens = fopen(path, "r");
+    assert_non_null(goldens);
+    int cases = 0;
+    while (fgets(line, sizeof line, goldens)) {
+        char name[64];
+        int inputs;
+        bound_call bound = parse_options(list, count, name, &inputs);
+        long start = ftell(goldens);
+        subject at = {.name = name, .number = ++cases};
+        for (int run = 0; run < 4; run++) {
+            double tolerance = run / 2 ? f32 : f64;
+            golden_rule rule = {.dtype = run / 2 ? TG_F32 : TG_F64, .absolute = tolerance, .relative = tolerance};
+            fseek(goldens, start, SEEK_SET);
+            check_case(goldens, at, &bound, inputs, &rule, run % 2);
+        }
     }
     fclose(goldens);
     return cases;

@@ -2,8 +2,10 @@
 
 #include "ops/attention.h"
 #include "ops/calls.h"
+#include "ops/recurrent.h"
 #include "ops/relative.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define UNARY(name)                                                \
@@ -62,8 +64,8 @@ CALL(max_first, tg_amax(t, x[0], TG_AXES(0), TG_DROP_AXES))
 CALL(var_all, tg_var(t, x[0], TG_ALL_AXES, 1, TG_DROP_AXES))
 CALL(var_last, tg_var(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
 CALL(var_first, tg_var(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
-CALL(topk_last, tg_topk(t, x[0], 2, -1, NULL))
-CALL(topk_first, tg_topk(t, x[0], 2, 0, NULL))
+CALL(topk_last, tg_topk(t, x[0], 2, -1, TG_LARGEST_FIRST, NULL))
+CALL(topk_first, tg_topk(t, x[0], 2, 0, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, x[0], TG_SHAPE(3, -1)))
 CALL(reshape_flat, tg_reshape(t, x[0], TG_SHAPE(0)))
 CALL(transpose, tg_transpose(t, x[0], 0, -1))
@@ -147,6 +149,186 @@ CALL(nll_sum, nll_loss(t, x[0], x[1], 2, TG_REDUCTION_SUM))
 CALL(cross_entropy_smooth, cross_entropy(t, x[0], x[1], loss_config(-100, 0.1, TG_REDUCTION_MEAN)))
 CALL(cross_entropy_none, cross_entropy(t, x[0], x[1], loss_config(-100, 0.3, TG_REDUCTION_NONE)))
 CALL(cross_entropy_sum, cross_entropy(t, x[0], x[1], loss_config(-100, 0, TG_REDUCTION_SUM)))
+
+UNARY(sin)
+UNARY(cos)
+UNARY(log_sigmoid)
+CALL(leaky_relu, tg_leaky_relu(t, x[0], 0.3))
+CALL(elu, tg_elu(t, x[0], 0.7))
+CALL(softplus, tg_softplus(t, x[0], 2, 1.5))
+CALL(remainder, tg_remainder(t, x[0], x[1]))
+CALL(clamp_tensor, tg_clamp_tensor(t, x[0], x[1], x[2]))
+CALL(clamp_low, tg_clamp_tensor(t, x[0], x[1], NULL))
+CALL(clamp_high, tg_clamp_tensor(t, x[0], NULL, x[1]))
+CALL(min_all, tg_amin(t, x[0], TG_ALL_AXES, TG_DROP_AXES))
+CALL(min_outer, tg_amin(t, x[0], TG_AXES(0, 2), TG_KEEP_AXES))
+CALL(logsumexp_last, tg_logsumexp(t, x[0], TG_AXES(-1), TG_KEEP_AXES))
+CALL(logsumexp_outer, tg_logsumexp(t, x[0], TG_AXES(0, 2), TG_DROP_AXES))
+CALL(std_last, tg_std(t, x[0], TG_AXES(-1), 0, TG_KEEP_AXES))
+CALL(std_first, tg_std(t, x[0], TG_AXES(0), 1, TG_DROP_AXES))
+CALL(norm_all, tg_norm(t, x[0], 2, TG_ALL_AXES, TG_DROP_AXES))
+CALL(norm_cubic, tg_norm(t, x[0], 3, TG_AXES(0), TG_KEEP_AXES))
+CALL(norm_absolute, tg_norm(t, x[0], 1, TG_AXES(-1), TG_DROP_AXES))
+CALL(norm_max, tg_norm(t, x[0], INFINITY, TG_AXES(-1), TG_DROP_AXES))
+CALL(topk_smallest, tg_topk(t, x[0], 2, -1, TG_SMALLEST_FIRST, NULL))
+CALL(sort_last, tg_sort(t, x[0], -1, TG_SMALLEST_FIRST, NULL))
+CALL(sort_first, tg_sort(t, x[0], 0, TG_LARGEST_FIRST, NULL))
+CALL(cumsum_last, tg_cumsum(t, x[0], -1))
+CALL(cumsum_first, tg_cumsum(t, x[0], 0))
+CALL(flip, tg_flip(t, x[0], TG_AXES(-1)))
+CALL(flip_all, tg_flip(t, x[0], TG_ALL_AXES))
+CALL(repeat, tg_repeat(t, x[0], TG_SHAPE(2, 1, 3)))
+CALL(scatter_add_first, tg_scatter_add(t, x[0], 0, x[1], x[2]))
+CALL(scatter_add_last, tg_scatter_add(t, x[0], -1, x[1], x[2]))
+CALL(index_add_first, tg_index_add(t, x[0], 0, x[1], x[2]))
+CALL(index_add_last, tg_index_add(t, x[0], -1, x[1], x[2]))
+CALL(layer_norm_plain, tg_layer_norm(t, x[0], NULL, NULL, 1e-5))
+
+static tg_tensor *call_lstm_step(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[2], NULL, &c);
+    return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
+}
+
+/* The second row keeps its state. */
+static tg_tensor *call_lstm_masked(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *mask = tg_constant(t, TG_U8, TG_SHAPE(2), (uint8_t[]){1, 0});
+    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[3], mask, &c);
+    return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
+}
+
+CALL(gru_step, tg_gru_step(t, x[0], x[1], x[2], NULL))
+CALL(gru_masked, tg_gru_step(t, x[0], x[1], x[2], x[3]))
+
+static tg_tensor *call_conv1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_conv1d_config config = tg_conv1d_config_default();
+    config.stride = 2;
+    config.padding = 2;
+    config.groups = 2;
+    return tg_conv1d(t, x[0], x[1], x[2], &config);
+}
+
+static tg_tensor *call_conv1d_dilated(tg_tape *t, tg_tensor *const *x)
+{
+    tg_conv1d_config config = tg_conv1d_config_default();
+    config.dilation = 2;
+    return tg_conv1d(t, x[0], x[1], NULL, &config);
+}
+
+static tg_tensor *call_max_pool1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_pool1d_config config = tg_pool1d_config_default();
+    config.stride = 1;
+    config.padding = 1;
+    config.dilation = 2;
+    return tg_max_pool1d(t, x[0], 3, &config);
+}
+
+static tg_tensor *call_avg_pool1d(tg_tape *t, tg_tensor *const *x)
+{
+    tg_pool1d_config config = tg_pool1d_config_default();
+    config.stride = 2;
+    config.padding = 1;
+    return tg_avg_pool1d(t, x[0], 3, &config);
+}
+
+/* Losses with options. */
+
+static tg_tensor *call_smooth_l1(tg_tape *t, tg_tensor *const *x)
+{
+    tg_smooth_l1_loss_config config = tg_smooth_l1_loss_config_default();
+    config.beta = 0.7;
+    config.reduction = TG_REDUCTION_SUM;
+    return tg_smooth_l1_loss(t, x[0], x[1], &config);
+}
+
+static tg_tensor *call_huber(tg_tape *t, tg_tensor *const *x)
+{
+    tg_huber_loss_config config = tg_huber_loss_config_default();
+    config.delta = 0.7;
+    return tg_huber_loss(t, x[0], x[1], &config);
+}
+
+static tg_tensor *call_huber_none(tg_tape *t, tg_tensor *const *x)
+{
+    tg_huber_loss_config config = tg_huber_loss_config_default();
+    config.delta = 0.7;
+    config.reduction = TG_REDUCTION_NONE;
+    return tg_huber_loss(t, x[0], x[1], &config);
+}
+
+/* Targets of 1 and -1 from a mask. */
+static tg_tensor *signs(tg_tape *t, tg_tensor *mask, tg_tensor *x)
+{
+    return tg_add_scalar(t, tg_mul_scalar(t, tg_cast(t, mask, tg_tensor_dtype(x)), 2), -1);
+}
+
+CALL(hinge_embedding, tg_hinge_embedding_loss(t, x[0], signs(t, x[1], x[0]), NULL))
+CALL(margin_ranking, tg_margin_ranking_loss(t, x[0], x[1], signs(t, x[2], x[0]), NULL))
+CALL(margin_ranking_target, tg_margin_ranking_loss(t, x[0], x[1], x[2], NULL))
+
+static tg_tensor *kl_div(tg_tape *t, tg_tensor *const *x, bool log_target, tg_reduction reduction)
+{
+    tg_kl_div_config config = tg_kl_div_config_default();
+    config.log_target = log_target;
+    config.reduction = reduction;
+    return tg_kl_div(t, x[0], x[1], &config);
+}
+
+CALL(kl_div, kl_div(t, x, false, TG_REDUCTION_BATCH_MEAN))
+CALL(kl_div_log_target, kl_div(t, x, true, TG_REDUCTION_NONE))
+CALL(kl_div_log_target_sum, kl_div(t, x, true, TG_REDUCTION_SUM))
+CALL(binary, tg_binary_cross_entropy_with_logits(t, x[0], x[1], NULL))
+
+static tg_tensor *call_binary_weighted(tg_tape *t, tg_tensor *const *x)
+{
+    tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
+    config.reduction = TG_REDUCTION_NONE;
+    config.weight = tg_full(t, tg_tensor_dtype(x[0]), TG_SCALAR, 0.5);
+    config.pos_weight = tg_full(t, tg_tensor_dtype(x[0]), TG_SCALAR, 3);
+    return tg_binary_cross_entropy_with_logits(t, x[0], x[1], &config);
+}
+
+CALL(cosine_embedding, tg_cosine_embedding_loss(t, x[0], x[1], signs(t, x[2], x[0]), NULL))
+
+static tg_tensor *call_triplet(tg_tape *t, tg_tensor *const *x)
+{
+    tg_triplet_margin_loss_config config = tg_triplet_margin_loss_config_default();
+    config.margin = 9;
+    config.p = 3;
+    config.swap = true;
+    config.reduction = TG_REDUCTION_NONE;
+    return tg_triplet_margin_loss(t, x[0], x[1], x[2], &config);
+}
+
+static tg_tensor *call_triplet_max(tg_tape *t, tg_tensor *const *x)
+{
+    tg_triplet_margin_loss_config config = tg_triplet_margin_loss_config_default();
+    config.margin = 9;
+    config.p = INFINITY;
+    return tg_triplet_margin_loss(t, x[0], x[1], x[2], &config);
+}
+
+CALL(cosine_similarity, tg_cosine_similarity(t, x[0], x[1], -1, 1e-8))
+CALL(cosine_similarity_first, tg_cosine_similarity(t, x[0], x[1], 0, 1e-8))
+
+static tg_tensor *weighted_classes(tg_tape *t, tg_tensor *const *x, tg_tensor *targets, tg_reduction reduction)
+{
+    tg_cross_entropy_config config = loss_config(-100, 0.2, reduction);
+    tg_tensor *values = tg_tensor_new_arange(tg_tensor_dtype(x[0]), 1, 1 + (double)tg_tensor_size(x[0], -1), 1, NULL);
+    config.weight = values;
+    tg_tensor *y = tg_cross_entropy(t, x[0], targets, &config);
+    tg_release(values);
+    return y;
+}
+
+CALL(cross_entropy_weight, weighted_classes(t, x, x[1], TG_REDUCTION_MEAN))
+CALL(cross_entropy_probabilities, tg_cross_entropy(t, x[0], x[1], NULL))
+CALL(cross_entropy_probabilities_weight, weighted_classes(t, x, x[1], TG_REDUCTION_NONE))
+CALL(l1_mean, tg_l1_loss(t, x[0], x[1], TG_REDUCTION_MEAN))
+CALL(l1_none, tg_l1_loss(t, x[0], x[1], TG_REDUCTION_NONE))
 
 /* Both parts, each with a weight of its own. */
 static tg_tensor *call_split(tg_tape *t, tg_tensor *const *x)
@@ -429,6 +611,141 @@ const sample samples[] = {
     {"tg_mse_loss", "mean", call_mse_mean, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
     {"tg_mse_loss", "sum", call_mse_sum, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
     {"tg_mse_loss", "each", call_mse_none, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_mse_loss", "many", call_mse_mean, {REAL, REAL}, .shapes = {"513 513"}},
+    {"tg_l1_loss", "mean", call_l1_mean, {DISTINCT, DISTINCT}, .shapes = PAIR_OF_EQUALS},
+    {"tg_l1_loss", "each", call_l1_none, {DISTINCT, DISTINCT}, .shapes = PAIR_OF_EQUALS},
+    {"tg_smooth_l1_loss", "sum", call_smooth_l1, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_huber_loss", "mean", call_huber, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_huber_loss", "each", call_huber_none, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_hinge_embedding_loss", "", call_hinge_embedding, {DISTINCT, MASK}, .shapes = PAIR_OF_EQUALS},
+    {"tg_margin_ranking_loss",
+     "",
+     call_margin_ranking,
+     {DISTINCT, DISTINCT, MASK},
+     .shapes = {"2,3 2,3 2,3", "5 5 5", "0,3 0,3 0,3"}},
+    {"tg_margin_ranking_loss",
+     "target",
+     call_margin_ranking_target,
+     {DISTINCT, DISTINCT, NONZERO},
+     .shapes = {"2,3 2,3 2,3", "5 5 5"}},
+    {"tg_kl_div", "batch mean", call_kl_div, {REAL, POSITIVE}, .shapes = {"2,3 2,3", "5 5", "1 1", "0,3 0,3"}},
+    {"tg_kl_div", "log, each", call_kl_div_log_target, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_kl_div", "log, sum", call_kl_div_log_target_sum, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_binary_cross_entropy_with_logits", "", call_binary, {REAL, REAL}, .shapes = PAIR_OF_EQUALS},
+    {"tg_binary_cross_entropy_with_logits",
+     "weighted",
+     call_binary_weighted,
+     {REAL, POSITIVE},
+     .shapes = {"2,3 2,3", "5 5"}},
+    {"tg_cosine_embedding_loss",
+     "",
+     call_cosine_embedding,
+     {REAL, REAL, MASK},
+     .shapes = {"4,3 4,3 4", "2,2,3 2,2,3 2,2", "3 3 -", "0,3 0,3 0"}},
+    {"tg_triplet_margin_loss",
+     "p 3, swap, each",
+     call_triplet,
+     {REAL, REAL, REAL},
+     .shapes = {"4,3 4,3 4,3", "3 3 3", "0,3 0,3 0,3"}},
+    {"tg_triplet_margin_loss",
+     "maximum",
+     call_triplet_max,
+     {DISTINCT, REAL, REAL},
+     .shapes = {"4,3 4,3 4,3", "3 3 3", "0,3 0,3 0,3"}},
+    {"tg_cosine_similarity",
+     "last",
+     call_cosine_similarity,
+     {REAL, REAL},
+     .shapes = {"2,3 2,3", "3 3", "2,1,3 4,3", "1,3 2,3", "0,3 0,3"}},
+    {"tg_cosine_similarity",
+     "first",
+     call_cosine_similarity_first,
+     {REAL, REAL},
+     .shapes = {"3,2 3,2", "3 3", "3,2,2 3,1,2"}},
+    {"tg_cross_entropy", "weighted", call_cross_entropy_weight, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_cross_entropy",
+     "probabilities",
+     call_cross_entropy_probabilities,
+     {REAL, REAL},
+     .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3", "0,3 0,3"}},
+    {"tg_cross_entropy",
+     "probabilities, each",
+     call_cross_entropy_probabilities_weight,
+     {REAL, REAL},
+     .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3"}},
+    {"tg_sin", "", call_sin, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_cos", "", call_cos, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_log_sigmoid", "", call_log_sigmoid, {REAL}, .shapes = ANY_SHAPE},
+    {"tg_leaky_relu", "", call_leaky_relu, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_elu", "", call_elu, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_softplus", "", call_softplus, {DISTINCT}, .shapes = ANY_SHAPE},
+    {"tg_remainder",
+     "",
+     call_remainder,
+     {DISTINCT, POSITIVE},
+     .shapes = {"2,3 2,3", "2,3 3", "2,1,3 4,1", "1 1", "0,3 3"}},
+    {"tg_clamp_tensor",
+     "",
+     call_clamp_tensor,
+     {DISTINCT, DISTINCT, DISTINCT},
+     .shapes = {"2,3 2,3 2,3", "7 7 7", "2,3 3 2,1", "0,3 3 0,3"}},
+    {"tg_clamp_tensor", "low", call_clamp_low, {DISTINCT, DISTINCT}, .shapes = {"2,3 2,3", "7 7", "2,3 3", "0,3 3"}},
+    {"tg_clamp_tensor", "high", call_clamp_high, {DISTINCT, DISTINCT}, .shapes = {"2,3 2,3", "7 7", "2,3 3"}},
+    {"tg_amin", "all", call_min_all, {DISTINCT}, .shapes = {"2,3", "7", "1", "-"}},
+    {"tg_amin", "0 and 2", call_min_outer, {DISTINCT}, .shapes = {"2,3,4", "1,1,1", "2,0,3", "2,3,1"}},
+    {"tg_logsumexp", "last", call_logsumexp_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "0,3"}},
+    {"tg_logsumexp", "0 and 2", call_logsumexp_outer, {REAL}, .shapes = {"2,3,4", "1,1,1", "2,0,3"}},
+    {"tg_std", "last, biased", call_std_last, {REAL}, .shapes = {"2,3", "7", "0,3"}},
+    {"tg_std", "first", call_std_first, {REAL}, .shapes = {"3,2", "7", "3,0"}},
+    {"tg_norm", "all", call_norm_all, {REAL}, .shapes = {"2,3", "7", "2,1,3", "1"}},
+    {"tg_norm", "p 3", call_norm_cubic, {NONZERO}, .shapes = {"2,3", "7", "3,2,2", "3,0"}},
+    {"tg_norm", "p 1", call_norm_absolute, {DISTINCT}, .shapes = {"2,3", "7", "0,3"}},
+    {"tg_norm", "maximum", call_norm_max, {DISTINCT}, .shapes = {"2,3", "7", "2,2,3"}},
+    {"tg_topk", "smallest", call_topk_smallest, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
+    {"tg_sort", "last", call_sort_last, {DISTINCT}, .shapes = {"2,3", "7", "2,2,4", "2", "0,3"}},
+    {"tg_sort", "first, descending", call_sort_first, {DISTINCT}, .shapes = {"4,3", "7", "3,2,2", "2,1", "2,0"}},
+    {"tg_cumsum", "last", call_cumsum_last, {REAL}, .shapes = {"2,3", "7", "2,2,3", "1", "0,3"}},
+    {"tg_cumsum", "first", call_cumsum_first, {REAL}, .shapes = {"3,2", "7", "3,2,2", "-", "2,0"}},
+    {"tg_flip", "last", call_flip, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1", "0,3"}},
+    {"tg_flip", "all", call_flip_all, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1,1"}},
+    {"tg_repeat", "", call_repeat, {REAL}, .shapes = {"2,3", "4", "2,2,3", "1,1", "-"}},
+    {"tg_scatter_add",
+     "first",
+     call_scatter_add_first,
+     {REAL, IDS, REAL},
+     .shapes = {"3,2 4,2 4,2", "3,4 2,3 4,4", "3 5 5", "3,2 0,2 0,2"},
+     .bound = 3},
+    {"tg_scatter_add",
+     "last",
+     call_scatter_add_last,
+     {REAL, IDS, REAL},
+     .shapes = {"2,3 2,4 2,4", "4,3 2,2 3,3", "2,2,3 2,1,4 2,2,4"},
+     .bound = 3},
+    {"tg_index_add",
+     "first",
+     call_index_add_first,
+     {REAL, IDS, REAL},
+     .shapes = {"3,2 4 4,2", "3 5 5", "3,2,2 2 2,2,2", "3,2 0 0,2"},
+     .bound = 3},
+    {"tg_index_add",
+     "last",
+     call_index_add_last,
+     {REAL, IDS, REAL},
+     .shapes = {"2,3 4 2,4", "2,2,3 2 2,2,2"},
+     .bound = 3},
+    {"tg_layer_norm", "plain", call_layer_norm_plain, {REAL}, .shapes = {"2,5", "5", "2,2,3", "0,3"}},
+    {"tg_gru_step", "", call_gru_step, {REAL, REAL, REAL}, .shapes = {"2,9 2,9 2,3", "1,3 1,3 1,1"}},
+    {"tg_gru_step", "masked", call_gru_masked, {REAL, REAL, REAL, MASK}, .shapes = {"3,6 3,6 3,2 3"}},
+    {"tg_lstm_step", "", call_lstm_step, {REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3", "1,4 1,4 1,1"}},
+    {"tg_lstm_step", "masked", call_lstm_masked, {REAL, REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3 2,3"}},
+    {"tg_conv1d",
+     "groups",
+     call_conv1d,
+     {REAL, REAL, REAL},
+     .shapes = {"2,4,5 6,2,3 6", "1,2,4 2,1,2 2", "0,4,5 6,2,3 6"}},
+    {"tg_conv1d", "dilated", call_conv1d_dilated, {REAL, REAL}, .shapes = {"2,2,7 3,2,3", "1,1,1 1,1,1"}},
+    {"tg_max_pool1d", "", call_max_pool1d, {DISTINCT}, .shapes = {"2,7", "9", "2,2,5"}},
+    {"tg_avg_pool1d", "", call_avg_pool1d, {REAL}, .shapes = {"2,7", "9", "2,2,5"}},
     {"tg_tril", "", call_tril, {REAL}, .shapes = {"3,3", "2,3,2", "1,1", "2,4", "0,3"}},
     {"tg_triu", "-1", call_triu, {REAL}, .shapes = {"4,4", "2,4,2", "1,1", "4,2", "0,3"}},
     {"tg_cast", "to f64", call_cast, {REAL}, .shapes = ANY_SHAPE},
@@ -482,6 +799,7 @@ const int sample_count = (int)(sizeof samples / sizeof *samples);
 
 const without_gradient without_gradients[] = {
     {"tg_full", "creates a constant"},
+    {"tg_constant", "creates a constant"},
     {"tg_eq", "u8"},
     {"tg_ne", "u8"},
     {"tg_lt", "u8"},
@@ -489,6 +807,16 @@ const without_gradient without_gradients[] = {
     {"tg_gt", "u8"},
     {"tg_ge", "u8"},
     {"tg_one_hot", "of ids"},
+    {"tg_logical_and", "u8"},
+    {"tg_logical_or", "u8"},
+    {"tg_logical_not", "u8"},
+    {"tg_any", "u8"},
+    {"tg_all", "u8"},
+    {"tg_sign", "zero, as in torch (make_more_ops.py)"},
+    {"tg_round", "zero, as in torch (make_more_ops.py)"},
+    {"tg_floor", "zero, as in torch (make_more_ops.py)"},
+    {"tg_bernoulli", "draws"},
+    {"tg_argmin", "indices"},
     {"tg_argmax", "indices"},
     {"tg_detach", "that is its purpose"},
 };

@@ -115,7 +115,6 @@ static void test_masks(void **state)
     REFUSED(tg_where(t, f->mask, f->x, f->four), SHAPE, NO_BROADCAST("where"));
     REFUSED(tg_where(t, f->mask, f->x, NULL), STATE, NULL_INPUT("where", 2));
     REFUSED(tg_masked_fill(t, f->x, f->ids, 0), DTYPE, "masked_fill: input 1 is i32; it must be u8 (tg_cast converts)");
-    REFUSED(tg_masked_fill(t, f->ids, f->mask, 0), DTYPE, NOT_FLOAT("masked_fill", 0, "i32"));
     REFUSED(tg_masked_fill(t, f->vector, f->mask, 0), SHAPE,
             "masked_fill: a mask of shape (2,3) does not broadcast to (3,)");
     REFUSED(tg_masked_fill(t, f->x, NULL, 0), STATE, NULL_INPUT("masked_fill", 1));
@@ -144,7 +143,6 @@ static void test_reductions(void **state)
             "sum: 9 axes are listed; a tensor has at most 8");
     REFUSED(tg_sum(t, f->x, tg_axes_make(2, NULL), TG_DROP_AXES), STATE, "sum: the array of axes is NULL");
     REFUSED(tg_permute(t, f->x, tg_axes_make(2, NULL)), STATE, "permute: the array of axes is NULL");
-    REFUSED(tg_sum(t, f->ids, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("sum", 0, "i32"));
     REFUSED(tg_sum(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_TENSOR("sum", "input"));
     REFUSED(tg_mean(t, f->x, TG_AXES(-3), TG_DROP_AXES), RANGE, NO_AXIS("mean", -3));
     REFUSED(tg_mean(t, f->x, TG_AXES(1, 1), TG_DROP_AXES), RANGE, "mean: axis 1 is listed twice");
@@ -164,13 +162,12 @@ static void test_reductions(void **state)
     REFUSED(tg_argmax(t, f->x, 2, TG_DROP_AXES), RANGE, NO_AXIS("argmax", 2));
     REFUSED(tg_argmax(t, f->empty, 0, TG_DROP_AXES), SHAPE,
             "argmax: axis 0 of (0,3); its size must be 1 to 2147483647");
-    REFUSED(tg_argmax(t, f->ids, 0, TG_DROP_AXES), DTYPE, NOT_FLOAT("argmax", 0, "i32"));
     REFUSED(tg_argmax(t, NULL, 0, TG_DROP_AXES), STATE, NULL_TENSOR("argmax", "input"));
-    REFUSED(tg_topk(t, f->x, 4, 1, NULL), RANGE, "topk: k 4 is outside [0,3], the size of axis 1");
-    REFUSED(tg_topk(t, f->x, -1, 1, NULL), RANGE, "topk: k -1 is outside [0,3], the size of axis 1");
-    REFUSED(tg_topk(t, f->x, 1, 2, NULL), RANGE, NO_AXIS("topk", 2));
-    REFUSED(tg_topk(t, f->ids, 1, 0, NULL), DTYPE, NOT_FLOAT("topk", 0, "i32"));
-    REFUSED(tg_topk(t, NULL, 1, 0, NULL), STATE, NULL_TENSOR("topk", "input"));
+    REFUSED(tg_topk(t, f->x, 4, 1, TG_LARGEST_FIRST, NULL), RANGE, "topk: k 4 is outside [0,3], the size of axis 1");
+    REFUSED(tg_topk(t, f->x, -1, 1, TG_LARGEST_FIRST, NULL), RANGE, "topk: k -1 is outside [0,3], the size of axis 1");
+    REFUSED(tg_topk(t, f->x, 1, 2, TG_LARGEST_FIRST, NULL), RANGE, NO_AXIS("topk", 2));
+    REFUSED(tg_topk(t, f->ids, 1, 0, TG_LARGEST_FIRST, NULL), DTYPE, NOT_FLOAT("topk", 0, "i32"));
+    REFUSED(tg_topk(t, NULL, 1, 0, TG_LARGEST_FIRST, NULL), STATE, NULL_TENSOR("topk", "input"));
 }
 
 static void test_layout(void **state)
@@ -253,7 +250,6 @@ static void test_layout(void **state)
             "gather: ids (2,3) for an input (1,3); the ranks must be equal, and only on axis 1 may ids be larger "
             "than the input");
     REFUSED(tg_gather(t, f->x, 1, f->mask), DTYPE, NOT_IDS("gather", 1, "u8"));
-    REFUSED(tg_gather(t, f->ids, 1, f->ids), DTYPE, NOT_FLOAT("gather", 0, "i32"));
     REFUSED(tg_gather(t, f->x, 2, f->ids), RANGE, NO_AXIS("gather", 2));
     REFUSED(tg_gather(t, f->x, 1, NULL), STATE, NULL_INPUT("gather", 1));
     REFUSED(tg_index_select(t, f->x, 0, f->id_list), RANGE, "index_select: id 5 at [0] is outside [0,2)");
@@ -261,7 +257,6 @@ static void test_layout(void **state)
     REFUSED(tg_index_select(t, f->scalar, 0, f->id_list), SHAPE,
             "index_select: input 0 is a scalar, which has no axis");
     REFUSED(tg_index_select(t, f->x, 0, f->vector), DTYPE, NOT_IDS("index_select", 1, "f32"));
-    REFUSED(tg_index_select(t, f->mask, 0, f->id_list), DTYPE, NOT_FLOAT("index_select", 0, "u8"));
     REFUSED(tg_index_select(t, f->x, -3, f->id_list), RANGE, NO_AXIS("index_select", -3));
     REFUSED(tg_index_select(t, NULL, 0, f->id_list), STATE, NULL_TENSOR("index_select", "input"));
 }
@@ -315,7 +310,7 @@ static void test_no_tape(void **state)
     assert_null(tg_add_scalar(NULL, f->x, 1));
     assert_null(tg_clamp(NULL, f->x, 1, 0));
     assert_null(tg_sum(NULL, f->x, TG_AXES(9), TG_DROP_AXES));
-    assert_null(tg_topk(NULL, f->x, 1, 0, NULL));
+    assert_null(tg_topk(NULL, f->x, 1, 0, TG_LARGEST_FIRST, NULL));
     assert_null(tg_reshape(NULL, f->x, TG_SHAPE(6)));
     assert_null(tg_stack(NULL, pair, 2, 0));
     assert_null(tg_cat(NULL, pair, 0, 0));

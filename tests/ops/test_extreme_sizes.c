@@ -164,7 +164,7 @@ static void test_numbers(void **state)
         }
         assert_null(tg_select(t, x, 0, n));
         assert_tape_error(t, TG_ERROR_RANGE, "select: ");
-        assert_null(tg_topk(t, x, n, 0, NULL));
+        assert_null(tg_topk(t, x, n, 0, TG_LARGEST_FIRST, NULL));
         assert_tape_error(t, TG_ERROR_RANGE, "topk: ");
         assert_null(tg_rotary(t, x, n, NULL));
         assert_tape_error(t, TG_ERROR_RANGE, "rotary: ");

@@ -25,7 +25,7 @@ static void test_topk_ties(void **state)
     (void)state;
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *x = leaf(tensor_f32(TG_SHAPE(7), (float[]){2, NAN, 2, NAN, 5, -INFINITY, 2})), *indices;
-    tg_tensor *y = tg_topk(t, x, 5, 0, &indices);
+    tg_tensor *y = tg_topk(t, x, 5, 0, TG_LARGEST_FIRST, &indices);
     assert_values(y, (double[]){NAN, NAN, 5, 2, 2}, 5, 0, 0);
     assert_values(indices, (double[]){1, 3, 4, 0, 2}, 5, 0, 0);
     tg_tensor *dy = tensor_f32(TG_SHAPE(5), (float[]){1, 2, 3, 4, 5});

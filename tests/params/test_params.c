@@ -43,6 +43,68 @@ static void test_entries(void **state)
     tg_params_free(params);
 }
 
+/* Two optimizers of parts of a model: each updates its own parameters. */
+static void test_parts(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *table = tg_params_add(params, "emb.weight", TG_SHAPE(2)),
+              *head = tg_params_add(params, "head.weight", TG_SHAPE(2));
+    tg_params_add_buffer(params, "emb.mask", TG_SHAPE(2));
+    tg_tensor *bias = tg_params_add(params, "head.bias", TG_SHAPE(2));
+    tg_params_add_alias(params, "emb.tied", "head.weight");
+    assert_true(tg_params_set_frozen(params, "head.bias", true));
+    tg_params *embedding = tg_params_new_part(params, "emb.*"), *others = tg_params_new_part(params, "head*");
+    assert_int_equal(tg_params_count(embedding), 1);
+    assert_ptr_equal(tg_params_find(embedding, "emb.weight"), table);
+    assert_int_equal(tg_params_count(others), 2);
+    assert_false(tg_tensor_requires_grad(bias));
+    assert_null(tg_params_new_part(params, "emb"));
+    assert_params_error(params, TG_ERROR_RANGE, "params_new_part: no parameter matches 'emb'");
+    tg_sgd_config config = tg_sgd_config_default();
+    config.lr = 1;
+    tg_optim *fast = tg_sgd_new(embedding, &config);
+    config.lr = 0.5;
+    tg_optim *slow = tg_sgd_new(others, &config);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    assert_true(tg_backward(t, tg_sum(t, tg_add(t, table, head), TG_ALL_AXES, TG_DROP_AXES), NULL));
+    assert_true(tg_optim_step(fast));
+    assert_values(table, (double[]){-1, -1}, 2, 0, 0);
+    assert_values(head, (double[]){0, 0}, 2, 0, 0);
+    assert_true(tg_optim_step(slow));
+    assert_values(table, (double[]){-1, -1}, 2, 0, 0);
+    assert_values(head, (double[]){-0.5, -0.5}, 2, 0, 0);
+    tg_tape_free(t);
+    tg_optim_free(fast);
+    tg_optim_free(slow);
+    tg_params_free(others);
+    tg_params_free(embedding);
+    tg_params_free(params);
+}
+
+/* Memory that runs out at any allocation is an error, and leaks nothing. */
+static void test_parts_without_memory(void **state)
+{
+    (void)state;
+    counting_allocator memory;
+    allocator_install(&memory);
+    tg_params *params = tg_params_new(TG_F64, NULL), *part = NULL;
+    tg_params_add(params, "emb.weight", TG_SHAPE(2));
+    size_t live = memory.live;
+    for (size_t k = 1; !part; k++) {
+        allocator_arm(&memory, k, false);
+        part = tg_params_new_part(params, "*");
+        if (!part) {
+            assert_params_error(params, TG_ERROR_MEMORY, "params_new_part: out of memory");
+            assert_int_equal(memory.live, live);
+        }
+    }
+    tg_params_free(part);
+    tg_params_free(params);
+    assert_int_equal(memory.live, 0);
+    allocator_restore();
+}
+
 /* The names are copies: the caller's text may change. */
 static void test_names_are_copied(void **state)
 {
@@ -322,11 +384,18 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entries),       cmocka_unit_test(test_names_are_copied),
-        cmocka_unit_test(test_draws),         cmocka_unit_test(test_existing),
-        cmocka_unit_test(test_frozen),        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_wrong_dtype),   cmocka_unit_test(test_refuses_until_cleared),
-        cmocka_unit_test(test_null),          cmocka_unit_test(test_zero_grad),
+        cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_parts_without_memory),
+        cmocka_unit_test(test_names_are_copied),
+        cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_existing),
+        cmocka_unit_test(test_frozen),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_wrong_dtype),
+        cmocka_unit_test(test_refuses_until_cleared),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_zero_grad),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -360,7 +360,7 @@ static tg_tensor *call_other(int number, tg_tensor *f)
     case 15: return tg_amax(tape, f, TG_AXES(-1), TG_KEEP_AXES);
     case 16: return tg_var(tape, f, TG_AXES(-1), 1, TG_KEEP_AXES);
     case 17: return tg_argmax(tape, f, 0, TG_DROP_AXES);
-    case 18: return tg_topk(tape, f, 1, 0, NULL);
+    case 18: return tg_topk(tape, f, 1, 0, TG_LARGEST_FIRST, NULL);
     case 19: return tg_reshape(tape, f, TG_SHAPE(2, -1));
     case 20: return tg_transpose(tape, f, 0, 0);
     case 21: return tg_permute(tape, f, TG_AXES(0));
@@ -409,7 +409,7 @@ static tg_tensor *call_other(int number, tg_tensor *f)
     case 60: return tg_nll_loss(tape, table, f, NULL);
     case 61: return tg_mse_loss(tape, f, constant, TG_REDUCTION_MEAN);
     case 62: return tg_mse_loss(tape, constant, f, TG_REDUCTION_MEAN);
-    case 63: return tg_topk(tape, f, 1, 0, parts);
+    case 63: return tg_topk(tape, f, 1, 0, TG_LARGEST_FIRST, parts);
     default:
         /* the queries, keys, values or bias of attention, on either path */
         attention.path = number < 68 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY;

@@ -55,7 +55,7 @@ int main(void)
     cell(102);
     print_draws(logits, 5, rng);
 
-    tg_tensor *positions, *top = tg_topk(t, logits, 3, 0, &positions);
+    tg_tensor *positions, *top = tg_topk(t, logits, 3, 0, TG_LARGEST_FIRST, &positions);
     check(tg_tape_error(t));
     cell(108);
     print_named("Top logits:", top);

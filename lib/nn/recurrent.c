@@ -1,0 +1,221 @@
+/* recurrent: GRU and LSTM as modules, with one or more layers, in one or both directions.
+ *
+ * A layer projects the inputs of all positions with one product, and then goes through the positions: a product with
+ * the state, and a step (lib/ops/recurrent.c). The other direction goes from the last position to the first. A position
+ * that is 0 in the mask keeps the state and gives zeros, so a padded sequence has the results of torch's
+ * pack_padded_sequence.
+ */
+#include <tapegrad/sequence.h>
+
+#include <math.h>
+#include <stdio.h>
+
+#include "nn/module.h"
+#include "ops/recurrent.h"
+#include "tape/tape.h"
+#include "tensor/tensor.h"
+
+static const char mark[] = "tg_nn_recurrent_config_default";
+static const char forward_mark[] = "tg_nn_recurrent_forward_config_default";
+
+tg_nn_recurrent_config tg_nn_recurrent_config_default(void)
+{
+    return (tg_nn_recurrent_config){.mark = mark, .layers = 1, .bias = true};
+}
+
+tg_nn_recurrent_forward_config tg_nn_recurrent_forward_config_default(void)
+{
+    return (tg_nn_recurrent_forward_config){.mark = forward_mark};
+}
+
+/* ---- parameters ---- */
+
+/* Adds "<name>.<part>_l<layer>", with "_reverse" for the other direction. */
+static tg_tensor *add(tg_params *params, const char *name, const char *part, int layer, bool reverse, tg_shape shape,
+                      double bound)
+{
+    char full[32];
+    snprintf(full, sizeof full, "%s_l%d%s", part, layer, reverse ? "_reverse" : "");
+    return tg_module_add_uniform(params, name, full, shape, bound);
+}
+
+/* Adds the parameters of all layers, in torch's order, for `gates` gates. */
+static tg_nn_recurrent make(tg_params *params, const char *call, const char *name, int64_t in, int64_t width, int gates,
+                            const tg_nn_recurrent_config *given)
+{
+    tg_nn_recurrent made = {.module = {params, false}};
+    tg_params_point point;
+    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+        return made;
+    }
+    tg_nn_recurrent_config c = given ? *given : tg_nn_recurrent_config_default();
+    if (in < 1 || width < 1 || c.layers < 1 || c.layers > TG_NN_RECURRENT_LAYERS) {
+        tg_params_fail(params, TG_ERROR_VALUE,
+                       "%s: '%s' has %lld inputs, width %lld and %d layers; all must be at least 1, and the layers at "
+                       "most %d",
+                       call, name, (long long)in, (long long)width, c.layers, TG_NN_RECURRENT_LAYERS);
+        return made;
+    }
+    made.in = in;
+    made.width = width;
+    made.layers = c.layers;
+    made.directions = c.bidirectional ? 2 : 1;
+    double bound = 1 / sqrt((double)width);
+    for (int i = 0; i < made.layers * made.directions; i++) {
+        int layer = i / made.directions;
+        bool reverse = i % made.directions == 1;
+        int64_t from = layer == 0 ? in : width * made.directions, rows = gates * width;
+        tg_nn_recurrent_layer *l = &made.layer[i];
+        l->weight_ih = add(params, name, "weight_ih", layer, reverse, tg_shape_make(2, (int64_t[]){rows, from}), bound);
+        l->weight_hh =
+            add(params, name, "weight_hh", layer, reverse, tg_shape_make(2, (int64_t[]){rows, width}), bound);
+        if (c.bias) {
+            l->bias_ih = add(params, name, "bias_ih", layer, reverse, tg_shape_make(1, &rows), bound);
+            l->bias_hh = add(params, name, "bias_hh", layer, reverse, tg_shape_make(1, &rows), bound);
+        }
+    }
+    made.module = tg_module_end(params, &point);
+    return made.module.is_made ? made : (tg_nn_recurrent){.module = made.module};
+}
+
+tg_nn_gru tg_nn_gru_make(tg_params *params, const char *name, int64_t in, int64_t width,
+                         const tg_nn_recurrent_config *config)
+{
+    tg_nn_recurrent made = make(params, "nn_gru_make", name, in, width, 3, config);
+    return (tg_nn_gru){made.module, made};
+}
+
+tg_nn_lstm tg_nn_lstm_make(tg_params *params, const char *name, int64_t in, int64_t width,
+                           const tg_nn_recurrent_config *config)
+{
+    tg_nn_recurrent made = make(params, "nn_lstm_make", name, in, width, 4, config);
+    return (tg_nn_lstm){made.module, made};
+}
+
+/* ---- forward ---- */
+
+/* One forward pass. Lists of tensors are in the tape's pool. */
+typedef struct pass {
+    tg_tape *t;
+    const char *call;
+    const tg_nn_recurrent *r;
+    bool is_lstm;
+    tg_nn_recurrent_forward_config config;
+    int64_t batch, length;
+    tg_tensor **outputs; /* of the positions of a layer */
+    tg_tensor *states[2 * TG_NN_RECURRENT_LAYERS], *cells[2 * TG_NN_RECURRENT_LAYERS];
+} pass;
+
+/* Returns the state of a layer and direction before the first position: a part of the given states, or zeros. */
+static tg_tensor *initial(const pass *p, tg_tensor *given, int index, tg_dtype dtype)
+{
+    return given ? tg_select(p->t, given, 0, index)
+                 : tg_full(p->t, dtype, tg_shape_make(2, (int64_t[]){p->batch, p->r->width}), 0);
+}
+
+/* Runs a layer in one direction: x (B,T,in) -> (B,T,H). */
+static tg_tensor *run(pass *p, int index, tg_tensor *x)
+{
+    tg_tape *t = p->t;
+    const tg_nn_recurrent_layer *l = &p->r->layer[index];
+    bool reverse = index % p->r->directions == 1;
+    tg_tensor *gates = tg_linear(t, x, l->weight_ih, l->bias_ih);
+    tg_tensor *h = initial(p, p->config.state, index, tg_tensor_dtype(x));
+    tg_tensor *c = p->is_lstm ? initial(p, p->config.cell, index, tg_tensor_dtype(x)) : NULL;
+    for (int64_t i = 0; i < p->length && h; i++) {
+        int64_t at = reverse ? p->length - 1 - i : i;
+        tg_tensor *gi = tg_select(t, gates, 1, at), *gh = tg_linear(t, h, l->weight_hh, l->bias_hh);
+        tg_tensor *mask = p->config.mask ? tg_select(t, p->config.mask, 1, at) : NULL;
+        h = p->is_lstm ? tg_lstm_step(t, gi, gh, h, c, mask, &c) : tg_gru_step(t, gi, gh, h, mask);
+        p->outputs[at] = h;
+    }
+    p->states[index] = h;
+    p->cells[index] = c;
+    tg_tensor *y = h ? tg_stack(t, p->outputs, (int)p->length, 1) : NULL;
+    if (!p->config.mask) {
+        return y;
+    }
+    return tg_masked_fill(t, y, tg_logical_not(t, tg_unsqueeze(t, p->config.mask, -1)), 0);
+}
+
+static tg_tensor *run_layers(pass *p, tg_tensor *x)
+{
+    for (int layer = 0; layer < p->r->layers && x; layer++) {
+        int first = layer * p->r->directions;
+        tg_tensor *both[] = {run(p, first, x), NULL};
+        if (p->r->directions == 2) {
+            both[1] = run(p, first + 1, x);
+        }
+        x = p->r->directions == 2 ? tg_cat(p->t, both, 2, -1) : both[0];
+    }
+    return x;
+}
+
+static bool check_state(const pass *p, const char *name, const tg_tensor *given)
+{
+    char text[TG_SHAPE_TEXT], needed_text[TG_SHAPE_TEXT];
+    tg_shape needed = tg_shape_make(3, (int64_t[]){p->r->layers * p->r->directions, p->batch, p->r->width});
+    return !given || tg_shape_equal(tg_tensor_shape(given), needed) ||
+           tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the %s has shape %s; it must be %s", name,
+                        tg_shape_format(tg_tensor_shape(given), text), tg_shape_format(needed, needed_text));
+}
+
+static bool check(const pass *p, const tg_tensor *x)
+{
+    char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
+    const tg_tensor *mask = p->config.mask;
+    if (!tg_tape_expect_tensor(p->t, p->call, "input", x)) {
+        return false;
+    }
+    if (x->rank != 3 || x->shape[2] != p->r->in || x->shape[1] < 1 || x->shape[1] > INT32_MAX) {
+        return tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the input has shape %s; it must be (B,T,%lld) with T >= 1",
+                            tg_shape_format(tg_shape_of(x), text), (long long)p->r->in);
+    }
+    if (mask &&
+        (mask->dtype != TG_U8 || mask->rank != 2 || mask->shape[0] != x->shape[0] || mask->shape[1] != x->shape[1])) {
+        return tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the mask is %s %s for an input %s; it must be u8 (B,T)",
+                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_format(tg_shape_of(mask), mask_text),
+                            tg_shape_format(tg_shape_of(x), text));
+    }
+    return true;
+}
+
+static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r, bool is_lstm, tg_tensor *x,
+                          tg_tensor **state, tg_tensor **cell, const tg_nn_recurrent_forward_config *given)
+{
+    tg_tensor *y = NULL;
+    pass p = {.t = t, .call = call, .r = r, .is_lstm = is_lstm};
+    if (tg_module_is_ready(t, call, r) && tg_tape_expect_config(t, call, given, forward_mark)) {
+        p.config = given ? *given : tg_nn_recurrent_forward_config_default();
+        p.batch = tg_tensor_size(x, 0);
+        p.length = tg_tensor_size(x, 1);
+        if (check(&p, x) && check_state(&p, "state", p.config.state) && check_state(&p, "cell", p.config.cell)) {
+            p.outputs = tg_pool_take(t->pool, (size_t)p.length * sizeof(tg_tensor *));
+            y = p.outputs ? run_layers(&p, x) : NULL;
+            if (!p.outputs) {
+                tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
+            }
+            tg_pool_give(t->pool, p.outputs);
+        }
+    }
+    int count = y ? r->layers * r->directions : 0;
+    if (state) {
+        *state = y ? tg_stack(t, p.states, count, 0) : NULL;
+    }
+    if (cell) {
+        *cell = y ? tg_stack(t, p.cells, count, 0) : NULL;
+    }
+    return y;
+}
+
+tg_tensor *tg_nn_gru_forward(tg_tape *t, const tg_nn_gru *gru, tg_tensor *x, tg_tensor **state,
+                             const tg_nn_recurrent_forward_config *config)
+{
+    return forward(t, "nn_gru_forward", gru ? &gru->recurrent : NULL, false, x, state, NULL, config);
+}
+
+tg_tensor *tg_nn_lstm_forward(tg_tape *t, const tg_nn_lstm *lstm, tg_tensor *x, tg_tensor **state, tg_tensor **cell,
+                              const tg_nn_recurrent_forward_config *config)
+{
+    return forward(t, "nn_lstm_forward", lstm ? &lstm->recurrent : NULL, true, x, state, cell, config);
+}

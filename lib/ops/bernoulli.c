@@ -1,0 +1,58 @@
+/* bernoulli: 1 with the probability that each value of p gives, else 0. No gradient.
+ *
+ * The draws are those of torch.bernoulli(p): one output of the generator per float, two per double, in the row-major
+ * order of the shape.
+ */
+#include "base/random.h"
+#include "ops/kernel.h"
+
+TG_DECLARE_KERNEL(tg_bernoulli_forward);
+
+void KERNEL(tg_bernoulli_forward)(const tg_op_call *call)
+{
+    const real *p = tg_values(call->inputs[0]);
+    real *y = tg_values(call->outputs[0]);
+    for (int64_t i = 0; i < call->outputs[0]->count; i++) {
+        KERNEL(tg_rng_uniform)(call->rng, y + i, 1, 0, 1);
+        y[i] = y[i] < p[i];
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool bernoulli_shape(tg_op_call *call)
+{
+    const tg_tensor *p = call->inputs[0];
+    tg_shape shape = tg_shape_of(p);
+    if (!tg_op_expect_float(call, 0)) {
+        return false;
+    }
+    for (int64_t i = 0; i < p->count; i++) {
+        char text[TG_SHAPE_TEXT];
+        if (!(tg_get(p, i) >= 0 && tg_get(p, i) <= 1)) {
+            return tg_op_fail(call, TG_ERROR_VALUE, "probability %g at %s is outside [0,1]", tg_get(p, i),
+                              tg_index_format(&shape, i, text));
+        }
+    }
+    return (call->rng || tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; tg_tape_new takes one")) &&
+           tg_op_output(call, 0, tg_dtype_of(p), shape);
+}
+
+static const tg_op bernoulli_op = {
+    .name = "bernoulli",
+    .shape = bernoulli_shape,
+    .f32 = {tg_bernoulli_forward_f32, NULL},
+    .f64 = {tg_bernoulli_forward_f64, NULL},
+};
+
+/* p is detached, because the draws do not depend on it smoothly. */
+tg_tensor *tg_bernoulli(tg_tape *t, tg_tensor *p)
+{
+    if (!tg_tape_expect_tensor(t, "bernoulli", "tensor of probabilities", p)) {
+        return NULL;
+    }
+    p = tg_detach(t, p);
+    return tg_apply(t, &bernoulli_op, &p, 1, NULL, 0, NULL);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* reduce_norm: log-sum-exp and p-norms over some axes.
+ *
+ *   logsumexp   y = m + log sum e^(x - m)      dx += dy e^(x - y)             m the maximum, 0 where it is infinite
+ *   norm        y = (sum |x|^p)^(1/p)          dx += dy sign(x) (|x| / y)^(p-1)   (p_norm.h)
+ *
+ * Sums are in double. Follows torch.logsumexp and torch.linalg.vector_norm.
+ */
+#include "ops/p_norm.h"
+#include "ops/reduce.h"
+
+TG_DECLARE_KERNEL(tg_logsumexp_forward);
+TG_DECLARE_KERNEL(tg_logsumexp_backward);
+TG_DECLARE_KERNEL(tg_norm_forward);
+TG_DECLARE_KERNEL(tg_norm_backward);
+
+/* Returns sum e^(x - most). */
+static double sum_of_exponentials(const reduction *r, const tg_cursor *kept, real most)
+{
+    const tg_walk *walk = &r->reduced;
+    tg_cursor inner = tg_walk_begin(walk, 0);
+    int64_t step = tg_walk_stride(walk);
+    double sum = 0;
+    for (int64_t done = 0, run; done < walk->count; done += run) {
+        run = tg_walk_run(walk, &inner, walk->count);
+        const real *x = r->x + kept->offset + inner.offset;
+        for (int64_t i = 0; i < run; i++) {
+            sum += (double)EXP(x[i * step] - most);
+        }
+        tg_walk_advance(walk, &inner, run);
+    }
+    return sum;
+}
+
+/* Returns the maximum; -inf for no values. */
+static real largest(const reduction *r, const tg_cursor *kept)
+{
+    const tg_walk *walk = &r->reduced;
+    tg_cursor inner = tg_walk_begin(walk, 0);
+    int64_t step = tg_walk_stride(walk);
+    real most = -(real)INFINITY;
+    for (int64_t done = 0, run; done < walk->count; done += run) {
+        run = tg_walk_run(walk, &inner, walk->count);
+        const real *x = r->x + kept->offset + inner.offset;
+        for (int64_t i = 0; i < run; i++) {
+            most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
+        }
+        tg_walk_advance(walk, &inner, run);
+    }
+    return most;
+}
+
+static void logsumexp_outputs(void *context, int64_t begin, int64_t end)
+{
+    const reduction *r = context;
+    tg_cursor kept = tg_walk_begin(&r->kept, begin);
+    for (int64_t at = begin; at < end; at++) {
+        real most = largest(r, &kept);
+        most = isinf(most) ? 0 : most;
+        r->out[at] = (real)((double)most + log(sum_of_exponentials(r, &kept, most)));
+        tg_walk_advance(&r->kept, &kept, 1);
+    }
+}
+
+/* The forward pass computed y = log sum e^x. */
+static void logsumexp_gradients(void *context, int64_t begin, int64_t end)
+{
+    const reduction *r = context;
+    const tg_walk *walk = &r->reduced;
+    tg_cursor kept = tg_walk_begin(&r->kept, begin);
+    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
+    for (int64_t at = begin; at < end; at++) {
+        tg_cursor inner = tg_walk_begin(walk, 0);
+        for (int64_t done = 0, run; done < walk->count; done += run) {
+            run = tg_walk_run(walk, &inner, walk->count);
+            const real *x = r->x + kept.offset + inner.offset;
+            real *dx = r->out + kept.other_offset + inner.other_offset;
+            for (int64_t i = 0; i < run; i++) {
+                dx[i * gradient_step] += r->dy[at] * EXP(x[i * step] - r->y[at]);
+            }
+            tg_walk_advance(walk, &inner, run);
+        }
+        tg_walk_advance(&r->kept, &kept, 1);
+    }
+}
+
+void KERNEL(tg_logsumexp_forward)(const tg_op_call *call)
+{
+    reduce_forward(call, false, logsumexp_outputs);
+}
+
+void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
+{
+    reduce_backward(call, false, logsumexp_gradients);
+}
+
+/* ---- norm ---- */
+
+/* Returns the norm, and writes the number of values that are equal to it in size. */
+static double norm_of(const reduction *r, const tg_cursor *kept, int64_t *ties)
+{
+    const tg_walk *walk = &r->reduced;
+    tg_cursor inner = tg_walk_begin(walk, 0);
+    int64_t step = tg_walk_stride(walk);
+    double sum = 0;
+    *ties = 0;
+    for (int64_t done = 0, run; done < walk->count; done += run) {
+        run = tg_walk_run(walk, &inner, walk->count);
+        const real *x = r->x + kept->offset + inner.offset;
+        for (int64_t i = 0; i < run; i++) {
+            double value = (double)x[i * step], before = sum;
+            sum = tg_p_norm_add(sum, value, r->attributes->p);
+            *ties = fabs(value) == sum ? (sum == before ? *ties + 1 : 1) : *ties;
+        }
+        tg_walk_advance(walk, &inner, run);
+    }
+    return tg_p_norm_root(sum, r->attributes->p);
+}
+
+static void norm_outputs(void *context, int64_t begin, int64_t end)
+{
+    const reduction *r = context;
+    tg_cursor kept = tg_walk_begin(&r->kept, begin);
+    for (int64_t at = begin; at < end; at++) {
+        int64_t ties;
+        r->out[at] = (real)norm_of(r, &kept, &ties);
+        tg_walk_advance(&r->kept, &kept, 1);
+    }
+}
+
+/* The forward pass computed y = (sum |x|^p)^(1/p). */
+static void norm_gradients(void *context, int64_t begin, int64_t end)
+{
+    const reduction *r = context;
+    const tg_walk *walk = &r->reduced;
+    tg_cursor kept = tg_walk_begin(&r->kept, begin);
+    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
+    for (int64_t at = begin; at < end; at++) {
+        int64_t ties;
+        double norm = norm_of(r, &kept, &ties), dy = (double)r->dy[at];
+        tg_cursor inner = tg_walk_begin(walk, 0);
+        for (int64_t done = 0, run; done < walk->count; done += run) {
+            run = tg_walk_run(walk, &inner, walk->count);
+            const real *x = r->x + kept.offset + inner.offset;
+            real *dx = r->out + kept.other_offset + inner.other_offset;
+            for (int64_t i = 0; i < run; i++) {
+                double slope = tg_p_norm_gradient((double)x[i * step], norm, r->attributes->p, ties);
+                dx[i * gradient_step] += (real)(dy * slope);
+            }
+            tg_walk_advance(walk, &inner, run);
+        }
+        tg_walk_advance(&r->kept, &kept, 1);
+    }
+}
+
+void KERNEL(tg_norm_forward)(const tg_op_call *call)
+{
+    reduce_forward(call, false, norm_outputs);
+}
+
+void KERNEL(tg_norm_backward)(const tg_op_call *call)
+{
+    reduce_backward(call, false, norm_gradients);
+}
+
+#ifdef TG_ONCE
+
+static const tg_op logsumexp_op = {
+    .name = "logsumexp",
+    .shape = tg_reduce_shape,
+    .f32 = {tg_logsumexp_forward_f32, tg_logsumexp_backward_f32},
+    .f64 = {tg_logsumexp_forward_f64, tg_logsumexp_backward_f64},
+    .accepts_layout = tg_any_layout,
+};
+
+static bool norm_shape(tg_op_call *call)
+{
+    double p = ((const tg_reduce_attributes *)call->attributes)->p;
+    return (p > 0 || tg_op_fail(call, TG_ERROR_VALUE, "p %g; it must be above 0, or INFINITY", p)) &&
+           (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_shape(call);
+}
+
+static const tg_op norm_op = {
+    .name = "norm",
+    .shape = norm_shape,
+    .f32 = {tg_norm_forward_f32, tg_norm_backward_f32},
+    .f64 = {tg_norm_forward_f64, tg_norm_backward_f64},
+    .accepts_layout = tg_any_layout,
+    .backward_ignores_outputs = TG_OP_ALL,
+};
+
+tg_tensor *tg_logsumexp(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
+{
+    return tg_reduce(t, &logsumexp_op, x, axes, keep, (tg_reduce_attributes){.keep = false});
+}
+
+tg_tensor *tg_norm(tg_tape *t, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep)
+{
+    return tg_reduce(t, &norm_op, x, axes, keep, (tg_reduce_attributes){.p = p});
+}
+
+#endif

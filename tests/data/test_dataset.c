@@ -1,0 +1,332 @@
+/* Loaders over tensors and random splits in torch's order (make_dataset.py), CSV files, and their errors. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "support.h"
+
+static tg_dataset_loader_config config_of(int64_t batch_size, bool shuffle, bool drop_last)
+{
+    tg_dataset_loader_config config = tg_dataset_loader_config_default();
+    config.batch_size = batch_size;
+    config.shuffle = shuffle;
+    config.drop_last = drop_last;
+    return config;
+}
+
+/* ---- against torch ---- */
+
+static int64_t next_number(FILE *goldens)
+{
+    long long value;
+    assert_int_equal(fscanf(goldens, "%lld", &value), 1);
+    return value;
+}
+
+/* Row i of the tensors is i as i32, i / 2 as (f32, f32), and i % 2 as u8. */
+static void check_batch(FILE *goldens, tg_tensor *const *batch)
+{
+    int64_t rows = next_number(goldens);
+    assert_true(tg_shape_equal(tg_tensor_shape(batch[0]), TG_SHAPE(rows)));
+    assert_true(tg_shape_equal(tg_tensor_shape(batch[1]), TG_SHAPE(rows, 2)));
+    for (int64_t i = 0; i < rows; i++) {
+        double row = (double)next_number(goldens);
+        assert_true(tg_tensor_value_at(batch[0], i) == row);
+        assert_true(tg_tensor_value_at(batch[1], 2 * i) == row / 2 && tg_tensor_value_at(batch[1], 2 * i + 1) == -row);
+        assert_true(tg_tensor_value_at(batch[2], i) == fmod(row, 2));
+    }
+}
+
+static void check_loader(FILE *goldens)
+{
+    tg_rng *rng = tg_rng_new((uint64_t)next_number(goldens));
+    int64_t rows = next_number(goldens), size = next_number(goldens);
+    bool shuffle = next_number(goldens) != 0, drop_last = next_number(goldens) != 0;
+    tg_dataset_loader_config config = config_of(size, shuffle, drop_last);
+    tg_tensor *tensors[] = {tg_tensor_new_arange(TG_I32, 0, (double)rows, 1, NULL),
+                            tg_tensor_new(TG_F32, TG_SHAPE(rows, 2), NULL), tg_tensor_new(TG_U8, TG_SHAPE(rows), NULL)};
+    for (int64_t i = 0; i < rows; i++) {
+        ((float *)tg_tensor_data_mut(tensors[1]))[2 * i] = (float)i / 2;
+        ((float *)tg_tensor_data_mut(tensors[1]))[2 * i + 1] = (float)-i;
+        ((uint8_t *)tg_tensor_data_mut(tensors[2]))[i] = (uint8_t)(i % 2);
+    }
+    tg_dataset_loader *loader = tg_dataset_loader_new(tensors, 3, rng, &config);
+    assert_int_equal(tg_dataset_loader_error(loader)->code, TG_OK);
+    assert_int_equal(tg_dataset_loader_batches(loader), next_number(goldens));
+    tg_tensor *batch[3];
+    for (int pass = 0; pass < 3; pass++) {
+        int64_t batches = 0;
+        for (; tg_dataset_loader_next(loader, batch); batches++) {
+            check_batch(goldens, batch);
+        }
+        assert_int_equal(batches, tg_dataset_loader_batches(loader));
+        assert_null(batch[0]);
+    }
+    int64_t drawn;
+    tg_rng_randint(rng, &drawn, 1, 0, 1000000);
+    assert_int_equal(drawn, next_number(goldens));
+    tg_dataset_loader_free(loader);
+    for (int i = 0; i < 3; i++) {
+        tg_release(tensors[i]);
+    }
+    tg_rng_free(rng);
+}
+
+static void check_split(FILE *goldens)
+{
+    int64_t rows[64], lengths[3], total = 0;
+    tg_rng *rng = tg_rng_new((uint64_t)next_number(goldens));
+    int parts = (int)next_number(goldens);
+    for (int i = 0; i < parts; i++) {
+        lengths[i] = next_number(goldens);
+        total += lengths[i];
+    }
+    assert_true(tg_random_split(rng, lengths, parts, rows, NULL));
+    for (int64_t i = 0; i < total; i++) {
+        assert_int_equal(rows[i], next_number(goldens));
+    }
+    tg_rng_free(rng);
+}
+
+static void test_orders_are_torchs(void **state)
+{
+    (void)state;
+    FILE *goldens = fopen(TG_TEST_GOLDENS "/data/dataset.txt", "r");
+    assert_non_null(goldens);
+    char kind[8];
+    int loaders = 0, splits = 0;
+    while (fscanf(goldens, "%7s", kind) == 1) {
+        bool is_loader = strcmp(kind, "loader") == 0;
+        is_loader ? check_loader(goldens) : check_split(goldens);
+        loaders += is_loader;
+        splits += !is_loader;
+    }
+    fclose(goldens);
+    assert_int_equal(loaders, 80);
+    assert_int_equal(splits, 20);
+}
+
+/* A retained batch keeps its values, and a loader of some rows reads only those. */
+static void test_batches_that_are_held(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_tensor *x = tg_tensor_new_arange(TG_F64, 0, 6, 1, NULL), *batch;
+    tg_dataset_loader_config config = config_of(2, false, false);
+    const int64_t rows[] = {5, 0, 4, 4};
+    config.rows = rows;
+    config.row_count = 4;
+    tg_dataset_loader *loader = tg_dataset_loader_new(&x, 1, rng, &config);
+    assert_true(tg_dataset_loader_next(loader, &batch));
+    tg_tensor *held = tg_retain(batch);
+    assert_true(tg_dataset_loader_next(loader, &batch));
+    assert_values(held, (double[]){5, 0}, 2, 0, 0);
+    assert_values(batch, (double[]){4, 4}, 2, 0, 0);
+    assert_false(tg_dataset_loader_next(loader, &batch));
+    tg_release(held);
+    tg_dataset_loader_free(loader);
+    tg_release(x);
+    tg_rng_free(rng);
+}
+
+static void refused(tg_tensor *const *tensors, int count, tg_rng *rng, tg_dataset_loader_config config, tg_code code,
+                    const char *text)
+{
+    tg_dataset_loader *loader = tg_dataset_loader_new(tensors, count, rng, &config);
+    const tg_error *error = tg_dataset_loader_error(loader);
+    if (error->code != code || strcmp(error->text, text)) {
+        fail_msg("error %d \"%s\"", (int)error->code, error->text);
+    }
+    tg_tensor *batch[4];
+    assert_false(tg_dataset_loader_next(loader, batch));
+    tg_dataset_loader_free(loader);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_tensor *three = tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL), *four = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
+    tg_tensor *scalar = tg_tensor_new(TG_F32, TG_SCALAR, NULL), *none = tg_tensor_new(TG_F32, TG_SHAPE(0, 2), NULL);
+    tg_dataset_loader_config config = config_of(2, false, false);
+#define NEW "dataset_loader_new: "
+    refused((tg_tensor *[]){three, four}, 2, rng, config, TG_ERROR_SHAPE,
+            NEW "tensor 1 has shape (4,), and tensor 0 3 rows; the sizes of axis 0 must be equal");
+    refused(&scalar, 1, rng, config, TG_ERROR_SHAPE,
+            NEW "tensor 0 has shape (), and tensor 0 0 rows; the sizes of axis 0 must be equal");
+    refused(&none, 1, rng, config, TG_ERROR_SHAPE, NEW "0 rows give no batch of 2");
+    refused(&three, 0, rng, config, TG_ERROR_VALUE, NEW "0 tensors; at least 1 is needed");
+    refused((tg_tensor *[]){three, NULL}, 2, rng, config, TG_ERROR_STATE, NEW "the tensor in the array is NULL");
+    refused(NULL, 1, rng, config, TG_ERROR_STATE, NEW "the array of tensors is NULL");
+    refused(&three, 1, NULL, config, TG_ERROR_STATE, NEW "the generator is NULL");
+    refused(&three, 1, rng, config_of(0, false, false), TG_ERROR_VALUE,
+            NEW "batch_size 0; it must be set to at least 1");
+    refused(&three, 1, rng, config_of(4, false, true), TG_ERROR_SHAPE, NEW "3 rows give no batch of 4");
+    config.rows = (int64_t[]){0, 3};
+    config.row_count = 2;
+    refused(&three, 1, rng, config, TG_ERROR_RANGE, NEW "row 3 at [1] is outside [0,3)");
+    tg_error error = TG_NO_ERROR;
+    int64_t rows[4];
+    assert_false(tg_random_split(rng, (int64_t[]){2, -1}, 2, rows, &error));
+    assert_error(&error, TG_ERROR_SHAPE, "random_split: length -1 of part 1 is negative or too large");
+    assert_false(tg_random_split(rng, rows, 0, rows, &error));
+    assert_error(&error, TG_ERROR_SHAPE, "random_split: 0 parts; at least 1 is needed");
+    assert_false(tg_random_split(rng, (int64_t[]){0, 0}, 2, rows, &error));
+    assert_error(&error, TG_ERROR_SHAPE, "random_split: the parts have no rows");
+    assert_int_equal(tg_rng_position(rng), 0);
+    tg_release(three);
+    tg_release(four);
+    tg_release(scalar);
+    tg_release(none);
+    tg_rng_free(rng);
+}
+
+/* Memory that runs out at any allocation is an error, leaks nothing, and leaves the generator. */
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    counting_allocator memory;
+    allocator_install(&memory);
+    tg_rng *rng = tg_rng_new(1);
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(5, 2), NULL), *batch;
+    tg_dataset_loader_config config = config_of(2, true, false);
+    size_t live = memory.live;
+    bool is_done = false;
+    for (size_t k = 1; !is_done; k++) {
+        uint64_t position = tg_rng_position(rng);
+        allocator_arm(&memory, k, false);
+        tg_dataset_loader *loader = tg_dataset_loader_new(&x, 1, rng, &config);
+        is_done = tg_dataset_loader_next(loader, &batch);
+        if (!is_done) {
+            assert_int_equal(tg_dataset_loader_error(loader)->code, TG_ERROR_MEMORY);
+            assert_int_equal(tg_rng_position(rng), position);
+        }
+        tg_dataset_loader_free(loader);
+        assert_int_equal(memory.live, live);
+    }
+    tg_release(x);
+    tg_rng_free(rng);
+    allocator_restore();
+}
+
+/* ---- CSV ---- */
+
+static tg_csv *csv_of(const char *text, size_t length, const tg_csv_config *config, tg_error *error)
+{
+    FILE *file = fopen("test.csv", "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, length, file), length);
+    fclose(file);
+    tg_csv *csv = tg_csv_open("test.csv", config, error);
+    remove("test.csv");
+    return csv;
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    const char text[] = "\xEF\xBB\xBFname,\"a \"\"b\"\"\",count\r\n"
+                        "\"Rome, \r\nIt\",-1.5e2,7\r\n"
+                        "Oslo,,8\n"
+                        "\"Rome, \r\nIt\",.25,-9";
+    tg_csv *csv = csv_of(text, sizeof text - 1, NULL, &error);
+    assert_string_equal(error.text, "");
+    assert_int_equal(tg_csv_rows(csv), 3);
+    assert_int_equal(tg_csv_columns(csv), 3);
+    assert_int_equal(tg_csv_find(csv, "a \"b\""), 1);
+    assert_int_equal(tg_csv_find(csv, "name"), 0);
+    assert_int_equal(tg_csv_find(csv, "Name"), -1);
+    assert_string_equal(tg_csv_field(csv, 0, 0), "Rome, \r\nIt");
+    assert_string_equal(tg_csv_field(csv, 1, 1), "");
+    assert_null(tg_csv_field(csv, 3, 0));
+    tg_tensor *x = tg_csv_new_numbers(csv, (int[]){2, 1}, 2, TG_F64, &error);
+    assert_values(x, (double[]){7, -150, 8, NAN, -9, 0.25}, 6, 0, 0);
+    tg_tensor *counts = tg_csv_new_numbers(csv, (int[]){2}, 1, TG_I32, &error);
+    assert_values(counts, (double[]){7, 8, -9}, 3, 0, 0);
+    int64_t categories[3], count;
+    tg_tensor *ids = tg_csv_new_categories(csv, 0, categories, &count, &error);
+    assert_values(ids, (double[]){0, 1, 0}, 3, 0, 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(categories[1], 1);
+    assert_null(tg_csv_new_numbers(csv, (int[]){1}, 1, TG_I32, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 4, field 2: '' is not a number of i32");
+    assert_null(tg_csv_new_numbers(csv, (int[]){0}, 1, TG_F32, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 2, field 1: 'Rome, \r\nIt' is not a number of f32");
+    assert_null(tg_csv_new_numbers(csv, (int[]){2}, 1, TG_U8, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 5, field 3: '-9' is not a number of u8");
+    assert_null(tg_csv_new_numbers(csv, (int[]){3}, 1, TG_F32, &error));
+    assert_error(&error, TG_ERROR_RANGE, "csv_new_numbers: column 3 is outside [0,3)");
+    assert_null(tg_csv_new_categories(csv, -1, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_RANGE, "csv_new_categories: column -1 is outside [0,3)");
+    tg_release(x);
+    tg_release(counts);
+    tg_release(ids);
+    tg_csv_free(csv);
+
+    tg_csv_config config = tg_csv_config_default();
+    config.separator = ';';
+    config.has_header = false;
+    csv = csv_of("1;2\n3;\n", 7, &config, &error);
+    assert_int_equal(tg_csv_rows(csv), 2);
+    assert_int_equal(tg_csv_find(csv, "1"), -1);
+    x = tg_csv_new_numbers(csv, (int[]){0, 1}, 2, TG_F32, &error);
+    assert_values(x, (double[]){1, 2, 3, NAN}, 4, 0, 0);
+    tg_release(x);
+    tg_csv_free(csv);
+}
+
+static void test_csv_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"", "csv_open: 'test.csv' is empty"},
+        {"a,b\n1\n", "csv_open: 'test.csv', line 2: 1 fields; the first line has 2"},
+        {"a,b\n\"1\n2\",3\n4,5,6\n", "csv_open: 'test.csv', line 4: 3 fields; the first line has 2"},
+        {"a,b\n1,2\"3\n", "csv_open: 'test.csv', line 2, field 2: a quote in a field without quotes"},
+        {"a,b\n1,\"2\"3\n", "csv_open: 'test.csv', line 2, field 2: text after the closing quote"},
+        {"a,b\n\"1\n\n", "csv_open: 'test.csv', line 2, field 1: the closing quote is missing"},
+    };
+    tg_error error = TG_NO_ERROR;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_null(csv_of(cases[i].text, strlen(cases[i].text), NULL, &error));
+        assert_int_equal(error.code, TG_ERROR_FORMAT);
+        assert_string_equal(error.text, cases[i].error);
+        tg_error_clear(&error);
+    }
+    assert_null(csv_of("a\0b", 3, NULL, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "csv_open: 'test.csv' has a NUL at byte 1");
+    assert_null(tg_csv_open("no such file", NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "open 'no such file'");
+    tg_csv_config config = tg_csv_config_default();
+    config.separator = '"';
+    assert_null(tg_csv_open("test.csv", &config, &error));
+    assert_error(&error, TG_ERROR_VALUE, "csv_open: the separator must be no quote, line break or NUL");
+    static const char *const no_numbers[] = {"1.2.3", "1,5", "0x10", " 1", "1 ", "--1", "1e", "e", "nan(1)", "1_0"};
+    for (size_t i = 0; i < sizeof no_numbers / sizeof *no_numbers; i++) {
+        char text[32];
+        config = tg_csv_config_default();
+        config.separator = ';';
+        snprintf(text, sizeof text, "a\n%s\n", no_numbers[i]);
+        tg_csv *csv = csv_of(text, strlen(text), &config, &error);
+        assert_null(tg_csv_new_numbers(csv, (int[]){0}, 1, TG_F64, &error));
+        assert_error(&error, TG_ERROR_FORMAT, "is not a number of f64");
+        tg_csv_free(csv);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_orders_are_torchs),
+        cmocka_unit_test(test_batches_that_are_held),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_csv_errors),
+    };
+    return cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The twins of examples/cookbook in torch 2.13.0, with the same seeds and the same draws. Prints the figures that
+tests/meson.build compares."""
+import os
+import re
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, random_split
+
+
+def word2vec():
+    words, contexts = nn.Embedding(20, 8), nn.Embedding(20, 8)
+    steps = torch.randint(1, 4, (801,))
+    text = steps.cumsum(0) % 20
+    loader = DataLoader(TensorDataset(text[:-1], text[1:, None]), batch_size=32, shuffle=True)
+    optim = torch.optim.Adam([*words.parameters(), *contexts.parameters()], lr=0.02)
+    for _ in range(10):
+        total = 0
+        for center, context in loader:
+            negatives = torch.randint(0, 20, (32, 5))
+            rows = words(center)[:, :, None]
+            loss = -(F.logsigmoid(contexts(context) @ rows).mean() + F.logsigmoid(-(contexts(negatives) @ rows)).mean())
+            optim.zero_grad()
+            loss.backward()
+            optim.step()
+            total += loss.item()
+    return "loss %.4f" % (total / len(loader))
+
+
+def recommender():
+    users = torch.empty(30, 2).normal_()
+    user = torch.randint(0, 30, (500,))
+    items = torch.empty(20, 2).normal_()
+    item = torch.randint(0, 20, (500,))
+    ratings = (users[user] * items[item]).sum(1)
+    training, held_out = random_split(TensorDataset(user, item, ratings), [400, 100])
+    loader = DataLoader(training, batch_size=50, shuffle=True)
+    tables = [nn.Embedding(30, 4), nn.Embedding(20, 4), nn.Embedding(30, 1), nn.Embedding(20, 1)]
+    optim = torch.optim.Adam([table.weight for table in tables], lr=0.05)
+
+    def predict(user, item):
+        return (tables[0](user) * tables[1](item)).sum(1) + (tables[2](user) + tables[3](item)).squeeze(1)
+
+    for _ in range(20):
+        for user, item, rating in loader:
+            loss = F.mse_loss(predict(user, item), rating)
+            optim.zero_grad()
+            loss.backward()
+            optim.step()
+    user, item, rating = held_out.dataset[held_out.indices]
+    return "held-out loss %.3f" % F.mse_loss(predict(user, item), rating).item()
+
+
+def bag_classifier():
+    words = torch.randint(0, 30, (240, 6))
+    topics = torch.arange(240) % 3
+    words[:, ::2] = topics[:, None] * 10 + words[:, ::2] % 10
+    bag, head = nn.EmbeddingBag(30, 8), nn.Linear(8, 3)
+    optim = torch.optim.Adam([*bag.parameters(), *head.parameters()], lr=0.05)
+    for _ in range(100):
+        logits = head(bag(words))
+        loss = F.cross_entropy(logits, topics)
+        optim.zero_grad()
+        loss.backward()
+        optim.step()
+    return "loss %.4f, %d of 240 right" % (loss.item(), (logits.argmax(1) == topics).sum())
+
+
+def gru_characters():
+    rhyme = "one two buckle my shoe three four knock at the door"
+    ids = torch.tensor([[0 if c == " " else ord(c) - ord("a") + 1 for c in rhyme]])
+    table, gru, head = nn.Embedding(27, 8), nn.GRU(8, 32, batch_first=True), nn.Linear(32, 27)
+    optim = torch.optim.Adam([*table.parameters(), *gru.parameters(), *head.parameters()], lr=0.02)
+    for _ in range(80):
+        logits = head(gru(table(ids[:, :-1]))[0])
+        loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        optim.zero_grad()
+        loss.backward()
+        optim.step()
+    return "loss %.3f" % loss.item()
+
+
+def digits():
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "cookbook", "digits.c")
+    glyphs = re.findall(r'"([ #]{35})"', open(source).read())
+    font = torch.tensor([[float(c == "#") for c in glyph] for glyph in glyphs]).reshape(10, 7, 5)
+    hidden, head = nn.Linear(63, 32), nn.Linear(32, 10)
+    optim = torch.optim.Adam([*hidden.parameters(), *head.parameters()], lr=0.01)
+    labels = torch.arange(50) % 10
+    for _ in range(150):
+        pictures = torch.empty(50, 63).normal_(0, 0.2).reshape(50, 9, 7)
+        for i, (right, down) in enumerate(torch.randint(0, 3, (50, 2)).tolist()):
+            pictures[i, down:down + 7, right:right + 5] += font[i % 10]
+        logits = head(F.relu(hidden(pictures.reshape(50, 63))))
+        loss = F.cross_entropy(logits, labels)
+        optim.zero_grad()
+        loss.backward()
+        optim.step()
+    return "loss %.3f, %d of 50 right" % (loss.item(), (logits.argmax(1) == labels).sum())
+
+
+for recipe in (bag_classifier, digits, gru_characters, recommender, word2vec):
+    torch.manual_seed(123)
+    print("%s: %s" % (recipe.__name__, recipe()))

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Goldens of the losses (tapegrad/losses.h) over torch's options, by torch 2.13.0. Writes losses.txt beside itself
+(golden_file.py). The first option is the reduction, in the order of tg_reduction."""
+import itertools
+import math
+import os
+import warnings
+
+import torch
+import torch.nn.functional as F
+
+import golden_file
+
+warnings.simplefilter("ignore")
+torch.manual_seed(21)
+torch.set_default_dtype(torch.float64)
+REDUCTIONS = ["mean", "sum", "none", "batchmean"]
+SHAPES = [(2, 3), (5,), (1,), (), (2, 1, 4), (0, 3)]
+
+
+def draw(*shape):
+    return torch.randn(shape)
+
+
+def signs(*shape):
+    return torch.randint(0, 2, shape) * 2.0 - 1
+
+
+def pointwise(case):
+    for reduction, shape in itertools.product(range(3), SHAPES):
+        mode = REDUCTIONS[reduction]
+        x, t = draw(*shape), draw(*shape)
+        case("mse", [reduction], [x, t], lambda x, t: F.mse_loss(x, t, reduction=mode))
+        case("l1", [reduction], [x, t], lambda x, t: F.l1_loss(x, t, reduction=mode))
+        for number in (1.0, 0.5, 2.5):
+            case("smooth_l1", [reduction, number], [x, t], lambda x, t: F.smooth_l1_loss(x, t, reduction=mode,
+                                                                                     beta=number))
+            case("huber", [reduction, number], [x, t], lambda x, t: F.huber_loss(x, t, mode, number))
+            case("hinge_embedding", [reduction, number], [x, signs(*shape)],
+                 lambda x, t: F.hinge_embedding_loss(x, t, number, reduction=mode), [1])
+            case("margin_ranking", [reduction, number], [x, t, signs(*shape)],
+                 lambda a, b, t: F.margin_ranking_loss(a, b, t, number, reduction=mode))
+        case("bce", [reduction], [x * 3, torch.rand(shape)],
+             lambda x, t: F.binary_cross_entropy_with_logits(x, t, reduction=mode))
+    # ties, kinks and other targets
+    at = torch.tensor([1.0, -1.0, 0.5, -0.5, 0.0, 2.0, -3.0])
+    zero = torch.zeros(7)
+    case("l1", [2], [at, zero], lambda x, t: F.l1_loss(x, t, reduction="none"))
+    case("smooth_l1", [2, 0.0], [at, zero], lambda x, t: F.smooth_l1_loss(x, t, reduction="none", beta=0.0))
+    case("smooth_l1", [2, 0.5], [at, zero], lambda x, t: F.smooth_l1_loss(x, t, reduction="none", beta=0.5))
+    case("huber", [2, 0.5], [at, zero], lambda x, t: F.huber_loss(x, t, reduction="none", delta=0.5))
+    case("hinge_embedding", [2, 0.5], [at, torch.tensor([1.0, -1, -1, 0.5, 0.0, -1, 1])],
+         lambda x, t: F.hinge_embedding_loss(x, t, 0.5, reduction="none"), [1])
+    case("margin_ranking", [2, 0.5], [at, zero, torch.tensor([1.0, 1, 1, 1, -1, 0, -1])],
+         lambda a, b, t: F.margin_ranking_loss(a, b, t, 0.5, reduction="none"))
+    # more than one chunk
+    x, t = torch.arange(1100).remainder(13) / 4 - 1, torch.arange(1100).remainder(7) / 4 - 1
+    for reduction in range(2):
+        mode = REDUCTIONS[reduction]
+        case("mse", [reduction], [x, t], lambda x, t: F.mse_loss(x, t, reduction=mode))
+
+
+def binary(case):
+    x, t = draw(2, 3) * 3, torch.rand(2, 3)
+    for reduction in range(3):
+        mode = REDUCTIONS[reduction]
+        for weight in ((2, 3), (3,), (2, 1), ()):
+            w, p = torch.rand(weight), torch.rand(weight) * 3
+            case("bce_weight", [reduction], [x, t, w],
+                 lambda x, t, w: F.binary_cross_entropy_with_logits(x, t, w, reduction=mode), [2])
+            case("bce_pos_weight", [reduction], [x, t, p],
+                 lambda x, t, p: F.binary_cross_entropy_with_logits(x, t, reduction=mode, pos_weight=p.detach()), [2])
+            case("bce_both", [reduction], [x, t, w, p], lambda x, t, w, p: F.binary_cross_entropy_with_logits(
+                x, t, w, reduction=mode, pos_weight=p.detach()), [2, 3])
+    far = torch.tensor([100.0, -100.0, 800.0, -800.0, 0.0, 30.0])
+    case("bce", [2], [far, torch.tensor([0.0, 1, 1, 0, 0.5, 1])],
+         lambda x, t: F.binary_cross_entropy_with_logits(x, t, reduction="none"))
+
+
+def divergence(case):
+    for reduction, shape in itertools.product(range(4), [(2, 3), (4,), (3, 1, 2), (0, 3)]):
+        mode = REDUCTIONS[reduction]
+        x = torch.log_softmax(draw(*shape), -1)
+        t = torch.softmax(draw(*shape), -1)
+        case("kl_div", [reduction, 0], [x, t], lambda x, t: F.kl_div(x, t, reduction=mode))
+        case("kl_div", [reduction, 1], [x, t.log()], lambda x, t: F.kl_div(x, t, reduction=mode, log_target=True))
+    case("kl_div_constant", [2, 0], [torch.log_softmax(draw(3), -1), torch.tensor([0.0, 1.0, 0.0])],
+         lambda x, t: F.kl_div(x, t.detach(), reduction="none"), [1])
+
+
+def rows(case):
+    for reduction in range(3):
+        mode = REDUCTIONS[reduction]
+        for shape in ((4, 3), (5,), (0, 3), (2, 1)):
+            a, b, c = draw(*shape), draw(*shape), draw(*shape)
+            for margin in (0.0, 0.5, -0.5):
+                case("cosine_embedding", [reduction, margin], [a, b, signs(*shape[:-1])],
+                     lambda a, b, t: F.cosine_embedding_loss(a, b, t, margin, reduction=mode), [2])
+            for margin, p, swap in ((1.0, 2.0, 0), (0.3, 1.0, 1), (2.0, 3.0, 1), (1.0, math.inf, 0), (1.0, 1.5, 1)):
+                case("triplet_margin", [reduction, margin, p, 1e-6, swap], [a, b, c],
+                     lambda a, p_, n: F.triplet_margin_loss(a, p_, n, margin, p, 1e-6, bool(swap), reduction=mode))
+    a = draw(3, 4)
+    case("cosine_embedding", [2, 0.0], [torch.cat([a, a * 0]), torch.cat([a, a]), torch.tensor([1.0, -1, 0, 1, -1, 1])],
+         lambda a, b, t: F.cosine_embedding_loss(a, b, t, 0.0, reduction="none"), [2])
+    case("triplet_margin", [2, 5.0, 2.0, 0.0, 0], [a, a, a + 1],
+         lambda a, p, n: F.triplet_margin_loss(a, p, n, 5.0, 2.0, 0.0, reduction="none"))
+    for axis, eps, left, right in ((1, 1e-8, (2, 3), (2, 3)), (0, 1e-8, (2, 3), (2, 3)), (-1, 1e-8, (4, 1, 3), (2, 3)),
+                                   (1, 2.0, (2, 3), (2, 3)), (0, 1e-8, (3,), (3,)), (1, 1e-8, (2, 3, 2), (1, 3, 1)),
+                                   (1, 1e-8, (0, 3), (0, 3))):
+        case("cosine_similarity", [axis, eps], [draw(*left), draw(*right)],
+             lambda a, b: F.cosine_similarity(a, b, axis, eps))
+    case("cosine_similarity", [1, 1e-8], [torch.cat([a, a * 0]), torch.cat([a, a])],
+         lambda a, b: F.cosine_similarity(a, b, 1, 1e-8))
+
+
+def classes(case):
+    weight = torch.rand(4) + 0.1
+    ids = torch.tensor([0, 3, -100, 2, 3])
+    for reduction, smooth in itertools.product(range(3), (0.0, 0.2, 1.0)):
+        mode = REDUCTIONS[reduction]
+        x = draw(5, 4) * 2
+        case("cross_entropy_weight", [reduction, smooth], [x, ids, weight],
+             lambda x, t, w: F.cross_entropy(x, t, w.detach(), reduction=mode, label_smoothing=smooth), [2])
+        p = torch.softmax(draw(5, 4), -1)
+        case("cross_entropy_probabilities", [reduction, smooth], [x, p],
+             lambda x, t: F.cross_entropy(x, t, reduction=mode, label_smoothing=smooth))
+        case("cross_entropy_probabilities_weight", [reduction, smooth], [x, p, weight],
+             lambda x, t, w: F.cross_entropy(x, t, w.detach(), reduction=mode, label_smoothing=smooth), [2])
+        if smooth == 0:
+            case("nll_weight", [reduction], [x, ids, weight], lambda x, t, w: F.nll_loss(x, t, w.detach(), reduction=mode),
+                 [2])
+    case("cross_entropy_weight", [0, 0.1], [draw(2, 4), torch.tensor([-100, -100]), weight],
+         lambda x, t, w: F.cross_entropy(x, t, w.detach(), label_smoothing=0.1), [2])
+    case("cross_entropy_probabilities", [0, 0.1], [draw(4), torch.softmax(draw(4), -1)],
+         lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1))
+    case("cross_entropy_probabilities", [0, 0.0], [draw(0, 3), draw(0, 3)], F.cross_entropy)
+    case("cross_entropy_probabilities", [2, 0.0], [draw(2, 3) * 300, torch.eye(3)[:2]],
+         lambda x, t: F.cross_entropy(x, t, reduction="none"))
+
+
+def main():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt"), "w") as out:
+        def case(name, options, inputs, function, constants=()):
+            golden_file.write(out, name, options, inputs, function, constants)
+        for family in (pointwise, binary, divergence, rows, classes):
+            family(case)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+/* Every loss against torch's over the options (make_losses.py). */
+#include "ops/goldens.h"
+#include "support.h"
+
+#include <math.h>
+
+#define LOSS(name, expression)                                                \
+    static tg_tensor *name(tg_tape *t, tg_tensor **in, const double *options) \
+    {                                                                         \
+        tg_reduction reduction = (tg_reduction)options[0];                    \
+        return expression;                                                    \
+    }
+
+/* A loss with a config, in which one field is set, besides the reduction, to options[1]. */
+#define LOSS_WITH(name, config_name, field, expression)                       \
+    static tg_tensor *name(tg_tape *t, tg_tensor **in, const double *options) \
+    {                                                                         \
+        config_name##_config config = config_name##_config_default();         \
+        config.reduction = (tg_reduction)options[0];                          \
+        field;                                                                \
+        return expression;                                                    \
+    }
+
+LOSS(mse, tg_mse_loss(t, in[0], in[1], reduction))
+LOSS(l1, tg_l1_loss(t, in[0], in[1], reduction))
+LOSS_WITH(smooth_l1, tg_smooth_l1_loss, config.beta = options[1], tg_smooth_l1_loss(t, in[0], in[1], &config))
+LOSS_WITH(huber, tg_huber_loss, config.delta = options[1], tg_huber_loss(t, in[0], in[1], &config))
+LOSS_WITH(hinge_embedding, tg_hinge_embedding_loss, config.margin = options[1],
+          tg_hinge_embedding_loss(t, in[0], tg_detach(t, in[1]), &config))
+LOSS_WITH(margin_ranking, tg_margin_ranking_loss, config.margin = options[1],
+          tg_margin_ranking_loss(t, in[0], in[1], in[2], &config))
+LOSS_WITH(kl_div, tg_kl_div, config.log_target = options[1] != 0, tg_kl_div(t, in[0], in[1], &config))
+LOSS_WITH(kl_div_constant, tg_kl_div, config.log_target = options[1] != 0,
+          tg_kl_div(t, in[0], tg_detach(t, in[1]), &config))
+LOSS_WITH(cosine_embedding, tg_cosine_embedding_loss, config.margin = options[1],
+          tg_cosine_embedding_loss(t, in[0], in[1], tg_detach(t, in[2]), &config))
+LOSS_WITH(bce, tg_binary_cross_entropy_with_logits, (void)0,
+          tg_binary_cross_entropy_with_logits(t, in[0], in[1], &config))
+LOSS_WITH(bce_weight, tg_binary_cross_entropy_with_logits, config.weight = tg_detach(t, in[2]),
+          tg_binary_cross_entropy_with_logits(t, in[0], in[1], &config))
+LOSS_WITH(bce_pos_weight, tg_binary_cross_entropy_with_logits, config.pos_weight = tg_detach(t, in[2]),
+          tg_binary_cross_entropy_with_logits(t, in[0], in[1], &config))
+LOSS_WITH(cross_entropy, tg_cross_entropy, config.label_smoothing = options[1],
+          tg_cross_entropy(t, in[0], in[1], &config))
+
+static tg_tensor *bce_both(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
+    config.reduction = (tg_reduction)options[0];
+    config.weight = tg_detach(t, in[2]);
+    config.pos_weight = tg_detach(t, in[3]);
+    return tg_binary_cross_entropy_with_logits(t, in[0], in[1], &config);
+}
+
+static tg_tensor *cross_entropy_weight(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_cross_entropy_config config = tg_cross_entropy_config_default();
+    config.reduction = (tg_reduction)options[0];
+    config.label_smoothing = options[1];
+    config.weight = tg_detach(t, in[2]);
+    return tg_cross_entropy(t, in[0], in[1], &config);
+}
+
+static tg_tensor *nll_weight(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_cross_entropy_config config = tg_cross_entropy_config_default();
+    config.reduction = (tg_reduction)options[0];
+    config.weight = tg_detach(t, in[2]);
+    return tg_nll_loss(t, in[0], in[1], &config);
+}
+
+static tg_tensor *triplet_margin(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_triplet_margin_loss_config config = tg_triplet_margin_loss_config_default();
+    config.reduction = (tg_reduction)options[0];
+    config.margin = options[1];
+    config.p = options[2];
+    config.eps = options[3];
+    config.swap = options[4] != 0;
+    return tg_triplet_margin_loss(t, in[0], in[1], in[2], &config);
+}
+
+static tg_tensor *cosine_similarity(tg_tape *t, tg_tensor **in, const double *options)
+{
+    return tg_cosine_similarity(t, in[0], in[1], (int)options[0], options[1]);
+}
+
+static const golden_call calls[] = {
+    {"mse", mse},
+    {"l1", l1},
+    {"smooth_l1", smooth_l1},
+    {"huber", huber},
+    {"hinge_embedding", hinge_embedding},
+    {"margin_ranking", margin_ranking},
+    {"kl_div", kl_div},
+    {"kl_div_constant", kl_div_constant},
+    {"cosine_embedding", cosine_embedding},
+    {"triplet_margin", triplet_margin},
+    {"cosine_similarity", cosine_similarity},
+    {"bce", bce},
+    {"bce_weight", bce_weight},
+    {"bce_pos_weight", bce_pos_weight},
+    {"bce_both", bce_both},
+    {"cross_entropy_weight", cross_entropy_weight},
+    {"cross_entropy_probabilities", cross_entropy},
+    {"cross_entropy_probabilities_weight", cross_entropy_weight},
+    {"nll_weight", nll_weight},
+};
+
+static void test_against_torch(void **state)
+{
+    (void)state;
+    int cases =
+        check_goldens_with_options(TG_TEST_GOLDENS "/losses.txt", calls, sizeof calls / sizeof *calls, 5e-13, 4e-6);
+    assert_int_equal(cases, 488);
+}
+
+/* The sum of a loss has the same bits for any number of threads. */
+static void test_threads_change_no_bits(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(100000), NULL)),
+              *y = tg_tensor_new(TG_F32, TG_SHAPE(100000), NULL);
+    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL) && tg_tensor_fill_normal(y, rng, 0, 1, NULL));
+    double losses[3];
+    for (int threads = 1; threads <= 3; threads++) {
+        assert_true(tg_set_threads(threads, NULL));
+        losses[threads - 1] = tg_tensor_item(tg_l1_loss(t, x, y, TG_REDUCTION_SUM), NULL);
+    }
+    assert_true(losses[0] == losses[1] && losses[0] == losses[2] && losses[0] > 1e5);
+    tg_set_threads(1, NULL);
+    tg_release(x);
+    tg_release(y);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_torch),
+        cmocka_unit_test(test_threads_change_no_bits),
+    };
+    return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
+}

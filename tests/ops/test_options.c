@@ -1,0 +1,182 @@
+/* Ops against torch's over their options (make_more_ops.py). */
+#include "ops/goldens.h"
+#include "support.h"
+
+#include <math.h>
+
+#define CALL(name, expression)                                                \
+    static tg_tensor *name(tg_tape *t, tg_tensor **in, const double *options) \
+    {                                                                         \
+        (void)options;                                                        \
+        return expression;                                                    \
+    }
+
+/* The axes and whether they are kept: options 0 and 1. */
+static tg_axes axes_of(const double *options)
+{
+    int axis = (int)options[0];
+    return axis == 9 ? TG_ALL_AXES : tg_axes_make(1, &axis);
+}
+
+static tg_keep_axes keep_of(const double *options)
+{
+    return options[0] != 9 && options[1] != 0 ? TG_KEEP_AXES : TG_DROP_AXES;
+}
+
+static tg_order order_of(double smallest)
+{
+    return smallest != 0 ? TG_SMALLEST_FIRST : TG_LARGEST_FIRST;
+}
+
+CALL(sin_, tg_sin(t, in[0]))
+CALL(cos_, tg_cos(t, in[0]))
+CALL(sign, tg_sign(t, in[0]))
+CALL(round_, tg_round(t, in[0]))
+CALL(floor_, tg_floor(t, in[0]))
+CALL(log_sigmoid, tg_log_sigmoid(t, in[0]))
+CALL(leaky_relu, tg_leaky_relu(t, in[0], options[0]))
+CALL(elu, tg_elu(t, in[0], options[0]))
+CALL(softplus, tg_softplus(t, in[0], options[0], options[1]))
+CALL(remainder_, tg_remainder(t, in[0], in[1]))
+CALL(clamp_both, tg_clamp_tensor(t, in[0], in[1], in[2]))
+CALL(clamp_low, tg_clamp_tensor(t, in[0], in[1], NULL))
+CALL(clamp_high, tg_clamp_tensor(t, in[0], NULL, in[1]))
+CALL(logical_and, tg_logical_and(t, in[0], in[1]))
+CALL(logical_or, tg_logical_or(t, in[0], in[1]))
+CALL(logical_not, tg_logical_not(t, in[0]))
+CALL(amin, tg_amin(t, in[0], axes_of(options), keep_of(options)))
+CALL(logsumexp, tg_logsumexp(t, in[0], axes_of(options), keep_of(options)))
+CALL(std_, tg_std(t, in[0], axes_of(options), (int)options[2], keep_of(options)))
+CALL(norm, tg_norm(t, in[0], options[2], axes_of(options), keep_of(options)))
+CALL(any, tg_any(t, in[0], axes_of(options), keep_of(options)))
+CALL(all, tg_all(t, in[0], axes_of(options), keep_of(options)))
+CALL(sum_integers, tg_sum(t, in[0], axes_of(options), keep_of(options)))
+CALL(argmin, tg_argmin(t, in[0], (int)options[0], keep_of(options)))
+CALL(argmax, tg_argmax(t, in[0], (int)options[0], keep_of(options)))
+CALL(sort, tg_sort(t, in[0], (int)options[0], order_of(options[1]), NULL))
+CALL(topk, tg_topk(t, in[0], (int64_t)options[0], (int)options[1], order_of(options[2]), NULL))
+CALL(cumsum, tg_cumsum(t, in[0], (int)options[0]))
+CALL(flip, tg_flip(t, in[0], axes_of(options)))
+CALL(flip_all, tg_flip(t, in[0], TG_ALL_AXES))
+CALL(scatter_add, tg_scatter_add(t, in[0], (int)options[0], in[1], in[2]))
+CALL(index_add, tg_index_add(t, in[0], (int)options[0], in[1], in[2]))
+CALL(gather, tg_gather(t, in[0], (int)options[0], in[1]))
+CALL(index_select, tg_index_select(t, in[0], (int)options[0], in[1]))
+CALL(where, tg_where(t, in[0], in[1], in[2]))
+CALL(cat, tg_cat(t, in, 2, 1))
+CALL(masked_fill, tg_masked_fill(t, in[0], in[1], options[0]))
+CALL(layer_norm, tg_layer_norm(t, in[0], NULL, NULL, 1e-5))
+CALL(layer_norm_weight, tg_layer_norm(t, in[0], in[1], NULL, 1e-5))
+CALL(layer_norm_bias, tg_layer_norm(t, in[0], NULL, in[1], 1e-5))
+
+static tg_tensor *sort_ids(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_tensor *ids;
+    tg_sort(t, in[0], (int)options[0], order_of(options[1]), &ids);
+    return ids;
+}
+
+static tg_tensor *repeat(tg_tape *t, tg_tensor **in, const double *options)
+{
+    int64_t times[TG_MAX_RANK];
+    for (int i = 0; i < (int)options[0]; i++) {
+        times[i] = (int64_t)options[1 + i];
+    }
+    return tg_repeat(t, in[0], tg_shape_make((int)options[0], times));
+}
+
+static const golden_call calls[] = {
+    {"sin", sin_},
+    {"cos", cos_},
+    {"sign", sign},
+    {"round", round_},
+    {"floor", floor_},
+    {"log_sigmoid", log_sigmoid},
+    {"leaky_relu", leaky_relu},
+    {"elu", elu},
+    {"softplus", softplus},
+    {"remainder", remainder_},
+    {"clamp_both", clamp_both},
+    {"clamp_low", clamp_low},
+    {"clamp_high", clamp_high},
+    {"logical_and", logical_and},
+    {"logical_or", logical_or},
+    {"logical_not", logical_not},
+    {"amin", amin},
+    {"logsumexp", logsumexp},
+    {"std", std_},
+    {"norm", norm},
+    {"any", any},
+    {"all", all},
+    {"any_float", any},
+    {"all_float", all},
+    {"sum_integers", sum_integers},
+    {"argmin", argmin},
+    {"argmax", argmax},
+    {"sort", sort},
+    {"sort_ids", sort_ids},
+    {"topk", topk},
+    {"cumsum", cumsum},
+    {"flip", flip},
+    {"flip_all", flip_all},
+    {"repeat", repeat},
+    {"scatter_add", scatter_add},
+    {"index_add", index_add},
+    {"gather", gather},
+    {"index_select", index_select},
+    {"where", where},
+    {"cat", cat},
+    {"masked_fill", masked_fill},
+    {"layer_norm", layer_norm},
+    {"layer_norm_weight", layer_norm_weight},
+    {"layer_norm_bias", layer_norm_bias},
+};
+
+static void test_against_torch(void **state)
+{
+    (void)state;
+    int cases =
+        check_goldens_with_options(TG_TEST_GOLDENS "/more_ops.txt", calls, sizeof calls / sizeof *calls, 5e-13, 5e-6);
+    assert_int_equal(cases, 365);
+}
+
+/* torch.manual_seed(3); torch.bernoulli(torch.arange(10) / 9), in float and, with the same seed, in double. */
+static void test_bernoulli_draws_what_torch_draws(void **state)
+{
+    (void)state;
+    static const double expected[2][10] = {{0, 1, 0, 1, 0, 1, 0, 1, 1, 1}, {0, 0, 0, 1, 0, 0, 1, 1, 1, 1}};
+    for (int k = 0; k < 2; k++) {
+        tg_rng *rng = tg_rng_new(3);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_tensor *p = leaf(tg_tensor_new_arange(k ? TG_F64 : TG_F32, 0, 10, 1, NULL));
+        tg_tensor *y = tg_bernoulli(t, tg_div_scalar(t, p, 9));
+        assert_values(y, expected[k], 10, 0, 0);
+        assert_int_equal(tg_rng_position(rng), k ? 20 : 10);
+        assert_false(tg_tensor_requires_grad(y));
+        tg_release(p);
+        tg_tape_free(t);
+        tg_rng_free(rng);
+    }
+}
+
+/* A sum of integers outside of i32's range is clamped. */
+static void test_large_sums_of_integers(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = tensor_i32(TG_SHAPE(3), (int32_t[]){INT32_MAX, INT32_MAX, -5});
+    assert_values(tg_sum(t, x, TG_ALL_AXES, TG_DROP_AXES), (double[]){INT32_MAX}, 1, 0, 0);
+    assert_int_equal(tg_tensor_dtype(tg_sum(t, x, TG_ALL_AXES, TG_DROP_AXES)), TG_I32);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_torch),
+        cmocka_unit_test(test_bernoulli_draws_what_torch_draws),
+        cmocka_unit_test(test_large_sums_of_integers),
+    };
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}
