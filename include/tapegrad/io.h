@@ -115,6 +115,25 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * `strict` does not allow other shapes and dtypes. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
 
+/* ---- one array --------------------------------------------------------------------------------------------------- */
+/* The constructors return a contiguous tensor that is yours (tg_release). Stored dtypes become: F16, BF16, f2 and f4
+ * f32; F64 and f8 f64; I32, I64, i4 and i8 i32 (RANGE, with the index, for a value that does not fit); U8, BOOL, u1 and
+ * b1 u8. Other dtypes are DTYPE. */
+
+/* Reads the tensor `name` of a safetensors file: safetensors.torch.load_file(path)[name]. RANGE for an unknown name. */
+TG_API tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error);
+
+/* Reads an array in NumPy's format, versions 1.0 to 3.0: numpy.load(path). Both byte orders and both memory orders are
+ * read. Bytes after the values are an error (FORMAT). */
+TG_API tg_tensor *tg_tensor_new_from_npy(const char *path, tg_error *error);
+
+/* Reads the array `name` of an archive that numpy.savez has written: numpy.load(path)[name]. FORMAT for a member that
+ * is compressed or damaged; RANGE for an unknown name. */
+TG_API tg_tensor *tg_tensor_new_from_npz(const char *path, const char *name, tg_error *error);
+
+/* Writes x in NumPy's format, version 1.0, row-major: numpy.save(path, x). */
+TG_API bool tg_tensor_save_npy(const tg_tensor *x, const char *path, tg_error *error);
+
 #ifdef __cplusplus
 }
 #endif

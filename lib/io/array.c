@@ -134,6 +134,13 @@ static int64_t decode(void *out, const void *in, tg_stored stored, int64_t count
 static bool refuse_value(const tg_file *file, const tg_array *array, int64_t value, int64_t index, tg_error *error)
 {
     char text[TG_SHAPE_TEXT];
+    int64_t position = 0, size = tg_shape_count(array->shape);
+    for (int axis = 0; array->is_fortran && axis < array->shape.rank; axis++) {
+        size /= array->shape.size[axis];
+        position += index % array->shape.size[axis] * size;
+        index /= array->shape.size[axis];
+    }
+    index = array->is_fortran ? position : index;
     return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %lld of '%.100s' at %s is outside of i32", file->call,
                         file->path, (long long)value, array->name, tg_index_format(&array->shape, index, text));
 }
@@ -188,6 +195,23 @@ bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dty
     return tg_file_read(file, array->offset, out, (size_t)tg_shape_count(array->shape) * tg_size_of(dtype), error);
 }
 
+/* Returns a row-major copy of x, whose values are those of `shape` with the first axis fastest. Releases x. */
+static tg_tensor *from_fortran(tg_tensor *x, const tg_shape *shape, tg_error *error)
+{
+    int64_t strides[TG_MAX_RANK];
+    for (int axis = 0; axis < shape->rank; axis++) {
+        strides[axis] = axis ? strides[axis - 1] * shape->size[axis - 1] : 1;
+    }
+    tg_tensor *view = tg_tensor_make_view(NULL, x, shape, strides, 0);
+    tg_tensor *copy = view ? tg_tensor_new_copy(view, error) : NULL;
+    if (!view) {
+        tg_error_set(error, TG_ERROR_MEMORY, "out of memory for a view");
+    }
+    tg_release(view);
+    tg_release(x);
+    return copy;
+}
+
 tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_error *error)
 {
     tg_dtype dtype;
@@ -208,7 +232,7 @@ tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_erro
         tg_release(x);
         return NULL;
     }
-    return x;
+    return x && array->is_fortran && array->shape.rank > 1 ? from_fortran(x, &array->shape, error) : x;
 }
 
 /* ---- writing ---- */

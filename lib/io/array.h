@@ -1,5 +1,5 @@
-/* array (private): the values of an array in a file, row-major without gaps, and their conversion to and from a
- * tensor's dtype. Memory: one buffer of fixed size. */
+/* array (private): the values of an array in a file, without gaps, and their conversion to and from a tensor's dtype.
+ * Memory: one buffer of fixed size. */
 #ifndef TG_IO_ARRAY_H
 #define TG_IO_ARRAY_H
 
@@ -57,12 +57,13 @@ typedef struct tg_array {
     const char *name; /* for messages */
     tg_stored dtype;
     bool is_big_endian;
+    bool is_fortran; /* whether the first axis varies fastest in the file */
     uint64_t offset; /* of the first value, in bytes */
     tg_shape shape;
 } tg_array;
 
-/* Reads the array into memory for values of `dtype`, which tg_stored_fits accepts. RANGE, with the index, for an
- * integer that does not fit. */
+/* Reads the array, in the order of the file, into memory for values of `dtype`, which tg_stored_fits accepts. RANGE,
+ * with the index, for an integer that does not fit. */
 bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
 
 /* Reads the array into a new tensor of its own dtype; yours. DTYPE for a dtype that cannot be read. */

@@ -21,8 +21,7 @@ bool tg_json_fail(tg_json *j, size_t at, const char *format, ...)
                         (unsigned long long)(j->offset + at), text);
 }
 
-/* Fails with what was found at the current position. */
-static bool expected(tg_json *j, const char *what)
+bool tg_json_expected(tg_json *j, const char *what)
 {
     int next = tg_json_next(j);
     if (next < 0) {
@@ -52,7 +51,7 @@ int tg_json_next(tg_json *j)
     return j->at < j->length ? (unsigned char)j->text[j->at] : -1;
 }
 
-static bool take(tg_json *j, char c)
+bool tg_json_take(tg_json *j, char c)
 {
     if (tg_json_next(j) != c) {
         return false;
@@ -63,7 +62,7 @@ static bool take(tg_json *j, char c)
 
 bool tg_json_begin(tg_json *j, char open)
 {
-    return take(j, open) || expected(j, open == '{' ? "'{'" : "'['");
+    return tg_json_take(j, open) || tg_json_expected(j, open == '{' ? "'{'" : "'['");
 }
 
 bool tg_json_more(tg_json *j, char close, size_t *count)
@@ -71,11 +70,11 @@ bool tg_json_more(tg_json *j, char close, size_t *count)
     if (j->failed) {
         return false;
     }
-    if (take(j, close)) {
+    if (tg_json_take(j, close)) {
         return false;
     }
-    if (*count > 0 && !take(j, ',')) {
-        return expected(j, close == '}' ? "',' or '}'" : "',' or ']'");
+    if (*count > 0 && !tg_json_take(j, ',')) {
+        return tg_json_expected(j, close == '}' ? "',' or '}'" : "',' or ']'");
     }
     ++*count;
     return true;
@@ -83,7 +82,8 @@ bool tg_json_more(tg_json *j, char close, size_t *count)
 
 bool tg_json_key(tg_json *j, size_t *count, tg_json_text *key)
 {
-    return tg_json_more(j, '}', count) && tg_json_string(j, key) && (take(j, ':') || expected(j, "':' after the name"));
+    return tg_json_more(j, '}', count) && tg_json_string(j, key) &&
+           (tg_json_take(j, ':') || tg_json_expected(j, "':' after the name"));
 }
 
 /* ---- strings ---- */
@@ -165,8 +165,8 @@ static char *read_escape(tg_json *j, char *out)
 
 bool tg_json_string(tg_json *j, tg_json_text *string)
 {
-    if (!take(j, '"')) {
-        return expected(j, "'\"'");
+    if (!tg_json_take(j, '"')) {
+        return tg_json_expected(j, "'\"'");
     }
     char *out = j->text + j->at;
     *string = (tg_json_text){out, j->at - 1};
@@ -206,7 +206,7 @@ bool tg_json_uint(tg_json *j, int64_t *value)
         }
     }
     if (j->at == start) {
-        return expected(j, "a whole number");
+        return tg_json_expected(j, "a whole number");
     }
     if (j->text[start] == '0' && j->at - start > 1) {
         return tg_json_fail(j, start, "the number begins with a 0");
@@ -243,7 +243,7 @@ static bool skip_number(tg_json *j)
         take_at_once(j, "+-");
         is_valid = take_digits(j);
     }
-    return is_valid || expected(j, "a digit");
+    return is_valid || tg_json_expected(j, "a digit");
 }
 
 static bool skip_word(tg_json *j)
@@ -256,7 +256,7 @@ static bool skip_word(tg_json *j)
             return true;
         }
     }
-    return expected(j, "a value");
+    return tg_json_expected(j, "a value");
 }
 
 static bool skip(tg_json *j, int depth)
@@ -290,5 +290,5 @@ bool tg_json_skip(tg_json *j)
 
 bool tg_json_end(tg_json *j)
 {
-    return tg_json_next(j) < 0 || expected(j, "the end");
+    return tg_json_next(j) < 0 || tg_json_expected(j, "the end");
 }

@@ -45,6 +45,12 @@ bool tg_json_check_utf8(tg_json *j);
 /* Skips white space. Returns the next byte, or -1 at the end. */
 int tg_json_next(tg_json *j);
 
+/* Takes the next byte if it is `c`. Returns whether it was. */
+bool tg_json_take(tg_json *j, char c);
+
+/* Sets the error "expected <what>, found <the next byte>". Returns false. */
+bool tg_json_expected(tg_json *j, const char *what);
+
 /* Takes the byte that begins an object or an array. */
 bool tg_json_begin(tg_json *j, char open);
 

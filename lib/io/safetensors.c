@@ -334,3 +334,20 @@ tg_tensor *tg_safetensors_read_new(const tg_safetensors *f, const tg_array *arra
 {
     return tg_array_read_new(&part_of(f, array)->file, array, error);
 }
+
+tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error)
+{
+    static const char call[] = "tensor_new_from_safetensors";
+    if (!name) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the name is NULL", call);
+        return NULL;
+    }
+    tg_safetensors *f = tg_safetensors_open(call, path, TG_SAFETENSORS_HEADER, error);
+    const tg_array *array = f ? tg_safetensors_find(f, "", name) : NULL;
+    if (f && !array) {
+        tg_error_set(error, TG_ERROR_RANGE, "%s: '%s' has no tensor '%.100s'", call, path, name);
+    }
+    tg_tensor *x = array ? tg_safetensors_read_new(f, array, error) : NULL;
+    tg_safetensors_close(f);
+    return x;
+}

@@ -98,6 +98,7 @@ for rank in range(9):
 arrays["empty"] = values((0, 3), "f").astype("<f4")
 arrays["i2"] = values((3,), "i").astype("<i2")
 arrays["big"] = numpy.array([1, 2, 2**31], dtype="<i8")
+arrays["big_f"] = numpy.array([[1, 2, 3], [2**31, 5, 6]], dtype=">i8", order="F")
 numpy.savez(folder / "arrays.npz", **arrays)
 numpy.savez_compressed(folder / "compressed.npz", x=arrays["f4_le_c"])
 for version in (1, 2, 3):
