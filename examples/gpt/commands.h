@@ -13,6 +13,11 @@ int tokenize(const options *o);
 int info(const options *o);
 int compare(const options *o);
 
+/* ---- optimizer.c ---- */
+
+/* Returns the optimizer of --optimizer, without weight decay of vectors; NULL after printing an error. */
+tg_optim *optimizer_make(const options *o, tg_params *params);
+
 /* ---- eval.c ---- */
 
 typedef struct evaluation {

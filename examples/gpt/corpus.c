@@ -4,11 +4,22 @@
 
 #define LIGHTHOUSE "examples/lighthouse.txt"
 
-static bool load_text(corpus *c, const char *path, const char *vocab, int64_t vocabulary, tg_error *error)
+/* Returns FNV-1a over the ids. */
+static uint64_t checksum(const int32_t *ids, int64_t count)
+{
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (int64_t i = 0; i < count; i++) {
+        sum = (sum ^ (uint32_t)ids[i]) * UINT64_C(1099511628211);
+    }
+    return sum;
+}
+
+static bool load_text(corpus *c, const char *path, int64_t vocabulary, tg_error *error)
 {
     size_t length;
     char *text = tg_text_read(path, &length, error);
-    if (text && !c->bpe) {
+    bool is_trained = text && !c->bpe;
+    if (is_trained) {
         c->bpe = tg_tokenizer_train(text, length, (int32_t)vocabulary, error);
     }
     bool loaded = text && c->bpe && tg_tokenizer_encode(c->bpe, text, length, false, &c->tokens, error);
@@ -20,8 +31,10 @@ static bool load_text(corpus *c, const char *path, const char *vocab, int64_t vo
     c->training = (part){.name = path, .ids = c->tokens.ids, .count = kept};
     c->validation =
         (part){.name = "validation, the text's last tenth", .ids = c->tokens.ids + kept, .count = count / 10};
-    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", path, length, (long long)count,
-           tg_tokenizer_vocabulary(c->bpe), vocab ? vocab : "byte pairs, trained on this text");
+    snprintf(c->identity, sizeof c->identity, "%lld tokens, checksum %016llx", (long long)count,
+             (unsigned long long)checksum(c->tokens.ids, count));
+    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d%s\n", path, length, (long long)count,
+           tg_tokenizer_vocabulary(c->bpe), is_trained ? " (byte pairs, trained on this text)" : "");
     return true;
 }
 
@@ -37,17 +50,18 @@ static bool open_tokens(part *p, tg_token_file **file, const char *path, int64_t
     return true;
 }
 
-bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabulary)
+bool corpus_load(corpus *c, const options *o, tg_tokenizer *bpe, int64_t vocabulary)
 {
     tg_error error = TG_NO_ERROR;
-    *c = (corpus){0};
-    bool loaded = !vocab || (c->bpe = tg_tokenizer_open(vocab, &error));
+    *c = (corpus){.bpe = bpe};
     vocabulary = c->bpe ? tg_tokenizer_vocabulary(c->bpe) : vocabulary;
-    if (loaded && !o->tokens && !o->val_tokens) {
-        loaded = load_text(c, o->text ? o->text : LIGHTHOUSE, vocab, vocabulary, &error);
+    bool loaded = true;
+    if (!o->tokens && !o->val_tokens) {
+        loaded = load_text(c, o->text ? o->text : LIGHTHOUSE, vocabulary, &error);
     }
     if (loaded && o->tokens) {
         loaded = open_tokens(&c->training, &c->files[0], o->tokens, vocabulary, &error);
+        snprintf(c->identity, sizeof c->identity, "%lld tokens", (long long)c->training.count);
     }
     if (loaded && o->val_tokens) {
         loaded = open_tokens(&c->validation, &c->files[1], o->val_tokens, vocabulary, &error);

@@ -21,12 +21,14 @@ typedef struct corpus {
     part training, validation;
     tg_tokens tokens;
     tg_token_file *files[2];
+    /* what a run that continues must find again: the number of tokens, and of a text also a checksum */
+    char identity[80];
 } corpus;
 
-/* Reads the text or opens the token files of the options. `vocab` is the path of a vocab.bpe. If it is NULL, a
- * vocabulary of `vocabulary` ids is trained on the text, and token files must have ids below `vocabulary`. Returns
- * false after printing an error; the corpus is then empty. */
-bool corpus_load(corpus *c, const options *o, const char *vocab, int64_t vocabulary);
+/* Reads the text or opens the token files of the options. `bpe` becomes the corpus's, also after an error. If it is
+ * NULL, a vocabulary of `vocabulary` ids is trained on the text, and token files must have ids below `vocabulary`.
+ * Returns false after printing an error; the corpus is then empty. */
+bool corpus_load(corpus *c, const options *o, tg_tokenizer *bpe, int64_t vocabulary);
 void corpus_free(corpus *c);
 
 /* Returns true if the vocabulary has as many ids as the model's table has rows, or if `bpe` is NULL. Returns false

@@ -39,13 +39,18 @@ int eval(const options *o)
     model m;
     corpus c;
     evaluation e;
-    if (!weights_load(&m, o->model)) {
+    tg_tokenizer *bpe;
+    if (!model_load(&m, o->model, &bpe)) {
         return 2;
     }
     const tg_gpt_config *config = tg_gpt_get_config(m.gpt);
     tg_tape *quiet = quiet_tape_new(NULL);
-    const char *vocab = o->vocab ? o->vocab : o->val_tokens ? NULL : folder_file(o->model, "vocab.bpe");
-    bool good = quiet && corpus_load(&c, o, vocab, config->vocabulary);
+    bool good = quiet && (o->val_tokens || model_tokenizer(&bpe, o));
+    if (good) {
+        good = corpus_load(&c, o, bpe, config->vocabulary);
+    } else {
+        tg_tokenizer_free(bpe);
+    }
     if (good) {
         good = vocabulary_fits(c.bpe, config->vocabulary) &&
                evaluate(&e, quiet, m.gpt, &c.validation, o->batch, o->eval_batches);

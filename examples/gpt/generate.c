@@ -131,17 +131,14 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
 int generate(const options *o)
 {
     model m;
-    tg_error error = TG_NO_ERROR;
-    if (!weights_load(&m, o->model)) {
+    tg_tokenizer *bpe;
+    if (!model_load(&m, o->model, &bpe)) {
         return 2;
     }
     int64_t made = -1;
     tg_rng_seed(m.rng, (uint64_t)o->seed);
     tg_tape *quiet = quiet_tape_new(m.rng);
-    tg_tokenizer *bpe = tg_tokenizer_open(o->vocab ? o->vocab : folder_file(o->model, "vocab.bpe"), &error);
-    if (!bpe) {
-        complain("%s", error.text);
-    } else if (quiet && generate_check(o, m.gpt, bpe)) {
+    if (quiet && model_tokenizer(&bpe, o) && generate_check(o, m.gpt, bpe)) {
         double start = seconds();
         made = generate_text(stdout, quiet, m.gpt, bpe, o);
         double spent = seconds() - start;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../common/curves.h"
 #include "../common/program.h"
@@ -9,7 +10,8 @@
 bool history_make(history *h, int64_t steps)
 {
     size_t n = (size_t)steps;
-    *h = (history){.loss = calloc(n, sizeof *h->loss),
+    *h = (history){.capacity = steps,
+                   .loss = calloc(n, sizeof *h->loss),
                    .lr = calloc(n, sizeof *h->lr),
                    .norm = calloc(n, sizeof *h->norm),
                    .evaluated = calloc(n, sizeof *h->evaluated),
@@ -62,21 +64,26 @@ void history_show(const history *h)
     }
 }
 
+static void write_table(const history *h, FILE *file, int digits)
+{
+    fprintf(file, "step\tloss\tlr\tgradient_norm\tvalidation\n");
+    for (int64_t i = 0, next = 0; i < h->steps; i++) {
+        fprintf(file, "%lld\t%.*g\t%.*g\t%.*g\t", (long long)i + 1, digits, (double)h->loss[i], digits,
+                (double)h->lr[i], digits, (double)h->norm[i]);
+        if (next < h->evaluations && h->evaluated[next] == i + 1) {
+            fprintf(file, "%.*g", digits, (double)h->validation[next++]);
+        }
+        fputc('\n', file);
+    }
+}
+
 static bool write_losses(const history *h, const char *path)
 {
     FILE *file = file_begin(path);
     if (!file) {
         return false;
     }
-    fprintf(file, "step\tloss\tlr\tgradient_norm\tvalidation\n");
-    for (int64_t i = 0, next = 0; i < h->steps; i++) {
-        fprintf(file, "%lld\t%.6f\t%.6g\t%.6f\t", (long long)i + 1, (double)h->loss[i], (double)h->lr[i],
-                (double)h->norm[i]);
-        if (next < h->evaluations && h->evaluated[next] == i + 1) {
-            fprintf(file, "%.6f", (double)h->validation[next++]);
-        }
-        fputc('\n', file);
-    }
+    write_table(h, file, 7);
     return file_end(file, path);
 }
 
@@ -85,4 +92,62 @@ bool history_write(const history *h, const char *folder)
     curve curves[2];
     make_curves(h, curves);
     return write_losses(h, folder_file(folder, "losses.tsv")) && curves_svg(folder_file(folder, "loss.svg"), curves, 2);
+}
+
+/* ---- for checkpoints ---- */
+
+bool history_is_best(const history *h)
+{
+    int64_t last = h->evaluations - 1;
+    bool is_best = last >= 0 && h->evaluated[last] == h->steps;
+    for (int64_t i = 0; is_best && i < last; i++) {
+        is_best = h->validation[last] < h->validation[i];
+    }
+    return is_best;
+}
+
+char *history_text(const history *h, size_t *length)
+{
+    char *text = NULL;
+    FILE *memory = open_memstream(&text, length);
+    if (memory) {
+        write_table(h, memory, 9); /* 9 digits determine a float */
+    }
+    if (memory && fclose(memory) == 0) {
+        return text;
+    }
+    free(text);
+    complain("out of memory");
+    return NULL;
+}
+
+/* Reads a number and the tab or newline after it. */
+static bool read_number(const char **text, double *value)
+{
+    char *end;
+    *value = strtod(*text, &end);
+    bool is_read = end > *text && (*end == '\t' || *end == '\n');
+    *text = end + is_read;
+    return is_read;
+}
+
+bool history_parse(history *h, const char *text)
+{
+    const char *line = strchr(text, '\n');
+    bool is_valid = line;
+    for (line += is_valid; is_valid && *line;) {
+        double step, loss, lr, norm, validation;
+        is_valid = h->steps < h->capacity && read_number(&line, &step) && read_number(&line, &loss) &&
+                   read_number(&line, &lr) && read_number(&line, &norm) && step == (double)(h->steps + 1);
+        if (!is_valid) {
+            break;
+        }
+        history_add_step(h, loss, lr, norm);
+        if (*line == '\n') {
+            line++;
+        } else if ((is_valid = read_number(&line, &validation))) {
+            history_add_evaluation(h, validation);
+        }
+    }
+    return is_valid || complain("the losses in the checkpoint are damaged after step %lld", (long long)h->steps);
 }

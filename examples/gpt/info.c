@@ -106,7 +106,7 @@ int info(const options *o)
 {
     model m = {0};
     tg_gpt_config config;
-    if (o->model ? !weights_load(&m, o->model) : !model_configure(o, &config)) {
+    if (o->model ? !model_load(&m, o->model, NULL) : !model_configure(o, &config)) {
         return 2;
     }
     config = o->model ? *tg_gpt_get_config(m.gpt) : config;

@@ -1,11 +1,13 @@
 /* gpt: GPT-2 on the command line: trains a model, measures its loss, and generates text.
  *
- *   main.c      the list of commands
- *   options.c   the options of each command
- *   corpus.c    token ids for training and validation
- *   model.c     a GPT and its initial values
- *   weights.c   the file format of a model
- *   history.c   losses and their curves
+ *   main.c         the list of commands
+ *   options.c      the options of each command
+ *   corpus.c       token ids for training and validation
+ *   model.c        a GPT and its configuration
+ *   checkpoint.c   loading a trained model
+ *   run.c          the checkpoints of gpt train, and --resume
+ *   optimizer.c    the optimizers of gpt train
+ *   history.c      losses and their curves
  *
  * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c.
  */
@@ -23,9 +25,10 @@ static const struct {
     const char *introduction;
 } commands[] = {
     {"train", TRAIN, train,
-     "gpt train: trains a GPT on a text or on token files. It writes a folder with the weights, the vocabulary,\n"
-     "the losses, their curve and a sample. The weights are saved at each validation and at the end. Ctrl-C stops\n"
-     "after the current step; the same files are written.\n"},
+     "gpt train: trains a GPT on a text or on token files. It writes a folder with checkpoints, the losses, their\n"
+     "curve and a sample. A checkpoint is saved at each validation and at the end, and has everything that the run\n"
+     "needs to continue. Ctrl-C stops after the current step and saves one, too. --resume continues a run that was\n"
+     "stopped or killed: its losses are those of a run without an interruption, to the last bit.\n"},
     {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
     {"generate", GENERATE, generate, "gpt generate: continues a text with a trained model.\n"},
     {"tokenize", TOKENIZE, tokenize, "gpt tokenize: converts a text to token ids, in a file or on the terminal.\n"},

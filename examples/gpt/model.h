@@ -1,4 +1,4 @@
-/* model: a GPT with its parameters and its random generator: configuration, initial values, and the file of weights. */
+/* model: a GPT with its parameters and its random generator: configuration, initial values, and checkpoints. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -25,8 +25,26 @@ void model_free(model *m);
 /* Returns a tape without recording and without dropout, for evaluation and generation; NULL after printing an error. */
 tg_tape *quiet_tape_new(tg_rng *rng);
 
-/* Write and read `folder`/model.tgw, whose format is in weights.c. Return false after printing an error. */
-bool weights_save(const model *m, const char *folder);
-bool weights_load(model *m, const char *folder);
+/* ---- checkpoint.c ---- */
+
+/* The names of the parts of a checkpoint that every command reads. */
+#define MODEL_PART "model"
+#define CONFIG_PART "config"
+#define VOCABULARY_PART "vocabulary"
+
+/* Writes the configuration to `text`, and returns it. */
+#define CONFIG_TEXT 400
+const char *config_text(const tg_gpt_config *config, char text[CONFIG_TEXT]);
+
+/* Reads a trained model: from a folder of gpt train its best checkpoint, or from a file. Unless `bpe` is NULL, it also
+ * reads the vocabulary; *bpe becomes NULL if the model has none. Returns false after printing an error. */
+bool model_load(model *m, const char *path, tg_tokenizer **bpe);
+
+/* Reads the vocabulary of a checkpoint; *bpe becomes NULL if it has none. Returns false after printing an error. */
+bool vocabulary_load(const char *path, tg_tokenizer **bpe);
+
+/* Replaces *bpe by the vocabulary of --vocab, if that is given. Returns false after printing an error if neither
+ * exists. */
+bool model_tokenizer(tg_tokenizer **bpe, const options *o);
 
 #endif

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <string.h>
+
 #include <tapegrad.h>
 
 #include "../common/command_line.h"
@@ -25,7 +27,8 @@ static const command_line_option table[] = {
     {"tied", NULL, VALUE_FLAG, AT(tied), NULL, "use the token table as the weight of the head, as in GPT-2",
      TRAIN | INFO},
     {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
-    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder that gpt train wrote", EVAL | GENERATE | INFO},
+    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its best checkpoint, or one checkpoint",
+     EVAL | GENERATE | INFO},
 
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN | EVAL},
@@ -50,10 +53,11 @@ static const command_line_option table[] = {
      "learning rate after warmup; falls to a tenth of it (default 0.384 / width)", TRAIN},
     {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]",
      "steps in which the learning rate rises (default a twentieth of the steps)", TRAIN},
+    {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam, sgd, adagrad, rmsprop or lion", TRAIN},
     {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
     {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT,
-     "steps from one validation to the next; also saves the weights", TRAIN},
+     "steps from one validation to the next; also saves a checkpoint", TRAIN},
     {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches per validation", TRAIN},
     {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches (default all)", EVAL},
     {"sample-every", "N", VALUE_INTEGER, AT(sample_every), COUNT, "steps from one generated sample to the next", TRAIN},
@@ -84,13 +88,34 @@ static const command_line_option table[] = {
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors",
      TRAIN | EVAL | GENERATE},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", TRAIN},
+    {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", TRAIN},
+    {"keep", "N", VALUE_INTEGER, AT(keep), "[1,1000]", "number of last checkpoints that stay, beside the best", TRAIN},
+    {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
+     "continue the run in this folder, with its options; only --threads may be given with it", TRAIN},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL,
      "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
 };
 
+/* Returns false after printing an error if an option that a continued run takes from its checkpoint is given. */
+static bool resumes_alone(const options *o)
+{
+    for (int i = 1; i < o->argc; i++) {
+        bool is_option = strncmp(o->argv[i], "--", 2) == 0;
+        if (is_option && strncmp(o->argv[i], "--resume", 8) != 0 && strncmp(o->argv[i], "--threads", 9) != 0) {
+            return complain(
+                "%s: must not be used with --resume, which takes the options of the run from its checkpoint",
+                o->argv[i]);
+        }
+    }
+    return true;
+}
+
 /* Returns false after printing an error if two options cannot be used together. */
 static bool agree(const options *o, command which)
 {
+    if (o->resume && !resumes_alone(o)) {
+        return false;
+    }
     if (o->tied && o->untied) {
         return complain("--tied: must not be used with --untied");
     }
@@ -138,6 +163,8 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .eval_every = 100,
         .eval_batches = which == TRAIN ? 20 : AS_CONFIGURED,
         .sample_every = 200,
+        .optimizer = "adamw",
+        .keep = 3,
         .out = which == TRAIN ? "out/gpt" : NULL,
         .prompt = which == TOKENIZE ? NULL : "The keeper",
         .max_new_tokens = which == TRAIN ? 80 : 200,
@@ -145,6 +172,8 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .top_k = TG_NO_TOP_K,
         .top_p = 0.9,
         .tolerance = 1e-5,
+        .argc = argc,
+        .argv = argv,
     };
     int status = command_line_read(table, sizeof table / sizeof *table, which, introduction, o, argc, argv);
     if (status >= 0) {

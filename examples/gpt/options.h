@@ -26,7 +26,16 @@ typedef struct options {
     int64_t steps, batch, accumulate, stride, warmup, seed, threads;
     double lr, weight_decay, clip;
     int64_t eval_every, eval_batches, sample_every;
-    const char *out;
+    const char *optimizer, *out;
+    /* the folder of a run to continue, and whether a trained model in --out may be replaced */
+    const char *resume;
+    bool overwrite;
+    /* the number of last checkpoints that stay */
+    int64_t keep;
+
+    /* the command line, which gpt train saves for --resume */
+    int argc;
+    char **argv;
 
     /* generation */
     const char *prompt;

@@ -1,47 +1,16 @@
-/* train: trains a GPT with AdamW, and prints and writes the results.
+/* train: trains a GPT, and prints and writes the results.
  *
  * One generator draws the initial values, the order of the windows, and dropout. Validation and samples use their own
  * tape and generator, so that they do not change the run: the losses are the same bits with any number of validations.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "../common/program.h"
 #include "commands.h"
-#include "history.h"
-
-typedef struct run {
-    const options *o;
-    corpus c;
-    model m;
-    tg_tape *t, *quiet;
-    tg_rng *sampling;
-    tg_loader *windows;
-    tg_optim *adamw;
-    tg_schedule_config schedule;
-    history h;
-    /* seconds spent in steps */
-    double busy;
-    /* the file of the ledger, or NULL */
-    FILE *file;
-    tg_ledger *ledger;
-} run;
+#include "run.h"
 
 /* ---- before the first step; everything that can be wrong with the options is found here ---- */
-
-static tg_optim *make_optimizer(tg_params *params, double weight_decay)
-{
-    tg_adamw_config config = tg_adamw_config_default();
-    /* an average over 100 steps; the usual 0.999, an average over 1000 steps, is too slow for short runs */
-    config.beta2 = 0.99;
-    config.weight_decay = weight_decay;
-    tg_optim *adamw = tg_adamw_new(params, &config);
-    const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
-    for (int i = 0; i < 3; i++) {
-        tg_optim_add_to_group(adamw, "no decay", vectors[i]);
-    }
-    tg_optim_set_weight_decay(adamw, "no decay", 0);
-    return adamw;
-}
 
 /* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
  * width, because wider models need smaller steps (Brown et al. 2020, table 2.1). */
@@ -59,11 +28,53 @@ static tg_schedule_config make_schedule(const options *o, int64_t width)
     return schedule;
 }
 
+/* Opens the folder of the run. A trained model in it is an error, unless it is continued or replaced. */
+static bool open_folder(run *r)
+{
+    const options *o = r->o;
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.keep = o->keep;
+    char *found = tg_checkpoint_find(o->out, TG_CHECKPOINT_LAST, NULL);
+    bool is_taken = found && !o->resume && !o->overwrite;
+    tg_text_free(found);
+    if (is_taken) {
+        return complain("--out %s: has a trained model; --resume %s continues it, --overwrite replaces it", o->out,
+                        o->out);
+    }
+    if (!folder_make(o->out)) {
+        return false;
+    }
+    r->checkpoints = tg_checkpoint_folder_open(o->out, &config, &error);
+    return (r->checkpoints && (o->resume || tg_checkpoint_folder_clear(r->checkpoints, &error))) ||
+           complain("%s", error.text);
+}
+
+/* Writes the vocabulary as a file for other programs; a checkpoint has its own. */
+static bool write_vocabulary(const run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    return !r->c.bpe || tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), &error) ||
+           complain("%s", error.text);
+}
+
+/* Returns the vocabulary with which the run begins, if it has one: that of the checkpoint, or that of --vocab. */
+static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
+{
+    tg_error error = TG_NO_ERROR;
+    if (r->resumed) {
+        return vocabulary_load(r->resumed, bpe);
+    }
+    *bpe = r->o->vocab ? tg_tokenizer_open(r->o->vocab, &error) : NULL;
+    return *bpe || !r->o->vocab || complain("%s", error.text);
+}
+
 static bool prepare(run *r)
 {
     const options *o = r->o;
     tg_gpt_config config;
-    if (!model_configure(o, &config) || !corpus_load(&r->c, o, o->vocab, config.vocabulary)) {
+    tg_tokenizer *bpe;
+    if (!model_configure(o, &config) || !first_vocabulary(r, &bpe) || !corpus_load(&r->c, o, bpe, config.vocabulary)) {
         return false;
     }
     config.vocabulary = r->c.bpe ? tg_tokenizer_vocabulary(r->c.bpe) : config.vocabulary;
@@ -72,22 +83,24 @@ static bool prepare(run *r)
     }
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
     r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
-    r->adamw = make_optimizer(r->m.params, o->weight_decay);
+    r->optim = optimizer_make(o, r->m.params);
     r->schedule = make_schedule(o, config.width);
     r->t = tg_tape_new(r->m.rng, NULL);
     r->sampling = tg_rng_new((uint64_t)o->seed);
     r->quiet = quiet_tape_new(r->sampling);
-    if (!r->windows || !r->quiet || !history_make(&r->h, o->steps)) {
+    if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
-    if (!r->adamw || !r->t || !r->sampling) {
-        return complain("%s", r->adamw ? "out of memory" : tg_params_error(r->m.params)->text);
+    r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
+    if (!r->t || !r->sampling || (r->c.bpe && !r->vocabulary)) {
+        return complain("out of memory");
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,
            config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
     return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
-           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && folder_make(o->out);
+           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && run_continue(r) &&
+           write_vocabulary(r);
 }
 
 static bool ledger_begin(run *r)
@@ -139,7 +152,7 @@ static bool step(run *r)
 {
     const options *o = r->o;
     double start = seconds(), loss = 0;
-    tg_optim_zero_grad(r->adamw);
+    tg_optim_zero_grad(r->optim);
     for (int64_t i = 0; i < o->accumulate; i++) {
         if (!pass(r, &loss)) {
             return false;
@@ -153,14 +166,15 @@ static bool step(run *r)
         return diverged(r, "gradients' norm", norm);
     }
     double lr = tg_schedule_lr(r->h.steps, &r->schedule, NULL);
-    if (!tg_optim_set_lr(r->adamw, NULL, lr) || !tg_optim_step(r->adamw)) {
-        return complain("%s", tg_optim_error(r->adamw)->text);
+    if (!tg_optim_set_lr(r->optim, NULL, lr) || !tg_optim_step(r->optim)) {
+        return complain("%s", tg_optim_error(r->optim)->text);
     }
     history_add_step(&r->h, loss, lr, norm);
     r->busy += seconds() - start;
     double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_get_config(r->m.gpt)->context;
+    double done = (double)(r->h.steps - r->first_step);
     progress(r->h.steps, o->steps, "loss %.4f  lr %.1e  |g| %5.2f  %5.0f tokens/s  %.0f s left", loss, lr, norm,
-             (double)r->h.steps * tokens / r->busy, r->busy / (double)r->h.steps * (double)(o->steps - r->h.steps));
+             done * tokens / r->busy, r->busy / done * (double)(o->steps - r->h.steps));
     return true;
 }
 
@@ -192,15 +206,6 @@ static bool show_sample(run *r)
     return good;
 }
 
-static bool save(const run *r)
-{
-    tg_error error = TG_NO_ERROR;
-    if (r->c.bpe && !tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), &error)) {
-        return complain("%s", error.text);
-    }
-    return weights_save(&r->m, r->o->out);
-}
-
 /* Runs all steps, or stops after the current one on Ctrl-C. */
 static bool steps(run *r)
 {
@@ -218,7 +223,7 @@ static bool steps(run *r)
         if (r->c.bpe && !last && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
             return false;
         }
-        if ((due || last) && !save(r)) {
+        if ((due || last) && !run_save(r)) {
             return false;
         }
     }
@@ -247,27 +252,43 @@ static bool report(run *r)
     return history_write(&r->h, r->o->out);
 }
 
-int train(const options *o)
+/* Runs the command with the options of this run, or of the run that it continues. */
+static int train_with(run *r)
 {
-    run r = {.o = o};
     int status = 2;
-    if (prepare(&r)) {
+    if (run_join_arguments(r) && prepare(r)) {
         interrupt_catch();
-        bool trained = ledger_begin(&r) && steps(&r), recorded = ledger_end(&r), reported = report(&r);
-        bool sampled = trained && (!r.c.bpe || (show_sample(&r) && write_sample(&r)));
+        bool trained = ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
+        bool sampled = trained && (!r->c.bpe || (show_sample(r) && write_sample(r)));
         status = trained && recorded && reported && sampled ? 0 : 1;
         if (status == 0) {
-            printf("Written to %s: model.tgw, losses.tsv, loss.svg%s\n", o->out,
-                   r.c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
+            printf("Written to %s: checkpoints, losses.tsv, loss.svg%s\n", r->o->out,
+                   r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
         }
     }
-    history_free(&r.h);
-    tg_tape_free(r.t);
-    tg_tape_free(r.quiet);
-    tg_rng_free(r.sampling);
-    tg_loader_free(r.windows);
-    tg_optim_free(r.adamw);
-    model_free(&r.m);
-    corpus_free(&r.c);
+    history_free(&r->h);
+    tg_checkpoint_folder_free(r->checkpoints);
+    tg_text_free(r->vocabulary);
+    free(r->arguments);
+    tg_tape_free(r->t);
+    tg_tape_free(r->quiet);
+    tg_rng_free(r->sampling);
+    tg_loader_free(r->windows);
+    tg_optim_free(r->optim);
+    model_free(&r->m);
+    corpus_free(&r->c);
+    return status;
+}
+
+int train(const options *given)
+{
+    options o = *given;
+    run r = {.o = &o};
+    char *arguments = NULL, **argv = NULL;
+    int status = given->resume ? run_read_arguments(given, &r, &o, &arguments, &argv) : -1;
+    status = status < 0 ? train_with(&r) : status;
+    free(argv);
+    tg_text_free(arguments);
+    tg_text_free(r.resumed);
     return status;
 }

@@ -6,7 +6,7 @@
  * int64_t step = 100;
  * tg_checkpoint_part parts[] = {
  *     {.name = "model", .params = params},
- *     {.name = "optim", .optim = sgd},
+ *     {.name = "optim", .optim = optim},
  *     {.name = "rng", .rng = rng},
  *     {.name = "step", .integer = &step},
  * };
@@ -101,6 +101,9 @@ TG_API void tg_checkpoint_folder_free(tg_checkpoint_folder *folder);
  * existing checkpoint of the step is replaced. RANGE for a step out of bounds; the errors of tg_checkpoint_save. */
 TG_API bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
                                       const tg_checkpoint_part *parts, int64_t count, tg_error *error);
+
+/* Removes all checkpoints of the folder, and the file "best". STATE for a NULL, FILE if one cannot be removed. */
+TG_API bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error);
 
 typedef enum tg_checkpoint_choice {
     /* the one with the largest step */

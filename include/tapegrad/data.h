@@ -50,6 +50,12 @@ TG_API tg_tokenizer *tg_tokenizer_open(const char *path, tg_error *error);
  * words. VALUE for less than 257 ids; FORMAT, with the offset of the byte, for bytes that are not UTF-8. */
 TG_API tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t vocabulary, tg_error *error);
 
+/* Return a tokenizer from the text of a vocabulary's file, yours to free, and the text of a tokenizer's file, yours to
+ * free with tg_text_free: so a program can keep the vocabulary beside a model's weights, in one file. The errors are
+ * those of tg_tokenizer_open. `length` is optional in the second call. */
+TG_API tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error);
+TG_API char *tg_tokenizer_text(const tg_tokenizer *tokenizer, size_t *length, tg_error *error);
+
 /* Writes the vocabulary to a file that tg_tokenizer_open reads. */
 TG_API bool tg_tokenizer_save(const tg_tokenizer *tokenizer, const char *path, tg_error *error);
 TG_API void tg_tokenizer_free(tg_tokenizer *tokenizer);

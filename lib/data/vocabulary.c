@@ -166,6 +166,11 @@ tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *erro
     return z;
 }
 
+tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error)
+{
+    return tg_tokenizer_parse(text, length, error);
+}
+
 tg_tokenizer *tg_tokenizer_open(const char *path, tg_error *error)
 {
     size_t length;
@@ -209,10 +214,11 @@ static bool append_symbol(writer *w, const tg_tokenizer *z, int32_t id)
     return is_ready;
 }
 
-bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
+char *tg_tokenizer_text(const tg_tokenizer *z, size_t *length, tg_error *error)
 {
     if (!z) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_save: the tokenizer is NULL");
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer_text: the tokenizer is NULL");
+        return NULL;
     }
     writer w = {NULL, 0, 0};
     bool is_ready = append(&w, first_line, sizeof first_line - 1) && append(&w, "\n", 1);
@@ -220,8 +226,25 @@ bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
         is_ready = append_symbol(&w, z, z->merges[r].left) && append(&w, " ", 1) &&
                    append_symbol(&w, z, z->merges[r].right) && append(&w, "\n", 1);
     }
-    bool is_saved = is_ready ? tg_file_replace("tokenizer_save", path, w.text, w.used, error)
-                             : tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_save: out of memory for '%s'", path);
-    tg_free(w.text);
+    if (!is_ready || !append(&w, "", 1)) {
+        tg_free(w.text);
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_text: out of memory");
+        return NULL;
+    }
+    if (length) {
+        *length = w.used - 1;
+    }
+    return w.text;
+}
+
+bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_error *error)
+{
+    if (!z) {
+        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_save: the tokenizer is NULL");
+    }
+    size_t length = 0;
+    char *text = tg_tokenizer_text(z, &length, error);
+    bool is_saved = text && tg_file_replace("tokenizer_save", path, text, length, error);
+    tg_text_free(text);
     return is_saved;
 }

@@ -330,3 +330,32 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
     tg_free(path);
     return is_saved && (!is_best || write_best(call, folder, name, error)) && remove_all_old(call, folder, error);
 }
+
+/* What remove_checkpoint needs, and its error. */
+typedef struct clearing {
+    const char *folder;
+    tg_error *error;
+    bool is_good;
+} clearing;
+
+static void remove_checkpoint(void *context, const char *name)
+{
+    clearing *c = context;
+    char *path = step_of_name(name) >= 0 ? path_of(c->folder, name) : NULL;
+    if (path && unlink(path) != 0 && c->is_good) {
+        c->is_good =
+            tg_error_set(c->error, TG_ERROR_FILE, "checkpoint_folder_clear: remove '%s': %s", path, strerror(errno));
+    }
+    tg_free(path);
+}
+
+bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
+{
+    static const char call[] = "checkpoint_folder_clear";
+    if (!folder) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
+    }
+    clearing c = {folder->path, error, true};
+    remove_file(folder->path, "best");
+    return for_each_name(call, folder->path, remove_checkpoint, &c, error) && c.is_good;
+}

@@ -514,6 +514,9 @@ static void test_folder(void **state)
     save_step(folder, 100, true);
     assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000100.safetensors");
     assert_false(exists("test_checkpoints/step-00000010.safetensors"));
+    assert_true(tg_checkpoint_folder_clear(folder, &error));
+    assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
+    assert_error(&error, TG_ERROR_FILE, "has no checkpoint");
     tg_checkpoint_folder_free(folder);
 }
 

@@ -1,0 +1,121 @@
+/* checkpoint: the configuration of a model as a text in its checkpoint, and the loading of a trained model. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "../common/program.h"
+#include "model.h"
+
+const char *config_text(const tg_gpt_config *c, char text[CONFIG_TEXT])
+{
+    snprintf(text, CONFIG_TEXT,
+             "vocabulary %" PRId64 " context %" PRId64 " width %" PRId64 " heads %" PRId64 " layers %" PRId64
+             " dropout %.17g qkv_bias %d tied_head %d position %s",
+             c->vocabulary, c->context, c->width, c->heads, c->layers, c->dropout, c->qkv_bias, c->tied_head,
+             tg_position_name(c->position));
+    return text;
+}
+
+/* Reads a configuration. Returns false if the text is invalid, or if the weights of such a model are larger than the
+ * file, so that a damaged file cannot allocate more than a few times its size. */
+static bool parse_config(const char *text, int64_t bytes, tg_gpt_config *c)
+{
+    char position[20];
+    int qkv_bias, tied;
+    *c = tg_gpt_config_default();
+    if (sscanf(text,
+               "vocabulary %10" SCNd64 " context %7" SCNd64 " width %5" SCNd64 " heads %5" SCNd64 " layers %4" SCNd64
+               " dropout %40lf qkv_bias %1d tied_head %1d position %19s",
+               &c->vocabulary, &c->context, &c->width, &c->heads, &c->layers, &c->dropout, &qkv_bias, &tied,
+               position) != 9 ||
+        !tg_position_from_name(position, &c->position, NULL)) {
+        return false;
+    }
+    c->qkv_bias = qkv_bias != 0;
+    c->tied_head = tied != 0;
+    int64_t table = c->position <= TG_POSITION_SINUSOIDAL ? c->context : 0;
+    /* the numbers of digits in sscanf keep the product below 2^63 */
+    return c->vocabulary > 0 && c->context > 0 && c->width > 0 && c->layers > 0 &&
+           (c->vocabulary + table + 12 * c->layers * c->width) * c->width <= bytes / (int64_t)sizeof(float);
+}
+
+bool vocabulary_load(const char *path, tg_tokenizer **bpe)
+{
+    tg_error error = TG_NO_ERROR;
+    int64_t length = 0;
+    *bpe = NULL;
+    char *text = tg_checkpoint_read_bytes(path, VOCABULARY_PART, &length, &error);
+    if (!text && error.code == TG_ERROR_VALUE) {
+        return true;
+    }
+    *bpe = text ? tg_tokenizer_new_from_text(text, (size_t)length, &error) : NULL;
+    tg_text_free(text);
+    return *bpe || complain("%s: %s", path, error.text);
+}
+
+static bool load_weights(model *m, const char *path)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_part part = {.name = MODEL_PART, .params = m->params};
+    return tg_checkpoint_load(path, &part, 1, &error) || complain("%s", error.text);
+}
+
+static bool load_file(model *m, const char *path, tg_tokenizer **bpe)
+{
+    struct stat status;
+    tg_gpt_config config;
+    tg_error error = TG_NO_ERROR;
+    char *text = tg_checkpoint_read_text(path, CONFIG_PART, &error);
+    if (!text) {
+        return complain("%s", error.text);
+    }
+    bool is_valid = stat(path, &status) == 0 && parse_config(text, status.st_size, &config);
+    tg_text_free(text);
+    if (!is_valid) {
+        return complain("'%s': its configuration is damaged, or gpt train has not written it", path);
+    }
+    return model_make(m, &config, 0) && load_weights(m, path) && (!bpe || vocabulary_load(path, bpe));
+}
+
+/* Writes the path of the best checkpoint to `path`, if it is a folder. */
+static bool find(const char *model_path, char path[PATH_BYTES])
+{
+    tg_error error = TG_NO_ERROR;
+    struct stat status;
+    if (stat(model_path, &status) == 0 && S_ISREG(status.st_mode)) {
+        snprintf(path, PATH_BYTES, "%s", model_path);
+        return true;
+    }
+    char *found = tg_checkpoint_find(model_path, TG_CHECKPOINT_BEST, &error);
+    if (!found) {
+        return complain("%s", error.text);
+    }
+    snprintf(path, PATH_BYTES, "%s", found);
+    tg_text_free(found);
+    return true;
+}
+
+bool model_load(model *m, const char *model_path, tg_tokenizer **bpe)
+{
+    char path[PATH_BYTES];
+    *m = (model){0};
+    if (bpe) {
+        *bpe = NULL;
+    }
+    if (find(model_path, path) && load_file(m, path, bpe)) {
+        return true;
+    }
+    model_free(m);
+    return false;
+}
+
+bool model_tokenizer(tg_tokenizer **bpe, const options *o)
+{
+    tg_error error = TG_NO_ERROR;
+    if (o->vocab) {
+        tg_tokenizer_free(*bpe);
+        *bpe = tg_tokenizer_open(o->vocab, &error);
+        return *bpe || complain("%s", error.text);
+    }
+    return *bpe || complain("'%s' has no vocabulary; --vocab names one", o->model);
+}

@@ -1,0 +1,81 @@
+/* optimizer: the optimizers of gpt train, by name. */
+#include <string.h>
+
+#include "../common/program.h"
+#include "commands.h"
+
+static tg_optim *make_adamw(tg_params *params, double weight_decay)
+{
+    tg_adamw_config config = tg_adamw_config_default();
+    /* an average over 100 steps; the usual 0.999, an average over 1000 steps, is too slow for short runs */
+    config.beta2 = 0.99;
+    config.weight_decay = weight_decay;
+    return tg_adamw_new(params, &config);
+}
+
+static tg_optim *make_adam(tg_params *params, double weight_decay)
+{
+    tg_adam_config config = tg_adam_config_default();
+    config.beta2 = 0.99;
+    config.weight_decay = weight_decay;
+    return tg_adam_new(params, &config);
+}
+
+static tg_optim *make_sgd(tg_params *params, double weight_decay)
+{
+    tg_sgd_config config = tg_sgd_config_default();
+    config.momentum = 0.9;
+    config.weight_decay = weight_decay;
+    return tg_sgd_new(params, &config);
+}
+
+static tg_optim *make_adagrad(tg_params *params, double weight_decay)
+{
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.weight_decay = weight_decay;
+    return tg_adagrad_new(params, &config);
+}
+
+static tg_optim *make_rmsprop(tg_params *params, double weight_decay)
+{
+    tg_rmsprop_config config = tg_rmsprop_config_default();
+    config.weight_decay = weight_decay;
+    return tg_rmsprop_new(params, &config);
+}
+
+static tg_optim *make_lion(tg_params *params, double weight_decay)
+{
+    tg_lion_config config = tg_lion_config_default();
+    config.weight_decay = weight_decay;
+    return tg_lion_new(params, &config);
+}
+
+static const struct {
+    const char *name;
+    tg_optim *(*make)(tg_params *params, double weight_decay);
+} optimizers[] = {
+    {"adamw", make_adamw},     {"adam", make_adam},       {"sgd", make_sgd},
+    {"adagrad", make_adagrad}, {"rmsprop", make_rmsprop}, {"lion", make_lion},
+};
+
+tg_optim *optimizer_make(const options *o, tg_params *params)
+{
+    size_t i = 0;
+    while (i < sizeof optimizers / sizeof *optimizers && strcmp(optimizers[i].name, o->optimizer) != 0) {
+        i++;
+    }
+    if (i == sizeof optimizers / sizeof *optimizers) {
+        complain("--optimizer %s: must be adamw, adam, sgd, adagrad, rmsprop or lion", o->optimizer);
+        return NULL;
+    }
+    tg_optim *optim = optimizers[i].make(params, o->weight_decay);
+    const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
+    for (int k = 0; k < 3; k++) {
+        tg_optim_add_to_group(optim, "no decay", vectors[k]);
+    }
+    tg_optim_set_weight_decay(optim, "no decay", 0);
+    if (!optim) {
+        complain("%s", tg_params_error(params)->text);
+    }
+    return optim;
+}

@@ -1,0 +1,112 @@
+/* run: the checkpoints of a training run, and the command line in them. */
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/program.h"
+
+enum { MOST_PARTS = 9 };
+
+/* Lists the parts of a checkpoint: all that a run needs to continue, and then, for a save alone, the losses and the
+ * command line. Returns their number. */
+static int64_t list_parts(run *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
+                          tg_checkpoint_part parts[MOST_PARTS])
+{
+    int64_t count = 0;
+    parts[count++] = (tg_checkpoint_part){.name = MODEL_PART, .params = r->m.params};
+    parts[count++] = (tg_checkpoint_part){.name = "optimizer", .optim = r->optim};
+    parts[count++] = (tg_checkpoint_part){.name = "generator", .rng = r->m.rng};
+    parts[count++] = (tg_checkpoint_part){.name = "windows", .loader = r->windows};
+    parts[count++] =
+        (tg_checkpoint_part){.name = CONFIG_PART, .text = config_text(tg_gpt_get_config(r->m.gpt), config)};
+    parts[count++] = (tg_checkpoint_part){.name = "data", .text = r->c.identity};
+    if (r->vocabulary) {
+        parts[count++] =
+            (tg_checkpoint_part){.name = VOCABULARY_PART, .bytes = r->vocabulary, .size = (int64_t)r->vocabulary_size};
+    }
+    if (losses) {
+        parts[count++] = (tg_checkpoint_part){.name = "losses", .bytes = losses, .size = (int64_t)losses_size};
+        parts[count++] =
+            (tg_checkpoint_part){.name = "arguments", .bytes = r->arguments, .size = (int64_t)r->arguments_size};
+    }
+    return count;
+}
+
+bool run_save(run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_part parts[MOST_PARTS];
+    char config[CONFIG_TEXT];
+    size_t size = 0;
+    char *losses = history_text(&r->h, &size);
+    if (!losses) {
+        return false;
+    }
+    int64_t count = list_parts(r, losses, size, config, parts);
+    bool is_saved = tg_checkpoint_folder_save(r->checkpoints, r->h.steps, history_is_best(&r->h), parts, count, &error);
+    free(losses);
+    return is_saved || complain("%s", error.text);
+}
+
+bool run_continue(run *r)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_checkpoint_part parts[MOST_PARTS];
+    char config[CONFIG_TEXT];
+    if (!r->resumed) {
+        return true;
+    }
+    int64_t count = list_parts(r, NULL, 0, config, parts);
+    char *losses = tg_checkpoint_read_bytes(r->resumed, "losses", NULL, &error);
+    bool is_loaded = losses && tg_checkpoint_load(r->resumed, parts, count, &error);
+    if (!is_loaded) {
+        complain("%s", error.text);
+    }
+    is_loaded = is_loaded && history_parse(&r->h, losses);
+    tg_text_free(losses);
+    r->first_step = r->h.steps;
+    printf("%s after step %lld: %s\n", is_loaded ? "continues" : "does not continue", (long long)r->h.steps,
+           r->resumed);
+    return is_loaded;
+}
+
+/* Each argument has a NUL after it. */
+bool run_join_arguments(run *r)
+{
+    for (int i = 1; i < r->o->argc; i++) {
+        r->arguments_size += strlen(r->o->argv[i]) + 1;
+    }
+    r->arguments = malloc(r->arguments_size + 1);
+    for (size_t i = 1, at = 0; r->arguments && i < (size_t)r->o->argc; i++) {
+        size_t length = strlen(r->o->argv[i]) + 1;
+        memcpy(r->arguments + at, r->o->argv[i], length);
+        at += length;
+    }
+    return r->arguments || complain("out of memory");
+}
+
+int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv)
+{
+    tg_error error = TG_NO_ERROR;
+    int64_t size = 0;
+    int argc = 1;
+    r->resumed = tg_checkpoint_find(given->resume, TG_CHECKPOINT_LAST, &error);
+    *arguments = r->resumed ? tg_checkpoint_read_bytes(r->resumed, "arguments", &size, &error) : NULL;
+    *argv = *arguments ? malloc(((size_t)size + 2) * sizeof **argv) : NULL;
+    if (!*argv) {
+        complain("%s", *arguments ? "out of memory" : error.text);
+        return 2;
+    }
+    (*argv)[0] = given->argv[0];
+    for (int64_t at = 0; at < size; at += (int64_t)strlen(*arguments + at) + 1) {
+        (*argv)[argc++] = *arguments + at;
+    }
+    (*argv)[argc] = NULL;
+    int status = options_read(o, TRAIN, "", argc, *argv);
+    o->resume = o->out = given->resume;
+    if (given->threads > 0) {
+        tg_set_threads((int)given->threads, NULL);
+    }
+    return status;
+}

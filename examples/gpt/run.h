@@ -1,0 +1,47 @@
+/* run: everything that a training run consists of, and its checkpoints. Functions that return false have printed an
+ * error. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "corpus.h"
+#include "history.h"
+#include "model.h"
+
+typedef struct run {
+    const options *o;
+    corpus c;
+    model m;
+    tg_tape *t, *quiet;
+    tg_rng *sampling;
+    tg_loader *windows;
+    tg_optim *optim;
+    tg_schedule_config schedule;
+    history h;
+    tg_checkpoint_folder *checkpoints;
+    /* the vocabulary's file, and the command line, as they are in a checkpoint */
+    char *vocabulary, *arguments;
+    size_t vocabulary_size, arguments_size;
+    /* the checkpoint from which the run continues, or NULL */
+    char *resumed;
+    /* seconds spent in steps, and the first step of these */
+    double busy;
+    int64_t first_step;
+    /* the file of the ledger, or NULL */
+    FILE *file;
+    tg_ledger *ledger;
+} run;
+
+/* Saves a checkpoint. It is the best one if the last validation was made after the last step and is the best of all. */
+bool run_save(run *r);
+
+/* Loads the checkpoint of --resume, if the run continues another. */
+bool run_continue(run *r);
+
+/* Sets r->arguments to the command line. */
+bool run_join_arguments(run *r);
+
+/* Reads the command line of the run that --resume continues, and parses it to `o`. The program frees `arguments`
+ * (tg_text_free) and `argv` (free) after its last use of the options. Returns the value of options_read. */
+int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv);
+
+#endif
