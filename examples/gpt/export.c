@@ -114,11 +114,11 @@ static bool write_folder(const options *o, const model *m, const tg_tokenizer *b
         return complain("--model %s: has %s positions; GPT2LMHeadModel has only learned ones", o->model,
                         tg_position_name(config->position));
     }
-    tg_params *theirs = hugging_face_params_new(m, prefix);
-    bool is_written = theirs && hugging_face_copy(theirs, prefix, m, FROM_MODEL) && folder_make(o->out) &&
-                      write_weights(o, theirs, folder_file(o->out, "model.safetensors")) &&
+    tg_params *other = hugging_face_params_new(m, prefix);
+    bool is_written = other && hugging_face_copy(other, prefix, m, TO_PARAMS) && folder_make(o->out) &&
+                      write_weights(o, other, folder_file(o->out, "model.safetensors")) &&
                       write_config(o, config, bpe != NULL) && (!bpe || write_vocabulary(o, bpe));
-    tg_params_free(theirs);
+    tg_params_free(other);
     return is_written;
 }
 

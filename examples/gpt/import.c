@@ -20,16 +20,28 @@ typedef struct layout {
     const char *masks[2];
 } layout;
 
-static const layout hugging_face = {"wte.weight",
-                                    "wpe.weight",
-                                    "h",
-                                    "ln_1.weight",
-                                    "attn.c_attn.bias",
-                                    "lm_head.weight",
-                                    {".attn.bias", ".attn.masked_bias"}};
+static const layout hugging_face = {
+    .tokens = "wte.weight",
+    .positions = "wpe.weight",
+    .blocks = "h",
+    .norm = "ln_1.weight",
+    .qkv_bias = "attn.c_attn.bias",
+    .head = "lm_head.weight",
+    .masks = {".attn.bias", ".attn.masked_bias"},
+};
+
 static const layout course = {
-    "tok_emb.weight",  "pos_emb.weight",          "trf_blocks", "norm1.scale", "att.W_query.bias",
-    "out_head.weight", {".att.mask", ".att.mask"}};
+    .tokens = "tok_emb.weight",
+    .positions = "pos_emb.weight",
+    .blocks = "trf_blocks",
+    .norm = "norm1.scale",
+    .qkv_bias = "att.W_query.bias",
+    .head = "out_head.weight",
+    .masks = {".att.mask", ".att.mask"},
+};
+
+/* as for gpt train */
+#define MAX_LAYERS 1000
 
 typedef struct source {
     char path[PATH_BYTES];
@@ -42,6 +54,7 @@ typedef struct source {
 
 /* ---- what the file has ---- */
 
+/* Returns the tensor prefix + name, or NULL. */
 static const tg_safetensors_item *find(const source *s, const char *prefix, const char *name)
 {
     size_t length = strlen(prefix);
@@ -89,10 +102,23 @@ static bool is_plausible(const source *s, const tg_gpt_config *c)
         values += count;
     }
     double needed = ((double)c->vocabulary + (double)c->context + 12 * (double)c->layers * width) * width;
-    return (c->layers >= 1 && c->layers <= 1000 && c->width >= 1 && c->width <= 65536 && c->context <= 1000000 &&
+    return (c->layers >= 1 && c->layers <= MAX_LAYERS && c->width >= 1 && c->width <= 65536 && c->context <= 1000000 &&
             values >= needed) ||
            complain("'%s': %lld layers of width %lld and a context of %lld do not fit the other tensors", s->path,
                     (long long)c->layers, (long long)c->width, (long long)c->context);
+}
+
+/* Returns the number of heads of the published models of a width, or 0. */
+static int64_t published_heads(int64_t width)
+{
+    static const char *const published[] = {"gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl"};
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        tg_gpt_config config;
+        if (tg_gpt_config_from_name(published[i], &config, NULL) && config.width == width) {
+            return config.heads;
+        }
+    }
+    return 0;
 }
 
 /* Sets the configuration of the model in the file. Returns false after printing an error. */
@@ -106,7 +132,7 @@ static bool find_config(const source *s, int64_t heads, tg_gpt_config *c)
     c->vocabulary = tokens.size[0];
     c->width = tokens.size[1];
     c->context = positions.size[0];
-    while (has_in_block(s, c->layers, s->layout->norm)) {
+    while (c->layers <= MAX_LAYERS && has_in_block(s, c->layers, s->layout->norm)) {
         c->layers++;
     }
     c->qkv_bias = has_in_block(s, 0, s->layout->qkv_bias);
@@ -116,9 +142,9 @@ static bool find_config(const source *s, int64_t heads, tg_gpt_config *c)
     if (!is_plausible(s, c)) {
         return false;
     }
-    c->heads = heads != AS_CONFIGURED ? heads : c->width / 64;
-    if (heads == AS_CONFIGURED && c->width % 64 != 0) {
-        return complain("--heads N: is required for width %lld, which is no multiple of 64", (long long)c->width);
+    c->heads = heads != AS_CONFIGURED ? heads : published_heads(c->width);
+    if (c->heads == 0) {
+        return complain("--heads N: is required; no published GPT-2 has the width %lld", (long long)c->width);
     }
     return c->width % c->heads == 0 ||
            complain("--heads %lld: must be a divisor of the width, %lld", (long long)c->heads, (long long)c->width);
@@ -188,9 +214,9 @@ static bool read_weights(const source *s, model *m)
     if (s->is_course) {
         return load(s, m->params);
     }
-    tg_params *theirs = hugging_face_params_new(m, s->prefix);
-    bool is_read = theirs && load(s, theirs) && hugging_face_copy(theirs, s->prefix, m, TO_MODEL);
-    tg_params_free(theirs);
+    tg_params *other = hugging_face_params_new(m, s->prefix);
+    bool is_read = other && load(s, other) && hugging_face_copy(other, s->prefix, m, TO_MODEL);
+    tg_params_free(other);
     return is_read;
 }
 

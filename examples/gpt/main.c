@@ -40,11 +40,13 @@ static const struct {
     {"import", IMPORT, import,
      "gpt import: converts the weights of a published GPT-2 to a model that the other commands read.\n"
      "The sizes of the model are found from the shapes of the tensors, and config.json is not read. All other\n"
-     "settings are those of the published models: GELU's tanh form, an epsilon of 1e-5, and heads of width 64.\n"},
+     "settings are those of the published models: GELU's tanh form, an epsilon of 1e-5, and a dropout of 0.1.\n"},
     {"export", EXPORT, export,
      "gpt export: writes a trained model for other programs, such as Hugging Face's transformers.\n"
      "The layout hugging-face is a folder for GPT2LMHeadModel.from_pretrained, with the vocabulary. A model without\n"
-     "biases of queries, keys and values gets zeros. The layout course is a file: the state dict of GPTModel.\n"},
+     "biases of queries, keys and values gets zeros. The layout course is a file, the state dict of GPTModel without "
+     "its\n"
+     "masks; out_head.weight is not in it if the head is tied to tok_emb.weight.\n"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -18,7 +18,7 @@ static const command_line_option table[] = {
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
      "attention heads, a divisor of the width (default from --config)", TRAIN | INFO},
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
-     "attention heads, a divisor of the width (default width / 64, as in every published GPT-2)", IMPORT},
+     "attention heads (default those of the published GPT-2 with the same width)", IMPORT},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "width of the embeddings (default from --config)",
      TRAIN | INFO},
     {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
@@ -83,10 +83,9 @@ static const command_line_option table[] = {
     {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute all positions again for each token", GENERATE},
 
     {"from", "PATH", VALUE_TEXT, AT(from), NULL,
-     "safetensors file, an .index.json of several, or a folder with model.safetensors; floats are F32, F16 or BF16",
-     IMPORT},
+     "safetensors file of F32, F16 or BF16, an .index.json of several, or a folder with either", IMPORT},
     {"layout", "NAME", VALUE_TEXT, AT(layout), NULL,
-     "names of the tensors: hugging-face (GPT2LMHeadModel and GPT2Model), or course (GPTModel)", IMPORT | EXPORT},
+     "names of the tensors: hugging-face (GPT2LMHeadModel, GPT2Model) or course (GPTModel)", IMPORT | EXPORT},
     {"floats", "TYPE", VALUE_TEXT, AT(floats), NULL, "f32, f16 or bf16", EXPORT},
 
     {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "write a trace of all ops, for gpt compare", TRAIN},
