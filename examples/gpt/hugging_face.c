@@ -2,8 +2,8 @@
 
 #include "../common/program.h"
 
-/* The names of a weight in transformers and in the model here. `own` is part number `part` of `parts` equal parts of the
- * last axis of `other`, transposed if that is (in,out). */
+/* The names of a weight in transformers and in the model here. `own` is part number `part` of `parts` equal parts of
+ * the last axis of `other`, transposed if that is (in,out). */
 typedef struct names {
     const char *other, *own;
     bool is_transposed;

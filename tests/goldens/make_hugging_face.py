@@ -1,7 +1,7 @@
 """Writes tests/goldens/hugging_face with torch 2.13.0+cpu and transformers 5.23.0: python3 make_hugging_face.py
 
-Three small GPT-2s (2 layers, width 16, 4 heads, context 12, V 31), each with the logits of ids.npy. All weights get noise,
-because biases and norms would else be zeros and ones.
+Three small GPT-2s (2 layers, width 16, 4 heads, context 12, V 31), each with the logits of ids.npy. All weights get
+noise, because biases and norms would else be zeros and ones.
 
     tied/             GPT2LMHeadModel.save_pretrained: the prefix "transformer.", a head that is the token table
     published/        GPT2Model in BF16, with the causal masks of OpenAI's files: no prefix
