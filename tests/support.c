@@ -128,3 +128,18 @@ void assert_values(const tg_tensor *x, const double *expected, int64_t count, do
         }
     }
 }
+
+size_t read_little_endian(void *numbers, size_t size, size_t count, FILE *file)
+{
+    const uint16_t one = 1;
+    size_t done = fread(numbers, size, count, file);
+    bool is_little_endian = *(const uint8_t *)&one == 1;
+    for (uint8_t *number = numbers; !is_little_endian && number < (uint8_t *)numbers + done * size; number += size) {
+        for (size_t i = 0; i < size / 2; i++) {
+            uint8_t byte = number[i];
+            number[i] = number[size - 1 - i];
+            number[size - 1 - i] = byte;
+        }
+    }
+    return done;
+}

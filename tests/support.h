@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <tapegrad.h>
 
@@ -46,6 +47,9 @@ void assert_error(tg_error *error, tg_code code, const char *part);
 
 /* All values within `absolute` + `relative` * |expected|, and of equal count. */
 void assert_values(const tg_tensor *x, const double *expected, int64_t count, double relative, double absolute);
+
+/* fread for numbers that a file has in little-endian order, as the golden files do. */
+size_t read_little_endian(void *numbers, size_t size, size_t count, FILE *file);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 
 #include "../common/curves.h"
 #include "../common/program.h"
+#include "checkpoint.h"
 #include "model.h"
 #include "options.h"
 #include "report.h"
@@ -72,11 +73,22 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
     return tg_adamw_new(params, &config);
 }
 
-static void show_progress(const options *o, int64_t step, double loss, double start)
+static double mean_of_last_tenth(const float *losses, int64_t count)
 {
-    double spent = seconds() - start, left = spent / (double)step * (double)(o->steps - step);
-    progress(step, o->steps, "loss %.4f  %7.0f tokens/s  %.0f s left", loss,
-             (double)(step * o->batch * o->context) / spent, left);
+    double sum = 0;
+    int64_t tenth = (count + 9) / 10;
+    for (int64_t i = count - tenth; i < count; i++) {
+        sum += (double)losses[i] / (double)tenth;
+    }
+    return sum;
+}
+
+/* Prints the progress since `first`, the step after which this program began. */
+static void show_progress(const options *o, const training *run, int64_t first, double start)
+{
+    double spent = seconds() - start, done = (double)(run->step - first);
+    progress(run->step, o->steps, "loss %.4f  %7.0f tokens/s  %.0f s left", (double)run->losses[run->step - 1],
+             done * (double)(o->batch * o->context) / spent, spent / done * (double)(o->steps - run->step));
 }
 
 /* Runs one training step on a batch and sets `loss`. Returns false after printing an error. */
@@ -93,71 +105,92 @@ static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, fl
     return tg_optim_step(optim) || complain("%s", tg_optim_error(optim)->text);
 }
 
-static bool steps(const job *j, tg_tape *t, const model *m, tg_optim *optim, tg_loader *loader, result *r)
+/* Runs the steps that are left, and saves a checkpoint after each tenth of all steps. */
+static bool steps(const options *o, tg_tape *t, const model *m, training *run, tg_checkpoint_folder *folder)
 {
     double start = seconds();
-    for (int64_t done = 0; done < j->o->steps;) {
+    int64_t first = run->step, tenth = (o->steps + 9) / 10;
+    while (run->step < o->steps) {
         tg_batch batch;
-        if (!tg_loader_next(loader, &batch)) {
-            if (tg_loader_error(loader)->code != TG_OK) {
-                return complain("%s", tg_loader_error(loader)->text);
+        if (!tg_loader_next(run->loader, &batch)) {
+            if (tg_loader_error(run->loader)->code != TG_OK) {
+                return complain("%s", tg_loader_error(run->loader)->text);
             }
             /* the end of a pass; the next call begins another pass */
             continue;
         }
-        if (!step(t, m, optim, batch, &r->losses[done])) {
+        if (!step(t, m, run->optim, batch, &run->losses[run->step])) {
             return false;
         }
-        done++;
-        if (done == (j->o->steps + 1) / 2 && !(r->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
+        run->step++;
+        if (run->step == (o->steps + 1) / 2 && !(run->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
             return complain("out of memory");
         }
-        show_progress(j->o, done, (double)r->losses[done - 1], start);
-    }
-    int64_t tenth = (j->o->steps + 9) / 10;
-    for (int64_t i = j->o->steps - tenth; i < j->o->steps; i++) {
-        r->final += (double)r->losses[i] / (double)tenth;
+        show_progress(o, run, first, start);
+        bool is_due = run->step % tenth == 0 || run->step == o->steps;
+        if (is_due && !checkpoint_save(folder, o, run)) {
+            return false;
+        }
     }
     return true;
+}
+
+/* Returns false after printing an error if something of the run could not be created. */
+static bool is_made(const training *run, const tg_tape *t)
+{
+    if (tg_params_error(run->params)->code != TG_OK) {
+        return complain("%s", tg_params_error(run->params)->text);
+    }
+    if (tg_loader_error(run->loader)->code != TG_OK) {
+        return complain("%s", tg_loader_error(run->loader)->text);
+    }
+    return (run->rng && t && run->losses && run->before) || complain("out of memory");
+}
+
+static bool save_model(const options *o, const tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return folder_make(o->out) && (tg_params_save(params, folder_file(o->out, "model.safetensors"), NULL, &error) ||
+                                   complain("%s", error.text));
 }
 
 static bool train(const job *j, bool with_positions, result *r)
 {
     const options *o = j->o;
-    tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new((uint64_t)o->seed);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    model m = model_make(rng, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
+    training run = {.rng = tg_rng_new((uint64_t)o->seed)};
+    tg_tape *t = tg_tape_new(run.rng, NULL);
+    model m = model_make(run.rng, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
     tg_loader_config windows = tg_loader_config_default();
     windows.context = o->context;
     windows.stride = 1;
     windows.batch_size = o->batch;
-    tg_loader *loader = tg_loader_new(j->tokens.ids, j->tokens.count, rng, &windows);
-    tg_optim *optim = make_optimizer(o, m.params);
-    r->losses = calloc((size_t)o->steps, sizeof *r->losses);
-    bool good = true;
-    if (tg_params_error(m.params)->code != TG_OK) {
-        good = complain("%s", tg_params_error(m.params)->text);
-    } else if (tg_loader_error(loader)->code != TG_OK) {
-        good = complain("%s", tg_loader_error(loader)->text);
-    } else if (!rng || !t || !r->losses || !tg_tensor_set_rows_watched(m.token.weight, true, &error) ||
-               !(r->before = tg_tensor_new_copy(m.token.weight, &error))) {
-        good = complain("out of memory");
+    run.params = m.params;
+    run.loader = tg_loader_new(j->tokens.ids, j->tokens.count, run.rng, &windows);
+    run.optim = make_optimizer(o, m.params);
+    run.losses = calloc((size_t)o->steps, sizeof *run.losses);
+    if (tg_tensor_set_rows_watched(m.token.weight, true, NULL)) {
+        run.before = tg_tensor_new_copy(m.token.weight, NULL);
     }
+    tg_checkpoint_folder *folder = NULL;
+    bool good = is_made(&run, t);
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
                (long long)tg_params_value_count(m.params));
-        good = steps(j, t, &m, optim, loader, r);
+        folder = checkpoint_open(o, with_positions ? "with_positions" : "without_positions", &run);
+        good = folder && steps(o, t, &m, &run, folder) && (!with_positions || save_model(o, m.params));
     }
+    *r = (result){.losses = run.losses, .before = run.before, .halfway = run.halfway};
     if (good) {
+        r->final = mean_of_last_tenth(run.losses, o->steps);
         r->after = tg_retain(m.token.weight);
         r->positions = tg_retain(m.position.weight);
     }
-    tg_optim_free(optim);
-    tg_loader_free(loader);
+    tg_checkpoint_folder_free(folder);
+    tg_optim_free(run.optim);
+    tg_loader_free(run.loader);
     tg_tape_free(t);
     model_free(&m);
-    tg_rng_free(rng);
+    tg_rng_free(run.rng);
     return good;
 }
 
@@ -192,8 +225,8 @@ static bool report(const job *j, const result *with, const result *without)
         written = tg_tokenizer_save(j->bpe, folder_file(j->o->out, "vocab.bpe"), &error) || complain("%s", error.text);
     }
     if (written) {
-        printf("\nWritten to %s: loss.svg, tokens.tsv and positions.tsv with their labels (for "
-               "projector.tensorflow.org)%s\n",
+        printf("\nWritten to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
+               "projector.tensorflow.org), checkpoints%s\n",
                j->o->out, j->o->vocab ? "" : ", vocab.bpe");
     }
     return written;

@@ -23,6 +23,8 @@ static const command_line_option table[] = {
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", 1},
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors", 1},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", 1},
+    {"resume", NULL, VALUE_FLAG, AT(resume), NULL, "continue a run in --out that was stopped or killed", 1},
+    {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", 1},
 };
 
 int options_read(options *o, int argc, char **argv)
@@ -40,6 +42,10 @@ int options_read(options *o, int argc, char **argv)
     int status = command_line_read(table, sizeof table / sizeof *table, 1, introduction, o, argc, argv);
     if (status < 0 && strcmp(o->optimizer, "adamw") && strcmp(o->optimizer, "adam") && strcmp(o->optimizer, "sgd")) {
         complain("--optimizer %s: must be adamw, adam or sgd", o->optimizer);
+        return 2;
+    }
+    if (status < 0 && o->resume && o->overwrite) {
+        complain("--resume: must not be used with --overwrite");
         return 2;
     }
     return status;

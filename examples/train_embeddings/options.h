@@ -14,6 +14,8 @@ typedef struct options {
     const char *optimizer;
     /* 0: all processors */
     int64_t threads;
+    /* whether the run in `out` continues, and whether a trained model there may be replaced */
+    bool resume, overwrite;
 } options;
 
 /* Parses the command line. Returns -1 if the program continues, or else its exit status: 0 after --help, 2 after

@@ -94,20 +94,21 @@ TG_API void tg_text_free(char *text);
 
 /* ---- token files ------------------------------------------------------------------------------------------------- */
 /* For texts larger than memory. A file has only ids, little-endian, of 2 bytes each (as nanoGPT's .bin files) or of 4.
- * It is mapped into memory, and the system loads the pages that are read. No process may truncate the file while it is
- * open: a read beyond the new end raises SIGBUS. */
+ * They stay in the file, and a read fetches those that it needs. If a file changes while it is open, a read returns the
+ * new ids, or an error. */
 
 typedef struct tg_token_file tg_token_file;
 
 /* Opens a file of ids of `bytes` bytes each, 2 or 4 (VALUE). Yours to free. FORMAT if the size of the file is no
- * multiple of that. */
+ * multiple of that. FILE if it is not a regular file. */
 TG_API tg_token_file *tg_token_file_open(const char *path, int bytes, tg_error *error);
 TG_API void tg_token_file_free(tg_token_file *file);
 
 /* Returns the number of ids. */
 TG_API int64_t tg_token_file_count(const tg_token_file *file);
 
-/* Copies the ids begin .. begin + count - 1 to `ids`. RANGE if the file has fewer, and for an id above INT32_MAX. */
+/* Copies the ids begin .. begin + count - 1 to `ids`. RANGE if the file has fewer, and for an id above INT32_MAX. FILE,
+ * with the path and the offset, if the file cannot be read or has become shorter. */
 TG_API bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error);
 
 /* Writes a file of ids of `bytes` bytes each, 2 or 4 (VALUE). RANGE, with the index, for an id that is negative or does

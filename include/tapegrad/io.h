@@ -95,24 +95,25 @@ typedef struct tg_params_load_config {
     const char *prefix;
     /* the largest header that is read, in bytes, 1 to 100000000; default 16777216 */
     int64_t max_header;
-    /* receives what the load found, also after an error; default NULL */
+    /* receives what the load found, also after an error; zeros if the file is invalid. Default NULL */
     tg_load_report *report;
 } tg_params_load_config;
 
 TG_API tg_params_load_config tg_params_load_config_default(void);
 
 /* Reads all parameters and buffers from a safetensors file: safetensors.torch.load_model(model, path). A path that ends
- * in ".index.json" is a model in several files, which are in the same folder. An alias that has no tensor of its own
- * needs none; if the file has only the alias, its values are those of the first name.
+ * in ".index.json" is a model in several files, which are in the same folder. Of the names of a tied tensor the file
+ * needs one; of several, the values of the first name in the params are read.
  *
  * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats.
  *
  * All or nothing: after an error no parameter has changed. The values are read into new memory, so addresses from
  * tg_tensor_data are invalid after a load that succeeded; tensors, gradients, optimizers and frozen rows remain. A
- * backward through calls that were recorded before the load reports STATE.
+ * backward that needs the values from before the load reports STATE.
  *
- * FORMAT for an invalid file. VALUE for missing, unexpected or mismatched tensors (see the options), with their names.
- * `strict` does not allow other shapes and dtypes. */
+ * FORMAT for an invalid file. VALUE for missing and unexpected tensors, unless `strict` is false. SHAPE and DTYPE for
+ * other shapes and dtypes, which `strict` does not allow. These three errors list the names. STATE if the params have
+ * an error. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
 
 /* ---- the tensors of a file --------------------------------------------------------------------------------------- */

@@ -70,7 +70,8 @@ typedef struct tg_op_call {
     struct tg_op_declaration *declaration;
 } tg_op_call;
 
-/* A kernel. It may run loops on several threads with tg_parallel_for. */
+/* A kernel. It may run loops on several threads with tg_parallel_for. It is not called if all outputs are empty; the
+ * gradients of the inputs are then zero. */
 typedef void (*tg_op_kernel)(const tg_op_call *call);
 
 /* The kernels of one dtype. */

@@ -50,7 +50,8 @@ TG_API tg_tensor *tg_pow(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_maximum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_minimum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
-/* x + value, x * value, x / value, or x to the power of `value`. */
+/* x + value, x * value, x / value, or x to the power of `value`. As in torch, the powers 0.5 and -0.5 are square roots:
+ * tg_pow gives inf and 0 for an x of -inf, and tg_pow_scalar NaN. */
 TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);
@@ -138,7 +139,7 @@ typedef struct tg_axes {
 typedef enum tg_keep_axes { TG_DROP_AXES, TG_KEEP_AXES } tg_keep_axes;
 
 /* Returns the list of these axes. More than TG_MAX_RANK axes, or NULL axes, give an invalid list, which every op
- * refuses. */
+ * refuses: NULL axes with STATE. */
 TG_API tg_axes tg_axes_make(int count, const int *axes);
 
 /* TG_AXES(0, -1) is the first and the last axis. For C only: C++ calls tg_axes_make. */
@@ -373,9 +374,10 @@ TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, 
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
 /* In training, each value becomes 0 with probability p, and is divided by 1 - p otherwise. In evaluation, and for
- * p = 0, the result is x itself. The draws are torch's, from the tape's generator (STATE without one). For an x that is
- * not contiguous they follow the row-major order of its shape, where torch's follow the order of its memory. VALUE
- * unless 0 <= p <= 1. */
+ * p = 0, the result is x itself. The draws are torch's, from the tape's generator (STATE without one), in the order of
+ * x's memory, and the result has that order, too. The results of other ops are row-major, except views. Where torch's
+ * keep the order of a permuted input, dropout draws in that order in torch, and in row-major order here. VALUE unless
+ * 0 <= p <= 1. */
 TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */

@@ -126,7 +126,7 @@ TG_API int64_t tg_tensor_count(const tg_tensor *x);
 TG_API bool tg_tensor_is_contiguous(const tg_tensor *x);
 
 /* Returns the address of the tensor's first value. The values have the dtype's C type and are laid out by the strides.
- * Valid until the tensor is freed or resized (tg_tensor_resize_rows). */
+ * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). */
 TG_API const void *tg_tensor_data(const tg_tensor *x);
 
 /* The same for writing. Marks the storage as modified, so that a backward that needs the old values reports STATE
@@ -146,9 +146,9 @@ TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
  * tg_tensor_data_mut). The calls return false after an error.
  *
  * The random fills draw the numbers that the named PyTorch method draws. They accept f32 and f64 (DTYPE), unless the
- * comment names other dtypes. VALUE for invalid parameters of the distribution. A tensor that is not contiguous is
- * filled in the row-major order of its shape, where PyTorch follows the order of its memory; this needs a buffer
- * (MEMORY). */
+ * comment names other dtypes. VALUE for invalid parameters of the distribution. As in PyTorch, values
+ * are drawn in the order of the tensor's memory: the axis with the smallest stride varies fastest. A tensor that is not
+ * contiguous needs a buffer (MEMORY). */
 
 /* Sets all values to `value`, converted to the dtype: x.fill_(value). */
 TG_API bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/poison.h"
+
 static void *default_allocate(void *context, size_t bytes, size_t alignment)
 {
     (void)context;
@@ -11,7 +13,12 @@ static void *default_allocate(void *context, size_t bytes, size_t alignment)
     if (!tg_checked_add(bytes, alignment - 1, &rounded)) {
         return NULL;
     }
-    return aligned_alloc(alignment, rounded & ~(alignment - 1));
+    rounded &= ~(alignment - 1);
+    char *block = aligned_alloc(alignment, rounded);
+    if (block) {
+        tg_poison(block + bytes, rounded - bytes);
+    }
+    return block;
 }
 
 static void default_release(void *context, void *block)
@@ -28,7 +35,7 @@ void tg_set_allocator(const tg_allocator *replacement)
     allocator = replacement ? *replacement : default_allocator;
 }
 
-void *tg_alloc(size_t count, size_t size)
+void *tg_alloc(uint64_t count, size_t size)
 {
     size_t bytes = 0;
     if (!tg_checked_mul(count, size, &bytes) || bytes == 0 || bytes > PTRDIFF_MAX) {
@@ -37,11 +44,11 @@ void *tg_alloc(size_t count, size_t size)
     return allocator.allocate(allocator.context, bytes, TG_ALIGNMENT);
 }
 
-void *tg_alloc_zeroed(size_t count, size_t size)
+void *tg_alloc_zeroed(uint64_t count, size_t size)
 {
     void *block = tg_alloc(count, size);
     if (block) {
-        memset(block, 0, count * size);
+        memset(block, 0, (size_t)count * size);
     }
     return block;
 }

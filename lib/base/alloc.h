@@ -8,11 +8,11 @@
 #define TG_ALIGNMENT 64
 
 /* Returns count * size uninitialized bytes, aligned to TG_ALIGNMENT; NULL when memory is exhausted, when the product
- * exceeds PTRDIFF_MAX, and for 0 bytes. */
-void *tg_alloc(size_t count, size_t size);
+ * exceeds PTRDIFF_MAX, and for 0 bytes. `count` has 64 bits everywhere, because a size_t of 32 bits would cut it. */
+void *tg_alloc(uint64_t count, size_t size);
 
 /* The same, filled with zero bytes. */
-void *tg_alloc_zeroed(size_t count, size_t size);
+void *tg_alloc_zeroed(uint64_t count, size_t size);
 
 /* Frees a block. NULL is allowed. */
 void tg_free(void *block);
@@ -28,7 +28,7 @@ static inline bool tg_grow(void **array, size_t *capacity, size_t used, size_t n
 }
 
 /* Arithmetic on sizes. Returns false and leaves *result unchanged on overflow. */
-static inline bool tg_checked_mul(size_t a, size_t b, size_t *result)
+static inline bool tg_checked_mul(uint64_t a, uint64_t b, size_t *result)
 {
     size_t product;
     if (__builtin_mul_overflow(a, b, &product)) {

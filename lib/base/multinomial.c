@@ -157,7 +157,7 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
         return tg_error_set(error, TG_ERROR_VALUE, "multinomial: the sum of the %lld weights overflows",
                             (long long)row->count);
     }
-    void *scratch = tg_alloc((size_t)row->count, replacement ? sizeof(double) : sizeof(runner));
+    void *scratch = tg_alloc((uint64_t)row->count, replacement ? sizeof(double) : sizeof(runner));
     if (!scratch) {
         return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
                             (long long)row->count);

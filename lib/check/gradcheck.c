@@ -110,7 +110,7 @@ static bool slow_column(tg_check *c, int k, int64_t j)
 static double *numbers(int64_t rows, int64_t columns)
 {
     size_t count;
-    bool fits = tg_checked_mul((size_t)rows, (size_t)columns, &count) && tg_checked_add(count, 1, &count);
+    bool fits = tg_checked_mul((uint64_t)rows, (uint64_t)columns, &count) && tg_checked_add(count, 1, &count);
     return fits ? tg_alloc(count, sizeof(double)) : NULL;
 }
 

@@ -141,7 +141,7 @@ typedef struct reader {
     int64_t line;
     char text[LINE];
     const char *fields[FIELDS];
-    const char *flaw; /* the reason why the line is invalid, or the name of the invalid field */
+    char flaw[120]; /* the reason why the line is invalid: a sentence, or the name and the text of a field */
     double sum, size;
 } reader;
 
@@ -223,7 +223,17 @@ static int bad_field(reader *r)
 
 static reading bad(reader *r, const char *flaw)
 {
-    r->flaw = flaw;
+    snprintf(r->flaw, sizeof r->flaw, "%s", flaw);
+    return READ_BAD;
+}
+
+/* Control characters are replaced, because a message may be printed on a terminal. */
+static reading bad_text(reader *r, int field)
+{
+    snprintf(r->flaw, sizeof r->flaw, "%s \"%.80s\"", field_names[field], r->fields[field]);
+    for (char *at = r->flaw; *at; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
+    }
     return READ_BAD;
 }
 
@@ -245,7 +255,7 @@ static reading read_line(reader *r)
         return bad(r, "it must have nine fields with a tab between two");
     }
     int field = bad_field(r);
-    return field < 0 ? READ_LINE : bad(r, field_names[field]);
+    return field < 0 ? READ_LINE : bad_text(r, field);
 }
 
 /* Returns whether two numbers are equal within a tolerance. An infinity is equal only to itself, although its tolerance

@@ -68,10 +68,10 @@ static bool check(tg_loader *l, int64_t count)
 
 static bool allocate(tg_loader *l, const int32_t *ids, int64_t count)
 {
-    l->ids = ids ? tg_alloc((size_t)count, sizeof *l->ids) : NULL;
-    l->order = l->config.shuffle ? tg_alloc((size_t)l->windows, sizeof *l->order) : NULL;
+    l->ids = ids ? tg_alloc((uint64_t)count, sizeof *l->ids) : NULL;
+    l->order = l->config.shuffle ? tg_alloc((uint64_t)l->windows, sizeof *l->order) : NULL;
     l->sampler = l->config.shuffle ? tg_rng_new(0) : NULL;
-    l->window = tg_alloc((size_t)l->config.context + 1, sizeof *l->window);
+    l->window = tg_alloc((uint64_t)l->config.context + 1, sizeof *l->window);
     if ((ids && !l->ids) || (l->config.shuffle && (!l->order || !l->sampler)) || !l->window) {
         return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids and %lld windows", call,
                             (long long)count, (long long)l->windows);

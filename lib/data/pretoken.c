@@ -57,6 +57,13 @@ tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
     if (p && p->pattern) {
         p->match = pcre2_match_data_create(1, p->memory);
     }
+    bool is_refused = compiling && !p->pattern && code != PCRE2_ERROR_HEAP_FAILED;
+    if (is_refused) {
+        unsigned char reason[120];
+        pcre2_get_error_message(code, reason, sizeof reason);
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer: PCRE2 refuses the word pattern at byte %zu: %s", offset,
+                     reason);
+    }
     if (!p || !p->match) {
         tg_pretokenizer_free(p);
         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");

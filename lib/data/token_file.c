@@ -1,19 +1,22 @@
-/* token_file: a file of ids, mapped into memory, so that the system loads only the pages that are read. Another process
- * must not truncate the file while it is mapped: a read beyond its end raises SIGBUS. */
+/* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
+ * another process truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "data/file.h"
 
+/* The number of ids that are fetched at once: more than most windows have. */
+#define PORTION 4096
+
 struct tg_token_file {
-    unsigned char *bytes; /* NULL for an empty file */
-    size_t length;
+    int descriptor;
     int width;
+    int64_t count;
+    char path[]; /* for messages */
 };
 
 static bool check_width(const char *name, int width, tg_error *error)
@@ -22,24 +25,21 @@ static bool check_width(const char *name, int width, tg_error *error)
            tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; allowed are 2 and 4", name, width);
 }
 
-static bool map(tg_token_file *file, int descriptor, const char *path, tg_error *error)
+/* Sets the count of ids from the size of the file. */
+static bool measure(tg_token_file *file, tg_error *error)
 {
     struct stat status;
-    if (fstat(descriptor, &status) != 0) {
-        return tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
+    if (fstat(file->descriptor, &status) != 0) {
+        return tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", file->path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return tg_error_set(error, TG_ERROR_FILE, "token file '%s': it is not a regular file", file->path);
     }
     if (status.st_size % file->width != 0) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "token file '%s': %lld bytes are not a multiple of %d", path,
+        return tg_error_set(error, TG_ERROR_FORMAT, "token file '%s': %lld bytes are not a multiple of %d", file->path,
                             (long long)status.st_size, file->width);
     }
-    file->length = (size_t)status.st_size;
-    if (file->length > 0) {
-        void *bytes = mmap(NULL, file->length, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        if (bytes == MAP_FAILED) {
-            return tg_error_set(error, TG_ERROR_FILE, "map '%s': %s", path, strerror(errno));
-        }
-        file->bytes = bytes;
-    }
+    file->count = status.st_size / file->width;
     return true;
 }
 
@@ -52,20 +52,20 @@ tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
         tg_error_set(error, TG_ERROR_STATE, "token_file_open: the path is NULL");
         return NULL;
     }
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
+    size_t path_size = strlen(path) + 1;
+    tg_token_file *file = tg_alloc(sizeof *file + path_size, 1);
+    if (!file) {
+        tg_error_set(error, TG_ERROR_MEMORY, "open '%s': out of memory", path);
         return NULL;
     }
-    tg_token_file *file = tg_alloc_zeroed(1, sizeof *file);
-    bool is_mapped = file != NULL || tg_error_set(error, TG_ERROR_MEMORY, "open '%s': out of memory", path);
-    if (file) {
-        file->width = width;
-        is_mapped = map(file, descriptor, path, error);
+    file->width = width;
+    memcpy(file->path, path, path_size);
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->descriptor < 0) {
+        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
     }
-    close(descriptor);
-    if (!is_mapped) {
-        tg_free(file);
+    if (file->descriptor < 0 || !measure(file, error)) {
+        tg_token_file_free(file);
         return NULL;
     }
     return file;
@@ -74,8 +74,8 @@ tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
 void tg_token_file_free(tg_token_file *file)
 {
     if (file) {
-        if (file->bytes) {
-            munmap(file->bytes, file->length);
+        if (file->descriptor >= 0) {
+            close(file->descriptor);
         }
         tg_free(file);
     }
@@ -83,14 +83,67 @@ void tg_token_file_free(tg_token_file *file)
 
 int64_t tg_token_file_count(const tg_token_file *file)
 {
-    return file ? (int64_t)(file->length / (size_t)file->width) : 0;
+    return file ? file->count : 0;
 }
 
-static uint32_t id_at(const tg_token_file *file, int64_t i)
+/* Fetches exactly `length` bytes at an offset. */
+static bool fetch(const tg_token_file *file, unsigned char *bytes, size_t length, int64_t offset, tg_error *error)
 {
-    const unsigned char *at = file->bytes + (size_t)i * (size_t)file->width;
-    uint32_t id = at[0] | (uint32_t)at[1] << 8;
-    return file->width == 2 ? id : id | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    while (length > 0) {
+        ssize_t fetched = pread(file->descriptor, bytes, length, (off_t)offset);
+        if (fetched < 0 && errno == EINTR) {
+            continue;
+        }
+        if (fetched < 0) {
+            return tg_error_set(error, TG_ERROR_FILE, "read '%s' at byte %lld: %s", file->path, (long long)offset,
+                                strerror(errno));
+        }
+        if (fetched == 0) {
+            return tg_error_set(error, TG_ERROR_FILE,
+                                "token file '%s': no data at byte %lld; the file had %lld bytes when it was opened",
+                                file->path, (long long)offset, (long long)(file->count * file->width));
+        }
+        bytes += fetched;
+        length -= (size_t)fetched;
+        offset += fetched;
+    }
+    return true;
+}
+
+static uint32_t id_at(const unsigned char *bytes, int width)
+{
+    uint32_t id = bytes[0] | (uint32_t)bytes[1] << 8;
+    return width == 2 ? id : id | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+/* Fetches and checks at most PORTION ids, and then copies them to `ids` unless that is NULL. */
+static bool read_portion(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
+{
+    unsigned char bytes[4 * PORTION];
+    if (!fetch(file, bytes, (size_t)(count * file->width), begin * file->width, error)) {
+        return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t id = id_at(bytes + i * file->width, file->width);
+        if (id > INT32_MAX) {
+            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %lu at index %lld is above %d",
+                                (unsigned long)id, (long long)(begin + i), INT32_MAX);
+        }
+    }
+    for (int64_t i = 0; ids && i < count; i++) {
+        ids[i] = (int32_t)id_at(bytes + i * file->width, file->width);
+    }
+    return true;
+}
+
+static bool read_portions(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
+{
+    bool is_read = true;
+    for (int64_t done = 0; is_read && done < count; done += PORTION) {
+        int64_t portion = count - done < PORTION ? count - done : PORTION;
+        is_read = read_portion(file, begin + done, portion, ids ? ids + done : NULL, error);
+    }
+    return is_read;
 }
 
 bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
@@ -103,16 +156,9 @@ bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count,
         return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from index %lld on; the file has %lld",
                             (long long)count, (long long)begin, (long long)all);
     }
-    for (int64_t i = 0; i < count; i++) { /* all ids are checked before `ids` is written */
-        if (id_at(file, begin + i) > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %u at index %lld is above %d",
-                                id_at(file, begin + i), (long long)(begin + i), INT32_MAX);
-        }
-    }
-    for (int64_t i = 0; i < count; i++) {
-        ids[i] = (int32_t)id_at(file, begin + i);
-    }
-    return true;
+    /* All ids are checked before `ids` is written; a single portion does so itself. */
+    return (count <= PORTION || read_portions(file, begin, count, NULL, error)) &&
+           read_portions(file, begin, count, ids, error);
 }
 
 bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_t count, tg_error *error)
@@ -127,7 +173,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; allowed are 0 or more",
                             (long long)count);
     }
-    unsigned char *bytes = tg_alloc((size_t)count + 1, (size_t)width);
+    unsigned char *bytes = tg_alloc((uint64_t)count + 1, (size_t)width);
     if (!bytes) {
         return tg_error_set(error, TG_ERROR_MEMORY, "token_file_write: out of memory for %lld ids", (long long)count);
     }

@@ -18,6 +18,7 @@ static const char first_line[] = "#version: 0.2";
 typedef struct name_index {
     int32_t *slots; /* -1: empty */
     size_t size;
+    char *name; /* a buffer for the bytes of one symbol, as long as the text */
 } name_index;
 
 static size_t slot_of(const name_index *index, const tg_tokenizer *z, const char *bytes, size_t length)
@@ -47,12 +48,13 @@ static void index_token(const name_index *index, const tg_tokenizer *z, int32_t 
     }
 }
 
-static bool index_new(name_index *index, const tg_tokenizer *z, size_t tokens, tg_error *error)
+static bool index_new(name_index *index, const tg_tokenizer *z, size_t tokens, size_t length, tg_error *error)
 {
     for (index->size = 1024; index->size < 2 * tokens; index->size *= 2) {
     }
     index->slots = tg_alloc(index->size, sizeof *index->slots);
-    if (!index->slots) {
+    index->name = tg_alloc(length + 1, 1);
+    if (!index->slots || !index->name) {
         return tg_error_set(error, TG_ERROR_MEMORY, "vocabulary: out of memory for %zu symbols", tokens);
     }
     memset(index->slots, -1, index->size * sizeof *index->slots);
@@ -82,21 +84,18 @@ static int byte_of(const tg_tokenizer *z, const char *text, size_t length, size_
     return z->id_of_byte[character] < 188 ? character : -1;
 }
 
-#define MAX_SYMBOL 4096
-
 /* Returns the id of a symbol written in `text`, or -1. */
 static int32_t symbol_of(const tg_tokenizer *z, const name_index *index, const char *text, size_t length)
 {
-    char bytes[MAX_SYMBOL];
     size_t count = 0, used;
     for (size_t i = 0; i < length; i += used) {
         int byte = byte_of(z, text + i, length - i, &used);
-        if (byte < 0 || count == sizeof bytes) {
+        if (byte < 0) {
             return -1;
         }
-        bytes[count++] = (char)byte;
+        index->name[count++] = (char)byte;
     }
-    return count == 0 ? -1 : index->slots[slot_of(index, z, bytes, count)];
+    return count == 0 ? -1 : index->slots[slot_of(index, z, index->name, count)];
 }
 
 static bool parse_line(tg_tokenizer *z, const name_index *index, const char *line, size_t length, size_t number,
@@ -156,9 +155,11 @@ tg_tokenizer *tg_tokenizer_parse(const char *text, size_t length, tg_error *erro
     for (size_t i = 0; i < length; i++) {
         lines += text[i] == '\n';
     }
-    name_index index = {NULL, 0};
-    bool is_parsed = z && index_new(&index, z, TG_BYTE_TOKENS + lines, error) && parse(z, &index, text, length, error);
+    name_index index = {NULL, 0, NULL};
+    bool is_parsed =
+        z && index_new(&index, z, TG_BYTE_TOKENS + lines, length, error) && parse(z, &index, text, length, error);
     tg_free(index.slots);
+    tg_free(index.name);
     if (!is_parsed) {
         tg_tokenizer_free(z);
         return NULL;

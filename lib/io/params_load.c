@@ -160,6 +160,9 @@ bool tg_params_load(tg_params *params, const char *path, const tg_params_load_co
         return tg_error_set(error, TG_ERROR_VALUE, "%s: max_header is %lld; allowed are 1 to %lld", call,
                             (long long)c->max_header, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
+    if (c->report) {
+        memset(c->report, 0, sizeof *c->report);
+    }
     tg_pending pending = {NULL, 0, 0};
     tg_safetensors *file = tg_safetensors_open(call, path, c->max_header, error);
     bool is_read = file && tg_params_read_from_file(params, call, file, path, c, &pending, error);

@@ -94,11 +94,12 @@ static bool check(tg_params *params, const tg_gpt_config *c)
                               (long long)c->heads, (long long)c->width);
     }
     if ((unsigned)c->position > TG_POSITION_NONE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist", call, (int)c->position);
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist; allowed are 0 to %d", call,
+                              (int)c->position, TG_POSITION_NONE);
     }
     if ((unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: path %d; allowed are TG_ATTENTION_FUSED and TG_ATTENTION_ELEMENTARY", call,
+                              "%s: path %d does not exist; allowed are 0, fused, and 1, elementary", call,
                               (int)c->path);
     }
     if ((unsigned)c->init > TG_GPT_INIT_GPT2) {

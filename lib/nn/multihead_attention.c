@@ -56,9 +56,15 @@ static bool check(tg_params *params, const char *call, const char *name, int64_t
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has %lld heads, which do not divide width %lld", call,
                               name, (long long)heads, (long long)out);
     }
-    if ((unsigned)config->layout > TG_ATTENTION_SEPARATE || (unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has layout %d and path %d; one of them does not exist",
-                              call, name, (int)config->layout, (int)config->path);
+    if ((unsigned)config->layout > TG_ATTENTION_SEPARATE) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: '%s' has layout %d, which does not exist; allowed are 0, in_proj, and 1, separate",
+                              call, name, (int)config->layout);
+    }
+    if ((unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: '%s' has path %d, which does not exist; allowed are 0, fused, and 1, elementary",
+                              call, name, (int)config->path);
     }
     if (out > INT64_MAX / 3) {
         return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are up to %lld", call, name,

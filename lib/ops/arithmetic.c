@@ -9,11 +9,13 @@
  *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
  *
  * Follows torch.add, sub, mul, div, pow, maximum and minimum, also in the special cases. The gradient da of pow is 0
- * where b = 0; db is 0 where a = 0 and b >= 0. maximum and minimum are NaN where an input is NaN.
+ * where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5 and -0.5 are
+ * computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where an input is
+ * NaN.
  */
 #include "ops/elementwise.h"
 
-enum { ADD, SUB, MUL, DIV, POW, MAXIMUM, MINIMUM };
+enum { ADD, SUB, MUL, DIV, POW, POW_NUMBER, MAXIMUM, MINIMUM };
 
 static void add(const tg_chunk *k)
 {
@@ -128,6 +130,29 @@ static void power_gradient_b(const tg_chunk *k)
     }
 }
 
+static real power_of_number(real x, real exponent)
+{
+    return exponent == (real)0.5 ? REAL(sqrt)(x) : exponent == (real)-0.5 ? 1 / REAL(sqrt)(x) : REAL(pow)(x, exponent);
+}
+
+static void number_power(const tg_chunk *k)
+{
+    const real *a = k->in[0], *b = k->in[1];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = power_of_number(a[i], b[i]);
+    }
+}
+
+static void number_power_gradient(const tg_chunk *k)
+{
+    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        out[i] = b[i] == 0 ? 0 : dy[i] * b[i] * power_of_number(a[i], b[i] - 1);
+    }
+}
+
 static void maximum(const tg_chunk *k)
 {
     const real *a = k->in[0], *b = k->in[1];
@@ -179,6 +204,7 @@ const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
     [MUL] = {mul, {mul_gradient_a, mul_gradient_b}},
     [DIV] = {divide, {divide_gradient_a, divide_gradient_b}},
     [POW] = {power, {power_gradient_a, power_gradient_b}},
+    [POW_NUMBER] = {number_power, {number_power_gradient, NULL}},
     [MAXIMUM] = {maximum, {maximum_gradient_a, maximum_gradient_b}},
     /* dy goes to the smaller input: the gradients of maximum, exchanged */
     [MINIMUM] = {minimum, {maximum_gradient_b, maximum_gradient_a}},
@@ -192,6 +218,7 @@ static const tg_elementwise ops[] = {
     [MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL),
     [DIV] = TG_ELEMENTWISE("div", tg_arithmetic, DIV, 1, 0), /* reads b and y */
     [POW] = TG_ELEMENTWISE("pow", tg_arithmetic, POW, 0, 0),
+    [POW_NUMBER] = TG_ELEMENTWISE("pow", tg_arithmetic, POW_NUMBER, 0, TG_OP_ALL),
     [MAXIMUM] = TG_ELEMENTWISE("maximum", tg_arithmetic, MAXIMUM, 0, TG_OP_ALL),
     [MINIMUM] = TG_ELEMENTWISE("minimum", tg_arithmetic, MINIMUM, 0, TG_OP_ALL),
 };
@@ -225,6 +252,11 @@ tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
     return apply(t, &ops[POW], a, b);
+}
+
+tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number)
+{
+    return apply(t, &ops[POW_NUMBER], x, number);
 }
 
 tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)

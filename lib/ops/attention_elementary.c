@@ -104,7 +104,8 @@ static bool check(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_t
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "dropout %g is outside [0,1)", config->dropout);
     }
     if ((unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, call, "path %d does not exist", (int)config->path);
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "path %d does not exist; allowed are 0, fused, and 1, elementary",
+                            (int)config->path);
     }
     return config->dropout == 0 || !t->training || t->rng ||
            tg_tape_fail(t, TG_ERROR_STATE, call, "dropout needs a generator; tg_tape_new takes one");

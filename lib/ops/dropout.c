@@ -6,7 +6,7 @@
  * The draws are those of torch.nn.functional.dropout, so the same seed drops the same values. As in torch, the factor
  * 1 / (1 - p) is rounded once, and then multiplied. Forward saves b as bits. In evaluation, and for p = 0, nothing is
  * drawn and x itself is returned. For p = 1 nothing is drawn and all values are 0. For an x that is not contiguous the
- * draws are in the row-major order of its shape; torch's are in the order of its memory.
+ * draws are in the order of its memory, as in torch: its axes are permuted before the op, and back after it.
  */
 #include "base/random.h"
 #include "ops/kernel.h"
@@ -87,7 +87,19 @@ tg_tensor *tg_dropout(tg_tape *t, tg_tensor *x, double p)
         tg_tape_fail(t, TG_ERROR_VALUE, "dropout", "probability %g is outside [0,1]", p);
         return NULL;
     }
-    return p == 0 || !tg_tape_is_training(t) ? x : tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL);
+    if (p == 0 || !tg_tape_is_training(t)) {
+        return x;
+    }
+    if (x->contiguous) {
+        return tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL);
+    }
+    tg_axes order = {.count = x->rank}, back = order;
+    tg_memory_order(x, order.axis);
+    for (int i = 0; i < x->rank; i++) {
+        back.axis[order.axis[i]] = i;
+    }
+    x = tg_permute(t, x, order);
+    return tg_permute(t, tg_apply(t, &dropout_op, &x, 1, &p, sizeof p, NULL), back);
 }
 
 #endif

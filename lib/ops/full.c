@@ -1,6 +1,6 @@
 /* full: a tensor with one value everywhere; and arithmetic with a number, which becomes a constant of shape () and
  * broadcasts. Follows torch.full. */
-#include "ops/kernel.h"
+#include "ops/elementwise.h"
 
 typedef struct full_attributes {
     double value;
@@ -75,7 +75,7 @@ tg_tensor *tg_div_scalar(tg_tape *t, tg_tensor *x, double value)
 
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return with_number(t, "pow_scalar", tg_pow, x, value);
+    return with_number(t, "pow_scalar", tg_pow_number, x, value);
 }
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef TG_OPS_KERNEL_H
 #define TG_OPS_KERNEL_H
 
+#include <limits.h>
+
 #include <tapegrad/ops.h>
 
 #include "base/parallel.h"
@@ -29,6 +31,15 @@ static inline void gemm(const tg_gemm *g, const real *a, const real *b, real bet
 static inline real accumulated(bool overwrite, real old, real contribution)
 {
     return overwrite ? contribution : old + contribution;
+}
+
+/* The count of the list that tg_axes_make returns for NULL axes. */
+#define TG_NULL_AXES INT_MAX
+
+/* Refuses that list. */
+static inline bool tg_expect_axes(tg_tape *t, const char *call, tg_axes axes)
+{
+    return axes.count != TG_NULL_AXES || tg_tape_fail(t, TG_ERROR_STATE, call, "the array of axes is NULL");
 }
 
 #endif

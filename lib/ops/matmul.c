@@ -138,14 +138,6 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]), *dc = call->output_gradients[0];
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
     operand to_a = operand_of(call->inputs[0], &p, true), to_b = operand_of(call->inputs[1], &p, true);
-    if (p.batches == 0) { /* without a product the gradients are zero */
-        for (int i = 0; i < 2; i++) {
-            if (call->input_gradients[i] && call->overwrite[i]) {
-                memset(call->input_gradients[i], 0, (size_t)call->inputs[i]->count * sizeof(real));
-            }
-        }
-        return;
-    }
     /* The forward pass computed C = A B, so dA = dC B^T and dB = A^T dC. */
     tg_gemm for_a = {p.a.rows,        p.a.columns,  p.c.columns,  false,
                      !p.b.transposed, p.c.distance, p.b.distance, to_a.distance};

@@ -309,10 +309,9 @@ void KERNEL(tg_var_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-/* NULL with a count above 0 gives a count that every call refuses. */
 tg_axes tg_axes_make(int count, const int *axes)
 {
-    tg_axes made = {.count = axes || count <= 0 ? count : TG_MAX_RANK + 1};
+    tg_axes made = {.count = axes || count <= 0 ? count : TG_NULL_AXES};
     for (int i = 0; axes && i < count && i < TG_MAX_RANK; i++) {
         made.axis[i] = axes[i];
     }
@@ -388,6 +387,9 @@ static const tg_op var_op = {
 static tg_tensor *reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
 {
     if (!tg_tape_expect_tensor(t, op->name, "input", x)) {
+        return NULL;
+    }
+    if (!tg_expect_axes(t, op->name, axes)) {
         return NULL;
     }
     if (axes.count > TG_MAX_RANK) {

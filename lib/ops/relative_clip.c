@@ -190,7 +190,12 @@ tg_tensor *tg_relative_spread(tg_tape *t, tg_tensor *x, int64_t keys)
 
 tg_tensor *tg_relative_collect(tg_tape *t, tg_tensor *x, int64_t clip)
 {
-    int64_t columns = clip < 0 || clip > INT32_MAX ? -1 : 2 * clip + 1;
+    if (clip < 0 || clip > INT32_MAX) {
+        tg_tape_fail(t, TG_ERROR_VALUE, "relative_collect", "clip %lld; allowed are 0 to %d", (long long)clip,
+                     INT32_MAX);
+        return NULL;
+    }
+    int64_t columns = 2 * clip + 1;
     return tg_apply(t, &collect_op, &x, 1, &columns, sizeof columns, NULL);
 }
 

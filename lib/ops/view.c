@@ -161,6 +161,9 @@ tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
     if (!tg_tape_expect_tensor(t, "permute", "input", x)) {
         return NULL;
     }
+    if (!tg_expect_axes(t, "permute", axes)) {
+        return NULL;
+    }
     if (axes.count != x->rank) {
         tg_tape_fail(t, TG_ERROR_SHAPE, "permute", "%d axes for rank %d; every axis must be listed once", axes.count,
                      x->rank);
@@ -292,19 +295,18 @@ tg_tensor *tg_squeeze(tg_tape *t, tg_tensor *x, int axis)
 static bool complete_shape(tg_shape *shape, int64_t count)
 {
     int open = -1;
-    int64_t known = 1;
-    for (int i = 0; i < shape->rank; i++) {
-        if (shape->size[i] == -1 && open < 0) {
-            open = i;
-        } else if (shape->size[i] < 0 || __builtin_mul_overflow(known, shape->size[i], &known)) {
+    for (int i = 0; i < shape->rank && open < 0; i++) {
+        open = shape->size[i] == -1 ? i : -1;
+    }
+    if (open >= 0) {
+        shape->size[open] = 1;
+        int64_t known = tg_shape_count(*shape);
+        if (known <= 0 || count % known != 0) {
             return false;
         }
-    }
-    if (open >= 0 && known > 0 && count % known == 0) {
         shape->size[open] = count / known;
-        known = count;
     }
-    return known == count && (open < 0 || shape->size[open] >= 0);
+    return tg_shape_count(*shape) == count;
 }
 
 tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)

@@ -192,7 +192,7 @@ static bool follow_resizes(tg_optim *optim)
     if (behind == 0) {
         return true;
     }
-    tg_resize *resizes = tg_alloc((size_t)(behind * optim->states), sizeof *resizes);
+    tg_resize *resizes = tg_alloc((uint64_t)(behind * optim->states), sizeof *resizes);
     bool is_ready = resizes ? prepare_resizes(optim, resizes, &prepared)
                             : tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory");
     for (int64_t i = 0; is_ready && i < optim->count; i++) {

@@ -177,7 +177,7 @@ bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, do
     double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
     truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};
     tg_tensor *drawn = tg_tensor_new(tg_dtype_of(x), tg_shape_of(x), error);
-    uint8_t *waiting = drawn ? tg_alloc((size_t)x->count + 1, 1) : NULL;
+    uint8_t *waiting = drawn ? tg_alloc((uint64_t)x->count + 1, 1) : NULL;
     if (!waiting) {
         tg_release(drawn);
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", call, (long long)x->count);

@@ -166,7 +166,7 @@ bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, 
 static bool add_bytes(tg_op_call *call, size_t *bytes, int64_t count, size_t size)
 {
     size_t more;
-    if (count < 0 || !tg_checked_mul((size_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
+    if (count < 0 || !tg_checked_mul((uint64_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "%lld times %zu bytes do not fit into memory", (long long)count, size);
     }
     return true;
@@ -318,13 +318,18 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
+static void run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
+{
+    if (kernels->forward && !tg_op_is_empty(call)) {
+        kernels->forward(call);
+    }
+}
+
 /* Runs the forward kernel and the observer. A separate function, so that a tape without an observer has one branch. */
 static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call)
 {
     t->position_before = tg_rng_position(t->rng);
-    if (kernels->forward) {
-        kernels->forward(call);
-    }
+    run_forward(kernels, call);
     t->observer(t->observer_context, call);
 }
 
@@ -376,8 +381,8 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     call->declaration = NULL;
     if (t->observer) {
         run_observed(t, kernels, call);
-    } else if (kernels->forward) {
-        kernels->forward(call);
+    } else {
+        run_forward(kernels, call);
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {

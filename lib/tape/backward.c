@@ -215,6 +215,23 @@ typedef struct work {
     bool frozen; /* whether one of these inputs is a leaf with frozen rows */
 } work;
 
+/* For AddressSanitizer: the plan returned the blocks of adjoints to the pool, so only the adjoints that are in use now
+ * may be accessed. */
+static void begin_adjoint(const tg_tensor *x)
+{
+    tg_unpoison(x->adjoint, tg_bytes_of(x));
+}
+
+static void end_adjoints(const tg_tape *t, const tg_record *record)
+{
+    for (int i = 0; TG_HAS_POISON && i < record->output_count; i++) {
+        const tg_tensor *y = tg_record_outputs(t, record)[i];
+        if (y->adjoint) {
+            tg_poison(y->adjoint, tg_bytes_of(y));
+        }
+    }
+}
+
 /* Sets the addresses of the gradients of the inputs, for the kernel. */
 static work prepare_inputs(tg_tape *t, const tg_record *record)
 {
@@ -230,6 +247,9 @@ static work prepare_inputs(tg_tape *t, const tg_record *record)
         }
         found.any = true;
         if (x->node >= 0) {
+            if (x->overwrite_adjoint) {
+                begin_adjoint(x);
+            }
             t->overwrite[i] = may_overwrite && x->overwrite_adjoint;
             if (x->overwrite_adjoint && !may_overwrite) {
                 memset(x->adjoint, 0, tg_bytes_of(x));
@@ -270,6 +290,16 @@ static void keep_gradient(tg_tensor *x, const void *adjoint)
     }
 }
 
+/* Sets the uninitialized gradients of the inputs to zero. A gradient by rows has no address, and no rows. */
+static void zero_gradients(const tg_op_call *call)
+{
+    for (int i = 0; i < call->input_count; i++) {
+        if (call->overwrite[i] && call->input_gradients[i]) {
+            memset(call->input_gradients[i], 0, tg_bytes_of(call->inputs[i]));
+        }
+    }
+}
+
 static void run_record(tg_tape *t, tg_record *record, void *scratch)
 {
     work found = prepare_inputs(t, record);
@@ -296,12 +326,15 @@ static void run_record(tg_tape *t, tg_record *record, void *scratch)
             keep_gradient(y, y->adjoint);
         }
     }
-    if (found.any) {
+    if (found.any && tg_op_is_empty(&call)) {
+        zero_gradients(&call);
+    } else if (found.any) {
         kernels_of(record)->backward(&call);
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);
     }
+    end_adjoints(t, record);
     clear_adjoints(t, record);
 }
 
@@ -319,6 +352,7 @@ static void write_first_adjoint(const tg_tensor *y, const tg_tensor *gradient, v
 static void run(tg_tape *t, tg_tensor *y, const tg_tensor *gradient, void *scratch, bool retain_graph)
 {
     y->overwrite_adjoint = false;
+    begin_adjoint(y);
     write_first_adjoint(y, gradient, y->adjoint);
     for (int32_t k = y->node; k >= 0; k--) {
         tg_record *record = &t->records[k];

@@ -47,8 +47,9 @@ bool tg_tape_reserve_results(tg_tape *t, size_t more)
 static void free_values(tg_tape *t, tg_tensor *x, const char *op)
 {
     if (atomic_load_explicit(&x->storage->references, memory_order_acquire) == 1) {
-        memset(tg_storage_values(x->storage), 0xff,
-               ((tg_block *)((char *)x->storage - TG_BLOCK_HEAD))->size - TG_BLOCK_HEAD - TG_STORAGE_HEAD);
+        size_t bytes = ((tg_block *)((char *)x->storage - TG_BLOCK_HEAD))->size - TG_BLOCK_HEAD - TG_STORAGE_HEAD;
+        tg_unpoison(tg_storage_values(x->storage), bytes);
+        memset(tg_storage_values(x->storage), 0xff, bytes);
     }
     tg_storage_drop(t->pool, x->storage);
     x->storage = NULL;

@@ -120,6 +120,18 @@ tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result
 
 /* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
 
+/* Returns whether all outputs of a call are without values. Its kernels then have nothing to compute and are not
+ * called: their loops may go over axes of any length. */
+static inline bool tg_op_is_empty(const tg_op_call *call)
+{
+    for (int i = 0; i < call->output_count; i++) {
+        if (call->outputs[i]->count > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns whether the tape exists and has no error. */
 static inline bool tg_tape_is_usable(const tg_tape *t)
 {

@@ -42,17 +42,28 @@ void tg_copy_to_contiguous(const tg_tensor *x, void *out)
     }
 }
 
-void tg_copy_from_contiguous(tg_tensor *x, const void *in)
+static void copy_along(tg_tensor *x, const tg_walk *walk, const void *in)
 {
     size_t size = tg_size_of(x->dtype);
-    tg_walk walk = tg_walk_of(x);
-    tg_cursor at = tg_walk_begin(&walk, 0);
+    tg_cursor at = tg_walk_begin(walk, 0);
     for (int64_t done = 0, run; done < x->count; done += run) {
-        run = tg_walk_run(&walk, &at, x->count);
-        copy_run((char *)tg_values(x) + at.offset * (int64_t)size, tg_walk_stride(&walk) * (int64_t)size,
+        run = tg_walk_run(walk, &at, x->count);
+        copy_run((char *)tg_values(x) + at.offset * (int64_t)size, tg_walk_stride(walk) * (int64_t)size,
                  (const char *)in + (size_t)done * size, (int64_t)size, run, size);
-        tg_walk_advance(&walk, &at, run);
+        tg_walk_advance(walk, &at, run);
     }
+}
+
+void tg_copy_from_contiguous(tg_tensor *x, const void *in)
+{
+    tg_walk walk = tg_walk_of(x);
+    copy_along(x, &walk, in);
+}
+
+void tg_copy_in_memory_order(tg_tensor *x, const void *in)
+{
+    tg_walk walk = tg_walk_in_memory_order(x);
+    copy_along(x, &walk, in);
 }
 
 void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from)

@@ -1,8 +1,8 @@
 /* fill: writes all values of a tensor in place: constants, copies and random numbers.
  *
  * The random fills use the distributions of base/random.h. A contiguous tensor is filled directly. Any other layout is
- * filled from a row-major buffer, so the draws are in the row-major order of the tensor's shape. PyTorch draws the
- * normal values of a tensor that is not contiguous one at a time, and so does tg_tensor_fill_normal.
+ * filled from a buffer, in the order of its memory, as in PyTorch. PyTorch draws the normal values of a tensor that is
+ * not contiguous one at a time, and so does tg_tensor_fill_normal.
  */
 #include <math.h>
 #include <string.h>
@@ -93,13 +93,13 @@ static bool check_float(const char *call, const tg_tensor *x, const tg_rng *rng,
 
 static bool fill(const char *call, tg_tensor *x, tg_rng *rng, draw_function *draw, double a, double b, tg_error *error)
 {
-    void *buffer = x->contiguous ? tg_values(x) : tg_alloc((size_t)x->count, tg_size_of(x->dtype));
+    void *buffer = x->contiguous ? tg_values(x) : tg_alloc((uint64_t)x->count, tg_size_of(x->dtype));
     if (!buffer) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", call, (long long)x->count);
     }
     draw(rng, x, buffer, x->count, a, b);
     if (!x->contiguous) {
-        tg_copy_from_contiguous(x, buffer);
+        tg_copy_in_memory_order(x, buffer);
         tg_free(buffer);
     }
     tg_touch(x);

@@ -45,7 +45,7 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
     tg_gradient *gradient = leaf->gradient;
     int64_t rows = leaf->shape[0];
     if (!gradient->slot && rows > 0) {
-        gradient->slot = tg_alloc((size_t)rows, sizeof *gradient->slot);
+        gradient->slot = tg_alloc((uint64_t)rows, sizeof *gradient->slot);
         if (!gradient->slot) {
             return false;
         }
@@ -56,8 +56,8 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
     if (needed > gradient->capacity) {
         int64_t larger = needed > rows - needed / 2 ? rows : needed + needed / 2;
         size_t size = tg_size_of(leaf->dtype) * (size_t)width_of(leaf);
-        int32_t *ids = tg_alloc((size_t)larger, sizeof *ids);
-        void *values = tg_alloc((size_t)larger, size ? size : 1);
+        int32_t *ids = tg_alloc((uint64_t)larger, sizeof *ids);
+        void *values = tg_alloc((uint64_t)larger, size ? size : 1);
         if (!ids || !values) {
             tg_free(ids);
             tg_free(values);

@@ -30,7 +30,7 @@ void tg_pool_trim(tg_pool *pool)
         while (pool->waiting[i]) {
             tg_block *first = pool->waiting[i];
             pool->waiting[i] = first->next;
-            tg_free(first);
+            tg_block_free(first);
         }
     }
 }
@@ -80,5 +80,5 @@ void *tg_pool_take_any(tg_pool *pool, size_t bytes)
         taken->size = size;
         taken->size_class = size_class;
     }
-    return (char *)taken + TG_BLOCK_HEAD;
+    return tg_block_open(taken, bytes);
 }

@@ -6,11 +6,15 @@
  *
  * A pool belongs to one tape, and so to one thread. Blocks are ordinary allocations: another thread may free a block
  * from a pool with tg_pool_give(NULL, block), also after the pool was freed.
+ *
+ * Under AddressSanitizer an access is reported if it touches an idle block, the bytes of a block behind those that the
+ * caller asked for, or the last 8 bytes before them.
  */
 #ifndef TG_TENSOR_POOL_H
 #define TG_TENSOR_POOL_H
 
 #include "base/alloc.h"
+#include "base/poison.h"
 
 /* The header of a block, 32 bytes, before the memory that callers get. The header of a storage comes next, so that its
  * values begin on a cache line. */
@@ -41,6 +45,24 @@ void tg_pool_free(tg_pool *pool);
 /* tg_pool_take for any size and state of the pool. */
 void *tg_pool_take_any(tg_pool *pool, size_t bytes);
 
+/* Returns the memory of a block that was idle or is new: under AddressSanitizer, `bytes` of it may be used. */
+static inline void *tg_block_open(tg_block *block, size_t bytes)
+{
+    char *memory = (char *)block + TG_BLOCK_HEAD;
+    if (TG_HAS_POISON) {
+        tg_poison(block + 1, block->size - sizeof *block);
+        tg_unpoison(memory, bytes);
+    }
+    return memory;
+}
+
+/* Returns a block to the allocator. */
+static inline void tg_block_free(tg_block *block)
+{
+    tg_unpoison(block, block->size);
+    tg_free(block);
+}
+
 /* Returns at least `bytes` (0 is allowed), uninitialized, aligned to 32; NULL when memory is exhausted. If the pool is
  * NULL, they come from the allocator. The common case, an idle small block, is inlined, because each recorded op takes
  * three blocks. */
@@ -50,7 +72,7 @@ static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
     if (pool && bytes < 64 * TG_SMALL_CLASSES - TG_BLOCK_HEAD && pool->waiting[small]) {
         tg_block *taken = pool->waiting[small];
         pool->waiting[small] = taken->next;
-        return (char *)taken + TG_BLOCK_HEAD;
+        return tg_block_open(taken, bytes);
     }
     return tg_pool_take_any(pool, bytes);
 }
@@ -65,8 +87,9 @@ static inline void tg_pool_give(tg_pool *pool, void *memory)
     if (pool && (pool->recycle || pool->held)) {
         given->next = pool->waiting[given->size_class];
         pool->waiting[given->size_class] = given;
+        tg_poison(memory, given->size - TG_BLOCK_HEAD);
     } else {
-        tg_free(given);
+        tg_block_free(given);
     }
 }
 

@@ -300,7 +300,7 @@ bool tg_tensor_print(const tg_tensor *x, FILE *file, const tg_tensor_print_confi
         return false;
     }
     int64_t length = tg_tensor_format(x, NULL, 0, config);
-    char *text = tg_alloc((size_t)length + 2, 1); /* newline and NUL */
+    char *text = tg_alloc((uint64_t)length + 2, 1); /* newline and NUL */
     if (!text) {
         return tg_error_set(error, TG_ERROR_MEMORY, "tensor_print: out of memory for %lld characters",
                             (long long)length);

@@ -68,7 +68,7 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
  * array is NULL or memory is exhausted. */
 static void *resized_copy(const tg_tensor *x, const void *facts, size_t size, int64_t rows)
 {
-    void *copy = facts ? tg_alloc_zeroed((size_t)rows, size) : NULL;
+    void *copy = facts ? tg_alloc_zeroed((uint64_t)rows, size) : NULL;
     if (copy) {
         memcpy(copy, facts, (size_t)(rows < x->shape[0] ? rows : x->shape[0]) * size);
     }

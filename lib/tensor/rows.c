@@ -83,7 +83,7 @@ bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool 
         return false;
     }
     tg_row_state *state = x->rows;
-    if (!state->frozen && frozen && count > 0 && !(state->frozen = tg_alloc_zeroed((size_t)rows, 1))) {
+    if (!state->frozen && frozen && count > 0 && !(state->frozen = tg_alloc_zeroed((uint64_t)rows, 1))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows);
     }
     for (int64_t row = first; state->frozen && row < first + count; row++) {
@@ -148,7 +148,7 @@ bool tg_tensor_set_rows_watched(tg_tensor *x, bool watched, tg_error *error)
         return false;
     }
     tg_row_updates *updates = NULL;
-    if (watched && !(updates = tg_alloc_zeroed((size_t)rows_of(x) + 1, sizeof *updates))) {
+    if (watched && !(updates = tg_alloc_zeroed((uint64_t)rows_of(x) + 1, sizeof *updates))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", call, (long long)rows_of(x));
     }
     tg_free(x->rows->updates);

@@ -75,7 +75,7 @@ bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, siz
         }
     }
     int64_t count = tg_shape_count(*shape);
-    if (count < 0 || !tg_checked_mul((size_t)count, tg_dtype_size(dtype), bytes) || *bytes > PTRDIFF_MAX / 2) {
+    if (count < 0 || !tg_checked_mul((uint64_t)count, tg_dtype_size(dtype), bytes) || *bytes > PTRDIFF_MAX / 2) {
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: %s has more values than memory can hold", name,
                             tg_shape_format(*shape, text));
     }

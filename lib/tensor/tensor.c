@@ -32,6 +32,7 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
         atomic_init(&storage->references, 1);
         atomic_init(&storage->version, 0);
         storage->first_version = 0;
+        tg_poison(storage + 1, TG_STORAGE_HEAD - sizeof *storage); /* the last bytes before the values */
     }
     return storage;
 }
@@ -176,7 +177,7 @@ tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *s
         x->strides[axis] = strides[axis];
     }
     x->contiguous = has_contiguous_strides(x);
-    x->offset = base->offset + offset;
+    x->offset = base->offset + (x->count > 0 ? offset : 0); /* the offset of no value may be beyond the storage */
     x->storage = base->storage;
     atomic_fetch_add_explicit(&x->storage->references, 1, memory_order_relaxed);
     return x;

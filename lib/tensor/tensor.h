@@ -226,6 +226,9 @@ void tg_copy_to_contiguous(const tg_tensor *x, void *out);
 /* Writes row-major values into x. */
 void tg_copy_from_contiguous(tg_tensor *x, const void *in);
 
+/* Writes values into x in the order of its memory (tensor/walk.h). */
+void tg_copy_in_memory_order(tg_tensor *x, const void *in);
+
 /* Copies `from` into x. `from` must have x's dtype and broadcast to x's shape. */
 void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from);
 

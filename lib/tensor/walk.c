@@ -28,6 +28,49 @@ tg_walk tg_walk_of(const tg_tensor *x)
     return walk;
 }
 
+/* Returns whether axis a of x belongs outside of axis b (1), inside (-1), or neither (0). */
+static int compare_axes(const tg_tensor *x, int a, int b)
+{
+    bool has_order = x->shape[a] > 1 && x->shape[b] > 1 && x->strides[a] != 0 && x->strides[b] != 0;
+    if (!has_order) {
+        return 0;
+    }
+    return x->strides[a] != x->strides[b] ? (x->strides[a] > x->strides[b] ? 1 : -1) : x->shape[a] < x->shape[b];
+}
+
+/* An insertion sort from the last axis to the first, as torch's: it also decides where axes without order go. */
+void tg_memory_order(const tg_tensor *x, int order[TG_MAX_RANK])
+{
+    for (int i = x->rank - 1; i >= 0; i--) {
+        order[i] = i;
+        int at = i;
+        for (int inner = i + 1; inner < x->rank; inner++) {
+            int outside = compare_axes(x, order[at], order[inner]);
+            if (outside > 0) {
+                break;
+            }
+            if (outside < 0) {
+                int moved = order[at];
+                order[at] = order[inner];
+                order[inner] = moved;
+                at = inner;
+            }
+        }
+    }
+}
+
+tg_walk tg_walk_in_memory_order(const tg_tensor *x)
+{
+    tg_walk walk = tg_walk_new();
+    int order[TG_MAX_RANK];
+    tg_memory_order(x, order);
+    for (int i = 0; i < x->rank; i++) {
+        int64_t stride = x->strides[order[i]];
+        tg_walk_add_axis(&walk, x->shape[order[i]], stride, stride);
+    }
+    return walk;
+}
+
 tg_walk tg_walk_broadcast(const tg_tensor *x, const tg_shape *shape)
 {
     tg_walk walk = tg_walk_new();

@@ -41,6 +41,14 @@ void tg_walk_add_axis(tg_walk *walk, int64_t size, int64_t stride, int64_t other
 /* Returns a walk over all of x. */
 tg_walk tg_walk_of(const tg_tensor *x);
 
+/* Writes the axes of x, outermost in memory first: those with larger strides come first. Axes of size 1 and axes that
+ * repeat their values (stride 0) have no order, and stay where they are. torch visits a tensor in this order
+ * (TensorIterator). */
+void tg_memory_order(const tg_tensor *x, int order[TG_MAX_RANK]);
+
+/* Returns a walk over all of x in that order. */
+tg_walk tg_walk_in_memory_order(const tg_tensor *x);
+
 /* Returns a walk over x broadcast to `shape`: the stride is 0 on axes where x repeats. The other strides are those of a
  * contiguous tensor of x's shape, such as its gradient, and also 0 where x repeats. */
 tg_walk tg_walk_broadcast(const tg_tensor *x, const tg_shape *shape);

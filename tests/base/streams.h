@@ -41,19 +41,22 @@ static inline void *stream_extend(stream *s, int64_t count)
 
 static inline uint64_t bits_at(const stream *s, int64_t i)
 {
-    uint64_t bits = 0;
-    /* the tests run on little-endian machines */
-    for (int b = 0; b < s->size; b++) {
-        bits |= (uint64_t)s->bytes[i * s->size + b] << 8 * b;
+    uint32_t half;
+    uint64_t bits;
+    switch (s->size) {
+    case 1: return s->bytes[i];
+    case 4: memcpy(&half, s->bytes + i * 4, sizeof half); return half;
+    default: memcpy(&bits, s->bytes + i * 8, sizeof bits); return bits;
     }
-    return bits;
 }
 
 static inline uint64_t digest(const stream *s)
 {
     uint64_t state = 0xcbf29ce484222325;
-    for (int64_t i = 0; i < s->count * s->size; i++) {
-        state = (state ^ s->bytes[i]) * 0x100000001b3;
+    for (int64_t i = 0; i < s->count; i++) {
+        for (int b = 0; b < s->size; b++) { /* the lowest byte first, on every machine */
+            state = (state ^ (bits_at(s, i) >> 8 * b & 0xff)) * 0x100000001b3;
+        }
     }
     return state;
 }

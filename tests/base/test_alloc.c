@@ -46,7 +46,7 @@ static void test_blocks(void **state)
 static void test_impossible_sizes(void **state)
 {
     (void)state;
-    const size_t half = (size_t)1 << 32;
+    const size_t half = (size_t)1 << 4 * sizeof(size_t); /* half * half is SIZE_MAX + 1 */
     assert_null(tg_alloc(0, 8));
     assert_null(tg_alloc(8, 0));
     assert_null(tg_alloc_zeroed(0, 0));
@@ -153,7 +153,7 @@ static void test_failed_growth_changes_nothing(void **state)
 static void test_checked_sizes(void **state)
 {
     (void)state;
-    const size_t half = (size_t)1 << 32;
+    const size_t half = (size_t)1 << 4 * sizeof(size_t); /* half * half is SIZE_MAX + 1 */
     static const struct {
         size_t a, b, product, sum;
         bool multiplies, adds;

@@ -263,6 +263,9 @@ static void test_several_callers(void **state)
 static void test_after_a_fork(void **state)
 {
     (void)state;
+    if (getenv("TG_EMULATED")) {
+        skip(); /* QEMU cannot run the child of a program with threads */
+    }
     set_threads(3);
     assert_int_equal(ranges_of(1000, 1), 3);
     pid_t child = fork();

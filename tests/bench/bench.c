@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "bench/figure.h"
 #include "bench/gpt.h"
+#include "bench/io.h"
 #include "bench/positions.h"
 
 /* ---- the tape ---- */
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
     bench_adam();
+    bench_io();
     bench_positions();
     bench_gpt();
     return 0;

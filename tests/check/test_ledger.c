@@ -266,15 +266,15 @@ static void test_refuses_invalid_ledgers(void **state)
     assert_verdict(altered("3\tdropout", "3 dropout"), golden(), 1, INVALID, "line 4 of the first");
     assert_verdict(altered("\tf32\t", "\tf32\t\t"), golden(), 1, INVALID, "line 2 of the first");
     const char *const fields[][3] = {
-        {"4\tlayer_norm", "5\tlayer_norm", "line 5 of the first file is invalid: number"},
-        {"embedding", "", "line 2 of the first file is invalid: op"},
-        {"embedding", "embed\033[2Jding", "line 2 of the first file is invalid: op"},
-        {"embedding", "embed\177ding", "line 2 of the first file is invalid: op"},
-        {"f32", "f33", "line 2 of the first file is invalid: dtype"},
+        {"4\tlayer_norm", "5\tlayer_norm", "line 5 of the first file is invalid: number \"5\""},
+        {"embedding", "", "line 2 of the first file is invalid: op \"\""},
+        {"embedding", "embed\033[2Jding", "line 2 of the first file is invalid: op \"embed?[2Jding\""},
+        {"embedding", "embed\177ding", "line 2 of the first file is invalid: op \"embed?ding\""},
+        {"f32", "f33", "line 2 of the first file is invalid: dtype \"f33\""},
         {"2,5,8", "2x5", "line 2 of the first file is invalid: shape"},
         {"\t160\t160", "\t-160\t160", "line 4 of the first file is invalid: draws"},
         {"\t160\t160", "\t160\t", "line 4 of the first file is invalid: position"},
-        {"-8.887", "eight", "line 2 of the first file is invalid: sum"},
+        {"-8.887", "eight", "line 2 of the first file is invalid: sum \"eight"},
         {"67.6", "sixty67.6", "line 2 of the first file is invalid: size"},
         {"67.6", "-67.6", "line 2 of the first file is invalid: size"},
         {"\t-\n", "\t0123\n", "line 2 of the first file is invalid: checksum"},

@@ -232,6 +232,8 @@ static void test_token_files(void **state)
     assert_error(&error, TG_ERROR_FORMAT, "5 bytes are not a multiple of 2");
     assert_null(tg_token_file_open("/nowhere/x.bin", 2, &error));
     assert_error(&error, TG_ERROR_FILE, "/nowhere/x.bin");
+    assert_null(tg_token_file_open("/tmp", 2, &error));
+    assert_error(&error, TG_ERROR_FILE, "token file '/tmp': it is not a regular file");
     unlink(path);
 }
 
@@ -261,6 +263,52 @@ static void test_bad_id_in_a_file(void **state)
         tg_rng_free(rng);
     }
     tg_token_file_free(four);
+}
+
+/* Another process truncates the file: the loader has the error, and continues when the ids exist again. */
+static void test_truncated_file(void **state)
+{
+    (void)state;
+    static int32_t many[10000];
+    for (int32_t i = 0; i < 10000; i++) {
+        many[i] = i;
+    }
+    char path[] = "/tmp/tapegrad-tokens-XXXXXX", message[100];
+    close(mkstemp(path));
+    assert_true(tg_token_file_write(path, 4, many, 10000, NULL));
+    tg_token_file *file = tg_token_file_open(path, 4, NULL);
+    tg_rng *rng = tg_rng_new(1), *before = tg_rng_new(1);
+    tg_loader_config config = config_of(4999, 4999, 1, false, true);
+    tg_loader *loader = tg_loader_new_from_file(file, rng, &config);
+    tg_batch batch;
+    assert_true(tg_loader_next(loader, &batch));
+    tg_rng_copy(before, rng);
+    assert_int_equal(truncate(path, 4 * 7000 + 1), 0);
+    assert_false(tg_loader_next(loader, &batch));
+    assert_null(batch.inputs);
+    snprintf(message, sizeof message, "'%s': no data at byte 28001; the file had 40000 bytes when it was opened", path);
+    assert_loader_error(loader, TG_ERROR_FILE, message);
+    assert_int_equal(tg_rng_position(rng), tg_rng_position(before));
+    tg_error error = TG_NO_ERROR;
+    int32_t read[5000] = {-1};
+    assert_false(tg_token_file_read(file, 4999, 5000, read, &error));
+    assert_error(&error, TG_ERROR_FILE, "at byte 28001");
+    assert_int_equal(read[0], -1); /* the portion before the end has not been copied */
+
+    FILE *rest = fopen(path, "r+b");
+    assert_int_equal(fseek(rest, 4 * 7000, SEEK_SET), 0);
+    for (int32_t i = 7000; i < 10000; i++) {
+        assert_int_equal(fwrite((unsigned char[]){i & 255, i >> 8, 0, 0}, 1, 4, rest), 4);
+    }
+    assert_int_equal(fclose(rest), 0);
+    assert_true(tg_loader_next(loader, &batch));
+    assert_true(tg_tensor_value_at(batch.inputs, 0) == 4999);
+    assert_true(tg_tensor_value_at(batch.targets, 4998) == 9998);
+    tg_loader_free(loader);
+    tg_token_file_free(file);
+    tg_rng_free(rng);
+    tg_rng_free(before);
+    unlink(path);
 }
 
 static void test_out_of_memory(void **state)
@@ -307,7 +355,7 @@ int main(void)
         cmocka_unit_test(test_order_is_torchs), cmocka_unit_test(test_a_held_batch_is_never_overwritten),
         cmocka_unit_test(test_bad_configs),     cmocka_unit_test(test_no_loader),
         cmocka_unit_test(test_token_files),     cmocka_unit_test(test_bad_id_in_a_file),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_truncated_file),  cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }

@@ -1,12 +1,35 @@
 /* The tokenizer: ids equal tiktoken's, decoding inverts encoding, and invalid files are errors. */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "support.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "data/tokenizer.h"
+
+/* The code with which the next pattern is refused; 0: PCRE2 compiles it. */
+static int refusal;
+
+/* Replaces PCRE2's function in this program. */
+pcre2_code *pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE length, uint32_t options, int *code, PCRE2_SIZE *offset,
+                          pcre2_compile_context *context)
+{
+    pcre2_code *(*compile)(PCRE2_SPTR, PCRE2_SIZE, uint32_t, int *, PCRE2_SIZE *, pcre2_compile_context *);
+    *(void **)&compile = dlsym(RTLD_NEXT, "pcre2_compile_8");
+    if (refusal == 0) {
+        return compile(pattern, length, options, code, offset, context);
+    }
+    *code = refusal;
+    *offset = 7;
+    refusal = 0;
+    return NULL;
+}
 
 static const char story[] = "the cat sat on the mat. the cat ate the rat, and the rat sat on the cat's mat.\n";
 
@@ -103,18 +126,17 @@ static void test_training_merges_the_most_frequent_pair(void **state)
     tg_tokenizer_free(z);
 }
 
-static void test_saved_vocabulary_is_the_same(void **state)
+/* Saves z, opens the file, compares the two, and frees both. */
+static void check_saved(tg_tokenizer *z)
 {
-    (void)state;
     char path[] = "/tmp/tapegrad-vocab-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = trained(280);
     assert_true(tg_tokenizer_save(z, path, &error));
     tg_tokenizer *again = tg_tokenizer_open(path, &error);
-    assert_non_null(again);
+    assert_string_equal(error.text, "");
     assert_int_equal(tg_tokenizer_vocabulary(again), tg_tokenizer_vocabulary(z));
     for (int32_t id = 0; id < tg_tokenizer_vocabulary(z); id++) {
         size_t a, b;
@@ -125,6 +147,26 @@ static void test_saved_vocabulary_is_the_same(void **state)
     tg_tokenizer_free(z);
     tg_tokenizer_free(again);
     unlink(path);
+}
+
+static void test_saved_vocabulary_is_the_same(void **state)
+{
+    (void)state;
+    check_saved(trained(280));
+}
+
+/* A run of one letter doubles the merges: "aa", "aaaa", ... A saved merge of any length can be opened. */
+static void test_a_very_long_merge(void **state)
+{
+    (void)state;
+    static char run[1 << 17];
+    memset(run, 'a', sizeof run);
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *z = tg_tokenizer_train(run, sizeof run, 300, &error);
+    size_t length;
+    assert_non_null(tg_tokenizer_bytes(z, tg_tokenizer_vocabulary(z) - 2, &length));
+    assert_int_equal(length, sizeof run / 2); /* the two halves of the run are one pair, which occurs once */
+    check_saved(z);
 }
 
 static void test_special_token_is_opt_in(void **state)
@@ -167,6 +209,20 @@ static void test_a_very_long_word(void **state)
     tg_tokens_free(&tokens);
     tg_tokenizer_free(z);
     free(text);
+}
+
+/* A PCRE2 without Unicode is not out of memory. */
+static void test_refused_pattern(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    refusal = PCRE2_ERROR_UNICODE_NOT_SUPPORTED;
+    assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
+    assert_error(&error, TG_ERROR_STATE,
+                 "tokenizer: PCRE2 refuses the word pattern at byte 7: this version of PCRE2 does not have Unicode");
+    refusal = PCRE2_ERROR_HEAP_FAILED;
+    assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
+    assert_error(&error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");
 }
 
 static void test_bad_text(void **state)
@@ -284,8 +340,10 @@ int main(void)
         cmocka_unit_test(test_gpt2_ids_are_tiktokens),
         cmocka_unit_test(test_training_merges_the_most_frequent_pair),
         cmocka_unit_test(test_saved_vocabulary_is_the_same),
+        cmocka_unit_test(test_a_very_long_merge),
         cmocka_unit_test(test_special_token_is_opt_in),
         cmocka_unit_test(test_a_very_long_word),
+        cmocka_unit_test(test_refused_pattern),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_bad_vocabularies),
         cmocka_unit_test(test_out_of_memory),

@@ -122,6 +122,7 @@ static const bad_header bad_headers[] = {
     {NAME("a\\u0000"), 4, "11: a string contains a NUL"},
     {NAME("a\\ud800"), 4, "11: the escape is not a Unicode character"},
     {NAME("a\\ud800\\u0041"), 4, "11: the escape is not a Unicode character"},
+    {NAME("a\\ud800\\ud800"), 4, "11: the escape is not a Unicode character"},
     {NAME("a\\udc00"), 4, "11: the escape is not a Unicode character"},
     {NAME("a\\u00g1"), 4, "11: the escape is not a Unicode character"},
     {NAME("a\\u00"), 4, "11: the escape is not a Unicode character"},

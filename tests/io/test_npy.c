@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support.h"
 
@@ -288,33 +289,42 @@ static void test_bad_starts(void **state)
     remove(path);
 }
 
-/* Every byte of an archive replaced, and every length of it: an error or the member, and never an invalid read. */
+static void put_byte(FILE *file, size_t at, char byte)
+{
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, file), (unsigned char)byte);
+    assert_int_equal(fflush(file), 0);
+}
+
+/* Bytes of an archive replaced, and its end cut off: an error, or the member with its values. */
 static void test_damaged_archives(void **state)
 {
     (void)state;
-    size_t length;
-    char *bytes = tg_text_read(golden("arrays.npz"), &length, NULL);
     static const char values[] = {0, 1, (char)0x80, (char)0xff};
+    size_t length;
     int64_t refused = 0;
+    char *bytes = tg_text_read(golden("arrays.npz"), &length, NULL);
+    write_file(bytes, length);
+    FILE *file = fopen(path, "r+b");
     for (size_t i = 0; i < length; i += 3) {
         for (size_t k = 0; k < sizeof values; k++) {
-            char before = bytes[i];
-            bytes[i] = values[k];
-            write_file(bytes, length);
-            bytes[i] = before;
+            put_byte(file, i, values[k]);
             tg_tensor *x = tg_tensor_new_from_npz(path, "f4_be_f", NULL);
             refused += !x;
-            assert_true(!x || tg_tensor_count(x) == 24);
-            tg_release(x);
+            if (x) {
+                assert_golden(x, TG_F32, TG_SHAPE(2, 3, 4), 'f');
+            }
         }
+        put_byte(file, i, bytes[i]);
     }
     assert_true(refused > 100);
-    for (size_t cut = 0; cut < length; cut += 7) {
+    for (size_t cut = length - 1; cut > 13; cut -= 13) {
         tg_error error = TG_NO_ERROR;
-        write_file(bytes, cut);
+        assert_int_equal(ftruncate(fileno(file), (off_t)cut), 0);
         assert_null(tg_tensor_new_from_npz(path, "f4_be_f", &error));
         assert_int_equal(error.code, TG_ERROR_FORMAT);
     }
+    fclose(file);
     tg_text_free(bytes);
     remove(path);
 }

@@ -146,6 +146,8 @@ static void test_missing_and_unexpected(void **state)
     assert_string_equal(report.text, "missing: more\nunexpected: mask\nunexpected: tok.weight");
     assert_true(tg_tensor_value_at(bias, 2) == tg_tensor_value_at(tg_params_find(saved, "bias"), 2));
     assert_true(tg_tensor_item(more, NULL) == 0);
+    assert_refused(other, "test_params_file.none", &config, TG_ERROR_FILE, "No such file or directory");
+    assert_true(report.loaded == 0 && report.missing == 0 && report.text[0] == '\0');
     tg_params_free(saved);
     tg_params_free(other);
     remove(path);

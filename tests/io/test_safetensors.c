@@ -241,6 +241,27 @@ static void test_layout(void **state)
     tg_release(b);
 }
 
+/* Spaces fill the header to the next multiple of 8 bytes, and to no more. */
+static void test_padding(void **state)
+{
+    (void)state;
+    const char *path = "test_safetensors.padding";
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SCALAR, NULL);
+    for (int length = 1; length <= 16; length++) {
+        size_t size;
+        tg_safetensors_writer *w = tg_safetensors_writer_new("test", NULL);
+        assert_true(tg_safetensors_add(w, "", "abcdefghijklmnop" + 16 - length, x, TG_SAVE_FLOATS_KEEP, NULL));
+        assert_true(tg_safetensors_write(w, path, NULL));
+        tg_safetensors_writer_free(w);
+        char *bytes = read_all(path, &size);
+        size_t header = strlen("{\"\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}") + (size_t)length;
+        assert_int_equal(size, 8 + (header + 7) / 8 * 8 + 4);
+        tg_text_free(bytes);
+    }
+    tg_release(x);
+    remove(path);
+}
+
 static void test_names_that_cannot_be_written(void **state)
 {
     (void)state;
@@ -292,10 +313,15 @@ static void test_many_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes),      cmocka_unit_test(test_shapes_and_names),
-        cmocka_unit_test(test_sharded),     cmocka_unit_test(test_every_half),
-        cmocka_unit_test(test_rounding),    cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_many_values), cmocka_unit_test(test_names_that_cannot_be_written),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_shapes_and_names),
+        cmocka_unit_test(test_sharded),
+        cmocka_unit_test(test_every_half),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_names_that_cannot_be_written),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

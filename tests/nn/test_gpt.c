@@ -111,20 +111,20 @@ static bool read_golden(FILE *file, tg_dtype dtype, golden *g)
     int64_t length, rank;
     tg_release(g->values);
     g->values = NULL;
-    if (fread(&length, 8, 1, file) != 1) {
+    if (read_little_endian(&length, 8, 1, file) != 1) {
         return false;
     }
     assert_in_range(length, 1, sizeof g->name - 1);
     assert_int_equal(fread(g->name, 1, (size_t)length, file), length);
     g->name[length] = '\0';
-    assert_int_equal(fread(&rank, 8, 1, file), 1);
+    assert_int_equal(read_little_endian(&rank, 8, 1, file), 1);
     assert_in_range(rank, 0, 2 + 1);
     g->shape.rank = (int)rank;
-    assert_int_equal(fread(g->shape.size, 8, (size_t)rank, file), rank);
+    assert_int_equal(read_little_endian(g->shape.size, 8, (size_t)rank, file), rank);
     g->values = tg_tensor_new(dtype, g->shape, NULL);
     assert_non_null(g->values);
     size_t count = (size_t)tg_tensor_count(g->values);
-    assert_int_equal(fread(tg_tensor_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
+    assert_int_equal(read_little_endian(tg_tensor_data_mut(g->values), tg_dtype_size(dtype), count, file), count);
     return true;
 }
 
@@ -445,9 +445,9 @@ static void test_refuses_configurations(void **state)
         {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
          "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
-        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist"},
+        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; allowed are 0 to 7"},
         {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
-         "gpt_new: path 2; allowed are TG_ATTENTION_FUSED and TG_ATTENTION_ELEMENTARY"},
+         "gpt_new: path 2 does not exist; allowed are 0, fused, and 1, elementary"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_gpt_config config = tg_gpt_config_default();

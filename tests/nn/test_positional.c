@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nn/positions/positions.h"
 #include "ops/relative.h"
@@ -580,9 +581,28 @@ static void test_positions_of_another_attention(void **state)
     assert_true(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
 }
 
+/* The formulas of relative positions, for more heads, buckets and positions than a model has. */
+static void test_extreme_positions(void **state)
+{
+    (void)state;
+    const int64_t many = (int64_t)1 << 62;
+    alarm(60); /* a loop without an end ends the test */
+    assert_true(tg_alibi_slope(many, 0) == 1 && tg_alibi_slope(INT64_MAX, many) == 1);
+    assert_true(tg_alibi_slope(many, many - 1) == 1.0 / 256);
+    assert_true(tg_alibi_slope(INT64_MAX, INT64_MAX - 1) < 1.0 / 128);
+    alarm(0);
+    assert_int_equal(tg_t5_bucket(INT64_MIN, 32, 128, false), 31);
+    assert_int_equal(tg_t5_bucket(INT64_MAX, 32, 128, false), 15);
+    assert_int_equal(tg_t5_bucket(INT64_MIN, 32, 128, true), 0);
+    /* logarithms of nearly equal numbers: the quotient is beyond 2^63 */
+    assert_int_equal(tg_t5_bucket(INT64_MAX, INT32_MAX - 3, INT32_MAX / 2 + 1, true), INT32_MAX - 4);
+    assert_int_equal(tg_t5_bucket(INT64_MAX, 4, INT64_MAX, true), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_extreme_positions),
         cmocka_unit_test(test_every_kind),
         cmocka_unit_test(test_t5_buckets),
         cmocka_unit_test_setup_teardown(test_rotary_sees_distance_alone, set_up, tear_down),

@@ -90,6 +90,8 @@ CALL(attention_cross, attend(TG_ATTENTION_FUSED, t, in[0], in[1], in[2], attenti
 /* Of make_values.py alone. */
 CALL(square, tg_pow_scalar(t, in[0], 2))
 CALL(inverse, tg_pow_scalar(t, in[0], -1))
+CALL(root, tg_pow_scalar(t, in[0], 0.5))
+CALL(inverse_root, tg_pow_scalar(t, in[0], -0.5))
 CALL(power_of_zero, tg_pow_scalar(t, in[0], 0))
 CALL(clamp_below, tg_clamp(t, in[0], -(double)INFINITY, 0.5))
 CALL(clamp_to_one, tg_clamp(t, in[0], 3, 3))
@@ -106,6 +108,11 @@ CALL(sum_last, tg_sum(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(mean_last, tg_mean(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var_last, tg_var(t, in[0], TG_AXES(-1), 1, TG_DROP_AXES))
 CALL(var_biased, tg_var(t, in[0], TG_AXES(-1), 0, TG_DROP_AXES))
+/* an empty list of axes */
+CALL(max_none, tg_amax(t, in[0], tg_axes_make(0, NULL), TG_DROP_AXES))
+CALL(sum_none, tg_sum(t, in[0], tg_axes_make(0, NULL), TG_DROP_AXES))
+CALL(mean_none, tg_mean(t, in[0], tg_axes_make(0, NULL), TG_DROP_AXES))
+CALL(var_none, tg_var(t, in[0], tg_axes_make(0, NULL), 1, TG_DROP_AXES))
 CALL(sum_all, tg_sum(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(mean_all, tg_mean(t, in[0], TG_ALL_AXES, TG_DROP_AXES))
 CALL(argmax, tg_argmax(t, in[0], 1, TG_DROP_AXES))
@@ -196,6 +203,8 @@ static const struct {
     ENTRY(attention_cross),
     ENTRY(square),
     ENTRY(inverse),
+    ENTRY(root),
+    ENTRY(inverse_root),
     ENTRY(power_of_zero),
     ENTRY(clamp_below),
     ENTRY(clamp_to_one),
@@ -207,6 +216,10 @@ static const struct {
     ENTRY(ge),
     ENTRY(mask_out),
     ENTRY(max_all),
+    ENTRY(max_none),
+    ENTRY(sum_none),
+    ENTRY(mean_none),
+    ENTRY(var_none),
     ENTRY(max_outer),
     ENTRY(sum_last),
     ENTRY(mean_last),

@@ -142,6 +142,8 @@ static void test_reductions(void **state)
     REFUSED(tg_sum(t, f->x, TG_AXES(0, -2), TG_DROP_AXES), RANGE, "sum: axis 0 is listed twice");
     REFUSED((tg_sum(t, f->x, (tg_axes){.count = 9}, TG_DROP_AXES)), RANGE,
             "sum: 9 axes are listed; a tensor has at most 8");
+    REFUSED(tg_sum(t, f->x, tg_axes_make(2, NULL), TG_DROP_AXES), STATE, "sum: the array of axes is NULL");
+    REFUSED(tg_permute(t, f->x, tg_axes_make(2, NULL)), STATE, "permute: the array of axes is NULL");
     REFUSED(tg_sum(t, f->ids, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("sum", 0, "i32"));
     REFUSED(tg_sum(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_TENSOR("sum", "input"));
     REFUSED(tg_mean(t, f->x, TG_AXES(-3), TG_DROP_AXES), RANGE, NO_AXIS("mean", -3));

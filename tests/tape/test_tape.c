@@ -167,6 +167,20 @@ static void test_gradient_to_start_from(void **state)
     tg_release(single);
 }
 
+/* An op that has nothing to do returns its input, which may be a loss: its gradient is 1. */
+static void test_input_as_result(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        tg_tensor *a = leaf(tg_tensor_new_full(TG_F64, TG_SCALAR, 3, NULL));
+        tg_tensor *loss = i == 0 ? tg_dropout(tape, a, 0) : i == 1 ? tg_contiguous(tape, a) : tg_cast(tape, a, TG_F64);
+        assert_ptr_equal(loss, a);
+        assert_true(tg_backward(tape, loss, NULL));
+        assert_true(gradient(a) == 1);
+        tg_release(a);
+    }
+}
+
 /* A result that is a leaf gets the gradient that the pass starts from, on top of what it has. */
 static void test_leaf_as_result(void **state)
 {
@@ -514,6 +528,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_second_backward_is_refused_unless_retained, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changed_saved_tensor_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gradient_to_start_from, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_input_as_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_leaf_as_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retain_grad, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),

@@ -29,7 +29,7 @@ static tg_block *head_of(void *memory)
     return (tg_block *)((char *)memory - TG_BLOCK_HEAD);
 }
 
-/* Takes and returns a block: its size with the head. It can be written up to its last byte. */
+/* Takes and returns a block: its size with the head. All bytes that were asked for can be written. */
 static size_t check_block(size_t bytes)
 {
     char *memory = tg_pool_take(pool, bytes);
@@ -38,7 +38,7 @@ static size_t check_block(size_t bytes)
     size_t size = head_of(memory)->size;
     assert_true(size >= bytes + TG_BLOCK_HEAD);
     assert_in_range(head_of(memory)->size_class, 0, TG_POOL_CLASSES - 1);
-    memset(memory, 0x5a, size - TG_BLOCK_HEAD);
+    memset(memory, 0x5a, bytes);
     assert_true(head_of(memory)->size == size);
     tg_pool_give(pool, memory);
     return size;

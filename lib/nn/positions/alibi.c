@@ -6,9 +6,9 @@
 #include "ops/relative.h"
 
 /* Returns the slope of a head if the number of heads, n, is a power of two: 2^(-8/n), 2^(-16/n), ..., 2^-8. */
-static double slope_of_power(int64_t heads, int64_t head)
+static double slope_of_power(double heads, double head)
 {
-    return pow(2, -8.0 * (double)(head + 1) / (double)heads);
+    return pow(2, -8 * (head + 1) / heads);
 }
 
 /* If the number of heads is not a power of two, the first heads have the slopes of the largest power of two below it.
@@ -16,10 +16,11 @@ static double slope_of_power(int64_t heads, int64_t head)
 double tg_alibi_slope(int64_t heads, int64_t head)
 {
     int64_t power = 1;
-    while (power * 2 <= heads) {
+    while (power <= heads / 2) {
         power *= 2;
     }
-    return head < power ? slope_of_power(power, head) : slope_of_power(2 * power, 2 * (head - power));
+    double of = (double)power, at = (double)head;
+    return head < power ? slope_of_power(of, at) : slope_of_power(2 * of, 2 * (at - of));
 }
 
 /* The bias depends on the distance alone, so it is computed once per distance: (H,1,L), where index l means the

@@ -32,7 +32,7 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
     if (!is_causal) {
         buckets /= 2;
         first = distance < 0 ? buckets : 0;
-        distance = distance < 0 ? -distance : distance;
+        distance = distance < -INT64_MAX ? INT64_MAX : distance < 0 ? -distance : distance;
     }
     int64_t exact = buckets / 2;
     distance = distance < 0 ? 0 : distance;
@@ -40,8 +40,8 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
         return first + distance;
     }
     float growth = logf((float)distance / (float)exact) / (float)log((double)max_distance / (double)exact);
-    int64_t bucket = exact + (int64_t)(growth * (float)(buckets - exact));
-    return first + (bucket < buckets ? bucket : buckets - 1);
+    float beyond = growth * (float)(buckets - exact); /* may be larger than any integer */
+    return first + (beyond < (float)(buckets - exact) ? exact + (int64_t)beyond : buckets - 1);
 }
 
 /* The bias is looked up once per distance: (H,1,L), where index l means the distance S - 1 - l (lib/ops/relative.h). */

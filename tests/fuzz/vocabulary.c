@@ -1,0 +1,50 @@
+/* A text as the file of a vocabulary. If it is accepted, saving and opening it gives the same vocabulary, and a text is
+ * encoded and decoded back. */
+#include <string.h>
+
+#include "data/tokenizer.h"
+#include "fuzz.h"
+
+/* Encodes, decodes and compares. */
+static void round_trip(tg_tokenizer *tokenizer, const char *text)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens tokens;
+    fuzz_require(tg_tokenizer_encode(tokenizer, text, strlen(text), false, &tokens, &error), "%s", error.text);
+    size_t length;
+    char *decoded = tg_tokenizer_decode(tokenizer, tokens.ids, tokens.count, &length, &error);
+    fuzz_require(decoded && length == strlen(text) && memcmp(decoded, text, length) == 0, "decode: %s", error.text);
+    tg_text_free(decoded);
+    tg_tokens_free(&tokens);
+}
+
+static void compare(const tg_tokenizer *a, const tg_tokenizer *b)
+{
+    fuzz_require(tg_tokenizer_vocabulary(a) == tg_tokenizer_vocabulary(b), "another number of tokens");
+    for (int32_t id = 0; id < tg_tokenizer_vocabulary(a); id++) {
+        size_t length, other_length;
+        const char *bytes = tg_tokenizer_bytes(a, id, &length), *other = tg_tokenizer_bytes(b, id, &other_length);
+        fuzz_require(length == other_length && memcmp(bytes, other, length) == 0, "token %d has other bytes", (int)id);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    fuzz_memory_begin();
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *tokenizer = tg_tokenizer_parse((const char *)bytes, size, &error);
+    fuzz_require(tokenizer ? error.code == TG_OK : error.code == TG_ERROR_FORMAT, "parse: code %d, \"%s\"",
+                 (int)error.code, error.text);
+    if (tokenizer) {
+        round_trip(tokenizer, "the cat sat on the mat\n\xc3\xa9\xc2\xa0 12");
+        const char *path = fuzz_file("", 0);
+        fuzz_require(tg_tokenizer_save(tokenizer, path, &error), "%s", error.text);
+        tg_tokenizer *opened = tg_tokenizer_open(path, &error);
+        fuzz_require(opened != NULL, "open: %s", error.text);
+        compare(tokenizer, opened);
+        tg_tokenizer_free(opened);
+    }
+    tg_tokenizer_free(tokenizer);
+    fuzz_memory_end();
+    return 0;
+}

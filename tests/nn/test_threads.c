@@ -1,0 +1,92 @@
+/* One model, read by several threads at the same time, each with a tape and a generator of its own. Every thread gets
+ * the values of a single thread; ThreadSanitizer (tests/ci/tsan) watches what they share. */
+#include "support.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include <tapegrad/gpt.h>
+
+#define THREADS 4
+#define PASSES 5
+#define LENGTH 24
+#define V 50
+
+typedef struct reader {
+    const tg_gpt *model;
+    float logits[LENGTH * V]; /* of the last pass */
+    const char *failure;      /* NULL: none. cmocka's assertions work in the main thread only */
+} reader;
+
+/* Computes logits with dropout, always from the same seed. */
+static void *read_model(void *context)
+{
+    reader *r = context;
+    int32_t ids[LENGTH];
+    for (int i = 0; i < LENGTH; i++) {
+        ids[i] = (i * i * 7 + 3) % V;
+    }
+    tg_rng *rng = tg_rng_new(0);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tensor *batch = tg_tensor_new_from(TG_I32, TG_SHAPE(1, LENGTH), ids, NULL);
+    tg_tape_set_recording(t, false);
+    for (int pass = 0; pass < PASSES && !r->failure; pass++) {
+        tg_rng_seed(rng, 5);
+        tg_tensor *logits = tg_gpt_forward(t, r->model, batch, NULL);
+        r->failure = !logits                                                                        ? "no result"
+                     : pass > 0 && memcmp(r->logits, tg_tensor_data(logits), sizeof r->logits) != 0 ? "other values"
+                                                                                                    : NULL;
+        if (logits) {
+            memcpy(r->logits, tg_tensor_data(logits), sizeof r->logits);
+        }
+        tg_tape_reset(t);
+    }
+    tg_release(batch);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+    return NULL;
+}
+
+static void check(const tg_gpt *model)
+{
+    static reader alone, readers[THREADS];
+    alone = (reader){.model = model};
+    read_model(&alone);
+    assert_null(alone.failure);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        readers[i] = (reader){.model = model};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_model, &readers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_null(readers[i].failure);
+        assert_memory_equal(readers[i].logits, alone.logits, sizeof alone.logits);
+    }
+}
+
+static void test_readers_of_one_model(void **state)
+{
+    (void)state;
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = V;
+    config.context = LENGTH;
+    config.width = 32;
+    config.heads = 4;
+    config.layers = 2;
+    config.dropout = 0.1;
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_gpt *model = tg_gpt_new(params, &config);
+    assert_string_equal(tg_params_error(params)->text, "");
+    check(model);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_of_one_model)};
+    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+}

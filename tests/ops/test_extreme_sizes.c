@@ -1,0 +1,192 @@
+/* Sizes and numbers near the limits of 64 bits: each call returns a result or an error, soon, and without overflow
+ * (the sanitizers watch). Tensors without values may have axes of any size. */
+#include "support.h"
+
+#include "base/random.h"
+#include "ops/calls.h"
+#include "ops/samples.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HUGE_SIZE ((int64_t)1 << 60)
+
+static const char *running;
+
+static void report_endless(int signal)
+{
+    (void)signal;
+    static const char text[] = "no end: ";
+    if (write(2, text, sizeof text - 1) < 0 || write(2, running, strlen(running)) < 0) {
+        _exit(2);
+    }
+    _exit(1);
+}
+
+/* The sanitizers end a program that asks for more memory than any machine has. */
+static void *allocate_some(void *context, size_t bytes, size_t alignment)
+{
+    (void)context;
+    return bytes > 1 << 28 ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *context, void *block)
+{
+    (void)context;
+    free(block);
+}
+
+static tg_shape draw_shape(tg_rng *rng)
+{
+    static const struct {
+        int rank;
+        int64_t size[TG_MAX_RANK];
+    } choices[] = {{1, {0}},
+                   {1, {3}},
+                   {2, {0, 3}},
+                   {2, {3, 0}},
+                   {2, {0, HUGE_SIZE}},
+                   {2, {HUGE_SIZE, 0}},
+                   {2, {3, 3}},
+                   {3, {HUGE_SIZE, 0, 3}},
+                   {3, {HUGE_SIZE, 3, 0}},
+                   {3, {0, HUGE_SIZE, 3}},
+                   {3, {3, 0, HUGE_SIZE}},
+                   {3, {HUGE_SIZE / 1024, 1024, 0}},
+                   {4, {HUGE_SIZE, 2, 0, 2}},
+                   {4, {HUGE_SIZE, 2, 2, 0}},
+                   {4, {2, 2, 0, 0}}};
+    int64_t choice;
+    tg_rng_randint(rng, &choice, 1, 0, (int64_t)(sizeof choices / sizeof *choices));
+    return tg_shape_make(choices[choice].rank, choices[choice].size);
+}
+
+/* Every op, with inputs of drawn shapes: the first half of the trials gives all inputs the same shape. */
+static void test_huge_axes(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_tape *tape = tg_tape_new(rng, NULL);
+    signal(SIGALRM, report_endless);
+    int64_t results = 0;
+    for (int k = 0; k < sample_count; k++) {
+        const sample *s = &samples[k];
+        running = s->op;
+        alarm(60);
+        for (int trial = 0; trial < 400; trial++) {
+            tg_tensor *inputs[SAMPLE_INPUTS] = {NULL};
+            tg_shape shape = draw_shape(rng);
+            for (int i = 0; i < SAMPLE_INPUTS && s->draw[i] != ABSENT; i++) {
+                tg_dtype dtype = s->draw[i] == MASK                           ? TG_U8
+                                 : s->draw[i] == IDS || s->draw[i] == TARGETS ? TG_I32
+                                                                              : TG_F32;
+                inputs[i] = tg_tensor_new(dtype, trial % 2 == 0 ? shape : draw_shape(rng), NULL);
+                assert_non_null(inputs[i]);
+                if (dtype == TG_F32) {
+                    leaf(inputs[i]);
+                }
+            }
+            tg_tensor *y = s->call(tape, inputs);
+            if (y && tg_tensor_requires_grad(y)) {
+                tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
+            }
+            results += y != NULL;
+            assert_true(y || tg_tape_error(tape)->code != TG_OK);
+            tg_tape_clear_error(tape);
+            tg_tape_reset(tape);
+            for (int i = 0; i < SAMPLE_INPUTS; i++) {
+                tg_release(inputs[i]);
+            }
+        }
+    }
+    alarm(0);
+    assert_true(results > sample_count * 20);
+    tg_tape_free(tape);
+    tg_rng_free(rng);
+}
+
+/* Products of sizes that overflow, before or after a size of 0. */
+static void test_shapes(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *empty = tg_tensor_new(TG_F32, TG_SHAPE(0, 1, 1), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(0), NULL);
+    const tg_shape shapes[] = {TG_SHAPE(0, INT64_MAX / 2, 5),
+                               TG_SHAPE(INT64_MAX / 2, 5, 0),
+                               TG_SHAPE(INT64_MAX / 2, 0, 5),
+                               TG_SHAPE(0, INT64_MAX, INT64_MAX),
+                               TG_SHAPE(INT64_MAX, 0, INT64_MAX, 2),
+                               TG_SHAPE(0, INT64_MAX / 2, -1, 5),
+                               TG_SHAPE(-1, 0),
+                               TG_SHAPE(INT64_MAX, INT64_MAX, -1),
+                               TG_SHAPE(0, INT64_MIN, INT64_MIN, -1),
+                               TG_SHAPE(INT64_MAX / 2, 5)};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        tg_error error = TG_NO_ERROR;
+        assert_null(tg_tensor_new(TG_U8, shapes[i], &error));
+        assert_error(&error, TG_ERROR_SHAPE, "tensor_new: ");
+        assert_null(tg_tensor_new_full(TG_F64, shapes[i], 1, NULL));
+        assert_null(tg_tensor_new_from(TG_F64, shapes[i], &error, NULL));
+        assert_null(tg_full(t, TG_F32, shapes[i], 1));
+        assert_tape_error(t, TG_ERROR_SHAPE, "full: ");
+        assert_null(tg_reshape(t, empty, shapes[i]));
+        assert_tape_error(t, TG_ERROR_SHAPE, "reshape: ");
+        assert_null(tg_expand(t, empty, shapes[i]));
+        assert_tape_error(t, TG_ERROR_SHAPE, "expand: ");
+    }
+    assert_null(tg_tensor_new_arange(TG_F32, 0, 1e300, 1, NULL));
+    tg_tensor *wide = tg_reshape(t, empty, TG_SHAPE(0, INT64_MAX / 5, 5));
+    assert_int_equal(tg_tensor_count(tg_transpose(t, wide, 0, 2)), 0);
+    assert_int_equal(tg_tensor_count(tg_reshape(t, wide, TG_SHAPE(INT64_MAX, 0))), 0);
+    assert_non_null(tg_one_hot(t, ids, INT64_MAX, TG_U8));
+    tg_release(empty);
+    tg_release(ids);
+    tg_tape_free(t);
+}
+
+/* Indices, steps and diagonals. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(2, 4), (float[]){1, 2, 3, 4, 5, 6, 7, 8})), *parts[4];
+    const int64_t numbers[] = {INT64_MIN, INT64_MIN + 1, -INT64_MAX / 2, INT64_MAX / 2, INT64_MAX - 1, INT64_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        int64_t n = numbers[i];
+        tg_tensor *results[] = {tg_tril(t, x, n), tg_triu(t, x, n), tg_slice(t, x, 1, n, 9, 1),
+                                tg_slice(t, x, 0, 0, n, 2),
+                                n < 1 ? x : tg_slice(t, tg_transpose(t, x, 0, 1), 0, 1, INT64_MAX, n)};
+        for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
+            assert_non_null(results[k]);
+            assert_true(tg_backward(t, tg_sum(t, results[k], TG_ALL_AXES, TG_DROP_AXES), NULL));
+        }
+        assert_null(tg_select(t, x, 0, n));
+        assert_tape_error(t, TG_ERROR_RANGE, "select: ");
+        assert_null(tg_topk(t, x, n, 0, NULL));
+        assert_tape_error(t, TG_ERROR_RANGE, "topk: ");
+        assert_null(tg_rotary(t, x, n, NULL));
+        assert_tape_error(t, TG_ERROR_RANGE, "rotary: ");
+        assert_int_equal(tg_split(t, x, n, 1, parts, 4), n < 1 ? 0 : 1);
+        tg_tape_clear_error(t);
+        int axis = n < 0 ? INT32_MIN : INT32_MAX;
+        assert_null(tg_sum(t, x, tg_axes_make(1, &axis), TG_DROP_AXES));
+        assert_tape_error(t, TG_ERROR_RANGE, "sum: ");
+        assert_null(tg_unsqueeze(t, x, axis));
+        assert_tape_error(t, TG_ERROR_RANGE, "unsqueeze: ");
+        assert_int_equal(tg_tensor_size(x, axis), 0);
+        assert_true(tg_tensor_value_at(x, n) != tg_tensor_value_at(x, n));
+    }
+    tg_release(x);
+    tg_tape_free(t);
+}
+
+int main(void)
+{
+    const tg_allocator allocator = {allocate_some, release, NULL};
+    tg_set_allocator(&allocator);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_huge_axes), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_numbers)};
+    return cmocka_run_group_tests_name("extreme_sizes", tests, NULL, NULL);
+}
