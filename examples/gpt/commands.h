@@ -12,6 +12,8 @@ int generate(const options *o);
 int tokenize(const options *o);
 int info(const options *o);
 int compare(const options *o);
+int import(const options *o);
+int export(const options *o);
 
 /* ---- optimizer.c ---- */
 

@@ -8,8 +8,10 @@
  *   run.c          the checkpoints of gpt train, and --resume
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves
+ *   hugging_face.c the weights under the names of transformers
  *
- * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c.
+ * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c,
+ * import.c, export.c.
  */
 #include <string.h>
 
@@ -35,6 +37,16 @@ static const struct {
     {"info", INFO, info, "gpt info: prints the size of a model, and the memory that training it takes.\n"},
     {"compare", COMPARE, compare,
      "gpt compare: prints the first op in which two runs differ, from the ledgers of gpt train --ledger.\n"},
+    {"import", IMPORT, import,
+     "gpt import: converts the weights of a published GPT-2 to a model that the other commands read.\n"
+     "The sizes of the model are found from the shapes of the tensors, and config.json is not read. All other\n"
+     "settings are those of the published models: GELU's tanh form, an epsilon of 1e-5, and a dropout of 0.1.\n"},
+    {"export", EXPORT, export,
+     "gpt export: writes a trained model for other programs, such as Hugging Face's transformers.\n"
+     "The layout hugging-face is a folder for GPT2LMHeadModel.from_pretrained, with the vocabulary. A model without\n"
+     "biases of queries, keys and values gets zeros. The layout course is a file, the state dict of GPTModel without "
+     "its\n"
+     "masks; out_head.weight is not in it if the head is tied to tok_emb.weight.\n"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -62,7 +74,8 @@ static int run(int argc, char **argv)
             return status >= 0 ? status : commands[i].run(&o);
         }
     }
-    complain("'%s' is not a command; must be train, eval, generate, tokenize, info or compare", argv[1]);
+    complain("'%s' is not a command; must be train, eval, generate, tokenize, info, compare, import or export",
+             argv[1]);
     return 2;
 }
 

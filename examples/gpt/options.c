@@ -17,6 +17,8 @@ static const command_line_option table[] = {
     {"layers", "N", VALUE_INTEGER, AT(layers), "[1,1000]", "transformer blocks (default from --config)", TRAIN | INFO},
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
      "attention heads, a divisor of the width (default from --config)", TRAIN | INFO},
+    {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
+     "attention heads (default those of the published GPT-2 with the same width)", IMPORT},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "width of the embeddings (default from --config)",
      TRAIN | INFO},
     {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
@@ -28,7 +30,7 @@ static const command_line_option table[] = {
      TRAIN | INFO},
     {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
     {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its best checkpoint, or one checkpoint",
-     EVAL | GENERATE | INFO},
+     EVAL | GENERATE | INFO | EXPORT},
 
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN | EVAL},
@@ -40,6 +42,8 @@ static const command_line_option table[] = {
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe (default trained on the text)", TRAIN},
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe (default the model's)", EVAL | GENERATE},
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe, required", TOKENIZE},
+    {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL,
+     "vocab.bpe or merges.txt, with GPT-2's order of ids (default no vocabulary)", IMPORT},
     {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]",
      "size of the vocabulary without --vocab (default from --config)", TRAIN | INFO},
 
@@ -78,6 +82,12 @@ static const command_line_option table[] = {
     {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "encode <|endoftext|> as one id", TOKENIZE},
     {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute all positions again for each token", GENERATE},
 
+    {"from", "PATH", VALUE_TEXT, AT(from), NULL,
+     "safetensors file of F32, F16 or BF16, an .index.json of several, or a folder with either", IMPORT},
+    {"layout", "NAME", VALUE_TEXT, AT(layout), NULL,
+     "names of the tensors: hugging-face (GPT2LMHeadModel, GPT2Model) or course (GPTModel)", IMPORT | EXPORT},
+    {"floats", "TYPE", VALUE_TEXT, AT(floats), NULL, "f32, f16 or bf16", EXPORT},
+
     {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "write a trace of all ops, for gpt compare", TRAIN},
     {"ledger", "FILE", VALUE_TEXT, AT(ledger), NULL, "first ledger, from gpt train or from PyTorch", COMPARE},
     {"with", "FILE", VALUE_TEXT, AT(with), NULL, "second ledger", COMPARE},
@@ -95,6 +105,8 @@ static const command_line_option table[] = {
      "continue the run in this folder, with its options; only --threads may be given with it", TRAIN},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL,
      "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
+    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the model; a trained model in it is an error", IMPORT},
+    {"out", "PATH", VALUE_TEXT, AT(out), NULL, "folder to create, or with --layout course the file", EXPORT},
 };
 
 /* Returns false after printing an error if an option that a continued run takes from its checkpoint is given. */
@@ -136,6 +148,12 @@ static bool agree(const options *o, command which)
     if (o->vocab && o->vocab_size != AS_CONFIGURED) {
         return complain("--vocab-size %lld: must not be used with --vocab %s", (long long)o->vocab_size, o->vocab);
     }
+    if (strcmp(o->layout, "hugging-face") != 0 && strcmp(o->layout, "course") != 0) {
+        return complain("--layout %s: must be hugging-face or course", o->layout);
+    }
+    if (strcmp(o->floats, "f32") != 0 && strcmp(o->floats, "f16") != 0 && strcmp(o->floats, "bf16") != 0) {
+        return complain("--floats %s: must be f32, f16 or bf16", o->floats);
+    }
     if (o->warmup >= o->steps && o->warmup > 0) {
         return complain("--warmup %lld: must be less than --steps, %lld", (long long)o->warmup, (long long)o->steps);
     }
@@ -172,6 +190,8 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .temperature = 0.8,
         .top_k = TG_NO_TOP_K,
         .top_p = 0.9,
+        .layout = "hugging-face",
+        .floats = "f32",
         .tolerance = 1e-5,
         .argc = argc,
         .argv = argv,

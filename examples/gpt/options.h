@@ -6,7 +6,16 @@
 #include <stdint.h>
 
 /* The commands, as bits: an option may belong to several. */
-typedef enum command { TRAIN = 1, EVAL = 2, GENERATE = 4, TOKENIZE = 8, INFO = 16, COMPARE = 32 } command;
+typedef enum command {
+    TRAIN = 1,
+    EVAL = 2,
+    GENERATE = 4,
+    TOKENIZE = 8,
+    INFO = 16,
+    COMPARE = 32,
+    IMPORT = 64,
+    EXPORT = 128
+} command;
 
 /* The value of an option that was not given, and whose default depends on others. */
 #define AS_CONFIGURED (-1)
@@ -43,6 +52,9 @@ typedef struct options {
     int64_t max_new_tokens, top_k;
     double temperature, top_p;
     bool greedy, end_of_text, no_cache;
+
+    /* gpt import: the weights to read; gpt import and export: their names, and how floats are written */
+    const char *from, *layout, *floats;
 
     /* gpt info: list the parameters */
     bool names;

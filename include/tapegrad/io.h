@@ -116,6 +116,28 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * an error. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
 
+/* ---- the tensors of a file --------------------------------------------------------------------------------------- */
+
+/* One tensor of a safetensors file. */
+typedef struct tg_safetensors_item {
+    const char *name;
+    /* the format's name of the dtype, such as "F32" or "BF16"; it may be one that cannot be read */
+    const char *dtype;
+    tg_shape shape;
+} tg_safetensors_item;
+
+/* The tensors of a file, in the order of their names (strcmp). */
+typedef struct tg_safetensors_list {
+    const tg_safetensors_item *items;
+    int64_t count;
+} tg_safetensors_list;
+
+/* Returns the names, dtypes and shapes of all tensors of a safetensors file, for example to create the model that it
+ * holds; no values are read. Yours to free. A path that ends in ".index.json" is a model in several files, as in
+ * tg_params_load. NULL after an error: FORMAT for an invalid file, and for a header of more than 16777216 bytes. */
+TG_API tg_safetensors_list *tg_safetensors_list_new(const char *path, tg_error *error);
+TG_API void tg_safetensors_list_free(tg_safetensors_list *list);
+
 /* ---- one array --------------------------------------------------------------------------------------------------- */
 /* The constructors return a contiguous tensor that is yours (tg_release). Stored dtypes become: F16, BF16, f2 and f4
  * f32; F64 and f8 f64; I32, I64, i4 and i8 i32 (RANGE, with the index, for a value that does not fit); U8, BOOL, u1 and

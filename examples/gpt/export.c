@@ -1,0 +1,151 @@
+/* export: writes a trained model for other programs: as a folder that Hugging Face's transformers reads, or as the
+ * state dict of the course's GPTModel. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../common/program.h"
+#include "commands.h"
+#include "hugging_face.h"
+
+static bool write_weights(const options *o, const tg_params *params, const char *path)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_params_save_config config = tg_params_save_config_default();
+    config.floats = strcmp(o->floats, "f16") == 0    ? TG_SAVE_FLOATS_F16
+                    : strcmp(o->floats, "bf16") == 0 ? TG_SAVE_FLOATS_BF16
+                                                     : TG_SAVE_FLOATS_KEEP;
+    return tg_params_save(params, path, &config, &error) || complain("%s", error.text);
+}
+
+/* ---- transformers ---- */
+
+static bool write_config(const options *o, const tg_gpt_config *c, bool has_vocabulary)
+{
+    const char *path = folder_file(o->out, "config.json");
+    char end[32] = "null";
+    FILE *file = file_begin(path);
+    if (!file) {
+        return false;
+    }
+    if (has_vocabulary) {
+        snprintf(end, sizeof end, "%lld", (long long)c->vocabulary - 1);
+    }
+    fprintf(file,
+            "{\n"
+            "  \"architectures\": [\"GPT2LMHeadModel\"],\n"
+            "  \"model_type\": \"gpt2\",\n"
+            "  \"vocab_size\": %lld,\n"
+            "  \"n_positions\": %lld,\n"
+            "  \"n_embd\": %lld,\n"
+            "  \"n_layer\": %lld,\n"
+            "  \"n_head\": %lld,\n"
+            "  \"activation_function\": \"gelu_new\",\n"
+            "  \"layer_norm_epsilon\": 1e-05,\n"
+            "  \"tie_word_embeddings\": %s,\n"
+            "  \"attn_pdrop\": %.15g,\n"
+            "  \"embd_pdrop\": %.15g,\n"
+            "  \"resid_pdrop\": %.15g,\n"
+            "  \"bos_token_id\": %s,\n"
+            "  \"eos_token_id\": %s\n"
+            "}\n",
+            (long long)c->vocabulary, (long long)c->context, (long long)c->width, (long long)c->layers,
+            (long long)c->heads, c->tied_head ? "true" : "false", c->dropout, c->dropout, c->dropout, end, end);
+    return file_end(file, path);
+}
+
+/* The number of bytes that are written as themselves; they are the ids from 0 on. The other bytes follow, written as
+ * U+0100, U+0101, ... in the order of their ids. */
+#define PRINTABLE_BYTES 188
+#define BYTES 256
+
+/* Writes the characters of a token, escaped for JSON. */
+static void write_token(FILE *file, const tg_tokenizer *bpe, int32_t id, const int character_of_byte[BYTES])
+{
+    size_t length = 0;
+    const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
+    for (size_t i = 0; i < length; i++) {
+        int c = character_of_byte[(unsigned char)bytes[i]];
+        if (c >= 0x80) {
+            /* UTF-8 of two bytes: no character is above U+07FF */
+            fputc(0xc0 | c >> 6, file);
+            fputc(0x80 | (c & 0x3f), file);
+        } else {
+            fprintf(file, "%s%c", c == '"' || c == '\\' ? "\\" : "", c);
+        }
+    }
+}
+
+/* Writes vocab.json, the ids of all tokens: {"!":0,...,"<|endoftext|>":50256}. */
+static bool write_ids(const tg_tokenizer *bpe, const char *path)
+{
+    int character_of_byte[BYTES];
+    FILE *file = file_begin(path);
+    if (!file) {
+        return false;
+    }
+    for (int32_t id = 0; id < BYTES; id++) {
+        int byte = (unsigned char)*tg_tokenizer_bytes(bpe, id, NULL);
+        character_of_byte[byte] = id < PRINTABLE_BYTES ? byte : BYTES + id - PRINTABLE_BYTES;
+    }
+    int32_t last = tg_tokenizer_vocabulary(bpe) - 1;
+    for (int32_t id = 0; id < last; id++) {
+        fputs(id == 0 ? "{\"" : ",\"", file);
+        write_token(file, bpe, id, character_of_byte);
+        fprintf(file, "\":%d", (int)id);
+    }
+    fprintf(file, ",\"<|endoftext|>\":%d}\n", (int)last);
+    return file_end(file, path);
+}
+
+static bool write_vocabulary(const options *o, const tg_tokenizer *bpe)
+{
+    tg_error error = TG_NO_ERROR;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s", folder_file(o->out, "vocab.json"));
+    return write_ids(bpe, path) &&
+           (tg_tokenizer_save(bpe, folder_file(o->out, "merges.txt"), &error) || complain("%s", error.text));
+}
+
+static bool write_folder(const options *o, const model *m, const tg_tokenizer *bpe)
+{
+    static const char prefix[] = "transformer.";
+    const tg_gpt_config *config = tg_gpt_get_config(m->gpt);
+    if (config->position != TG_POSITION_LEARNED) {
+        return complain("--model %s: has %s positions; GPT2LMHeadModel has only learned ones", o->model,
+                        tg_position_name(config->position));
+    }
+    tg_params *other = hugging_face_params_new(m, prefix);
+    bool is_written = other && hugging_face_copy(other, prefix, m, TO_PARAMS) && folder_make(o->out) &&
+                      write_weights(o, other, folder_file(o->out, "model.safetensors")) &&
+                      write_config(o, config, bpe != NULL) && (!bpe || write_vocabulary(o, bpe));
+    tg_params_free(other);
+    return is_written;
+}
+
+/* ---- the command ---- */
+
+int export(const options *o)
+{
+    model m;
+    tg_tokenizer *bpe;
+    struct stat status;
+    if (!o->out) {
+        complain("export: the options must have --out PATH");
+        return 2;
+    }
+    if (stat(o->out, &status) == 0) {
+        complain("--out %s: must not exist", o->out);
+        return 2;
+    }
+    if (!model_load(&m, o->model, &bpe)) {
+        return 2;
+    }
+    bool is_course = strcmp(o->layout, "course") == 0;
+    bool is_written = is_course ? write_weights(o, m.params, o->out) : write_folder(o, &m, bpe);
+    if (is_written) {
+        printf("Written to %s\n", o->out);
+    }
+    tg_tokenizer_free(bpe);
+    model_free(&m);
+    return is_written ? 0 : 2;
+}
