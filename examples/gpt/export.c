@@ -103,7 +103,8 @@ static bool write_vocabulary(const options *o, const tg_tokenizer *bpe)
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s", folder_file(o->out, "vocab.json"));
     return write_ids(bpe, path) &&
-           (tg_tokenizer_save(bpe, folder_file(o->out, "merges.txt"), &error) || complain("%s", error.text));
+           (tg_tokenizer_save(bpe, folder_file(o->out, "merges.txt"), TG_VOCABULARY_MERGES, &error) ||
+            complain("%s", error.text));
 }
 
 static bool write_folder(const options *o, const model *m, const tg_tokenizer *bpe)

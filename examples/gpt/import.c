@@ -248,7 +248,7 @@ static bool import_model(const options *o, const source *s, model *m, tg_tokeniz
     if (!find_config(s, o->heads, &config)) {
         return false;
     }
-    *bpe = o->vocab ? tg_tokenizer_open(o->vocab, &error) : NULL;
+    *bpe = o->vocab ? tg_tokenizer_open(o->vocab, NULL, &error) : NULL;
     if (o->vocab && !*bpe) {
         return complain("%s", error.text);
     }

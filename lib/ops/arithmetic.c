@@ -12,8 +12,8 @@
  *
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases. The gradient
  * da of pow is 0 where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5
- * and -0.5 are computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where an
- * input is NaN.
+ * and -0.5 are computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where
+ * an input is NaN.
  */
 #include "ops/elementwise.h"
 
