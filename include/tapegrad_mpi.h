@@ -101,7 +101,7 @@ TG_API double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *er
 /* Copies the values of rank 0's parameters and buffers to all ranks, and prepares the other calls for these params.
  * Call it again after entries were added. VALUE, with the first entry that differs and the ranks, unless all ranks have
  * the same entries in the same order: names, shapes, dtypes, kinds, and whether they require a gradient; MEMORY; an
- * error that a params has. */
+ * error that a params has. After an error no params are prepared. */
 TG_API bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error);
 
 /* Checks that all ranks have the same values, bit for bit, by a checksum of 64 bits per entry. It reads the whole

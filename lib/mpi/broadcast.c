@@ -162,7 +162,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
                !tg_mpi_flat_reserve(mpi, count, dtype_of(params))) {
         tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
     }
-    mpi->params = NULL;
+    mpi->params = mpi->has_begun ? mpi->params : NULL;
     if (!tg_mpi_agree_on(mpi, call, 0, &local, error) || !compare_models(mpi, call, params, error)) {
         return false;
     }

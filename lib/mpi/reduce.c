@@ -29,7 +29,7 @@ static bool check_share(double share, tg_error *error)
 {
     return share == TG_MPI_EQUAL_SHARE || (share >= 0 && isfinite(share)) ||
            tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "%s: the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE", call, share);
+                       "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE", share);
 }
 
 bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *error)
@@ -64,13 +64,15 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
     static const char begin_call[] = "mpi_begin";
     tg_mpi_reduce_config config = given ? *given : tg_mpi_reduce_config_default();
     if (!tg_mpi_expect(begin_call, "tg_mpi", mpi, error) || !tg_mpi_expect(begin_call, "params", params, error) ||
-        !tg_mpi_expect_config(begin_call, given, mark, error) || !tg_mpi_expect_params(mpi, params, error) ||
-        !check_share(config.share, error)) {
+        !tg_mpi_expect_config(begin_call, given, mark, error)) {
         return false;
     }
+    tg_error local = TG_NO_ERROR;
     if (mpi->has_begun) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: a reduction has begun; finish it with tg_mpi_reduce",
-                           begin_call);
+        tg_mpi_fail(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
+    }
+    if (local.code != TG_OK || !tg_mpi_expect_params(mpi, params, &local) || !check_share(config.share, &local)) {
+        return tg_mpi_fail(error, local.code, "%s: %s", begin_call, local.text);
     }
     begin(mpi, config.share, true);
     mpi->has_begun = true;
