@@ -155,6 +155,32 @@ TG_API bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_con
 /* A value for tg_backward_config.on_gradient; the context is the tg_mpi. */
 TG_API void tg_mpi_on_gradient(void *mpi, tg_tensor *leaf);
 
+/* ---- gradients in a fixed order ---------------------------------------------------------------------------------- */
+
+/* Adds the gradients of the params to the samples of this step, and sets them to none. With it a run has the same bits
+ * on 1, 2, 4 ... ranks: each rank, also a single one, runs forward and backward for one window at a time, in the order
+ * of its batch, and calls this function after each backward:
+ *
+ *     for each of this rank's samples / ranks windows:
+ *         tg_backward(t, loss of the window, NULL);
+ *         tg_mpi_add_sample(mpi, params, samples, &error);
+ *     tg_mpi_reduce(mpi, params, NULL, &error);
+ *
+ * The windows of all ranks, in the order of the ranks, are numbered, and their gradients are added in a binary tree over
+ * these numbers. tg_mpi_reduce then replaces every gradient by the sum over all ranks, times the share, by default
+ * 1 / samples. `samples` is the number of windows on all ranks. Dropout needs a generator whose state depends on the
+ * number of the window alone: seed it with tg_mpi_seed before each forward. OpenBLAS needs the same number of threads
+ * (tg_set_threads).
+ *
+ * It costs a forward per window, a copy of the gradients per level of the tree on each rank, and log2(ranks) messages
+ * of all gradients, one after the other.
+ *
+ * Not collective. STATE for params that were not broadcast, after tg_mpi_begin, and for more than samples / ranks calls
+ * per step; VALUE unless the number of ranks is a power of two and divides `samples`, and `samples` is the same in all
+ * calls of a step; MEMORY. tg_mpi_reduce reports STATE if samples are missing on a rank, or other gradients exist. It
+ * removes all samples, also after an error, which leaves no gradients. */
+TG_API bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,16 +5,11 @@
 
 #include "mpi/state.h"
 
-/* The largest number of bytes of one message: counts of MPI are int. */
-#define MESSAGE ((int64_t)1 << 30)
-
-static bool broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error)
+bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error)
 {
-    for (int64_t done = 0; done < count; done += MESSAGE) {
-        int64_t left = count - done;
-        if (!tg_mpi_succeeded(
-                call, MPI_Bcast((char *)bytes + done, (int)(left < MESSAGE ? left : MESSAGE), MPI_BYTE, 0, mpi->comm),
-                error)) {
+    for (size_t done = 0, all = (size_t)count; done < all; done += TG_MPI_MESSAGE) {
+        int size = (int)(all - done < TG_MPI_MESSAGE ? all - done : TG_MPI_MESSAGE);
+        if (!tg_mpi_succeeded(call, MPI_Bcast((char *)bytes + done, size, MPI_BYTE, 0, mpi->comm), error)) {
             return false;
         }
     }
@@ -102,12 +97,12 @@ static bool compare_models(tg_mpi *mpi, const char *call, const tg_params *param
 {
     int64_t count = tg_params_count(params), expected = count;
     int64_t different = INT64_MAX, first;
-    if (!broadcast_bytes(mpi, call, &expected, sizeof expected, error)) {
+    if (!tg_mpi_broadcast_bytes(mpi, call, &expected, sizeof expected, error)) {
         return false;
     }
     for (int64_t i = 0; i < expected; i++) {
         description mine = describe(params, i), rank0 = mine;
-        if (!broadcast_bytes(mpi, call, &rank0, sizeof rank0, error)) {
+        if (!tg_mpi_broadcast_bytes(mpi, call, &rank0, sizeof rank0, error)) {
             return false;
         }
         if (memcmp(&mine, &rank0, sizeof mine) != 0 && i < different) {
@@ -156,7 +151,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
     if (mpi->has_begun) {
         tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_begin has started a reduction; finish it with tg_mpi_reduce");
     } else if (!(leaves = tg_mpi_buffer_reserve(&mpi->leaf_memory, (size_t)count * sizeof *leaves)) ||
-               !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 1) ||
+               !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 8) ||
                !tg_mpi_buffer_reserve(&mpi->count_memory,
                                       ((size_t)mpi->size + 1) * ((size_t)count + 2) * sizeof(int64_t)) ||
                !tg_mpi_flat_reserve(mpi, count, dtype_of(params))) {
@@ -173,7 +168,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
             leaves[mpi->leaf_count++] = (tg_mpi_leaf){.tensor = entry.tensor};
         }
         if (entry.kind != TG_ENTRY_ALIAS &&
-            !broadcast_bytes(mpi, call, tg_tensor_data_mut(entry.tensor), bytes_of(entry.tensor), error)) {
+            !tg_mpi_broadcast_bytes(mpi, call, tg_tensor_data_mut(entry.tensor), bytes_of(entry.tensor), error)) {
             return false;
         }
     }
@@ -216,7 +211,7 @@ bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
     for (int64_t i = 0; i < mpi->entries; i++) {
         tg_tensor *x = tg_params_at(params, i).tensor;
         uint64_t mine = checksum(tg_tensor_data(x), bytes_of(x)), rank0 = mine;
-        if (!broadcast_bytes(mpi, call, &rank0, sizeof rank0, error)) {
+        if (!tg_mpi_broadcast_bytes(mpi, call, &rank0, sizeof rank0, error)) {
             return false;
         }
         if (mine != rank0 && i < different) {

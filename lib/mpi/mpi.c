@@ -179,6 +179,12 @@ void tg_mpi_free(tg_mpi *mpi)
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         tg_mpi_buffer_free(buffers[i]);
     }
+    for (int i = 0; i < TG_MPI_LEVELS; i++) {
+        tg_mpi_buffer_free(&mpi->samples.stack[i].buffer);
+    }
+    tg_mpi_buffer_free(&mpi->samples.spare[0].buffer);
+    tg_mpi_buffer_free(&mpi->samples.spare[1].buffer);
+    tg_mpi_buffer_free(&mpi->samples.keys);
     tg_mpi_buffer self = mpi->self;
     tg_mpi_buffer_free(&self);
 }

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mpi/state.h"
+#include "mpi/samples.h"
 
 static const char call[] = "mpi_reduce";
 static const char mark[] = "tg_mpi_reduce_config_default";
@@ -43,7 +43,8 @@ bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *
 /* Begins a reduction. With `early` the gradients that the last one made dense are expected to travel early. */
 static void begin(tg_mpi *mpi, double share, bool early)
 {
-    mpi->share = share == TG_MPI_EQUAL_SHARE ? 1.0 / mpi->size : share;
+    int64_t parts = mpi->samples.added > 0 ? mpi->samples.samples : mpi->size;
+    mpi->share = share == TG_MPI_EQUAL_SHARE ? 1.0 / (double)parts : share;
     tg_error_clear(&mpi->pending);
     tg_mpi_flat_clear(&mpi->flat, mpi->share);
     mpi->next_leaf = 0;
@@ -70,6 +71,8 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
     tg_error local = TG_NO_ERROR;
     if (mpi->has_begun) {
         tg_mpi_fail(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
+    } else if (mpi->samples.added > 0) {
+        tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_add_sample was called; finish the step with tg_mpi_reduce");
     }
     if (local.code != TG_OK || !tg_mpi_expect_params(mpi, params, &local) || !check_share(config.share, &local)) {
         return tg_mpi_fail(error, local.code, "%s: %s", begin_call, local.text);
@@ -113,22 +116,31 @@ void tg_mpi_on_gradient(void *context, tg_tensor *tensor)
 
 /* ---- the sum ---- */
 
+/* The bytes that follow the kinds: whether a rank has failed, has added samples, and has not. */
+enum { HAS_FAILED, HAS_SAMPLES, HAS_NONE, FLAGS };
+
 /* All ranks learn whether one has failed, and the highest kind of every gradient. */
 static bool exchange_kinds(tg_mpi *mpi, const tg_error *local, tg_error *error)
 {
     /* tg_mpi_broadcast has reserved the memory */
-    uint8_t *kinds = tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)mpi->leaf_count + 1);
-    kinds[mpi->leaf_count] = local->code != TG_OK;
+    uint8_t *kinds = tg_mpi_buffer_reserve(&mpi->kind_memory, 0), *flags = kinds + mpi->leaf_count;
+    flags[HAS_FAILED] = local->code != TG_OK;
+    flags[HAS_SAMPLES] = mpi->samples.added > 0;
+    flags[HAS_NONE] = mpi->samples.added == 0;
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         kinds[i] = mpi->leaves[i].kind;
     }
-    if (!tg_mpi_succeeded(call,
-                          MPI_Allreduce(MPI_IN_PLACE, kinds, (int)mpi->leaf_count + 1, MPI_UINT8_T, MPI_MAX, mpi->comm),
-                          error)) {
+    int count = (int)mpi->leaf_count + FLAGS;
+    if (!tg_mpi_succeeded(call, MPI_Allreduce(MPI_IN_PLACE, kinds, count, MPI_UINT8_T, MPI_MAX, mpi->comm), error)) {
         return false;
     }
-    if (kinds[mpi->leaf_count]) {
+    if (flags[HAS_FAILED]) {
         return tg_mpi_agree_on(mpi, call, mpi->step + 1, local, error);
+    }
+    if (flags[HAS_SAMPLES] && flags[HAS_NONE]) {
+        return tg_mpi_fail(error, TG_ERROR_STATE,
+                           "%s: step %lld: some ranks have called tg_mpi_add_sample, and others have not", call,
+                           (long long)mpi->step + 1);
     }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         mpi->leaves[i].kind = kinds[i];
@@ -264,7 +276,13 @@ static bool sum_late_dense(tg_mpi *mpi, tg_error *error)
 /* Sums what has not travelled early. `local` is an error of this rank. */
 static bool sum_rest(tg_mpi *mpi, tg_error *local, tg_error *error)
 {
-    const int64_t *counts = exchange_kinds(mpi, local, error) ? exchange_row_counts(mpi, error) : NULL;
+    if (!exchange_kinds(mpi, local, error)) {
+        return false;
+    }
+    if (mpi->samples.added > 0) {
+        return tg_mpi_samples_reduce(mpi, mpi->share, error);
+    }
+    const int64_t *counts = exchange_row_counts(mpi, error);
     if (!counts) {
         return false;
     }
@@ -280,7 +298,6 @@ static bool sum_rest(tg_mpi *mpi, tg_error *local, tg_error *error)
             tg_tensor_zero_grad(leaf->tensor); /* an early gradient that no rank has */
         }
     }
-    mpi->step++;
     return true;
 }
 
@@ -298,7 +315,8 @@ bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *g
     if (!mpi->params) {
         return tg_mpi_fail(error, TG_ERROR_STATE, "%s: call tg_mpi_broadcast first", call);
     }
-    bool is_valid = tg_mpi_expect_params(mpi, params, &local) && check_share(config.share, &local);
+    bool is_valid = tg_mpi_expect_params(mpi, params, &local) && check_share(config.share, &local) &&
+                    tg_mpi_samples_check(mpi, &local);
     bool has_begun = mpi->has_begun;
     mpi->has_begun = false;
     if (!has_begun) {
@@ -315,5 +333,8 @@ bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *g
     if (mpi->pending.code != TG_OK) {
         tg_mpi_fail(&local, mpi->pending.code, "%s", mpi->pending.text);
     }
-    return sum_rest(mpi, &local, error);
+    bool summed = sum_rest(mpi, &local, error);
+    mpi->step += summed;
+    tg_mpi_samples_clear(mpi);
+    return summed;
 }

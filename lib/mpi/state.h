@@ -86,6 +86,22 @@ typedef struct tg_mpi_flat {
     tg_mpi_buffer list, memory; /* of leaves and ends, and of the ring */
 } tg_mpi_flat;
 
+/* The sum of the gradients of some samples (samples.c). */
+typedef struct tg_mpi_node {
+    tg_mpi_buffer buffer;
+    size_t bytes;
+} tg_mpi_node;
+
+#define TG_MPI_LEVELS 65
+
+/* The samples of this rank in the present step. */
+typedef struct tg_mpi_samples {
+    int64_t samples, added; /* the number on all ranks, 0 before the first; and the number that this rank has added */
+    tg_mpi_node stack[TG_MPI_LEVELS], spare[2];
+    int depth;
+    tg_mpi_buffer keys; /* for sorting rows */
+} tg_mpi_samples;
+
 struct tg_mpi {
     tg_mpi_buffer self; /* the memory of this struct */
     MPI_Comm comm;
@@ -105,6 +121,7 @@ struct tg_mpi {
     bool has_begun;   /* whether tg_mpi_begin was called, and tg_mpi_reduce was not */
     double share;     /* of the reduction that has begun */
     tg_error pending; /* an error since then */
+    tg_mpi_samples samples;
 };
 
 /* Checks that the params are those of the last broadcast. */
@@ -112,6 +129,12 @@ bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *
 
 /* tg_mpi_agree, with an error that begins with "<call>: ", and with the number of the step unless it is 0. */
 bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, tg_error *error);
+
+/* The largest number of bytes of one message: counts of MPI are int. */
+#define TG_MPI_MESSAGE ((size_t)1 << 30)
+
+/* Copies bytes of rank 0 to all ranks. */
+bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error);
 
 /* ---- dense gradients (buckets.c) ---- */
 

@@ -44,6 +44,7 @@ static inline int run_on_ranks(const char *name, const struct CMUnitTest *tests,
         return run_on_ranks(name, tests, sizeof tests / sizeof *tests, run_group);       \
     }
 
+/* Returns a tg_mpi over all ranks. */
 static inline tg_mpi *mpi_make(int64_t bucket_bytes)
 {
     tg_error error = TG_NO_ERROR;

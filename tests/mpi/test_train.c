@@ -1,76 +1,12 @@
 /* Training on several ranks gives the losses of one process with the same global batch: 50 steps of an embedding model
  * and of a GPT, with a tied head and without, in f32 and f64, with every optimizer, gradients clipped. Each rank also
  * trains alone on the whole batches, which is the reference. */
-#include "ranks.h"
+#include "models.h"
 
 #include <math.h>
 
 #define STEPS 50
-#define V 61
-#define T 6
 #define BATCH 12
-
-/* ---- models ---- */
-
-typedef enum model_kind { EMBEDDING, GPT, GPT_TIED, MODELS } model_kind;
-
-typedef struct model {
-    tg_params *params;
-    tg_nn_embedding token;
-    tg_nn_positional position;
-    tg_nn_linear hidden, head;
-    tg_gpt *gpt;
-} model;
-
-static model model_make(model_kind kind, tg_dtype dtype, tg_rng *rng)
-{
-    model m = {.params = tg_params_new(dtype, rng)};
-    if (kind == EMBEDDING) {
-        m.token = tg_nn_embedding_make(m.params, "tok_emb", V, 8, NULL);
-        m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, T, 8, NULL);
-        m.hidden = tg_nn_linear_make(m.params, "hidden", 8, 16, NULL);
-        m.head = tg_nn_linear_make(m.params, "head", 16, V, NULL);
-    } else {
-        tg_gpt_config config = tg_gpt_config_default();
-        config.vocabulary = V;
-        config.context = T;
-        config.width = 12;
-        config.heads = config.layers = 2;
-        config.tied_head = kind == GPT_TIED;
-        m.gpt = tg_gpt_new(m.params, &config);
-    }
-    assert_string_equal(tg_params_error(m.params)->text, "");
-    return m;
-}
-
-static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids)
-{
-    if (m->gpt) {
-        return tg_gpt_forward(t, m->gpt, ids, NULL);
-    }
-    tg_tensor *x = tg_nn_positional_forward(t, &m->position, tg_nn_embedding_forward(t, &m->token, ids), 0);
-    return tg_nn_linear_forward(t, &m->head, tg_gelu_tanh(t, tg_nn_linear_forward(t, &m->hidden, x)));
-}
-
-static tg_optim *optim_make(int method, tg_params *params)
-{
-    tg_sgd_config sgd = tg_sgd_config_default();
-    sgd.lr = 0.1;
-    sgd.momentum = 0.9;
-    /* RMSprop's default, 0.01, is too large for the GPT: it amplifies the differences of roundings */
-    tg_rmsprop_config rmsprop = tg_rmsprop_config_default();
-    rmsprop.lr = 1e-3;
-    switch (method) {
-    case 0: return tg_sgd_new(params, &sgd);
-    case 1: return tg_adam_new(params, NULL);
-    case 2: return tg_adamw_new(params, NULL);
-    case 3: return tg_sparse_adam_new(params, NULL);
-    case 4: return tg_adagrad_new(params, NULL);
-    case 5: return tg_rmsprop_new(params, &rmsprop);
-    case 6: return tg_lion_new(params, NULL);
-    default: return NULL;
-    }
-}
 
 /* ---- one run ---- */
 
@@ -92,30 +28,6 @@ typedef struct result {
     model m;
 } result;
 
-static tg_loader *loader_make(tg_rng *rng, bool whole, int accumulate)
-{
-    int32_t ids[400];
-    for (int i = 0; i < 400; i++) {
-        ids[i] = (i * i * 7 + i / 3) % V;
-    }
-    tg_loader_config config = tg_loader_config_default();
-    config.context = T;
-    config.stride = 3;
-    config.batch_size = BATCH / accumulate;
-    config.ranks = whole ? 1 : ranks;
-    config.rank = whole ? 0 : rank;
-    tg_loader *loader = tg_loader_new(ids, 400, rng, &config);
-    assert_string_equal(tg_loader_error(loader)->text, "");
-    return loader;
-}
-
-static void next(tg_loader *loader, tg_batch *batch)
-{
-    while (!tg_loader_next(loader, batch)) {
-        assert_string_equal(tg_loader_error(loader)->text, "");
-    }
-}
-
 /* Runs backward for one step, and returns the loss. */
 static double gradients(const run_options *o, const model *m, tg_tape *t, tg_loader *loader, tg_mpi *mpi)
 {
@@ -123,7 +35,7 @@ static double gradients(const run_options *o, const model *m, tg_tape *t, tg_loa
     tg_error error = TG_NO_ERROR;
     for (int i = 0; i < o->accumulate; i++) {
         tg_batch batch;
-        next(loader, &batch);
+        next_batch(loader, &batch);
         tg_tape_reset(t);
         tg_tensor *mean = tg_cross_entropy(t, forward(t, m, batch.inputs), batch.targets, NULL);
         tg_backward_config config = tg_backward_config_default();
@@ -149,10 +61,11 @@ static result run(const run_options *o)
     tg_error error = TG_NO_ERROR;
     /* Ranks that train together begin with other values: the broadcast makes them equal. */
     result r = {.rng = tg_rng_new(o->way == ALONE ? 123 : 123 + (uint64_t)rank)};
-    r.m = model_make(o->kind, o->dtype, r.rng);
+    r.m = model_make(o->kind, o->dtype, 0, r.rng);
     tg_rng_seed(r.rng, 7);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(r.rng, o->way == ALONE, o->accumulate);
+    tg_loader *loader = o->way == ALONE ? loader_make(r.rng, BATCH / o->accumulate, 1, 0)
+                                        : loader_make(r.rng, BATCH / o->accumulate, ranks, rank);
     tg_optim *optim = optim_make(o->method, r.m.params);
     assert_non_null(optim);
     tg_mpi *mpi = NULL;
@@ -179,8 +92,7 @@ static result run(const run_options *o)
 
 static void result_free(result *r)
 {
-    tg_gpt_free(r->m.gpt);
-    tg_params_free(r->m.params);
+    model_free(&r->m);
     tg_rng_free(r->rng);
 }
 
@@ -202,11 +114,7 @@ static void assert_same_bits(const result *a, const result *b)
 {
     assert_memory_equal(a->losses, b->losses, sizeof a->losses);
     assert_memory_equal(a->norms, b->norms, sizeof a->norms);
-    for (int64_t i = 0; i < tg_params_count(a->m.params); i++) {
-        const tg_tensor *x = tg_params_at(a->m.params, i).tensor, *y = tg_params_at(b->m.params, i).tensor;
-        size_t size = tg_tensor_dtype(x) == TG_F32 ? 4 : 8;
-        assert_memory_equal(tg_tensor_data(x), tg_tensor_data(y), (size_t)tg_tensor_count(x) * size);
-    }
+    assert_same_values(a->m.params, b->m.params);
 }
 
 /* ---- tests ---- */
