@@ -6,6 +6,7 @@
  *   model.c     a GPT and its initial values
  *   weights.c   the file format of a model
  *   history.c   losses and their curves
+ *   parallel.h  several processes: parallel_none.c in gpt, parallel_mpi.c in gpt_mpi
  *
  * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c.
  */
@@ -13,6 +14,7 @@
 
 #include "../common/program.h"
 #include "commands.h"
+#include "parallel.h"
 
 const char program_name[] = "gpt";
 
@@ -46,7 +48,7 @@ static void explain(void)
     printf("\ngpt COMMAND --help lists the command's options.\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         explain();
@@ -61,4 +63,9 @@ int main(int argc, char **argv)
     }
     complain("'%s' is not a command; must be train, eval, generate, tokenize, info or compare", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    return parallel_end(parallel_begin() ? run(argc, argv) : 1);
 }
