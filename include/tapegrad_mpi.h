@@ -1,8 +1,8 @@
-/* tapegrad_mpi: data-parallel training over MPI, with the numbers of one process. A library of its own:
- * -ltapegrad_mpi, pkg-config tapegrad_mpi.
+/* tapegrad_mpi: data-parallel training over MPI, with the numbers of one process. A library of its own: -ltapegrad_mpi,
+ * pkg-config tapegrad_mpi.
  *
  * Each rank (process) has the whole model. It computes the gradients of its part of a batch, tg_mpi_reduce replaces
- * them by the sum over all ranks, and every rank makes the same step:
+ * them by the sum over all ranks, and every rank takes the same step:
  *
  *     tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
  *     loader_config.ranks = tg_mpi_size(mpi);
@@ -19,14 +19,15 @@
  *         tg_clip_grad_norm(params, 1);
  *         tg_optim_step(optim);
  *
- * Collective calls. Each call below that takes a `tg_mpi *`, except the getters, tg_mpi_begin and tg_mpi_on_gradient,
- * is collective: all ranks make the same calls in the same order, or they wait for each other forever.
+ * Collective calls. Each call below that takes a `tg_mpi *` or a table, except the getters, tg_mpi_begin,
+ * tg_mpi_on_gradient and tg_mpi_add_sample, is collective: all ranks make the same calls in the same order, or they wait
+ * for each other forever.
  *
  * Errors. A collective call that fails on one rank fails on all of them, with the same error, which begins with the
  * number of the rank: so all ranks can end together, and rank 0 can print the message. It changes nothing, unless its
  * comment names an exception. Three cases cannot be agreed on: invalid arguments (NULL, a config without its mark),
- * tg_mpi_new, and an error of MPI itself ("MPI: ..."). After these a program calls MPI_Abort. STATE for a NULL is a general rule
- * (tapegrad/base.h).
+ * tg_mpi_new, and an error of MPI itself ("MPI: ..."). After these a program calls MPI_Abort. STATE for a NULL is a
+ * general rule (tapegrad/base.h).
  *
  * Determinism. The library adds the ranks' numbers in the order of the ranks, and uses MPI only to move them. So a run
  * is repeated bit for bit, if each rank's own computation is, with the same number of ranks. With another number of
@@ -39,14 +40,15 @@
  * Clipping and accumulation. The gradients are equal on all ranks after tg_mpi_reduce, so tg_clip_grad_norm is that of
  * one process. To accumulate, run several backwards and call tg_mpi_reduce after the last one.
  *
- * Threads. All calls come from the thread that initialized MPI, with at least MPI_THREAD_FUNNELED, because kernels
- * run on several threads.
+ * Threads. All calls come from the thread that initialized MPI, with at least MPI_THREAD_FUNNELED, because kernels run
+ * on several threads.
  */
 #ifndef TAPEGRAD_MPI_H
 #define TAPEGRAD_MPI_H
 
 #include <mpi.h>
 
+#include <tapegrad/ops.h>
 #include <tapegrad/params.h>
 
 #ifdef __cplusplus
@@ -127,14 +129,14 @@ typedef struct tg_mpi_reduce_config {
 
 TG_API tg_mpi_reduce_config tg_mpi_reduce_config_default(void);
 
-/* Replaces every gradient by the sum of share * gradient over the ranks. Call it between backward and step. The kinds of
- * the ranks may differ: the result is dense if a rank's gradient is, by rows if none is dense, and none if no rank has
- * one. Rows travel as rows, and cost as much as the rows that all ranks have together; their order is that of the ranks,
- * and of the rows in each.
+/* Replaces every gradient by the sum of share * gradient over the ranks. Call it between backward and step. The kinds
+ * of the ranks may differ: the result is dense if a rank's gradient is, by rows if none is dense, and none if no rank
+ * has one. Rows travel as rows, and cost as much as the rows that all ranks have together; their order is that of the
+ * ranks, and of the rows in each.
  *
  * The error names the step, counted from 1, and the rank: the `cause` of a rank; STATE for params that were not
- * broadcast, or that have other entries since then; VALUE for an invalid share; MEMORY. After tg_mpi_begin the gradients
- * have no meaning after an error. */
+ * broadcast, or that have other entries since then; VALUE for an invalid share; MEMORY. After tg_mpi_begin the
+ * gradients have no meaning after an error. */
 TG_API bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* Starts a reduction before backward, so that gradients travel while the rest is computed:
@@ -145,11 +147,12 @@ TG_API bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_co
  *     tg_backward(t, loss, &backward);
  *     tg_mpi_reduce(mpi, params, &reduce, &error);
  *
- * The results have the bits of tg_mpi_reduce alone. Gradients that were dense in the last reduction travel early, in the
- * reverse order of the parameters; all others, and those of the first step, in tg_mpi_reduce. A gradient that was dense
- * stays dense, also in a step in which every rank has it by rows. With accumulated gradients, set on_gradient only in
- * the last backward. Not collective, but all ranks call it, or none. It fails only for invalid arguments, and with STATE
- * for a second call before tg_mpi_reduce or after tg_mpi_add_sample; tg_mpi_reduce reports all other errors. */
+ * The results have the bits of tg_mpi_reduce alone. Gradients that were dense in the last reduction travel early, in
+ * the reverse order of the parameters; all others, and those of the first step, in tg_mpi_reduce. A gradient that was
+ * dense stays dense, also in a step in which every rank has it by rows. With accumulated gradients, set on_gradient
+ * only in the last backward. Not collective, but all ranks call it, or none. It fails only for invalid arguments, and
+ * with STATE for a second call before tg_mpi_reduce or after tg_mpi_add_sample; tg_mpi_reduce reports all other errors.
+ */
 TG_API bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* A value for tg_backward_config.on_gradient; the context is the tg_mpi. */
@@ -166,8 +169,8 @@ TG_API void tg_mpi_on_gradient(void *mpi, tg_tensor *leaf);
  *         tg_mpi_add_sample(mpi, params, samples, &error);
  *     tg_mpi_reduce(mpi, params, NULL, &error);
  *
- * The windows of all ranks, in the order of the ranks, are numbered, and their gradients are added in a binary tree over
- * these numbers. tg_mpi_reduce then replaces every gradient by the sum over all ranks, times the share, by default
+ * The windows of all ranks, in the order of the ranks, are numbered, and their gradients are added in a binary tree
+ * over these numbers. tg_mpi_reduce then replaces every gradient by the sum over all ranks, times the share, by default
  * 1 / samples. `samples` is the number of windows on all ranks. Dropout needs a generator whose state depends on the
  * number of the window alone: seed it with tg_mpi_seed before each forward. OpenBLAS needs the same number of threads
  * (tg_set_threads).
@@ -180,6 +183,62 @@ TG_API void tg_mpi_on_gradient(void *mpi, tg_tensor *leaf);
  * calls of a step; MEMORY. tg_mpi_reduce reports STATE if samples are missing on a rank, or other gradients exist. It
  * removes all samples, also after an error, which leaves no gradients. */
 TG_API bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error *error);
+
+/* ---- tables that are sharded by rows ------------------------------------------------------------------------------
+ */
+/* For a table that is too large for one rank: rank r owns the rows r p .. r p + p - 1, where p is rows / ranks, rounded
+ * up. A lookup fetches the rows that this rank's ids name from their owners, each row once, and the reduction returns
+ * their gradients to the owners. So memory and time of an optimizer's step are divided by the number of ranks, and no
+ * message has the size of the table (Ivchenko et al. 2022, TorchRec's row-wise sharding).
+ *
+ * The shard of a rank is a parameter of a tg_params of its own, with an optimizer of its own, beside the replicated
+ * params of tg_mpi_reduce:
+ *
+ *     tg_params *shards = tg_params_new(TG_F32, NULL);
+ *     tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "tok_emb", 100000000, 64, &error);
+ *     tg_optim *sharded = tg_sparse_adam_new(shards, NULL);
+ *     for each batch:
+ *         tg_tensor *x = tg_mpi_embedding(t, table, batch.inputs, NULL);
+ *         tg_backward(t, loss of x, NULL);
+ *         tg_mpi_reduce(mpi, params, &reduce, &error);
+ *         tg_mpi_table_reduce(table, &reduce, &error);
+ *         tg_mpi_clip_grad_norm(mpi, params, shards, 1, &error);
+ *         tg_optim_step(optim), tg_optim_step(sharded);
+ */
+
+typedef struct tg_mpi_table tg_mpi_table;
+
+/* Returns a table (rows,width), and adds this rank's rows to `shards` as "<name>.weight". Yours to free, before its
+ * tg_mpi and its shards. The values are those that one process draws from N(0,1) for the whole table: every rank gives
+ * a generator in the same state, which moves as far as there. SHAPE unless every rank owns a row and the width is at
+ * least 1, and for more rows than INT32_MAX; VALUE for a name that is in use; MEMORY. After an error the shards may
+ * have the entry, and the generator may have moved. */
+TG_API tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows,
+                                      int64_t width, tg_error *error);
+TG_API void tg_mpi_table_free(tg_mpi_table *table);
+
+/* Returns the rows of this rank, owned by the shards; and the number of the first of them in the whole table. */
+TG_API tg_tensor *tg_mpi_table_shard(const tg_mpi_table *table);
+TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
+
+/* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
+ * shape. Collective: the tape of every rank has the error of the lowest rank with an error; RANGE, with the index, for
+ * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
+ * whole batch. The other errors and options are those of the ops. */
+TG_API tg_tensor *tg_mpi_embedding(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
+                                   const tg_embedding_config *config);
+TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
+                                       const tg_embedding_bag_config *config);
+
+/* Adds the sum of share * gradient over all ranks to the gradients of the shards, by rows, in the order of the ranks,
+ * for all lookups that were recorded since the last reduction. Config and errors are those of tg_mpi_reduce. The
+ * gradients of the lookups are dropped, also after an error. */
+TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *config, tg_error *error);
+
+/* tg_clip_grad_norm of the replicated params, whose gradients are equal on all ranks, together with the shards of all
+ * ranks. Returns the norm; NaN after an error: VALUE unless max_norm >= 0. */
+TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
+                                    tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -222,9 +222,9 @@ TG_API void tg_tensor_zero_grad(tg_tensor *x);
  * be a leaf that requires a gradient (STATE). */
 
 /* Adds values[i * width .. (i + 1) * width) to the gradient of row ids[i], for 0 <= i < count. `values` has x's dtype.
- * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, or stays TG_GRAD_DENSE. Frozen rows get no
- * gradient. SHAPE unless x has rank 2; RANGE for a negative count and, with the index, for an id outside of x; MEMORY.
- * The arrays are optional if the count is 0. */
+ * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, even without rows, or stays TG_GRAD_DENSE.
+ * Frozen rows get no gradient. SHAPE unless x has rank 2; RANGE for a negative count and, with the index, for an id
+ * outside of x; MEMORY. The arrays are optional if the count is 0. */
 TG_API bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count,
                                     tg_error *error);
 

@@ -6,8 +6,8 @@
  *   4. Other dense gradients: in buckets.
  *   5. Gradients by rows: the rows of all ranks, added in the order of the ranks.
  *
- * Step 1 cannot wait for step 2: nobody knows the kinds of a backward before its end. So all ranks predict the kinds from
- * the last reduction, which gave the same kinds to all.
+ * Step 1 cannot wait for step 2: nobody knows the kinds of a backward before its end. So all ranks predict the kinds
+ * from the last reduction, which gave the same kinds to all.
  */
 #include <limits.h>
 #include <math.h>
@@ -23,9 +23,14 @@ tg_mpi_reduce_config tg_mpi_reduce_config_default(void)
     return (tg_mpi_reduce_config){.mark = mark, .share = TG_MPI_EQUAL_SHARE};
 }
 
+bool tg_mpi_expect_reduce_config(const char *function, const tg_mpi_reduce_config *config, tg_error *error)
+{
+    return tg_mpi_expect_config(function, config, mark, error);
+}
+
 /* ---- before and during backward ---- */
 
-static bool check_share(double share, tg_error *error)
+bool tg_mpi_check_share(double share, tg_error *error)
 {
     return share == TG_MPI_EQUAL_SHARE || (share >= 0 && isfinite(share)) ||
            tg_mpi_fail(error, TG_ERROR_VALUE,
@@ -74,7 +79,8 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
     } else if (mpi->samples.added > 0) {
         tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_add_sample was called; finish the step with tg_mpi_reduce");
     }
-    if (local.code != TG_OK || !tg_mpi_expect_params(mpi, params, &local) || !check_share(config.share, &local)) {
+    if (local.code != TG_OK || !tg_mpi_expect_params(mpi, params, &local) ||
+        !tg_mpi_check_share(config.share, &local)) {
         return tg_mpi_fail(error, local.code, "%s: %s", begin_call, local.text);
     }
     begin(mpi, config.share, true);
@@ -315,7 +321,7 @@ bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *g
     if (!mpi->params) {
         return tg_mpi_fail(error, TG_ERROR_STATE, "%s: call tg_mpi_broadcast first", call);
     }
-    bool is_valid = tg_mpi_expect_params(mpi, params, &local) && check_share(config.share, &local) &&
+    bool is_valid = tg_mpi_expect_params(mpi, params, &local) && tg_mpi_check_share(config.share, &local) &&
                     tg_mpi_samples_check(mpi, &local);
     bool has_begun = mpi->has_begun;
     mpi->has_begun = false;

@@ -154,8 +154,8 @@ static bool move(tg_mpi *mpi, char *bytes, size_t count, int partner, bool recei
     return true;
 }
 
-/* One level of the tree: ranks whose numbers differ in `bit` add their sums on the lower one. All ranks call it, because
- * all must learn whether one has no memory. */
+/* One level of the tree: ranks whose numbers differ in `bit` add their sums on the lower one. All ranks call it,
+ * because all must learn whether one has no memory. */
 static bool merge_ranks(tg_mpi *mpi, int bit, tg_error *error)
 {
     tg_mpi_samples *s = &mpi->samples;

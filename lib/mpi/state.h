@@ -124,6 +124,10 @@ struct tg_mpi {
     tg_mpi_samples samples;
 };
 
+/* Check the config of a reduction: its mark, and its share. */
+bool tg_mpi_expect_reduce_config(const char *call, const tg_mpi_reduce_config *config, tg_error *error);
+bool tg_mpi_check_share(double share, tg_error *error);
+
 /* Checks that the params are those of the last broadcast. */
 bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *error);
 

@@ -92,6 +92,7 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
     if (!dense && !reserve_rows(x, count)) {
         return report_memory(call, error);
     }
+    x->gradient->kind = dense ? TG_GRAD_DENSE : TG_GRAD_ROWS;
     int64_t width = x->shape[1];
     for (int64_t i = 0; i < count; i++) {
         int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);

@@ -1,6 +1,6 @@
-/* bench: measures the terms of the cost model in lib/README.md on the ranks of mpirun: the time of a small agreement, of
- * a sum of dense gradients, and of a sum of gradients by rows. Each figure is the median of several runs, on the slowest
- * rank. */
+/* bench: measures the terms of the cost model in lib/README.md on the ranks of mpirun: the time of a small agreement,
+ * of a sum of dense gradients, and of a sum of gradients by rows. Each figure is the median of several runs, on the
+ * slowest rank. */
 #include "ranks.h"
 
 #define RUNS 15

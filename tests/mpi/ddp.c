@@ -1,5 +1,5 @@
-/* ddp STEPS: trains the embedding model on the ranks of mpirun, and prints the loss of every step. compare_ddp.py trains
- * the same model with PyTorch's DistributedDataParallel. */
+/* ddp STEPS: trains the embedding model on the ranks of mpirun, and prints the loss of every step. compare_ddp.py
+ * trains the same model with PyTorch's DistributedDataParallel. */
 #include "models.h"
 
 static int train(const char *name, const struct CMUnitTest *unused, size_t steps)

@@ -59,7 +59,7 @@ static double gradients(const run_options *o, const model *m, tg_tape *t, tg_loa
 static result run(const run_options *o)
 {
     tg_error error = TG_NO_ERROR;
-    /* Ranks that train together begin with other values: the broadcast makes them equal. */
+    /* Ranks that train together begin with other values: the broadcast copies those of rank 0. */
     result r = {.rng = tg_rng_new(o->way == ALONE ? 123 : 123 + (uint64_t)rank)};
     r.m = model_make(o->kind, o->dtype, 0, r.rng);
     tg_rng_seed(r.rng, 7);

@@ -29,6 +29,8 @@ static void assert_gradient(const tg_tensor *x, const double *expected)
 static void test_rows_add_up_in_order(void **state)
 {
     (void)state;
+    assert_true(tg_tensor_add_grad_rows(table, NULL, NULL, 0, &error));
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
     /* 1e16 + 1 - 1e16 is 0 in this order, and 1 in another */
     assert_true(
         tg_tensor_add_grad_rows(table, (int32_t[]){2, 0, 2, 2}, (double[]){1e16, 1, 7, 8, 1, 0, -1e16, 1}, 4, &error));
