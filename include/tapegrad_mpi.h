@@ -20,8 +20,8 @@
  *         tg_optim_step(optim);
  *
  * Collective calls. Each call below that takes a `tg_mpi *` or a table, except the getters, tg_mpi_begin,
- * tg_mpi_on_gradient and tg_mpi_add_sample, is collective: all ranks make the same calls in the same order, or they wait
- * for each other forever.
+ * tg_mpi_on_gradient and tg_mpi_add_sample, is collective: all ranks make the same calls in the same order, or they
+ * wait for each other forever.
  *
  * Errors. A collective call that fails on one rank fails on all of them, with the same error, which begins with the
  * number of the rank: so all ranks can end together, and rank 0 can print the message. It changes nothing, unless its
