@@ -1,5 +1,5 @@
-/* tapegrad_mpi: data-parallel training over MPI, with the numbers of one process. A library of its own: -ltapegrad_mpi,
- * pkg-config tapegrad_mpi.
+/* tapegrad_mpi: data-parallel training over MPI, with the numbers of one process. A library of its own:
+ * mpicc program.c $(pkg-config --cflags --libs tapegrad_mpi).
  *
  * Each rank (process) has the whole model. It computes the gradients of its part of a batch, tg_mpi_reduce replaces
  * them by the sum over all ranks, and every rank takes the same step:
