@@ -31,6 +31,10 @@ bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last
  * the `cause` of any rank. */
 bool parallel_reduce(tg_params *params, const tg_error *cause);
 
+/* Returns true if all ranks have the same parameters. Returns false, on all ranks, after rank 0 has printed which
+ * differ. */
+bool parallel_check(const tg_params *params);
+
 /* Returns true if no rank has an error. Returns false, on all ranks, after rank 0 has printed the error of one. */
 bool parallel_agree(const tg_error *local);
 

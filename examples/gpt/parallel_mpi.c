@@ -78,6 +78,12 @@ bool parallel_reduce(tg_params *params, const tg_error *cause)
     return tg_mpi_reduce(mpi, params, &config, &error) || fail(&error);
 }
 
+bool parallel_check(const tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return tg_mpi_check(mpi, params, &error) || fail(&error);
+}
+
 bool parallel_agree(const tg_error *local)
 {
     tg_error error = TG_NO_ERROR;

@@ -44,6 +44,11 @@ bool parallel_reduce(tg_params *params, const tg_error *cause)
     return parallel_agree(cause);
 }
 
+bool parallel_check(const tg_params *params)
+{
+    return params != NULL;
+}
+
 bool parallel_agree(const tg_error *local)
 {
     return local->code == TG_OK || complain("%s", local->text);

@@ -233,6 +233,9 @@ static bool steps(run *r)
         }
         stopped = parallel_sum(interrupted()) > 0;
         bool last = stopped || r->h.steps == o->steps, due = r->h.steps % o->eval_every == 0;
+        if ((due || last) && !parallel_check(r->m.params)) {
+            return false;
+        }
         if (r->c.validation.name && !stopped && (due || last) && !validate(r)) {
             return false;
         }
