@@ -1,9 +1,12 @@
-/* bench: measures the terms of the cost model in lib/README.md on the ranks of mpirun: the time of a reduction without
- * gradients, with dense gradients, and with gradients by rows. A time is that of the slowest rank; the best and the
- * median of several runs are printed. They differ where other processes use the same processors. */
+/* bench [KIB]: measures the terms of the cost model in lib/README.md on the ranks of mpirun: the time of a reduction
+ * without gradients, with dense gradients, and with gradients by rows. KIB is the size of a bucket, by default 4096. A
+ * time is that of the slowest rank; the best and the median of several runs are printed. They differ where other
+ * processes use the same processors. */
 #include "ranks.h"
 
 #define RUNS 41
+
+static int64_t bucket_bytes = (int64_t)4 << 20;
 
 static int compare(const void *a, const void *b)
 {
@@ -69,7 +72,7 @@ static int measure(const char *name, const struct CMUnitTest *unused, size_t cou
     };
     printf("%d ranks\n%-24s %12s %12s %10s %12s\n", ranks, "gradient", "best", "median", "sent", "best");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tg_mpi *mpi = mpi_make((int64_t)4 << 20);
+        tg_mpi *mpi = mpi_make(bucket_bytes);
         tg_params *params = tg_params_new(TG_F32, NULL);
         tg_params_add(params, "x", tg_shape_make(2, (int64_t[]){cases[i].rows, cases[i].width}));
         assert_true(tg_mpi_broadcast(mpi, params, &error));
@@ -83,7 +86,10 @@ static int measure(const char *name, const struct CMUnitTest *unused, size_t cou
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        bucket_bytes = (int64_t)strtol(argv[1], NULL, 10) << 10;
+    }
     return run_on_ranks("bench", NULL, 0, measure);
 }
