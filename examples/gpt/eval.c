@@ -5,6 +5,7 @@
 
 #include "../common/program.h"
 #include "commands.h"
+#include "parallel.h"
 
 bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, int64_t batch, int64_t batches)
 {
@@ -16,6 +17,9 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     tg_loader *loader = part_loader(p, context, context, batch, false, unused);
     tg_batch b;
     for (int64_t i = 0; loader && i != batches && tg_loader_next(loader, &b); i++) {
+        if (i % parallel_ranks() != parallel_rank()) {
+            continue;
+        }
         tg_tape_reset(quiet);
         /* (B,T) -> (B,T,V) -> a scalar */
         tg_tensor *loss = tg_cross_entropy(quiet, tg_gpt_forward(quiet, gpt, b.inputs, NULL), b.targets, NULL);
@@ -24,10 +28,13 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     }
     bool good = loader != NULL;
     const tg_error *error = tg_tape_error(quiet)->code != TG_OK ? tg_tape_error(quiet) : tg_loader_error(loader);
-    if (good && error->code != TG_OK) {
-        good = complain("%s: %s", p->name, error->text);
+    tg_error named = {error->code, ""};
+    snprintf(named.text, sizeof named.text, "%s: %.300s", p->name, error->text);
+    good = good && parallel_agree(&named);
+    if (good) {
+        e->tokens = (int64_t)parallel_sum((double)e->tokens);
+        e->loss = parallel_sum(sum) / (double)e->tokens;
     }
-    e->loss = sum / (double)e->tokens;
     e->seconds = seconds() - start;
     tg_loader_free(loader);
     tg_rng_free(unused);

@@ -9,6 +9,7 @@
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves
  *   hugging_face.c the weights under the names of transformers
+ *   parallel.h     several processes: parallel_none.c in gpt, parallel_mpi.c in gpt_mpi
  *
  * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c,
  * import.c, export.c.
@@ -17,6 +18,7 @@
 
 #include "../common/program.h"
 #include "commands.h"
+#include "parallel.h"
 
 const char program_name[] = "gpt";
 
@@ -82,5 +84,5 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     program_begin();
-    return program_end(run(argc, argv));
+    return program_end(parallel_end(parallel_begin() ? run(argc, argv) : 1));
 }

@@ -12,7 +12,8 @@ typedef struct run {
     corpus c;
     model m;
     tg_tape *t, *quiet;
-    tg_rng *sampling;
+    /* generators of samples, and of the dropout of a rank above 0 */
+    tg_rng *sampling, *dropout;
     tg_loader *windows;
     tg_optim *optim;
     tg_schedule_config schedule;

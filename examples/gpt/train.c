@@ -2,12 +2,15 @@
  *
  * One generator draws the initial values, the order of the windows, and dropout. Validation and samples use their own
  * tape and generator, so that they do not change the run: the losses are the same bits with any number of validations.
+ *
+ * In gpt_mpi every rank has its part of each batch (parallel.h). --batch is the number of windows on all ranks.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "../common/program.h"
 #include "commands.h"
+#include "parallel.h"
 #include "run.h"
 
 /* ---- before the first step; everything that can be wrong with the options is found here ---- */
@@ -33,6 +36,9 @@ static bool open_folder(run *r)
 {
     const options *o = r->o;
     tg_error error = TG_NO_ERROR;
+    if (parallel_rank() > 0) {
+        return true;
+    }
     tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
     config.keep = o->keep;
     char *found = tg_checkpoint_find(o->out, TG_CHECKPOINT_LAST, NULL);
@@ -55,7 +61,8 @@ static bool open_folder(run *r)
 static bool write_vocabulary(const run *r)
 {
     tg_error error = TG_NO_ERROR;
-    return !r->c.bpe || tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, NULL) ||
+    return parallel_rank() > 0 || !r->c.bpe ||
+           tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, NULL) ||
            tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "tokenizer.json"), TG_VOCABULARY_JSON, &error) ||
            complain("%s", error.text);
 }
@@ -87,29 +94,34 @@ static bool prepare(run *r)
     r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
     r->optim = optimizer_make(o, r->m.params);
     r->schedule = make_schedule(o, config.width);
-    r->t = tg_tape_new(r->m.rng, NULL);
+    /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
+    r->dropout = tg_rng_new(parallel_seed((uint64_t)o->seed));
+    r->t = tg_tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng, NULL);
     r->sampling = tg_rng_new((uint64_t)o->seed);
     r->quiet = quiet_tape_new(r->sampling);
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
     r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
-    if (!r->t || !r->sampling || (r->c.bpe && !r->vocabulary)) {
+    if (!r->t || !r->sampling || !r->dropout || (r->c.bpe && !r->vocabulary)) {
         return complain("out of memory");
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,
            config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
     return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
-           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && run_continue(r) &&
-           write_vocabulary(r);
+           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
+           run_continue(r) && write_vocabulary(r);
 }
 
 static bool ledger_begin(run *r)
 {
-    r->file = r->o->ledger ? file_begin(r->o->ledger) : NULL;
+    if (!r->o->ledger || parallel_rank() > 0) {
+        return true;
+    }
+    r->file = file_begin(r->o->ledger);
     r->ledger = r->file ? tg_ledger_open(r->t, r->file) : NULL;
-    return !r->o->ledger || r->ledger || (r->file && complain("%s", tg_tape_error(r->t)->text));
+    return r->ledger || (r->file && complain("%s", tg_tape_error(r->t)->text));
 }
 
 static bool ledger_end(run *r)
@@ -123,8 +135,10 @@ static bool ledger_end(run *r)
 static bool log_begin(run *r)
 {
     tg_error error = TG_NO_ERROR;
-    r->log = r->o->tensorboard ? tg_tensorboard_open(folder_file(r->o->out, "tensorboard"), &error) : NULL;
-    return r->log || !r->o->tensorboard || complain("%s", error.text);
+    r->log = r->o->tensorboard && parallel_rank() == 0
+                 ? tg_tensorboard_open(folder_file(r->o->out, "tensorboard"), &error)
+                 : NULL;
+    return r->log || !r->o->tensorboard || parallel_rank() > 0 || complain("%s", error.text);
 }
 
 static bool log_scalar(const run *r, const char *tag, double value)
@@ -147,23 +161,26 @@ static bool log_weights(const run *r)
 
 /* ---- steps ---- */
 
-/* Prints the op that computed the first NaN, and returns false. Call it before the tape is reset. */
-static bool diverged(const run *r, const char *what, double value)
+/* Sets an error with the op that computed the first NaN, and returns false. Call it before the tape is reset. */
+static bool diverged(const run *r, const char *what, double value, tg_error *error)
 {
     tg_nan_report where;
     bool found = tg_find_nan(r->t, &where);
-    return complain("step %lld: the %s is %s%s%s; a smaller --lr may help", (long long)r->h.steps + 1, what,
-                    isnan(value) ? "nan" : "inf", found ? ": " : "", found ? where.text : "");
+    error->code = TG_ERROR_VALUE;
+    snprintf(error->text, sizeof error->text, "step %lld: the %s is %s%s%.250s; a smaller --lr may help",
+             (long long)r->h.steps + 1, what, isnan(value) ? "nan" : "inf", found ? ": " : "", found ? where.text : "");
+    return false;
 }
 
 /* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. */
-static bool pass(run *r, double *loss)
+static bool pass(run *r, bool last, double *loss, tg_error *error)
 {
     tg_batch batch;
     /* false at the end of a pass; the next call begins another pass */
     while (!tg_loader_next(r->windows, &batch)) {
         if (tg_loader_error(r->windows)->code != TG_OK) {
-            return complain("%s", tg_loader_error(r->windows)->text);
+            *error = *tg_loader_error(r->windows);
+            return false;
         }
     }
     tg_tape_reset(r->t);
@@ -171,28 +188,33 @@ static bool pass(run *r, double *loss)
     tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs, NULL), batch.targets, NULL);
     double value = mean ? tg_tensor_item(mean, NULL) : 0;
     if (!isfinite(value)) {
-        return diverged(r, "loss", value);
+        return diverged(r, "loss", value, error);
     }
     *loss += value / (double)r->o->accumulate;
-    return tg_backward(r->t, mean, NULL) || complain("%s", tg_tape_error(r->t)->text);
+    bool good = parallel_backward(r->t, mean, r->m.params, last);
+    *error = *tg_tape_error(r->t);
+    return good;
 }
 
 static bool step(run *r)
 {
     const options *o = r->o;
     double start = seconds(), loss = 0;
+    tg_error error = TG_NO_ERROR;
     tg_optim_zero_grad(r->optim);
-    for (int64_t i = 0; i < o->accumulate; i++) {
-        if (!pass(r, &loss)) {
-            return false;
-        }
+    for (int64_t i = 0; i < o->accumulate && pass(r, i == o->accumulate - 1, &loss, &error); i++) {
     }
+    if (!parallel_reduce(r->m.params, &error)) {
+        return false;
+    }
+    loss = parallel_sum(loss) / parallel_ranks();
     if (o->accumulate > 1) {
         tg_scale_grad(r->m.params, 1.0 / (double)o->accumulate);
     }
     double norm = tg_clip_grad_norm(r->m.params, o->clip);
     if (!isfinite(norm)) {
-        return diverged(r, "gradients' norm", norm);
+        diverged(r, "gradients' norm", norm, &error);
+        return parallel_agree(&error);
     }
     double lr = tg_schedule_lr(r->h.steps, &r->schedule, NULL);
     if (!tg_optim_set_lr(r->optim, NULL, lr) || !tg_optim_step(r->optim)) {
@@ -236,7 +258,7 @@ static bool show_sample(run *r)
 {
     progress_break();
     printf("step %5lld  sample\n\n", (long long)r->h.steps);
-    bool good = sample(r, stdout);
+    bool good = parallel_rank() > 0 || sample(r, stdout);
     printf("\n");
     return good;
 }
@@ -250,8 +272,11 @@ static bool steps(run *r)
         if (!step(r)) {
             return false;
         }
-        stopped = interrupted();
+        stopped = parallel_sum(interrupted()) > 0;
         bool last = stopped || r->h.steps == o->steps, due = r->h.steps % o->eval_every == 0;
+        if ((due || last) && !parallel_check(r->m.params)) {
+            return false;
+        }
         if (r->c.validation.name && !stopped && (due || last) && !validate(r)) {
             return false;
         }
@@ -284,7 +309,7 @@ static bool report(run *r)
         return true;
     }
     history_show(&r->h);
-    return history_write(&r->h, r->o->out);
+    return parallel_rank() > 0 || history_write(&r->h, r->o->out);
 }
 
 /* Runs the command with the options of this run, or of the run that it continues. */
@@ -294,7 +319,7 @@ static int train_with(run *r)
     if (run_join_arguments(r) && prepare(r)) {
         interrupt_catch();
         bool trained = log_begin(r) && ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
-        bool sampled = trained && (!r->c.bpe || (show_sample(r) && write_sample(r)));
+        bool sampled = trained && (!r->c.bpe || (show_sample(r) && (parallel_rank() > 0 || write_sample(r))));
         status = trained && recorded && reported && sampled ? 0 : 1;
         if (status == 0) {
             printf("Written to %s: checkpoints, losses.tsv, loss.svg%s\n", r->o->out,
@@ -309,6 +334,7 @@ static int train_with(run *r)
     tg_tape_free(r->t);
     tg_tape_free(r->quiet);
     tg_rng_free(r->sampling);
+    tg_rng_free(r->dropout);
     tg_loader_free(r->windows);
     tg_optim_free(r->optim);
     model_free(&r->m);

@@ -168,19 +168,25 @@ typedef struct tg_loader_config {
     bool shuffle;
     /* no last batch with fewer windows than the others; default true */
     bool drop_last;
+    /* The number of processes that share each batch, and the number of this one, from 0. Every process draws the same
+     * order of windows, if their generators are in the same state, and gets its part of the B windows of a batch: the
+     * parts of all processes together, in their order, are the batch of one process. B, and the number of windows in a
+     * last batch that is not full, must be multiples of `ranks`. Default 1 and 0. */
+    int64_t ranks, rank;
 } tg_loader_config;
 
 TG_API tg_loader_config tg_loader_config_default(void);
 
 /* Returns a loader over a copy of the ids, or over a file, which must outlive the loader. Yours to free. `rng` stays
- * yours and must outlive the loader. The error is in the loader: VALUE for a size below 1; SHAPE for less than T + 1
- * ids, or, with drop_last, for fewer windows than a batch has. NULL when memory is exhausted. */
+ * yours and must outlive the loader. The error is in the loader: VALUE for a size below 1, and for a batch that `ranks`
+ * does not divide; RANGE for a rank outside of [0,ranks); SHAPE for less than T + 1 ids, for fewer windows than ranks,
+ * or, with drop_last, for fewer windows than a batch has. NULL when memory is exhausted. */
 TG_API tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config);
 TG_API tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config);
 TG_API void tg_loader_free(tg_loader *loader);
 
-/* One batch: i32 tensors (B,T), owned by the loader and valid until the next call of tg_loader_next. A batch that is
- * retained keeps its values, because the loader then uses other tensors; a tape retains the batches that it
+/* One batch: i32 tensors (B / ranks,T), owned by the loader and valid until the next call of tg_loader_next. A batch
+ * that is retained keeps its values, because the loader then uses other tensors; a tape retains the batches that it
  * recorded. */
 typedef struct tg_batch {
     tg_tensor *inputs, *targets;

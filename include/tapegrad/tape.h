@@ -85,6 +85,11 @@ typedef struct tg_backward_config {
     /* Whether the buffers that the ops saved are kept, so that another backward can go through the same records.
      * Default false. */
     bool retain_graph;
+    /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as the pass
+     * will not change it again, so that the gradient can be used while the rest is computed: sent to other processes,
+     * for example. It must not call ops on the tape. The leaf that is used last comes first. Default NULL. */
+    void (*on_gradient)(void *context, tg_tensor *leaf);
+    void *context;
 } tg_backward_config;
 
 TG_API tg_backward_config tg_backward_config_default(void);

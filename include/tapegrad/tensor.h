@@ -218,6 +218,25 @@ TG_API tg_tensor *tg_tensor_new_dense_grad(const tg_tensor *x, tg_error *error);
 /* Sets the gradient to none: x.grad = None. It keeps the memory for the next gradient. */
 TG_API void tg_tensor_zero_grad(tg_tensor *x);
 
+/* The next three calls change a gradient outside of a backward, for example to the sum over several processes. x must
+ * be a leaf that requires a gradient (STATE). */
+
+/* Adds values[i * width .. (i + 1) * width) to the gradient of row ids[i], for 0 <= i < count. `values` has x's dtype.
+ * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, even without rows, or stays TG_GRAD_DENSE.
+ * Frozen rows get no gradient. SHAPE unless x has rank 2; RANGE for a negative count and, with the index, for an id
+ * outside of x; MEMORY. The arrays are optional if the count is 0. */
+TG_API bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count,
+                                    tg_error *error);
+
+/* Converts the gradient to a dense one, which tg_tensor_grad then returns; values without a gradient become zeros.
+ * MEMORY. */
+TG_API bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error);
+
+/* Reserves memory, so that tg_tensor_make_grad_dense (TG_GRAD_DENSE), or a tg_tensor_add_grad_rows of at most `rows`
+ * new rows (TG_GRAD_ROWS), cannot report MEMORY before the next backward. `rows` is ignored for a dense gradient. SHAPE
+ * for rows of a tensor whose rank is not 2; VALUE for another kind or a negative number; MEMORY. */
+TG_API bool tg_tensor_reserve_grad(tg_tensor *x, tg_grad_kind kind, int64_t rows, tg_error *error);
+
 /* ---- printing ------------------------------------------------------------------------------------------------ */
 
 typedef struct tg_tensor_print_config {

@@ -36,7 +36,31 @@ static const char mark[] = "tg_loader_config_default";
 
 tg_loader_config tg_loader_config_default(void)
 {
-    return (tg_loader_config){.mark = mark, .shuffle = true, .drop_last = true};
+    return (tg_loader_config){.mark = mark, .shuffle = true, .drop_last = true, .ranks = 1};
+}
+
+/* Checks that every batch can be divided among the ranks. */
+static bool check_ranks(tg_loader *l)
+{
+    const tg_loader_config *c = &l->config;
+    long long ranks = c->ranks, left = c->drop_last ? 0 : l->windows % c->batch_size;
+    if (c->rank < 0 || c->rank >= ranks) {
+        return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: rank %lld is outside [0,%lld)", call, (long long)c->rank,
+                            ranks);
+    }
+    if (l->windows < ranks) {
+        return tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: %lld windows for %lld ranks; each rank needs one", call,
+                            (long long)l->windows, ranks);
+    }
+    if (c->batch_size % ranks != 0) {
+        return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld ranks", call,
+                            (long long)c->batch_size, ranks);
+    }
+    return left % ranks == 0 ||
+           tg_error_set(&l->error, TG_ERROR_VALUE,
+                        "%s: the last batch has %lld windows, which is not a multiple of %lld ranks; drop_last leaves "
+                        "it out",
+                        call, left, ranks);
 }
 
 static bool check(tg_loader *l, int64_t count)
@@ -45,7 +69,7 @@ static bool check(tg_loader *l, int64_t count)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"context", c->context}, {"stride", c->stride}, {"batch_size", c->batch_size}};
+    } sizes[] = {{"context", c->context}, {"stride", c->stride}, {"batch_size", c->batch_size}, {"ranks", c->ranks}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1) {
             return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", call,
@@ -59,6 +83,9 @@ static bool check(tg_loader *l, int64_t count)
     }
     l->windows = (count - c->context - 1) / c->stride + 1;
     l->batches = l->windows / c->batch_size + (!c->drop_last && l->windows % c->batch_size != 0);
+    if (!check_ranks(l)) {
+        return false;
+    }
     return l->batches > 0 ||
            tg_error_set(
                &l->error, TG_ERROR_SHAPE,
@@ -191,6 +218,8 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     }
     int64_t first = l->next * l->config.batch_size;
     int64_t rows = l->windows - first < l->config.batch_size ? l->windows - first : l->config.batch_size;
+    rows /= l->config.ranks;
+    first += l->config.rank * rows;
     tg_batch *next = unused_batch(l, rows);
     if (!next) {
         return false;

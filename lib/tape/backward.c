@@ -116,6 +116,8 @@ static bool plan_inputs(tg_tape *t, const tg_record *record)
             continue;
         }
         if (x->node < 0) {
+            /* the pass goes from last to first: the record that is planned last contributes last */
+            x->last_use = (int32_t)(record - t->records);
             if (wants_rows(t, record, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
                 return false;
             }
@@ -353,18 +355,32 @@ static void write_first_adjoint(const tg_tensor *y, const tg_tensor *gradient, v
     }
 }
 
-static void run(tg_tape *t, tg_tensor *y, const tg_tensor *gradient, void *scratch, bool retain_graph)
+/* Calls the function of the config for each leaf to whose gradient record k has contributed last. */
+static void announce(const tg_tape *t, int32_t k, const tg_backward_config *config)
+{
+    const tg_record *record = &t->records[k];
+    for (int i = 0; config->on_gradient && i < record->input_count; i++) {
+        tg_tensor *x = tg_record_inputs(t, record)[i];
+        if (x->node < 0 && is_needed(t, record, i) && x->last_use == k) {
+            x->last_use = -1; /* the leaf may be another input, too */
+            config->on_gradient(config->context, x);
+        }
+    }
+}
+
+static void run(tg_tape *t, tg_tensor *y, void *scratch, const tg_backward_config *config)
 {
     y->overwrite_adjoint = false;
     begin_adjoint(y);
-    write_first_adjoint(y, gradient, y->adjoint);
+    write_first_adjoint(y, config->gradient, y->adjoint);
     for (int32_t k = y->node; k >= 0; k--) {
         tg_record *record = &t->records[k];
         if (!record->planned) {
             continue;
         }
         run_record(t, record, scratch);
-        if (!retain_graph) {
+        announce(t, k, config);
+        if (!config->retain_graph) {
             tg_pool_give(t->pool, record->saved);
             record->saved = NULL;
             record->freed = true;
@@ -430,14 +446,18 @@ bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
         return false;
     }
     if (y->node < 0) {
-        return backward_of_leaf(t, y, config.gradient);
+        bool added = backward_of_leaf(t, y, config.gradient);
+        if (added && config.on_gradient) {
+            config.on_gradient(config.context, y);
+        }
+        return added;
     }
     void *scratch;
     /* The second pass uses blocks that the plan returns to the pool. */
     tg_pool_hold(t->pool, true);
     bool planned = plan(t, y, &scratch);
     if (planned) {
-        run(t, y, config.gradient, scratch, config.retain_graph);
+        run(t, y, scratch, &config);
         tg_pool_give(t->pool, scratch);
     }
     tg_pool_hold(t->pool, false);

@@ -58,6 +58,7 @@ struct tg_tensor {
     bool overwrite_adjoint; /* whether `adjoint` is uninitialized */
     bool is_state;          /* whether an optimizer owns the tensor and resizes it with its parameter */
     int32_t node;           /* the index of the record on `tape` that computed the tensor, or -1 */
+    int32_t last_use;       /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
     tg_storage *storage;

@@ -120,6 +120,78 @@ static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loa
     tg_loader_free(loader);
 }
 
+/* The parts of all ranks, one after the other, are the batches of one process, in the same order and with the same
+ * draws. */
+static void test_ranks_share_the_batches(void **state)
+{
+    (void)state;
+    for (int64_t ranks = 1; ranks <= 6; ranks += ranks == 3 ? 3 : 1) {
+        tg_rng *rng = tg_rng_new(7), *rngs[6];
+        tg_loader *whole = loader_of(98, config_of(3, 2, 12, true, false), rng), *parts[6];
+        /* 48 windows: four full batches */
+        assert_int_equal(tg_loader_batches(whole), 4);
+        for (int64_t rank = 0; rank < ranks; rank++) {
+            tg_loader_config config = config_of(3, 2, 12, true, false);
+            config.ranks = ranks;
+            config.rank = rank;
+            rngs[rank] = tg_rng_new(7);
+            parts[rank] = loader_of(98, config, rngs[rank]);
+            assert_int_equal(tg_loader_batches(parts[rank]), 4);
+        }
+        for (int i = 0; i < 9; i++) {
+            tg_batch expected, part;
+            bool more = tg_loader_next(whole, &expected);
+            for (int64_t rank = 0; rank < ranks; rank++) {
+                assert_int_equal(tg_loader_next(parts[rank], &part), more);
+                assert_int_equal(tg_rng_position(rngs[rank]), tg_rng_position(rng));
+                int64_t rows = 12 / ranks, values = rows * 3;
+                assert_int_equal(tg_tensor_size(part.inputs, 0), more ? rows : 0);
+                for (int64_t k = 0; more && k < values; k++) {
+                    assert_true(tg_tensor_value_at(part.inputs, k) ==
+                                tg_tensor_value_at(expected.inputs, rank * values + k));
+                    assert_true(tg_tensor_value_at(part.targets, k) ==
+                                tg_tensor_value_at(expected.targets, rank * values + k));
+                }
+            }
+        }
+        for (int64_t rank = 0; rank < ranks; rank++) {
+            tg_loader_free(parts[rank]);
+            tg_rng_free(rngs[rank]);
+        }
+        tg_loader_free(whole);
+        tg_rng_free(rng);
+    }
+}
+
+static void test_ranks_that_do_not_fit(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(7);
+    const struct {
+        int64_t ranks, rank, batch_size;
+        bool drop_last;
+        tg_code code;
+        const char *text;
+    } cases[] = {
+        {4, 4, 8, true, TG_ERROR_RANGE, "loader_new: rank 4 is outside [0,4)"},
+        {4, -1, 8, true, TG_ERROR_RANGE, "loader_new: rank -1 is outside [0,4)"},
+        {0, 0, 8, true, TG_ERROR_VALUE, "loader_new: ranks 0; it must be set to at least 1"},
+        {4, 0, 6, true, TG_ERROR_VALUE, "loader_new: batch_size 6 is not a multiple of 4 ranks"},
+        {16, 0, 16, false, TG_ERROR_SHAPE, "loader_new: 10 windows for 16 ranks; each rank needs one"},
+        {4, 0, 8, false, TG_ERROR_VALUE, "the last batch has 2 windows, which is not a multiple of 4 ranks"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tg_loader_config config = config_of(2, 1, cases[i].batch_size, true, cases[i].drop_last);
+        config.ranks = cases[i].ranks;
+        config.rank = cases[i].rank;
+        tg_loader *loader = tg_loader_new(ids, 12, rng, &config);
+        assert_int_equal(tg_loader_batches(loader), 0);
+        assert_loader_error(loader, cases[i].code, cases[i].text);
+        tg_loader_free(loader);
+    }
+    tg_rng_free(rng);
+}
+
 static void test_bad_configs(void **state)
 {
     (void)state;
@@ -352,10 +424,16 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_is_torchs), cmocka_unit_test(test_a_held_batch_is_never_overwritten),
-        cmocka_unit_test(test_bad_configs),     cmocka_unit_test(test_no_loader),
-        cmocka_unit_test(test_token_files),     cmocka_unit_test(test_bad_id_in_a_file),
-        cmocka_unit_test(test_truncated_file),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_order_is_torchs),
+        cmocka_unit_test(test_a_held_batch_is_never_overwritten),
+        cmocka_unit_test(test_ranks_share_the_batches),
+        cmocka_unit_test(test_ranks_that_do_not_fit),
+        cmocka_unit_test(test_bad_configs),
+        cmocka_unit_test(test_no_loader),
+        cmocka_unit_test(test_token_files),
+        cmocka_unit_test(test_bad_id_in_a_file),
+        cmocka_unit_test(test_truncated_file),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }

@@ -201,6 +201,60 @@ static void test_leaf_as_result(void **state)
     tg_release(first);
 }
 
+/* Leaves in the order of their announcement, and the gradients that they had then. */
+typedef struct announced {
+    int count;
+    tg_tensor *leaves[8];
+    double gradients[8];
+} announced;
+
+static void announce(void *context, tg_tensor *leaf)
+{
+    announced *a = context;
+    assert_true(a->count < 8);
+    a->leaves[a->count] = leaf;
+    a->gradients[a->count++] = gradient(leaf);
+}
+
+/* f = (a b + a) b c c: c is announced first, once, then b, whose last contribution is from a b, and a with it. A frozen
+ * leaf is not announced. */
+static void test_finished_gradients_are_announced(void **state)
+{
+    (void)state;
+    tg_tensor *a = number(3), *b = number(4), *c = number(2), *frozen = number(1);
+    for (int pass = 0; pass < 2; pass++) {
+        tg_tensor *product = tg_mul(tape, tg_add(tape, tg_mul(tape, a, b), a), b);
+        tg_tensor *f = tg_mul(tape, tg_mul(tape, product, frozen), tg_mul(tape, c, c));
+        assert_true(tg_tensor_set_requires_grad(frozen, false, NULL));
+        announced found = {0};
+        tg_backward_config config = tg_backward_config_default();
+        config.on_gradient = announce;
+        config.context = &found;
+        assert_true(tg_backward(tape, f, &config));
+        assert_int_equal(found.count, 3);
+        assert_ptr_equal(found.leaves[0], c);
+        assert_ptr_equal(found.leaves[1], a);
+        assert_ptr_equal(found.leaves[2], b);
+        /* the gradient is complete, and includes that of an earlier pass */
+        assert_true(found.gradients[0] == 60 * 4 * (pass + 1));
+        assert_true(found.gradients[1] == 20 * 4 * (pass + 1));
+        assert_true(found.gradients[2] == 27 * 4 * (pass + 1));
+        tg_tape_reset(tape);
+    }
+    announced found = {0};
+    tg_backward_config config = tg_backward_config_default();
+    config.on_gradient = announce;
+    config.context = &found;
+    assert_true(tg_backward(tape, a, &config));
+    assert_int_equal(found.count, 1);
+    assert_ptr_equal(found.leaves[0], a);
+    /* after an error nothing has changed, and nothing is announced */
+    assert_false(tg_backward(tape, frozen, &config));
+    assert_int_equal(found.count, 1);
+    tg_tape_clear_error(tape);
+    tg_release(a), tg_release(b), tg_release(c), tg_release(frozen);
+}
+
 static void test_retain_grad(void **state)
 {
     (void)state;
@@ -530,6 +584,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gradient_to_start_from, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_input_as_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_leaf_as_result, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_finished_gradients_are_announced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retain_grad, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_first_error_stays, set_up, tear_down),

@@ -1,0 +1,102 @@
+/* parallel_mpi: the ranks of mpirun. */
+#include <tapegrad_mpi.h>
+
+#include "../common/program.h"
+#include "parallel.h"
+
+static tg_mpi *mpi;
+
+bool parallel_begin(void)
+{
+    tg_error error = TG_NO_ERROR;
+    int level;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
+    if (!mpi) {
+        return complain("%s", error.text);
+    }
+    return tg_mpi_rank(mpi) == 0 || freopen("/dev/null", "w", stdout) || complain("stdout cannot be closed");
+}
+
+int parallel_end(int status)
+{
+    if (status > 0) {
+        /* the other ranks may wait for this one */
+        MPI_Abort(MPI_COMM_WORLD, status);
+    }
+    tg_mpi_free(mpi);
+    MPI_Finalize();
+    return status;
+}
+
+int parallel_rank(void)
+{
+    return tg_mpi_rank(mpi);
+}
+
+int parallel_ranks(void)
+{
+    return tg_mpi_size(mpi);
+}
+
+uint64_t parallel_seed(uint64_t seed)
+{
+    return tg_mpi_seed(seed, (uint64_t)tg_mpi_rank(mpi));
+}
+
+/* Lets rank 0 print an error that all ranks have, before any of them ends the others. */
+static bool fail(const tg_error *error)
+{
+    if (tg_mpi_rank(mpi) == 0) {
+        complain("%s", error->text);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return false;
+}
+
+bool parallel_share(tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return tg_mpi_broadcast(mpi, params, &error) || fail(&error);
+}
+
+bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last)
+{
+    tg_backward_config config = tg_backward_config_default();
+    if (last && tg_mpi_begin(mpi, params, NULL, NULL)) {
+        config.on_gradient = tg_mpi_on_gradient;
+        config.context = mpi;
+    }
+    return tg_backward(t, loss, &config);
+}
+
+bool parallel_reduce(tg_params *params, const tg_error *cause)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
+    config.cause = cause;
+    return tg_mpi_reduce(mpi, params, &config, &error) || fail(&error);
+}
+
+bool parallel_check(const tg_params *params)
+{
+    tg_error error = TG_NO_ERROR;
+    return tg_mpi_check(mpi, params, &error) || fail(&error);
+}
+
+bool parallel_agree(const tg_error *local)
+{
+    tg_error error = TG_NO_ERROR;
+    return tg_mpi_agree(mpi, local, &error) || fail(&error);
+}
+
+double parallel_sum(double value)
+{
+    tg_error error = TG_NO_ERROR;
+    double sum = tg_mpi_sum(mpi, value, &error);
+    if (error.code != TG_OK) {
+        complain("%s", error.text);
+        parallel_end(1);
+    }
+    return sum;
+}

@@ -1,0 +1,285 @@
+/* mpi: ranks, agreement on errors, sums, and the memory of this library. */
+#include "mpi/state.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- errors ---- */
+
+bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...)
+{
+    if (error && error->code == TG_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+        error->code = code;
+    }
+    return false;
+}
+
+bool tg_mpi_succeeded(const char *call, int result, tg_error *error)
+{
+    if (result == MPI_SUCCESS) {
+        return true;
+    }
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    MPI_Error_string(result, text, &length);
+    return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI: %.300s", call, text);
+}
+
+bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_error *error)
+{
+    return pointer || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
+}
+
+bool tg_mpi_expect_config(const char *call, const void *config, const char *mark, tg_error *error)
+{
+    return !config || *(const tg_config_mark *)config == mark ||
+           tg_mpi_fail(error, TG_ERROR_VALUE, "%s: the config does not come from %s(); call it, then set fields", call,
+                       mark);
+}
+
+/* ---- memory ---- */
+
+void *tg_mpi_buffer_reserve(tg_mpi_buffer *buffer, size_t bytes)
+{
+    if (bytes > buffer->size || !buffer->block) {
+        size_t larger = bytes < SIZE_MAX / 4 ? bytes + bytes / 2 + 64 : bytes;
+        tg_tensor *block =
+            larger <= INT64_MAX ? tg_tensor_new(TG_U8, tg_shape_make(1, (int64_t[]){(int64_t)larger}), NULL) : NULL;
+        if (!block) {
+            return NULL;
+        }
+        tg_release(buffer->block);
+        *buffer = (tg_mpi_buffer){block, larger};
+    }
+    return tg_tensor_data_mut(buffer->block);
+}
+
+void tg_mpi_buffer_free(tg_mpi_buffer *buffer)
+{
+    tg_release(buffer->block);
+    *buffer = (tg_mpi_buffer){NULL, 0};
+}
+
+/* ---- values ---- */
+
+void tg_mpi_scale(tg_dtype dtype, void *out, const void *in, int64_t count, double factor)
+{
+    for (int64_t i = 0; dtype == TG_F32 && i < count; i++) {
+        ((float *)out)[i] = ((const float *)in)[i] * (float)factor;
+    }
+    for (int64_t i = 0; dtype == TG_F64 && i < count; i++) {
+        ((double *)out)[i] = ((const double *)in)[i] * factor;
+    }
+}
+
+void tg_mpi_add(tg_dtype dtype, void *sum, const void *more, int64_t count)
+{
+    for (int64_t i = 0; dtype == TG_F32 && i < count; i++) {
+        ((float *)sum)[i] += ((const float *)more)[i];
+    }
+    for (int64_t i = 0; dtype == TG_F64 && i < count; i++) {
+        ((double *)sum)[i] += ((const double *)more)[i];
+    }
+}
+
+/* ---- ranks ---- */
+
+static const char mark[] = "tg_mpi_config_default";
+
+tg_mpi_config tg_mpi_config_default(void)
+{
+    return (tg_mpi_config){.mark = mark, .bucket_bytes = (int64_t)4 << 20};
+}
+
+/* Checks that MPI can be used from this thread while others compute. */
+static bool check_mpi(const char *call, MPI_Comm communicator, tg_error *error)
+{
+    int initialized = 0, finalized = 0, level = 0, is_inter = 0;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (!initialized || finalized) {
+        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI %s", call,
+                           finalized ? "was finalized" : "is not initialized; call MPI_Init_thread first");
+    }
+    if (communicator == MPI_COMM_NULL) {
+        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is MPI_COMM_NULL", call);
+    }
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_FUNNELED) {
+        return tg_mpi_fail(error, TG_ERROR_STATE,
+                           "%s: MPI was initialized with MPI_THREAD_SINGLE; it must be at least MPI_THREAD_FUNNELED "
+                           "(MPI_Init_thread), because kernels run on several threads",
+                           call);
+    }
+    MPI_Comm_test_inter(communicator, &is_inter);
+    return !is_inter || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is an inter-communicator", call);
+}
+
+tg_mpi *tg_mpi_new(MPI_Comm communicator, const tg_mpi_config *given, tg_error *error)
+{
+    static const char call[] = "mpi_new";
+    tg_mpi_config config = given ? *given : tg_mpi_config_default();
+    if (!tg_mpi_expect_config(call, given, mark, error) || !check_mpi(call, communicator, error)) {
+        return NULL;
+    }
+    if (config.bucket_bytes < 64 || config.bucket_bytes > INT32_MAX) {
+        tg_mpi_fail(error, TG_ERROR_VALUE, "%s: bucket_bytes %lld; allowed are 64 to %d", call,
+                    (long long)config.bucket_bytes, INT32_MAX);
+        return NULL;
+    }
+    tg_mpi_buffer memory = {NULL, 0};
+    tg_mpi *mpi = tg_mpi_buffer_reserve(&memory, sizeof *mpi);
+    if (!mpi) {
+        tg_mpi_fail(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return NULL;
+    }
+    *mpi = (tg_mpi){.self = memory, .bucket_bytes = config.bucket_bytes};
+    MPI_Comm *copies[] = {&mpi->comm, &mpi->scatter, &mpi->gather};
+    bool copied = true;
+    for (int i = 0; i < 3; i++) {
+        *copies[i] = MPI_COMM_NULL;
+        copied = copied && tg_mpi_succeeded(call, MPI_Comm_dup(communicator, copies[i]), error) &&
+                 tg_mpi_succeeded(call, MPI_Comm_set_errhandler(*copies[i], MPI_ERRORS_RETURN), error);
+    }
+    if (!copied) {
+        tg_mpi_free(mpi);
+        return NULL;
+    }
+    MPI_Comm_rank(mpi->comm, &mpi->rank);
+    MPI_Comm_size(mpi->comm, &mpi->size);
+    if (!tg_mpi_buffer_reserve(&mpi->count_memory, (size_t)mpi->size * 2 * sizeof(double))) {
+        tg_mpi_fail(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        tg_mpi_free(mpi);
+        return NULL;
+    }
+    return mpi;
+}
+
+void tg_mpi_free(tg_mpi *mpi)
+{
+    if (!mpi) {
+        return;
+    }
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    MPI_Comm *copies[] = {&mpi->comm, &mpi->scatter, &mpi->gather};
+    for (int i = 0; !finalized && i < 3; i++) {
+        if (*copies[i] != MPI_COMM_NULL) {
+            MPI_Comm_free(copies[i]);
+        }
+    }
+    tg_mpi_buffer *buffers[] = {&mpi->leaf_memory, &mpi->kind_memory, &mpi->count_memory, &mpi->id_memory,
+                                &mpi->row_memory,  &mpi->flat.memory, &mpi->flat.list};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+        tg_mpi_buffer_free(buffers[i]);
+    }
+    for (int i = 0; i < TG_MPI_LEVELS; i++) {
+        tg_mpi_buffer_free(&mpi->samples.stack[i].buffer);
+    }
+    tg_mpi_buffer_free(&mpi->samples.spare[0].buffer);
+    tg_mpi_buffer_free(&mpi->samples.spare[1].buffer);
+    tg_mpi_buffer_free(&mpi->samples.keys);
+    tg_mpi_buffer self = mpi->self;
+    tg_mpi_buffer_free(&self);
+}
+
+int tg_mpi_rank(const tg_mpi *mpi)
+{
+    return mpi ? mpi->rank : 0;
+}
+
+int tg_mpi_size(const tg_mpi *mpi)
+{
+    return mpi ? mpi->size : 0;
+}
+
+uint64_t tg_mpi_seed(uint64_t seed, uint64_t stream)
+{
+    if (stream == 0) {
+        return seed;
+    }
+    uint64_t z = seed + stream * 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* ---- agreement ---- */
+
+bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, tg_error *error)
+{
+    int mine = local && local->code != TG_OK ? mpi->rank : mpi->size, first = mpi->size;
+    if (!tg_mpi_succeeded(call, MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, mpi->comm), error)) {
+        return false;
+    }
+    if (first == mpi->size) {
+        return true;
+    }
+    tg_error agreed = TG_NO_ERROR;
+    if (first == mpi->rank) {
+        agreed = *local;
+    }
+    if (!tg_mpi_succeeded(call, MPI_Bcast(&agreed, sizeof agreed, MPI_BYTE, first, mpi->comm), error)) {
+        return false;
+    }
+    char at[40] = "";
+    if (step > 0) {
+        snprintf(at, sizeof at, "step %lld, ", (long long)step);
+    }
+    return tg_mpi_fail(error, agreed.code, "%s: %srank %d: %.320s", call, at, first, agreed.text);
+}
+
+bool tg_mpi_agree(tg_mpi *mpi, const tg_error *local, tg_error *error)
+{
+    static const char call[] = "mpi_agree";
+    return tg_mpi_expect(call, "tg_mpi", mpi, error) && tg_mpi_agree_on(mpi, call, 0, local, error);
+}
+
+/* Gathers two numbers of every rank. NULL after an error of MPI. */
+static const double *gather_pairs(tg_mpi *mpi, const char *call, double a, double b, tg_error *error)
+{
+    double mine[2] = {a, b};
+    /* tg_mpi_new has reserved the memory */
+    double *all = tg_mpi_buffer_reserve(&mpi->count_memory, (size_t)mpi->size * sizeof mine);
+    return tg_mpi_succeeded(call, MPI_Allgather(mine, 2, MPI_DOUBLE, all, 2, MPI_DOUBLE, mpi->comm), error) ? all
+                                                                                                            : NULL;
+}
+
+double tg_mpi_sum(tg_mpi *mpi, double value, tg_error *error)
+{
+    static const char call[] = "mpi_sum";
+    const double *all = tg_mpi_expect(call, "tg_mpi", mpi, error) ? gather_pairs(mpi, call, value, 0, error) : NULL;
+    double sum = all ? 0 : NAN;
+    for (int rank = 0; all && rank < mpi->size; rank++) {
+        sum += all[2 * rank];
+    }
+    return sum;
+}
+
+double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *error)
+{
+    static const char call[] = "mpi_mean";
+    const double *all =
+        tg_mpi_expect(call, "tg_mpi", mpi, error) ? gather_pairs(mpi, call, value, weight, error) : NULL;
+    double sum = 0, weights = 0;
+    for (int rank = 0; all && rank < mpi->size; rank++) {
+        double w = all[2 * rank + 1];
+        if (!(w >= 0) || !isfinite(w)) {
+            tg_mpi_fail(error, TG_ERROR_VALUE, "%s: rank %d has the weight %g; allowed are finite numbers >= 0", call,
+                        rank, w);
+            return NAN;
+        }
+        sum += w > 0 ? all[2 * rank] * w : 0;
+        weights += w;
+    }
+    if (all && weights == 0) {
+        tg_mpi_fail(error, TG_ERROR_VALUE, "%s: the weights of all ranks are 0", call);
+    }
+    return all && weights > 0 ? sum / weights : NAN;
+}

@@ -1,0 +1,156 @@
+/* state (private): the state of a training over MPI.
+ *
+ * This library uses only the public headers of the core, because the core's shared library exports nothing else. So its
+ * memory is that of u8 tensors, which come from the program's allocator (tg_mpi_buffer).
+ */
+#ifndef TG_MPI_STATE_H
+#define TG_MPI_STATE_H
+
+#include <tapegrad_mpi.h>
+
+/* ---- errors ---- */
+
+/* Sets the error unless one is set already. Returns false. */
+bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Returns true if `result`, of an MPI call, is MPI_SUCCESS. Otherwise sets an error that begins with `call`. */
+bool tg_mpi_succeeded(const char *call, int result, tg_error *error);
+
+/* Checks that a pointer is not NULL. */
+bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_error *error);
+
+/* Checks that a config is NULL or begins with this mark. */
+bool tg_mpi_expect_config(const char *call, const void *config, const char *mark, tg_error *error);
+
+/* ---- memory ---- */
+
+typedef struct tg_mpi_buffer {
+    tg_tensor *block;
+    size_t size;
+} tg_mpi_buffer;
+
+/* Returns at least `bytes` bytes, whose contents are undefined. NULL when memory is exhausted. */
+void *tg_mpi_buffer_reserve(tg_mpi_buffer *buffer, size_t bytes);
+void tg_mpi_buffer_free(tg_mpi_buffer *buffer);
+
+/* ---- values ---- */
+
+static inline size_t tg_mpi_size_of(tg_dtype dtype)
+{
+    return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
+}
+
+static inline MPI_Datatype tg_mpi_type_of(tg_dtype dtype)
+{
+    return dtype == TG_F64 ? MPI_DOUBLE : MPI_FLOAT;
+}
+
+/* out = factor * in. The arrays may be the same. */
+void tg_mpi_scale(tg_dtype dtype, void *out, const void *in, int64_t count, double factor);
+
+/* sum = sum + more */
+void tg_mpi_add(tg_dtype dtype, void *sum, const void *more, int64_t count);
+
+/* ---- the state ---- */
+
+/* One parameter during a reduction. */
+typedef struct tg_mpi_leaf {
+    tg_tensor *tensor;
+    uint8_t kind;      /* this rank's tg_grad_kind, later that of the sum */
+    bool is_announced; /* whether `kind` is set, and the gradient is final */
+    bool was_dense;    /* whether the last reduction gave a dense gradient; equal on all ranks */
+    bool is_early;     /* whether the gradient travels before the kinds of all ranks are known */
+} tg_mpi_leaf;
+
+/* The number of buckets in memory. */
+#define TG_MPI_RING 4
+
+typedef struct tg_mpi_bucket {
+    char *values;   /* the packed values, in one chunk per rank; then the sums over all ranks */
+    char *received; /* this rank's chunk from every rank */
+    int64_t chunk;  /* the number of values per chunk */
+    MPI_Request request;
+} tg_mpi_bucket;
+
+/* The dense gradients of some leaves, one after the other, are one array, which is cut into buckets (buckets.c).
+ * Buckets finished .. summed - 1 wait for the sums of other ranks, and summed .. started - 1 for their values. */
+typedef struct tg_mpi_flat {
+    tg_mpi_leaf **leaves;
+    int64_t *ends; /* the index in the array where each leaf ends */
+    int64_t leaf_count, values;
+    int64_t ready; /* the number of leaves at the beginning of the list that are announced */
+    tg_dtype dtype;
+    double share;
+    int64_t bucket_values, buckets, started, summed, finished;
+    tg_mpi_bucket ring[TG_MPI_RING];
+    tg_mpi_buffer list, memory; /* of leaves and ends, and of the ring */
+} tg_mpi_flat;
+
+/* The sum of the gradients of some samples (samples.c). */
+typedef struct tg_mpi_node {
+    tg_mpi_buffer buffer;
+    size_t bytes;
+} tg_mpi_node;
+
+#define TG_MPI_LEVELS 65
+
+/* The samples of this rank in the present step. */
+typedef struct tg_mpi_samples {
+    int64_t samples, added; /* the number on all ranks, 0 before the first; and the number that this rank has added */
+    tg_mpi_node stack[TG_MPI_LEVELS], spare[2];
+    int depth;
+    tg_mpi_buffer keys; /* for sorting rows */
+} tg_mpi_samples;
+
+struct tg_mpi {
+    tg_mpi_buffer self; /* the memory of this struct */
+    MPI_Comm comm;
+    /* The two steps of a bucket. MPI matches the requests of a communicator by their order, and the order of the
+     * second steps among the first ones differs between ranks. */
+    MPI_Comm scatter, gather;
+    int rank, size;
+    int64_t step; /* the number of finished reductions */
+    int64_t bucket_bytes;
+
+    const tg_params *params; /* those of the last broadcast; NULL before the first */
+    int64_t entries;         /* the number of their entries then */
+    tg_mpi_leaf *leaves;     /* the parameters, in reverse order */
+    int64_t leaf_count, next_leaf;
+    tg_mpi_buffer leaf_memory, kind_memory, count_memory, id_memory, row_memory;
+    tg_mpi_flat flat;
+    bool has_begun;   /* whether tg_mpi_begin was called, and tg_mpi_reduce was not */
+    double share;     /* of the reduction that has begun */
+    tg_error pending; /* an error since then */
+    tg_mpi_samples samples;
+};
+
+/* Check the config of a reduction: its mark, and its share. */
+bool tg_mpi_expect_reduce_config(const char *call, const tg_mpi_reduce_config *config, tg_error *error);
+bool tg_mpi_check_share(double share, tg_error *error);
+
+/* Checks that the params are those of the last broadcast. */
+bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *error);
+
+/* tg_mpi_agree, with an error that begins with "<call>: ", and with the number of the step unless it is 0. */
+bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, tg_error *error);
+
+/* The largest number of bytes of one message: counts of MPI are int. */
+#define TG_MPI_MESSAGE ((size_t)1 << 30)
+
+/* Copies bytes of rank 0 to all ranks. */
+bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error);
+
+/* ---- dense gradients (buckets.c) ---- */
+
+/* Reserves the memory for `leaf_count` leaves and the ring. Returns false when memory is exhausted. */
+bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, tg_dtype dtype);
+
+/* Empties the list of leaves; adds a leaf; and computes the buckets. */
+void tg_mpi_flat_clear(tg_mpi_flat *flat, double share);
+void tg_mpi_flat_append(tg_mpi_flat *flat, tg_mpi_leaf *leaf);
+
+/* Sends the buckets whose leaves are announced, as far as memory allows, and receives what has arrived. With `wait` it
+ * returns when all buckets are finished; then all leaves must be announced. */
+bool tg_mpi_flat_advance(tg_mpi *mpi, bool wait, tg_error *error);
+
+#endif

@@ -1,0 +1,208 @@
+/* table: a table whose rows are divided among the ranks, and the messages between the ranks that use rows and the ranks
+ * that own them. lookup.c has the lookups.
+ *
+ * Row `id` belongs to rank id / per_rank. Ascending ids are therefore grouped by owner, in the order of the ranks.
+ */
+#include "mpi/table.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tapegrad/optim.h>
+
+/* ---- the shard ---- */
+
+/* Draws the values of the whole table, and keeps those of this rank. The values of a large tensor are drawn in blocks
+ * of 16 (random.h), so a part that begins and ends at a multiple of 16 values can be drawn alone, unless it is the
+ * last. */
+static bool draw(const tg_mpi_table *table, tg_rng *rng, tg_error *error)
+{
+    int64_t step = 16 * (1 + 4096 / table->width), first = tg_mpi_table_first_row(table);
+    int64_t own = tg_tensor_size(table->shard, 0);
+    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
+    for (int64_t begin = 0; begin < table->rows;) {
+        int64_t count = table->rows - begin < 2 * step ? table->rows - begin : step;
+        tg_tensor *part = tg_tensor_new(table->dtype, tg_shape_make(2, (int64_t[]){count, table->width}), error);
+        if (!tg_tensor_fill_normal(part, rng, 0, 1, error)) {
+            tg_release(part);
+            return false;
+        }
+        int64_t from = begin > first ? begin : first, to = begin + count < first + own ? begin + count : first + own;
+        if (from < to) {
+            memcpy((char *)tg_tensor_data_mut(table->shard) + (size_t)(from - first) * row,
+                   (const char *)tg_tensor_data(part) + (size_t)(from - begin) * row, (size_t)(to - from) * row);
+        }
+        tg_release(part);
+        begin += count;
+    }
+    return true;
+}
+
+static bool check_size(const tg_mpi *mpi, int64_t rows, int64_t width, tg_error *error)
+{
+    int64_t per_rank = mpi->size > 0 ? (rows + mpi->size - 1) / mpi->size : 0;
+    return (rows <= INT32_MAX && width >= 1 && width <= INT32_MAX && per_rank * (mpi->size - 1) < rows) ||
+           tg_mpi_fail(error, TG_ERROR_SHAPE,
+                       "%lld rows of width %lld on %d ranks; every rank must own a row, and allowed are %d rows and a "
+                       "width of at least 1",
+                       (long long)rows, (long long)width, mpi->size, INT32_MAX);
+}
+
+/* Creates this rank's part. */
+static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows, int64_t width,
+                          tg_error *error)
+{
+    tg_mpi_buffer self = {NULL, 0};
+    tg_mpi_table *table = check_size(mpi, rows, width, error) ? tg_mpi_buffer_reserve(&self, sizeof *table) : NULL;
+    if (!table) {
+        tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    *table = (tg_mpi_table){.self = self, .mpi = mpi, .rows = rows, .width = width};
+    table->per_rank = (rows + mpi->size - 1) / mpi->size;
+    int64_t left = rows - mpi->rank * table->per_rank, own = left < table->per_rank ? left : table->per_rank;
+    char full[256];
+    if (snprintf(full, sizeof full, "%s.weight", name) >= (int)sizeof full) {
+        tg_mpi_fail(error, TG_ERROR_VALUE, "the name has more than %d characters", (int)sizeof full - 8);
+    } else if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {
+        tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
+    } else if (!(table->shard = tg_params_add(shards, full, tg_shape_make(2, (int64_t[]){own, width})))) {
+        tg_mpi_fail(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
+    } else {
+        table->dtype = tg_tensor_dtype(table->shard);
+        return draw(table, rng, error) ? table : (tg_mpi_table_free(table), NULL);
+    }
+    tg_mpi_table_free(table);
+    return NULL;
+}
+
+tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows,
+                               int64_t width, tg_error *error)
+{
+    static const char call[] = "mpi_table_new";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", shards, error) ||
+        !tg_mpi_expect(call, "generator", rng, error) || !tg_mpi_expect(call, "name", name, error)) {
+        return NULL;
+    }
+    tg_error local = TG_NO_ERROR;
+    tg_mpi_table *table = make(mpi, shards, rng, name, rows, width, &local);
+    if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
+        tg_mpi_table_free(table);
+        return NULL;
+    }
+    return table;
+}
+
+void tg_mpi_table_clear(tg_mpi_table *table)
+{
+    for (size_t i = 0; i < table->lookup_count; i++) {
+        tg_release(table->lookups[i].rows);
+        tg_release(table->lookups[i].ids);
+    }
+    table->lookup_count = 0;
+}
+
+void tg_mpi_table_free(tg_mpi_table *table)
+{
+    if (!table) {
+        return;
+    }
+    tg_mpi_table_clear(table);
+    tg_mpi_buffer *buffers[] = {&table->lookup_memory, &table->counts,        &table->sent_ids, &table->received_ids,
+                                &table->sent_rows,     &table->received_rows, &table->keys};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+        tg_mpi_buffer_free(buffers[i]);
+    }
+    tg_mpi_buffer self = table->self;
+    tg_mpi_buffer_free(&self);
+}
+
+tg_tensor *tg_mpi_table_shard(const tg_mpi_table *table)
+{
+    return table ? table->shard : NULL;
+}
+
+int64_t tg_mpi_table_first_row(const tg_mpi_table *table)
+{
+    return table ? table->mpi->rank * table->per_rank : 0;
+}
+
+/* ---- messages ---- */
+
+bool tg_mpi_exchange_counts(tg_mpi_table *table, const char *call, const int32_t *ids, int64_t count,
+                            tg_mpi_exchange *exchange, tg_error *error)
+{
+    tg_mpi *mpi = table->mpi;
+    int *counts = tg_mpi_buffer_reserve(&table->counts, 0); /* tg_mpi_table_new has reserved the memory */
+    tg_mpi_exchange e = {counts, counts + mpi->size, counts + 2 * mpi->size, counts + 3 * mpi->size, 0, 0};
+    memset(e.send, 0, (size_t)mpi->size * sizeof *e.send);
+    for (int64_t i = 0; i < count; i++) {
+        e.send[ids[i] / table->per_rank]++;
+    }
+    if (!tg_mpi_succeeded(call, MPI_Alltoall(e.send, 1, MPI_INT, e.receive, 1, MPI_INT, mpi->comm), error)) {
+        return false;
+    }
+    for (int rank = 0; rank < mpi->size; rank++) {
+        e.send_at[rank] = (int)e.sent;
+        e.receive_at[rank] = (int)e.received;
+        e.sent += e.send[rank];
+        e.received += e.receive[rank];
+    }
+    *exchange = e;
+    return true;
+}
+
+bool tg_mpi_exchange_ids(tg_mpi_table *table, const char *call, const tg_mpi_exchange *e, const int32_t *ids,
+                         tg_error *error)
+{
+    return tg_mpi_succeeded(call,
+                            MPI_Alltoallv(ids, e->send, e->send_at, MPI_INT32_T,
+                                          tg_tensor_data_mut(table->received_ids.block), e->receive, e->receive_at,
+                                          MPI_INT32_T, table->mpi->comm),
+                            error);
+}
+
+bool tg_mpi_exchange_rows(tg_mpi_table *table, const char *call, const tg_mpi_exchange *e, const void *from, void *to,
+                          bool back, tg_error *error)
+{
+    MPI_Datatype row;
+    if (!tg_mpi_succeeded(call, MPI_Type_contiguous((int)table->width, tg_mpi_type_of(table->dtype), &row), error)) {
+        return false;
+    }
+    MPI_Type_commit(&row);
+    int result =
+        back ? MPI_Alltoallv(from, e->receive, e->receive_at, row, to, e->send, e->send_at, row, table->mpi->comm)
+             : MPI_Alltoallv(from, e->send, e->send_at, row, to, e->receive, e->receive_at, row, table->mpi->comm);
+    MPI_Type_free(&row);
+    return tg_mpi_succeeded(call, result, error);
+}
+
+/* ---- the norm of replicated and sharded gradients ---- */
+
+double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm, tg_error *error)
+{
+    static const char call[] = "mpi_clip_grad_norm";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error) ||
+        !tg_mpi_expect(call, "shards", shards, error)) {
+        return NAN;
+    }
+    double replicated = tg_clip_grad_norm(params, INFINITY), sharded = tg_clip_grad_norm(shards, INFINITY);
+    tg_error failed = TG_NO_ERROR;
+    double squares = tg_mpi_sum(mpi, sharded * sharded, &failed);
+    if (failed.code != TG_OK || !(max_norm >= 0)) {
+        tg_mpi_fail(error, failed.code != TG_OK ? failed.code : TG_ERROR_VALUE,
+                    "%s: max_norm %g; allowed are numbers "
+                    ">= 0%s%s",
+                    call, max_norm, failed.code != TG_OK ? "; " : "", failed.text);
+        return NAN;
+    }
+    double norm = sqrt(replicated * replicated + squares), factor = max_norm / (norm + 1e-6);
+    /* as in tg_clip_grad_norm, a norm that is not finite gives NaN, which tg_scale_grad refuses as a factor */
+    if (!(factor >= 1) && isfinite(factor)) {
+        tg_scale_grad(params, factor);
+        tg_scale_grad(shards, factor);
+    }
+    return norm;
+}

@@ -1,0 +1,106 @@
+/* change_gradient: changes of a leaf's gradient outside of a backward. gradient.c has the representation. */
+#include "tensor/tensor.h"
+
+static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
+{
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
+    }
+    return (x->node < 0 && x->requires_grad) ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is %s; it must be a leaf that requires a gradient", call,
+                        x->node < 0 ? "a leaf that does not require a gradient" : "the result of a recorded op");
+}
+
+static bool check_table(const char *call, const tg_tensor *x, tg_error *error)
+{
+    return check_leaf(call, x, error) &&
+           (x->rank == 2 || tg_error_set(error, TG_ERROR_SHAPE,
+                                         "%s: the tensor has rank %d; a gradient by rows needs rank 2", call, x->rank));
+}
+
+static bool report_memory(const char *call, tg_error *error)
+{
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the gradient", call);
+}
+
+static bool reserve_rows(tg_tensor *x, int64_t rows)
+{
+    bool reserved = tg_gradient_reserve_rows(x, rows);
+    /* the capacity stays */
+    tg_gradient_end_reservations(x);
+    return reserved;
+}
+
+bool tg_tensor_reserve_grad(tg_tensor *x, tg_grad_kind kind, int64_t rows, tg_error *error)
+{
+    static const char call[] = "tensor_reserve_grad";
+    bool by_rows = kind == TG_GRAD_ROWS;
+    if (!(by_rows ? check_table(call, x, error) : check_leaf(call, x, error))) {
+        return false;
+    }
+    if ((!by_rows && kind != TG_GRAD_DENSE) || (by_rows && rows < 0)) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: kind %d and %lld rows; it must be TG_GRAD_ROWS with 0 or more rows, or TG_GRAD_DENSE",
+                            call, (int)kind, (long long)rows);
+    }
+    return (by_rows ? reserve_rows(x, rows) : tg_gradient_reserve_dense(x)) || report_memory(call, error);
+}
+
+bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error)
+{
+    static const char call[] = "tensor_make_grad_dense";
+    if (!check_leaf(call, x, error)) {
+        return false;
+    }
+    if (!tg_gradient_reserve_dense(x)) {
+        return report_memory(call, error);
+    }
+    tg_gradient_make_dense(x, false);
+    return true;
+}
+
+static void add(int dtype, void *sum, int64_t first, const void *values, int64_t from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == TG_F32) {
+            ((float *)sum)[first + i] += ((const float *)values)[from + i];
+        } else {
+            ((double *)sum)[first + i] += ((const double *)values)[from + i];
+        }
+    }
+}
+
+bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count, tg_error *error)
+{
+    static const char call[] = "tensor_add_grad_rows";
+    if (!check_table(call, x, error)) {
+        return false;
+    }
+    if (count < 0) {
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld rows; it must be 0 or more", call, (long long)count);
+    }
+    if (count > 0 && (!ids || !values)) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the array of %s is NULL", call, ids ? "values" : "ids");
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || ids[i] >= x->shape[0]) {
+            return tg_error_set(error, TG_ERROR_RANGE, "%s: id %d at [%lld] is outside [0,%lld)", call, (int)ids[i],
+                                (long long)i, (long long)x->shape[0]);
+        }
+    }
+    bool dense = tg_tensor_grad_kind(x) == TG_GRAD_DENSE;
+    if (!dense && !reserve_rows(x, count)) {
+        return report_memory(call, error);
+    }
+    x->gradient->kind = dense ? TG_GRAD_DENSE : TG_GRAD_ROWS;
+    int64_t width = x->shape[1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
+        add(x->dtype, dense ? tg_values(x->gradient->dense) : x->gradient->values, row * width, values, i * width,
+            width);
+    }
+    if (tg_has_frozen_rows(x)) {
+        tg_gradient_drop_frozen(x);
+    }
+    return true;
+}
