@@ -53,8 +53,7 @@ static bool argmax_shape(tg_op_call *call)
 
 static const tg_op argmax_op = {.name = "argmax",
                                 .shape = argmax_shape,
-                                .f32 = {tg_argmax_forward_f32, NULL},
-                                .f64 = {tg_argmax_forward_f64, NULL}};
+                                TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {

@@ -306,8 +306,7 @@ static bool attention_shape(tg_op_call *call)
 static const tg_op attention_op = {
     .name = "scaled_dot_product_attention",
     .shape = attention_shape,
-    .f32 = {tg_attention_forward_f32, tg_attention_backward_f32},
-    .f64 = {tg_attention_forward_f64, tg_attention_backward_f64},
+    TG_KERNELS(tg_attention_forward, tg_attention_backward),
     .accepts_layout = attention_layout,
     .can_overwrite = true,
 };

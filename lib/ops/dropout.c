@@ -71,8 +71,7 @@ static bool dropout_shape(tg_op_call *call)
 static const tg_op dropout_op = {
     .name = "dropout",
     .shape = dropout_shape,
-    .f32 = {tg_dropout_forward_f32, tg_dropout_backward_f32},
-    .f64 = {tg_dropout_forward_f64, tg_dropout_backward_f64},
+    TG_KERNELS(tg_dropout_forward, tg_dropout_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

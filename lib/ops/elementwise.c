@@ -12,7 +12,7 @@
 static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    return REAL_DTYPE == TG_F32 ? op->f32 : op->f64;
+    return &(REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL][op->index];
 }
 
 /* Copies n values of x, from position `begin` of the walk on, to `out`. A mask becomes 0 or 1, and ids become reals. */
@@ -282,7 +282,7 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         equal = equal && (i == 0 || tg_same_shape(x, call->inputs[0]));
-        if (op->f32->gradient[i] && !tg_dtype_is_float(x->dtype)) {
+        if (op->f32[TG_CPU_BASELINE][op->index].gradient[i] && !tg_dtype_is_float(x->dtype)) {
             return tg_op_expect_float(call, i);
         }
     }
@@ -295,7 +295,7 @@ bool tg_elementwise_shape(tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     int i = 0;
-    while (i < call->input_count - 1 && !op->f32->gradient[i]) {
+    while (i < call->input_count - 1 && !op->f32[TG_CPU_BASELINE][op->index].gradient[i]) {
         i++;
     }
     return tg_elementwise_output(call, tg_dtype_of(call->inputs[i]));

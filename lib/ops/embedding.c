@@ -142,8 +142,7 @@ static bool embedding_shape(tg_op_call *call)
 static const tg_op embedding_op = {
     .name = "embedding",
     .shape = embedding_shape,
-    .f32 = {tg_embedding_forward_f32, tg_embedding_backward_f32},
-    .f64 = {tg_embedding_forward_f64, tg_embedding_backward_f64},
+    TG_KERNELS(tg_embedding_forward, tg_embedding_backward),
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */

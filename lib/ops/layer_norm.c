@@ -169,8 +169,7 @@ static bool layer_norm_shape(tg_op_call *call)
 static const tg_op layer_norm_op = {
     .name = "layer_norm",
     .shape = layer_norm_shape,
-    .f32 = {tg_layer_norm_forward_f32, tg_layer_norm_backward_f32},
-    .f64 = {tg_layer_norm_forward_f64, tg_layer_norm_backward_f64},
+    TG_KERNELS(tg_layer_norm_forward, tg_layer_norm_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -86,8 +86,7 @@ static bool mse_loss_shape(tg_op_call *call)
 static const tg_op mse_loss_op = {
     .name = "mse_loss",
     .shape = mse_loss_shape,
-    .f32 = {tg_mse_loss_forward_f32, tg_mse_loss_backward_f32},
-    .f64 = {tg_mse_loss_forward_f64, tg_mse_loss_backward_f64},
+    TG_KERNELS(tg_mse_loss_forward, tg_mse_loss_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
 };

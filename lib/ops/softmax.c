@@ -162,8 +162,7 @@ static bool softmax_shape(tg_op_call *call)
 static const tg_op softmax_op = {
     .name = "softmax",
     .shape = softmax_shape,
-    .f32 = {tg_softmax_forward_f32, tg_softmax_backward_f32},
-    .f64 = {tg_softmax_forward_f64, tg_softmax_backward_f64},
+    TG_KERNELS(tg_softmax_forward, tg_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };
@@ -171,8 +170,7 @@ static const tg_op softmax_op = {
 static const tg_op log_softmax_op = {
     .name = "log_softmax",
     .shape = softmax_shape,
-    .f32 = {tg_log_softmax_forward_f32, tg_log_softmax_backward_f32},
-    .f64 = {tg_log_softmax_forward_f64, tg_log_softmax_backward_f64},
+    TG_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };

@@ -72,8 +72,7 @@ static bool view_shape(tg_op_call *call)
 
 #define VIEW_OP(op_name)                                                                                            \
     {                                                                                                               \
-        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32},                                  \
-        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, \
+        .name = op_name, .shape = view_shape, TG_KERNELS(TG_NO_KERNEL, tg_view_backward), .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, \
         .backward_ignores_outputs = TG_OP_ALL,                                                                      \
     }
 

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "bench/figure.h"
 #include "bench/gpt.h"
+#include "bench/kernels.h"
 #include "bench/positions.h"
 
 /* ---- the tape ---- */
@@ -228,6 +229,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
+        } else if (strcmp(argv[i], "--serve") == 0) {
+            return bench_serve();
         } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10), NULL)) {
             fprintf(stderr, "bench: unknown option %s (allowed: --json, --threads=N)\n", argv[i]);
             return 2;
@@ -242,6 +245,7 @@ int main(int argc, char **argv)
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
     bench_adam();
+    bench_kernels();
     bench_positions();
     bench_gpt();
     return 0;
