@@ -11,6 +11,7 @@
 #ifndef TG_BASE_REAL_H
 #define TG_BASE_REAL_H
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ typedef float real;
 #define REAL(function) function##f
 /* e^x, for loops that the compiler vectorizes. */
 #define EXP(x) tg_exp_f32(x)
+/* The smallest normal number. */
+#define SMALLEST FLT_MIN
 #define REAL_DTYPE TG_F32
 #elif defined TG_REAL_F64
 typedef double real;
@@ -33,10 +36,20 @@ typedef double real;
 #define KERNEL(name) LEVEL(name##_f64)
 #define REAL(function) function
 #define EXP(x) exp(x)
+#define SMALLEST DBL_MIN
 #define REAL_DTYPE TG_F64
 #else
 #error "compile with TG_REAL_F32 or with TG_REAL_F64"
 #endif
+
+/* e^x, or 0 where that is not a normal number. */
+#define EXP_OR_ZERO(x) TYPED(tg_exp_or_zero)(x)
+
+/* Returns x, or 0 if it is subnormal: for values that a matrix product reads next. */
+static inline real normal_or_zero(real x)
+{
+    return REAL(fabs)(x) < SMALLEST ? 0 : x;
+}
 
 #if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512
 #define TG_ONCE

@@ -150,7 +150,7 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
             real most = (real)r->saved->rows[s].most, inverse = (real)(1 / r->saved->rows[s].sum);
             real smoothed = (real)(e / (double)r->classes);
             for (int64_t k = 0; k < r->classes; k++) {
-                real gradient = dl * (EXP(x[k] - most) * inverse - smoothed);
+                real gradient = normal_or_zero(dl * (EXP_OR_ZERO(x[k] - most) * inverse - smoothed));
                 dx[k] = accumulated(r->overwrite, dx[k], gradient);
             }
         }

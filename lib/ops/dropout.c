@@ -9,7 +9,7 @@
  * draws are in the row-major order of its shape; torch's are in the order of its memory.
  */
 #include "base/random.h"
-#include "ops/kernel.h"
+#include "ops/mask.h"
 
 TG_DECLARE_KERNEL(tg_dropout_forward);
 TG_DECLARE_KERNEL(tg_dropout_backward);
@@ -42,16 +42,37 @@ void KERNEL(tg_dropout_forward)(const tg_op_call *call)
     }
 }
 
+typedef struct masked {
+    const real *dy;
+    real *dx, factor;
+    const uint8_t *bits;
+    bool overwrite;
+} masked;
+
+/* Adds dx of the values begin .. end - 1. */
+static void apply_mask(void *context, int64_t begin, int64_t end)
+{
+    const masked *m = context;
+    real part[DRAWS];
+    for (int64_t at = begin; at < end; at += DRAWS) {
+        int64_t n = end - at < DRAWS ? end - at : DRAWS;
+        real *dx = m->dx + at;
+        mask_values(m->bits, at, m->factor, m->dy + at, n, m->overwrite ? dx : part);
+        for (int64_t i = 0; !m->overwrite && i < n; i++) {
+            dx[i] += part[i];
+        }
+    }
+}
+
 /* The forward pass computed y = x m. */
 void KERNEL(tg_dropout_backward)(const tg_op_call *call)
 {
-    const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0], factor = factor_of(*(const double *)call->attributes);
-    const uint8_t *bits = call->saved;
-    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
-        real gradient = dy[i] * (bits[i / 8] >> (i % 8) & 1 ? factor : 0);
-        dx[i] = accumulated(call->overwrite[0], dx[i], gradient);
-    }
+    masked m = {.dy = call->output_gradients[0],
+                .dx = call->input_gradients[0],
+                .factor = factor_of(*(const double *)call->attributes),
+                .bits = call->saved,
+                .overwrite = call->overwrite[0]};
+    tg_parallel_for(call->inputs[0]->count, TG_GRAIN, apply_mask, &m);
 }
 
 #ifdef TG_ONCE

@@ -48,8 +48,7 @@ typedef struct tg_elementwise {
 } tg_elementwise;
 
 /* Declares the table of a file for both dtypes at each level. */
-#define TG_DECLARE_ELEMENTWISE(table) \
-    extern tg_elementwise_table TG_EACH_LEVEL(table##_f32), TG_EACH_LEVEL(table##_f64)
+#define TG_DECLARE_ELEMENTWISE(table) extern tg_elementwise_table TG_EACH_LEVEL(table##_f32), TG_EACH_LEVEL(table##_f64)
 
 /* The initializer of an op: its name, the table and the index in it, and the inputs and outputs that backward does not
  * read (tg_op.backward_ignores_inputs). */
@@ -57,15 +56,15 @@ typedef struct tg_elementwise {
     TG_ELEMENTWISE_WITH_RULE(name, tg_elementwise_shape, table, index, ignores_inputs, ignores_outputs)
 
 /* The same with another shape rule, which must end with tg_elementwise_shape or tg_elementwise_output. */
-#define TG_ELEMENTWISE_WITH_RULE(op_name, rule, table, table_index, ignores_inputs, ignores_outputs) \
-    {                                                                                          \
-        .op = {.name = op_name,                                                                \
-               .shape = rule,                                                                  \
-               TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),               \
-               .accepts_layout = tg_any_layout,                                                \
-               .backward_ignores_inputs = ignores_inputs,                                      \
-               .backward_ignores_outputs = ignores_outputs,                                    \
-               .can_overwrite = true},                                                         \
+#define TG_ELEMENTWISE_WITH_RULE(op_name, rule, table, table_index, ignores_inputs, ignores_outputs)   \
+    {                                                                                                  \
+        .op = {.name = op_name,                                                                        \
+               .shape = rule,                                                                          \
+               TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                            \
+               .accepts_layout = tg_any_layout,                                                        \
+               .backward_ignores_inputs = ignores_inputs,                                              \
+               .backward_ignores_outputs = ignores_outputs,                                            \
+               .can_overwrite = true},                                                                 \
         .f32 = {TG_EACH_LEVEL(table##_f32)}, .f64 = {TG_EACH_LEVEL(table##_f64)}, .index = table_index \
     }
 
