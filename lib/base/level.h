@@ -62,8 +62,8 @@ static inline int tg_level(void)
     return level < 0 ? tg_level_choose() : level;
 }
 
-/* Counts a new tape: the level must not change until tg_level_end_tape. False if TG_CPU_LEVEL is invalid and no call has
- * set the level. */
+/* Counts a new tape: the level must not change until tg_level_end_tape. False if TG_CPU_LEVEL is invalid and no call
+ * has set the level. */
 bool tg_level_begin_tape(tg_error *error);
 void tg_level_end_tape(void);
 

@@ -106,16 +106,6 @@ static inline uint32_t tg_tempered(uint32_t x)
     return x ^ x >> 18;
 }
 
-/* Returns 8 values of 0 or 1 as the bits of a byte, the first in the lowest bit. */
-static inline uint8_t tg_rng_packed(const uint8_t values[8])
-{
-    uint8_t bits = 0;
-    for (int k = 0; k < 8; k++) {
-        bits |= (uint8_t)(values[k] << k);
-    }
-    return bits;
-}
-
 /* ---- loops with a version per level (base/level.h) ---- */
 
 /* Advances the words; tempers them; converts outputs to low + (high - low) * unit, or two outputs each to 1 with

@@ -51,9 +51,7 @@ static bool argmax_shape(tg_op_call *call)
     return tg_op_output(call, 0, TG_I32, shape);
 }
 
-static const tg_op argmax_op = {.name = "argmax",
-                                .shape = argmax_shape,
-                                TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
+static const tg_op argmax_op = {.name = "argmax", .shape = argmax_shape, TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {

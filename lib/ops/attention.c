@@ -15,13 +15,13 @@
  * P_ij = exp(S_ij - l_i), and m as bits. r_i = dy_i . y_i also holds with dropout, because y contains the mask (Dao et
  * al. 2022, appendix B.2).
  *
- * Threads divide the blocks in forward, and the matrices in backward. gemm computes the products of a tile in the thread
- * that calls it, because they are small (TILE_PRODUCT). So the bits do not depend on the number of threads.
+ * Threads divide the blocks in forward, and the matrices in backward. gemm computes the products of a tile in the
+ * thread that calls it, because they are small (TILE_PRODUCT). So the bits do not depend on the number of threads.
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
- * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in the
- * course's chapter 3. Follows torch.nn.functional.scaled_dot_product_attention with is_causal; if S > T, query t is at
- * position S - T + t, as with keys from a cache.
+ * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
+ * the course's chapter 3. Follows torch.nn.functional.scaled_dot_product_attention with is_causal; if S > T, query t is
+ * at position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
 #include "ops/attention.h"

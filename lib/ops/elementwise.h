@@ -10,8 +10,8 @@
  * A gradient kernel writes d loss / d input for each value of the output. If the input was broadcast, the loop adds up
  * those that belong to the same value of the input.
  *
- * A file is compiled once per dtype (base/real.h). Each pass puts its kernels into a table. The ops, which exist once,
- * point to both tables:
+ * A file is compiled once per dtype and level (base/real.h). Each pass puts its kernels into a table. The ops, which
+ * exist once, point to all tables:
  *
  *     const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {[MUL] = {mul, {mul_gradient_a, mul_gradient_b}}};
  *     static const tg_elementwise ops[] = {[MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL)};

@@ -19,9 +19,9 @@
  *                         (embedding_options.c)
  *
  * An op file has these parts: the forward kernel, the backward kernel, the shape rule, the tg_op, and the public
- * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled twice, for float and for
- * double: `real` is the type, and KERNEL(name) the name with the suffix _f32 or _f64. The part below TG_ONCE is
- * compiled once (base/real.h).
+ * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled for float and for double,
+ * at each level of the processor: `real` is the type, and KERNEL(name) the name with the suffix _f32 or _f64 and that
+ * of the level. The part below TG_ONCE is compiled once (base/real.h). TG_KERNELS lists the kernels.
  */
 #include "ops/embedding.h"
 #include "ops/kernel.h"

@@ -16,16 +16,18 @@ typedef void tg_kernel(const tg_op_call *call);
 
 /* Initializes the kernels of a tg_op: TG_KERNELS(tg_softmax_forward, tg_softmax_backward), with TG_NO_KERNEL for one
  * that does not exist. */
-#if TG_LEVELS == 1
-#define TG_KERNELS(forward, backward) .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64}
-#else
-#define TG_KERNELS(forward, backward)                                                                                \
-    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},                                  \
-    .levels = (const tg_op_kernels[TG_LEVELS][2]){                                                                   \
-        [TG_CPU_BASELINE] = {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                      \
-        [TG_CPU_AVX2] = {{forward##_f32_avx2, backward##_f32_avx2}, {forward##_f64_avx2, backward##_f64_avx2}},      \
-        [TG_CPU_AVX512] = {{forward##_f32_avx512, backward##_f32_avx512}, {forward##_f64_avx512, backward##_f64_avx512}}, \
+#define TG_KERNELS(forward, backward)                                                       \
+    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},         \
+    .levels = (const tg_op_kernels[TG_LEVELS][2])                                           \
+    {                                                                                       \
+        {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                 \
+            TG_FASTER_KERNELS(forward##_f32, backward##_f32, forward##_f64, backward##_f64) \
     }
+#if TG_LEVELS > 1
+#define TG_FASTER_KERNELS(f, b, f64, b64) \
+    {{f##_avx2, b##_avx2}, {f64##_avx2, b64##_avx2}}, {{f##_avx512, b##_avx512}, {f64##_avx512, b64##_avx512}},
+#else
+#define TG_FASTER_KERNELS(f, b, f64, b64)
 #endif
 #define TG_NO_KERNEL_f32 NULL
 #define TG_NO_KERNEL_f64 NULL

@@ -5,8 +5,9 @@
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
  * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Threads
- * divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are added in
- * order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the last axis.
+ * divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are added
+ * in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the last
+ * axis.
  */
 #include "ops/lanes.h"
 
@@ -103,10 +104,8 @@ static void gradient_of_row(const norm *n, int64_t row, real *restrict normal, r
     real mean_gn = (real)(row_dot(g, normal, width) / (double)width);
     real factor = (real)inverse, *dx = n->dx + row * width;
     for (int64_t c = 0; c < width; c++) {
-        g[c] = factor * (g[c] - mean_g - normal[c] * mean_gn);
-    }
-    for (int64_t c = 0; c < width; c++) {
-        dx[c] = accumulated(n->overwrite, dx[c], g[c]);
+        real gradient = factor * (g[c] - mean_g - normal[c] * mean_gn);
+        dx[c] = accumulated(n->overwrite, dx[c], gradient);
     }
 }
 

@@ -4,8 +4,8 @@
 
 #include "ops/kernel.h"
 
-/* Computes out[i] = x[i] * factor where bit number first + i is set, else x[i] * 0; out may be x. Eight values at a time
- * take their bits from two bytes. The bits may begin anywhere, and one byte follows those of the last value. */
+/* Computes out[i] = x[i] * factor where bit number first + i is set, else x[i] * 0; out may be x. Eight values at a
+ * time take their bits from two bytes. The bits may begin anywhere, and one byte follows those of the last value. */
 static inline void mask_values(const uint8_t *bits, int64_t first, real factor, const real *x, int64_t n, real *out)
 {
     static const int32_t bit[8] = {1, 2, 4, 8, 16, 32, 64, 128};

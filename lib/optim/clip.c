@@ -107,7 +107,13 @@ static span gradient_at(const tg_params *params, int64_t index)
 
 /* The versions of a loop, for float and for double. */
 typedef span_body *loops[2][TG_LEVELS];
-#define LOOPS(name) {{TG_EACH_LEVEL(name##_f32)}, {TG_EACH_LEVEL(name##_f64)}}
+#define LOOPS(name)                   \
+    {                                 \
+        {TG_EACH_LEVEL(name##_f32)},  \
+        {                             \
+            TG_EACH_LEVEL(name##_f64) \
+        }                             \
+    }
 
 static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values),
                    clamp_values = LOOPS(tg_clamp_values);

@@ -229,10 +229,12 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            bench_quick = true;
         } else if (strcmp(argv[i], "--serve") == 0) {
             return bench_serve();
         } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10), NULL)) {
-            fprintf(stderr, "bench: unknown option %s (allowed: --json, --threads=N)\n", argv[i]);
+            fprintf(stderr, "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve)\n", argv[i]);
             return 2;
         }
     }
@@ -246,7 +248,9 @@ int main(int argc, char **argv)
     }
     bench_adam();
     bench_kernels();
-    bench_positions();
-    bench_gpt();
+    if (!bench_quick) {
+        bench_positions();
+        bench_gpt();
+    }
     return 0;
 }

@@ -20,6 +20,7 @@ typedef struct op_line {
         int64_t size[4];
         int32_t ids;
         bool constant; /* whether the input requires no gradient */
+        double spread; /* the standard deviation of the values; 0: 1 */
     } inputs[INPUTS];
 } op_line;
 
@@ -81,10 +82,26 @@ static tg_tensor *attention(tg_tape *t, tg_tensor *const *x)
 }
 
 #define RANK(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
-#define REALS(...) {.rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}}
-#define TABLE(...) {.rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .constant = true}
-#define IDS(below, ...) {.rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .ids = below}
-#define LINE(name, call, ...) {.title = name, .run = call, .inputs = {__VA_ARGS__}}
+#define REALS(...)                                         \
+    {                                                      \
+        .rank = RANK(__VA_ARGS__), .size = { __VA_ARGS__ } \
+    }
+#define TABLE(...)                                                         \
+    {                                                                      \
+        .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .constant = true \
+    }
+#define IDS(below, ...)                                                \
+    {                                                                  \
+        .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .ids = below \
+    }
+#define SPREAD(std, ...)                                                \
+    {                                                                   \
+        .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .spread = std \
+    }
+#define LINE(name, call, ...)                                 \
+    {                                                         \
+        .title = name, .run = call, .inputs = { __VA_ARGS__ } \
+    }
 
 static const op_line lines[] = {
     LINE("layer_norm 512x768", layer_norm, REALS(512, 768), REALS(768), REALS(768)),
@@ -96,6 +113,7 @@ static const op_line lines[] = {
     LINE("residual add 512x768", add, REALS(512, 768), REALS(512, 768)),
     LINE("softmax 512x50257", softmax, REALS(512, 50257)),
     LINE("cross_entropy 512x50257", cross_entropy, REALS(512, 50257), IDS(50257, 512)),
+    LINE("cross_entropy 512x50257, saturated logits", cross_entropy, SPREAD(40, 512, 50257), IDS(50257, 512)),
     LINE("embedding 8192x768", embedding, TABLE(50257, 768), IDS(50257, 8192)),
     LINE("embedding 65536x768", embedding, REALS(50257, 768), IDS(50257, 65536)),
     LINE("bag 1024x16x768", bag, TABLE(50257, 768), IDS(50257, 1024, 16)),
@@ -145,7 +163,8 @@ static kernel kernel_new(const op_line *line)
         if (ids) {
             tg_tensor_fill_randint(k.x[i], k.rng, 0, line->inputs[i].ids, NULL);
         } else {
-            tg_tensor_fill_normal(k.x[i], k.rng, 0, 1, NULL);
+            double spread = line->inputs[i].spread;
+            tg_tensor_fill_normal(k.x[i], k.rng, 0, spread > 0 ? spread : 1, NULL);
             tg_tensor_set_requires_grad(k.x[i], !line->inputs[i].constant, NULL);
         }
     }
@@ -205,7 +224,9 @@ void bench_kernels(void)
 
 static void answer(kernel *k, const char *pass, int rounds)
 {
-    void (*run)(void *) = strcmp(pass, "backward") == 0 ? run_backward : strcmp(pass, "copy") == 0 ? run_copy : run_forward;
+    void (*run)(void *) = strcmp(pass, "backward") == 0 ? run_backward
+                          : strcmp(pass, "copy") == 0   ? run_copy
+                                                        : run_forward;
     for (int round = -2; round < rounds; round++) {
         double start = bench_seconds();
         run(k);
@@ -223,8 +244,8 @@ int bench_serve(void)
     kernel k = {NULL};
     while (fgets(request, sizeof request, stdin)) {
         int rounds;
-        if (sscanf(request, "%63[^,], %15s %d", name, pass, &rounds) != 3) {
-            fprintf(stderr, "bench: a request is NAME, forward|backward|copy ROUNDS\n");
+        if (sscanf(request, "%63[^;]; %15s %d", name, pass, &rounds) != 3) {
+            fprintf(stderr, "bench: a request is NAME; forward|backward|copy ROUNDS\n");
             return 2;
         }
         if (!k.line || strcmp(k.line->title, name) != 0) {
