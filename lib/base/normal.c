@@ -12,8 +12,8 @@
  *                uniforms overwrite the last 16 values, some of which are finished, and become one more block.
  *
  * Profiles. In TG_RNG_AVX2 a block of floats is computed by the polynomials of Cephes (S. Moshier), arranged as in
- * J. Pommier's sse_mathfun and G. Garberoglio's avx_mathfun (normal_loop.c). TG_RNG_GENERIC uses libm's functions of the
- * dtype. The last step, z * std + mean, rounds once in large fills of both profiles (PyTorch 1.13: twice in generic
+ * J. Pommier's sse_mathfun and G. Garberoglio's avx_mathfun (normal_loop.c). TG_RNG_GENERIC uses libm's functions of
+ * the dtype. The last step, z * std + mean, rounds once in large fills of both profiles (PyTorch 1.13: twice in generic
  * ones), and in small fills of TG_RNG_AVX2.
  */
 #include "base/random.h"
