@@ -4,17 +4,23 @@
 
 #include "ops/kernel.h"
 
-/* Computes out[i] = x[i] * factor where bit number first + i is set, else x[i] * 0; out may be x. Eight values at a
- * time take their bits from two bytes. The bits may begin anywhere, and one byte follows those of the last value. */
+/* Computes out[i] = x[i] * factor where bit number first + i is set, else x[i] * 0; out may be x. Eight values take
+ * their bits from two bytes, because the bits may begin anywhere; one byte follows those of the last value. */
 static inline void mask_values(const uint8_t *bits, int64_t first, real factor, const real *x, int64_t n, real *out)
 {
-    static const int32_t bit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+    enum { PART = 64 };
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
+    for (; i + PART <= n; i += PART) {
         const uint8_t *bytes = bits + (first + i) / 8;
-        int32_t eight = (bytes[0] | bytes[1] << 8) >> (first + i) % 8;
-        for (int k = 0; k < 8; k++) {
-            out[i + k] = x[i + k] * (eight & bit[k] ? factor : 0);
+        real mask[PART];
+        for (int group = 0; group < PART / 8; group++) {
+            int eight = (bytes[group] | bytes[group + 1] << 8) >> (first + i) % 8;
+            for (int k = 0; k < 8; k++) {
+                mask[8 * group + k] = eight >> k & 1 ? factor : 0;
+            }
+        }
+        for (int k = 0; k < PART; k++) {
+            out[i + k] = x[i + k] * mask[k];
         }
     }
     for (; i < n; i++) {

@@ -2,10 +2,13 @@
 """Runs the ops of tests/bench/kernels.c here and in PyTorch, in turn, and prints both times. For development: nothing
 in the build or the tests needs it.
 
-    tests/bench/compare_torch.py BENCH [--turns N] [--only TEXT]       BENCH: the program tests/bench of a release build
+    tests/bench/compare_torch.py BENCH [--turns N] [--threads N] [--only TEXT]
+
+BENCH is the program tests/bench of a release build.
 
 Each turn runs a line a few times in each program. Printed are the medians in ms, their ratio, the ratio of the best
-times, and the time of a memcpy of the result. AdamW is measured in one process only, by `tests/bench/run`.
+times, and the best time of a memcpy of the result. On a busy machine only the best times of one thread mean something,
+because a thread that waits for another one waits for the machine. AdamW is measured in one process only, by `tests/bench/run`.
 """
 import argparse
 import statistics
@@ -14,8 +17,6 @@ import time
 
 import torch
 import torch.nn.functional as F
-
-torch.set_num_threads(2)
 
 
 def normal(*size, grad=True, std=1.0):
@@ -60,9 +61,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('bench')
     parser.add_argument('--turns', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--only', default='')
     options = parser.parse_args()
-    server = subprocess.Popen([options.bench, '--serve'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    torch.set_num_threads(options.threads)
+    server = subprocess.Popen([options.bench, '--threads=%d' % options.threads, '--serve'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ours(name, what, rounds):
         server.stdin.write('%s; %s %d\n' % (name, what, rounds))
@@ -91,7 +94,7 @@ def main():
                 copies += ours(name, 'copy', 5)
             m = statistics.median
             print('%-52s %9.3f %9.3f %7.2f %7.2f %9.3f' % ('%s, %s' % (name, what), 1e3 * m(a), 1e3 * m(b), m(a) / m(b),
-                                                            min(a) / min(b), 1e3 * m(copies)), flush=True)
+                                                            min(a) / min(b), 1e3 * min(copies)), flush=True)
     server.stdin.close()
     server.wait()
 
