@@ -34,8 +34,8 @@ static int64_t list_parts(run *r, const char *losses, size_t losses_size, char c
     return count;
 }
 
-/* Rank 0 alone saves its generator. The other ranks seed a generator after each checkpoint, so that a run that continues from it
- * draws the same numbers. */
+/* Rank 0 alone saves its generator. The other ranks seed a generator after each checkpoint, so that a run that
+ * continues from it draws the same numbers. */
 static void seed_dropout(run *r)
 {
     tg_rng_seed(r->dropout, parallel_seed((uint64_t)(r->o->seed + r->h.steps)));

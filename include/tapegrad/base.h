@@ -5,7 +5,7 @@
  *   - A call that fails changes nothing: tensors and the state of the random generator remain as they were.
  *   - Any pointer may be NULL. A getter then returns 0, NULL or an empty value, and a call that can fail reports STATE,
  *     unless its comment calls the argument optional. Calls that cannot fail, such as _free and tg_release, do nothing.
- *   - The only process-wide state is in this header: the allocator and the number of threads.
+ *   - The only process-wide state is in this header: the allocator, the number of threads and the CPU level.
  */
 #ifndef TAPEGRAD_BASE_H
 #define TAPEGRAD_BASE_H
@@ -143,6 +143,28 @@ TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */
 TG_API int tg_threads(void);
+
+/* ---- vector instructions ------------------------------------------------------------------------------------- */
+
+/* The vector instructions that kernels use. On processors other than x86-64 the baseline is the only level. */
+typedef enum tg_cpu_level {
+    /* those that every processor of the architecture has */
+    TG_CPU_BASELINE,
+    /* AVX2 and FMA */
+    TG_CPU_AVX2,
+    /* AVX-512 F, BW, DQ and VL */
+    TG_CPU_AVX512
+} tg_cpu_level;
+
+/* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
+ * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products, whose level
+ * OpenBLAS chooses. VALUE for a level that the processor or the build lacks; a tape that is created while TG_CPU_LEVEL
+ * names such a level has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is
+ * inside the library. */
+TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);
+
+/* Returns the level in use. */
+TG_API tg_cpu_level tg_get_cpu_level(void);
 
 #ifdef __cplusplus
 }

@@ -109,6 +109,9 @@ struct tg_op {
 
     /* whether backward obeys tg_op_call.overwrite; if not, the tape sets new gradients to zero before backward runs */
     bool can_overwrite;
+
+    /* private: in the library's ops, the kernels of f32 and f64 at each CPU level; NULL: f32 and f64 above */
+    const tg_op_kernels (*levels)[2];
 };
 
 /* Calls an op. Returns its first output, owned by the tape, or NULL with the error in the tape. The attributes are

@@ -10,7 +10,6 @@
  *   bernoulli    u < p, where u is a double uniform for both dtypes.
  *   exponential  -1/lambda * log1p(-u), where u is a double uniform for both dtypes.
  */
-#include "base/fma.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -18,24 +17,7 @@
 
 /* ---- uniform ------------------------------------------------------------------------------------------------- */
 
-TG_FMA_BODY void uniform_body(const uint32_t *outputs, float *out, int64_t count, float low, float high)
-{
-    float width = high - low;
-    for (int64_t i = 0; i < count; i++) {
-        float value = fmaf(tg_rng_unit_f32(outputs[i]), width, low);
-        out[i] = value == high ? low : value;
-    }
-}
-
-void tg_uniform_portable(const uint32_t *outputs, float *out, int64_t count, float low, float high)
-{
-    uniform_body(outputs, out, count, low, high);
-}
-
-TG_FMA_VERSION void tg_uniform_fma(const uint32_t *outputs, float *out, int64_t count, float low, float high)
-{
-    uniform_body(outputs, out, count, low, high);
-}
+static tg_uniform_loop *const uniform[] = {TG_EACH_LEVEL(tg_uniform_values)};
 
 static void uniform_generic(const uint32_t *outputs, float *out, int64_t count, float low, float high)
 {
@@ -54,10 +36,8 @@ void tg_rng_uniform_f32(tg_rng *rng, float *out, int64_t count, double low, doub
         tg_rng_draw(rng, outputs, portion);
         if (rng->profile == TG_RNG_GENERIC) {
             uniform_generic(outputs, out, portion, (float)low, (float)high);
-        } else if (tg_has_fma()) {
-            tg_uniform_fma(outputs, out, portion, (float)low, (float)high);
         } else {
-            tg_uniform_portable(outputs, out, portion, (float)low, (float)high);
+            uniform[tg_level()](outputs, out, portion, (float)low, (float)high);
         }
     }
 }
@@ -119,19 +99,27 @@ void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count)
 
 /* ---- bernoulli and exponential ------------------------------------------------------------------------------- */
 
+static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_LEVEL(tg_bernoulli_values)};
+
 void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
 {
-    /* For an integer k, k 2^-53 < p is the same as k < ceil(p 2^53), which is faster. */
-    int64_t bound = (int64_t)ceil(p * 0x1p53);
     uint32_t outputs[TG_RNG_CHUNK];
     for (int64_t portion; count > 0; out += portion, count -= portion) {
         portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
         tg_rng_draw(rng, outputs, 2 * portion);
-        for (int64_t i = 0; i < portion; i++) {
-            int64_t k = (int64_t)(tg_rng_joined(outputs[2 * i], outputs[2 * i + 1]) & 0x1fffffffffffff);
-            out[i] = k < bound;
-        }
+        bernoulli[tg_level()](outputs, out, portion, p);
     }
+}
+
+/* Returns 8 values of 0 or 1 as the bits of a byte, the first in the lowest bit. The product adds value k, which is at
+ * bit 8 k, to bit 56 + k; no other two of its terms meet there. */
+static uint8_t packed(const uint8_t values[8])
+{
+    uint64_t joined = 0;
+    for (int k = 0; k < 8; k++) {
+        joined |= (uint64_t)values[k] << 8 * k;
+    }
+    return (uint8_t)(joined * UINT64_C(0x0102040810204080) >> 56);
 }
 
 void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p)
@@ -142,10 +130,7 @@ void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p)
         memset(drawn + portion / 8 * 8, 0, portion % 8 ? 8 : 0);
         tg_rng_bernoulli(rng, drawn, portion, p);
         for (int64_t i = 0; i < portion; i += 8, bits++) {
-            *bits = 0;
-            for (int k = 0; k < 8; k++) {
-                *bits |= (uint8_t)(drawn[i + k] << k);
-            }
+            *bits = packed(drawn + i);
         }
     }
 }

@@ -12,29 +12,22 @@
 #ifndef TG_BASE_EXP_H
 #define TG_BASE_EXP_H
 
+#include <math.h>
 #include <stdint.h>
 
-static inline float tg_power_of_two(int32_t n)
-{
-    union {
-        uint32_t bits;
-        float value;
-    } power = {.bits = ((uint32_t)n + 127) << 23};
-    return power.value;
-}
+typedef union tg_float_bits {
+    float value;
+    uint32_t bits;
+} tg_float_bits;
 
-static inline float tg_exp_f32(float x)
+/* Returns e^r, and sets n, for x in [-105, 89]. */
+static inline float tg_exp_rest(float x, uint32_t *n)
 {
     /* Adding `shift` leaves the nearest integer in the low bits. The bits are unsigned, because those of a NaN are
      * arbitrary and their difference may wrap. */
-    union {
-        float value;
-        uint32_t bits;
-    } rounded, shift = {.value = 0x1.8p23F};
-    x = x > 89 ? 89 : x;
-    x = x < -105 ? -105 : x;
+    tg_float_bits rounded, shift = {.value = 0x1.8p23F};
     rounded.value = x * 1.44269504F + shift.value;
-    int32_t n = (int32_t)(rounded.bits - shift.bits);
+    *n = rounded.bits - shift.bits;
     float whole = rounded.value - shift.value;
     float r = x - whole * 0.693359375F + whole * 2.12194440e-4F;
     float p = 1.9875691500e-4F;
@@ -43,8 +36,41 @@ static inline float tg_exp_f32(float x)
     p = p * r + 4.1665795894e-2F;
     p = p * r + 1.6666665459e-1F;
     p = p * r + 5.0000001201e-1F;
-    p = p * (r * r) + r + 1;
+    return p * (r * r) + r + 1;
+}
+
+static inline float tg_power_of_two(int32_t n)
+{
+    tg_float_bits power = {.bits = ((uint32_t)n + 127) << 23};
+    return power.value;
+}
+
+static inline float tg_exp_f32(float x)
+{
+    x = x > 89 ? 89 : x;
+    x = x < -105 ? -105 : x;
+    uint32_t bits;
+    float p = tg_exp_rest(x, &bits);
+    int32_t n = (int32_t)bits;
     return p * tg_power_of_two(n >> 1) * tg_power_of_two(n - (n >> 1));
+}
+
+/* Returns e^x for x <= 88, and 0 where it is below 1.2e-38, the smallest normal float: on many processors arithmetic
+ * with subnormal numbers takes a hundred times as long. For softmax and the functions like it. */
+static inline float tg_exp_or_zero_f32(float x)
+{
+    const float least = -87.33F;
+    uint32_t n;
+    tg_float_bits e;
+    /* The result is normal, so 2^n is a sum of exponents. */
+    e.value = tg_exp_rest(x < least ? least : x, &n);
+    e.bits += n << 23;
+    return x < least ? 0 : e.value;
+}
+
+static inline double tg_exp_or_zero_f64(double x)
+{
+    return x < -708.39 ? 0 : exp(x);
 }
 
 #endif

@@ -5,11 +5,8 @@
  * NumPy's RandomState; 64-bit outputs and the format of a saved state follow PyTorch 2.13
  * (ATen/core/MT19937RNGEngine.h, ATen/CPUGeneratorImpl.cpp).
  *
- * The words obey
- *     x[k+624] = x[k+397] ^ shifted(top bit of x[k], low 31 bits of x[k+1])
- * and an output is a tempered word. When all outputs have been drawn, all 624 words advance at once, in place. A
- * new word depends on old words after it and on a new word 227 positions before it. So neighbors are independent, and
- * the loops below can be vectorized. The words are stored untempered, because PyTorch saves them like this.
+ * An output is a tempered word. When all outputs have been drawn, all 624 words advance at once (random_loops.c). The
+ * words are stored untempered, because PyTorch saves them like this.
  *
  * distributions.c and normal.c convert outputs to distributions.
  */
@@ -22,39 +19,14 @@
 #include <string.h>
 
 #define N TG_RNG_WORDS
-#define M 397
-
-static inline uint32_t shifted(uint32_t x, uint32_t next)
-{
-    uint32_t joined = (x & 0x80000000) | (next & 0x7fffffff);
-    return joined >> 1 ^ (-(next & 1) & 0x9908b0df);
-}
-
-static inline uint32_t tempered(uint32_t x)
-{
-    x ^= x >> 11;
-    x ^= x << 7 & 0x9d2c5680;
-    x ^= x << 15 & 0xefc60000;
-    return x ^ x >> 18;
-}
-
-static void advance(tg_rng *rng)
-{
-    uint32_t *x = rng->words;
-    for (int k = 0; k < N - M; k++) {
-        x[k] = x[k + M] ^ shifted(x[k], x[k + 1]);
-    }
-    for (int k = N - M; k < N - 1; k++) {
-        x[k] = x[k + M - N] ^ shifted(x[k], x[k + 1]);
-    }
-    x[N - 1] = x[M - 1] ^ shifted(x[N - 1], x[0]);
-    rng->used = 0;
-}
+static tg_advance_loop *const advance[] = {TG_EACH_LEVEL(tg_advance_words)};
+static tg_temper_loop *const temper[] = {TG_EACH_LEVEL(tg_temper_words)};
 
 static inline void advance_if_spent(tg_rng *rng)
 {
     if (rng->used == 0 || rng->used == N) {
-        advance(rng);
+        advance[tg_level()](rng->words);
+        rng->used = 0;
     }
 }
 
@@ -64,10 +36,7 @@ void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count)
     while (count > 0) {
         advance_if_spent(rng);
         int64_t portion = N - rng->used < count ? N - rng->used : count;
-        const uint32_t *x = rng->words + rng->used;
-        for (int64_t i = 0; i < portion; i++) {
-            out[i] = tempered(x[i]);
-        }
+        temper[tg_level()](rng->words + rng->used, out, portion);
         rng->used += (int32_t)portion;
         out += portion;
         count -= portion;
@@ -78,7 +47,7 @@ uint32_t tg_rng_u32(tg_rng *rng)
 {
     advance_if_spent(rng);
     rng->position++;
-    return tempered(rng->words[rng->used++]);
+    return tg_tempered(rng->words[rng->used++]);
 }
 
 uint64_t tg_rng_u64(tg_rng *rng)

@@ -4,6 +4,8 @@
 
 #include <tapegrad/random.h>
 
+#include "base/level.h"
+
 #define TG_RNG_WORDS 624
 
 /* Invariant: `used` is the number of outputs that were drawn from the current words, 1 to 624. It is 0 only after
@@ -96,11 +98,27 @@ static inline double tg_rng_unit_f64(uint32_t first, uint32_t second)
     return (double)(int64_t)(tg_rng_joined(first, second) & 0x1fffffffffffff) * 0x1p-53;
 }
 
-/* The two versions of the loops of the AVX2 profile; only tests call them by name. uniform converts outputs to
- * low + (high - low) * unit. normal converts `count` units, a multiple of 16, to normal values, in place. */
-void tg_uniform_portable(const uint32_t *outputs, float *out, int64_t count, float low, float high);
-void tg_uniform_fma(const uint32_t *outputs, float *out, int64_t count, float low, float high);
-void tg_normal_portable(float *values, int64_t count, float mean, float std);
-void tg_normal_fma(float *values, int64_t count, float mean, float std);
+static inline uint32_t tg_tempered(uint32_t x)
+{
+    x ^= x >> 11;
+    x ^= x << 7 & 0x9d2c5680;
+    x ^= x << 15 & 0xefc60000;
+    return x ^ x >> 18;
+}
+
+/* ---- loops with a version per level (base/level.h) ---- */
+
+/* Advances the words; tempers them; converts outputs to low + (high - low) * unit, or two outputs each to 1 with
+ * probability p, else 0; converts `count` units, a multiple of 16, to normal values, in place. */
+typedef void tg_advance_loop(uint32_t words[TG_RNG_WORDS]);
+typedef void tg_temper_loop(const uint32_t *words, uint32_t *out, int64_t count);
+typedef void tg_uniform_loop(const uint32_t *outputs, float *out, int64_t count, float low, float high);
+typedef void tg_bernoulli_loop(const uint32_t *outputs, uint8_t *out, int64_t count, double p);
+typedef void tg_normal_loop(float *values, int64_t count, float mean, float std);
+tg_advance_loop TG_EACH_LEVEL(tg_advance_words);
+tg_temper_loop TG_EACH_LEVEL(tg_temper_words);
+tg_uniform_loop TG_EACH_LEVEL(tg_uniform_values);
+tg_bernoulli_loop TG_EACH_LEVEL(tg_bernoulli_values);
+tg_normal_loop TG_EACH_LEVEL(tg_normal_values);
 
 #endif

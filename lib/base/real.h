@@ -1,37 +1,58 @@
 /* real (private): how one file becomes kernels for float and for double.
  *
- * The build compiles every file with kernels twice, with TG_REAL_F32 and with TG_REAL_F64. Kernels use the type `real`.
- * A static function needs nothing else. The name of an external function is KERNEL(name), which becomes name_f32 or
- * name_f64. Code that must exist only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`,
- * which is defined in the first pass only:
+ * The build compiles every file with kernels for each dtype, with TG_REAL_F32 and with TG_REAL_F64, and for each level
+ * of the processor (base/level.h). Kernels use the type `real`. A static function needs nothing else. The name of an
+ * external function is KERNEL(name), which becomes name_f32 or name_f64, with the level behind it. Code that must exist
+ * only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`, which is defined in the first pass
+ * only:
  *
  *     void KERNEL(tg_square_forward)(const tg_op_call *call);
  */
 #ifndef TG_BASE_REAL_H
 #define TG_BASE_REAL_H
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/exp.h"
+#include "base/level.h"
 
 #if defined TG_REAL_F32
 typedef float real;
-#define KERNEL(name) name##_f32
+/* The name of a function that exists for each dtype, but not for each level. */
+#define TYPED(name) name##_f32
+#define KERNEL(name) LEVEL(name##_f32)
 /* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
 /* e^x, for loops that the compiler vectorizes. */
 #define EXP(x) tg_exp_f32(x)
+/* The smallest normal number. */
+#define SMALLEST FLT_MIN
 #define REAL_DTYPE TG_F32
-#define TG_ONCE
 #elif defined TG_REAL_F64
 typedef double real;
-#define KERNEL(name) name##_f64
+#define TYPED(name) name##_f64
+#define KERNEL(name) LEVEL(name##_f64)
 #define REAL(function) function
 #define EXP(x) exp(x)
+#define SMALLEST DBL_MIN
 #define REAL_DTYPE TG_F64
 #else
 #error "compile with TG_REAL_F32 or with TG_REAL_F64"
+#endif
+
+/* e^x, or 0 where that is not a normal number. */
+#define EXP_OR_ZERO(x) TYPED(tg_exp_or_zero)(x)
+
+/* Returns x, or 0 if it is subnormal: for values that a matrix product reads next. */
+static inline real normal_or_zero(real x)
+{
+    return REAL(fabs)(x) < SMALLEST ? 0 : x;
+}
+
+#if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512
+#define TG_ONCE
 #endif
 
 #endif

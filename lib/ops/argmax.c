@@ -54,15 +54,13 @@ static bool argmax_shape(tg_op_call *call)
     return tg_op_output(call, 0, TG_I32, shape);
 }
 
-static const tg_op argmax_op = {.name = "argmax",
-                                .shape = argmax_shape,
-                                .f32 = {tg_argmax_forward_f32, NULL},
-                                .f64 = {tg_argmax_forward_f64, NULL}};
+static const tg_op argmax_op = {.name = "argmax", .shape = argmax_shape, TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
 
-static const tg_op argmin_op = {.name = "argmin",
-                                .shape = argmax_shape,
-                                .f32 = {tg_argmax_forward_f32, NULL},
-                                .f64 = {tg_argmax_forward_f64, NULL}};
+static const tg_op argmin_op = {
+    .name = "argmin",
+    .shape = argmax_shape,
+    TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL),
+};
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_keep_axes keep, bool smallest)
 {

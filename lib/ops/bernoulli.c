@@ -13,7 +13,7 @@ void KERNEL(tg_bernoulli_forward)(const tg_op_call *call)
     const real *p = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
     for (int64_t i = 0; i < call->outputs[0]->count; i++) {
-        KERNEL(tg_rng_uniform)(call->rng, y + i, 1, 0, 1);
+        TYPED(tg_rng_uniform)(call->rng, y + i, 1, 0, 1);
         y[i] = y[i] < p[i];
     }
 }
@@ -41,8 +41,7 @@ static bool bernoulli_shape(tg_op_call *call)
 static const tg_op bernoulli_op = {
     .name = "bernoulli",
     .shape = bernoulli_shape,
-    .f32 = {tg_bernoulli_forward_f32, NULL},
-    .f64 = {tg_bernoulli_forward_f64, NULL},
+    TG_KERNELS(tg_bernoulli_forward, TG_NO_KERNEL),
 };
 
 /* p is detached, because the draws do not depend on it smoothly. */

@@ -39,8 +39,7 @@ static bool cast_shape(tg_op_call *call)
 
 static const tg_op cast_op = {.name = "cast",
                               .shape = cast_shape,
-                              .f32 = {tg_cast_forward_f32, tg_cast_backward_f32},
-                              .f64 = {tg_cast_forward_f64, tg_cast_backward_f64},
+                              TG_KERNELS(tg_cast_forward, tg_cast_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL};
 

@@ -131,8 +131,7 @@ static bool cosine_shape(tg_op_call *call)
 static const tg_op cosine_op = {
     .name = "cosine_similarity",
     .shape = cosine_shape,
-    .f32 = {tg_cosine_similarity_forward_f32, tg_cosine_similarity_backward_f32},
-    .f64 = {tg_cosine_similarity_forward_f64, tg_cosine_similarity_backward_f64},
+    TG_KERNELS(tg_cosine_similarity_forward, tg_cosine_similarity_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
 };

@@ -166,7 +166,7 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
             }
             for (int64_t k = 0; k < r->classes; k++) {
                 real spread = r->weight ? smoothed * r->weight[k] : smoothed;
-                real gradient = dl * (EXP(x[k] - most) * inverse - spread);
+                real gradient = normal_or_zero(dl * (EXP_OR_ZERO(x[k] - most) * inverse - spread));
                 dx[k] = accumulated(r->overwrite, dx[k], gradient);
             }
         }
@@ -254,8 +254,7 @@ static bool cross_entropy_shape(tg_op_call *call)
 static const tg_op cross_entropy_op = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
-    .f32 = {tg_cross_entropy_forward_f32, tg_cross_entropy_backward_f32},
-    .f64 = {tg_cross_entropy_forward_f64, tg_cross_entropy_backward_f64},
+    TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
 };
@@ -263,8 +262,7 @@ static const tg_op cross_entropy_op = {
 static const tg_op nll_loss_op = {
     .name = "nll_loss",
     .shape = cross_entropy_shape,
-    .f32 = {tg_cross_entropy_forward_f32, tg_cross_entropy_backward_f32},
-    .f64 = {tg_cross_entropy_forward_f64, tg_cross_entropy_backward_f64},
+    TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

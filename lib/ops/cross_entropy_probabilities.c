@@ -132,8 +132,7 @@ static bool probabilities_shape(tg_op_call *call)
 const tg_op tg_cross_entropy_probabilities_op = {
     .name = "cross_entropy",
     .shape = probabilities_shape,
-    .f32 = {tg_cross_entropy_probabilities_forward_f32, tg_cross_entropy_probabilities_backward_f32},
-    .f64 = {tg_cross_entropy_probabilities_forward_f64, tg_cross_entropy_probabilities_backward_f64},
+    TG_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 

@@ -77,8 +77,7 @@ static bool cumsum_shape(tg_op_call *call)
 static const tg_op cumsum_op = {
     .name = "cumsum",
     .shape = cumsum_shape,
-    .f32 = {tg_cumsum_forward_f32, tg_cumsum_backward_f32},
-    .f64 = {tg_cumsum_forward_f64, tg_cumsum_backward_f64},
+    TG_KERNELS(tg_cumsum_forward, tg_cumsum_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
 };

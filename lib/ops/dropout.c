@@ -9,49 +9,62 @@
  * draws are in the order of its memory, as in torch: its axes are permuted before the op, and back after it.
  */
 #include "base/random.h"
-#include "ops/kernel.h"
+#include "ops/mask.h"
 
 TG_DECLARE_KERNEL(tg_dropout_forward);
 TG_DECLARE_KERNEL(tg_dropout_backward);
 
-/* The number of values that are drawn at once: a multiple of 8, so that each group begins a byte of the mask. */
-#define DRAWS 512
+/* The number of values in the buffer of a sum. */
+#define PART 512
 
-static real factor_of(double p)
+/* out = in m, or out += in m. */
+typedef struct masked {
+    const real *in;
+    real *out, factor;
+    const uint8_t *bits;
+    bool overwrite;
+} masked;
+
+static masked masked_of(const tg_op_call *call, const real *in, real *out, bool overwrite)
 {
-    return p < 1 ? 1 / (real)(1 - p) : 0;
+    double p = *(const double *)call->attributes;
+    return (masked){in, out, p < 1 ? 1 / (real)(1 - p) : 0, call->saved, overwrite};
+}
+
+/* Computes the values begin .. end - 1. */
+static void apply_mask(void *context, int64_t begin, int64_t end)
+{
+    const masked *m = context;
+    real part[PART];
+    for (int64_t at = begin; at < end; at += PART) {
+        int64_t n = end - at < PART ? end - at : PART;
+        real *out = m->out + at;
+        mask_values(m->bits, at, m->factor, m->in + at, n, m->overwrite ? out : part);
+        for (int64_t i = 0; !m->overwrite && i < n; i++) {
+            out[i] += part[i];
+        }
+    }
 }
 
 void KERNEL(tg_dropout_forward)(const tg_op_call *call)
 {
     double p = *(const double *)call->attributes;
-    const real *x = tg_values(call->inputs[0]);
-    real *y = tg_values(call->outputs[0]), factor = factor_of(p);
-    uint8_t *bits = call->saved, drawn[DRAWS] = {0};
     int64_t count = call->inputs[0]->count;
-    memset(bits, 0, (size_t)(count + 7) / 8);
-    for (int64_t begin = 0; begin < count; begin += DRAWS) {
-        int64_t n = count - begin < DRAWS ? count - begin : DRAWS;
-        if (p < 1) {
-            tg_rng_bernoulli(call->rng, drawn, n, 1 - p);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            y[begin + i] = x[begin + i] * (drawn[i] ? factor : 0);
-            bits[(begin + i) / 8] |= (uint8_t)(drawn[i] << (i % 8));
-        }
+    uint8_t *bits = call->saved;
+    if (p < 1) {
+        tg_rng_bernoulli_bits(call->rng, bits, count, 1 - p);
+    } else {
+        memset(bits, 0, (size_t)(count + 7) / 8);
     }
+    masked m = masked_of(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true);
+    tg_parallel_for(count, TG_GRAIN, apply_mask, &m);
 }
 
 /* The forward pass computed y = x m. */
 void KERNEL(tg_dropout_backward)(const tg_op_call *call)
 {
-    const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0], factor = factor_of(*(const double *)call->attributes);
-    const uint8_t *bits = call->saved;
-    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
-        real gradient = dy[i] * (bits[i / 8] >> (i % 8) & 1 ? factor : 0);
-        dx[i] = accumulated(call->overwrite[0], dx[i], gradient);
-    }
+    masked m = masked_of(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0]);
+    tg_parallel_for(call->inputs[0]->count, TG_GRAIN, apply_mask, &m);
 }
 
 #ifdef TG_ONCE
@@ -71,8 +84,7 @@ static bool dropout_shape(tg_op_call *call)
 static const tg_op dropout_op = {
     .name = "dropout",
     .shape = dropout_shape,
-    .f32 = {tg_dropout_forward_f32, tg_dropout_backward_f32},
-    .f64 = {tg_dropout_forward_f64, tg_dropout_backward_f64},
+    TG_KERNELS(tg_dropout_forward, tg_dropout_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -3,7 +3,8 @@
  * The output is contiguous. It is cut into chunks of CHUNK values. For each chunk the inputs are copied into buffers on
  * the stack, unless they are contiguous already. Chunks of the forward pass are independent, and so are those of the
  * gradient of an input that was not broadcast: these run on several threads. The gradient of a broadcast input is
- * summed chunk after chunk in one thread, so its bits are always the same.
+ * summed chunk after chunk in one thread, so its bits are always the same. If it is a row, as a bias is, threads divide
+ * the columns: one thread sums each column, in the order of the rows.
  */
 #include "ops/elementwise.h"
 
@@ -12,7 +13,7 @@
 const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    return REAL_DTYPE == TG_F32 ? op->f32 : op->f64;
+    return &(REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL][op->index];
 }
 
 void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
@@ -148,6 +149,32 @@ static void run_range(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Returns whether out is a row (C) that was repeated to (rows,C). */
+static bool is_row(const tg_walk *repeated)
+{
+    return repeated->rank == 2 && repeated->other_stride[0] == 0 && repeated->other_stride[1] == 1;
+}
+
+/* Runs the columns begin .. end - 1 of all rows. */
+static void run_columns(void *context, int64_t begin, int64_t end)
+{
+    const loop *l = context;
+    int64_t width = l->repeated->size[1];
+    for (int64_t row = 0; row < l->repeated->size[0]; row++) {
+        run_range(context, row * width + begin, row * width + end);
+    }
+}
+
+static void run_repeated(loop *l)
+{
+    if (is_row(l->repeated)) {
+        int64_t grain = 1 + TG_GRAIN / (l->repeated->size[0] + 1);
+        tg_parallel_for(l->repeated->size[1], grain < 16 ? 16 : grain, run_columns, l);
+    } else {
+        run_range(l, 0, l->repeated->count);
+    }
+}
+
 static void run_threads(loop *l, int64_t count)
 {
     if (count < TG_GRAIN) {
@@ -250,7 +277,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
             if (call->overwrite[i]) {
                 memset(l.out, 0, (size_t)x->count * sizeof(real));
             }
-            run_range(&l, 0, y->count);
+            run_repeated(&l);
         } else {
             run_threads(&l, y->count);
         }
@@ -282,7 +309,7 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         equal = equal && (i == 0 || tg_same_shape(x, call->inputs[0]));
-        if (op->f32->gradient[i] && !tg_dtype_is_float(x->dtype)) {
+        if (op->f32[TG_CPU_BASELINE][op->index].gradient[i] && !tg_dtype_is_float(x->dtype)) {
             return tg_op_expect_float(call, i);
         }
     }
@@ -295,7 +322,7 @@ bool tg_elementwise_shape(tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
     int i = 0;
-    while (i < call->input_count - 1 && !op->f32->gradient[i]) {
+    while (i < call->input_count - 1 && !op->f32[TG_CPU_BASELINE][op->index].gradient[i]) {
         i++;
     }
     return tg_elementwise_output(call, tg_dtype_of(call->inputs[i]));

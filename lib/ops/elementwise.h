@@ -10,8 +10,8 @@
  * A gradient kernel writes d loss / d input for each value of the output. If the input was broadcast, the loop adds up
  * those that belong to the same value of the input.
  *
- * A file is compiled once per dtype (base/real.h). Each pass puts its kernels into a table. The ops, which exist once,
- * point to both tables:
+ * A file is compiled once per dtype and level (base/real.h). Each pass puts its kernels into a table. The ops, which
+ * exist once, point to all tables:
  *
  *     const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {[MUL] = {mul, {mul_gradient_a, mul_gradient_b}}};
  *     static const tg_elementwise ops[] = {[MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL)};
@@ -42,15 +42,16 @@ typedef struct tg_elementwise_kernels {
     tg_chunk_kernel *gradient[TG_ELEMENTWISE_INPUTS]; /* NULL for an input without a gradient, such as a mask */
 } tg_elementwise_kernels;
 
+typedef const tg_elementwise_kernels tg_elementwise_table[];
+
 typedef struct tg_elementwise {
     tg_op op; /* first, so that a kernel finds the tables through call->op */
-    const tg_elementwise_kernels *f32, *f64;
+    const tg_elementwise_kernels *f32[TG_LEVELS], *f64[TG_LEVELS]; /* the tables */
+    int index;                                                     /* of the op in each table */
 } tg_elementwise;
 
-/* Declares the table of a file for both dtypes. */
-#define TG_DECLARE_ELEMENTWISE(table)                  \
-    extern const tg_elementwise_kernels table##_f32[]; \
-    extern const tg_elementwise_kernels table##_f64[]
+/* Declares the table of a file for both dtypes at each level. */
+#define TG_DECLARE_ELEMENTWISE(table) extern tg_elementwise_table TG_EACH_LEVEL(table##_f32), TG_EACH_LEVEL(table##_f64)
 
 /* The initializer of an op: its name, the table and the index in it, and the inputs and outputs that backward does not
  * read (tg_op.backward_ignores_inputs). */
@@ -58,17 +59,16 @@ typedef struct tg_elementwise {
     TG_ELEMENTWISE_WITH_RULE(name, tg_elementwise_shape, table, index, ignores_inputs, ignores_outputs)
 
 /* The same with another shape rule, which must end with tg_elementwise_shape or tg_elementwise_output. */
-#define TG_ELEMENTWISE_WITH_RULE(op_name, rule, table, index, ignores_inputs, ignores_outputs) \
-    {                                                                                          \
-        .op = {.name = op_name,                                                                \
-               .shape = rule,                                                                  \
-               .f32 = {tg_elementwise_forward_f32, tg_elementwise_backward_f32},               \
-               .f64 = {tg_elementwise_forward_f64, tg_elementwise_backward_f64},               \
-               .accepts_layout = tg_any_layout,                                                \
-               .backward_ignores_inputs = ignores_inputs,                                      \
-               .backward_ignores_outputs = ignores_outputs,                                    \
-               .can_overwrite = true},                                                         \
-        .f32 = &table##_f32[index], .f64 = &table##_f64[index]                                 \
+#define TG_ELEMENTWISE_WITH_RULE(op_name, rule, table, table_index, ignores_inputs, ignores_outputs)   \
+    {                                                                                                  \
+        .op = {.name = op_name,                                                                        \
+               .shape = rule,                                                                          \
+               TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                            \
+               .accepts_layout = tg_any_layout,                                                        \
+               .backward_ignores_inputs = ignores_inputs,                                              \
+               .backward_ignores_outputs = ignores_outputs,                                            \
+               .can_overwrite = true},                                                                 \
+        .f32 = {TG_EACH_LEVEL(table##_f32)}, .f64 = {TG_EACH_LEVEL(table##_f64)}, .index = table_index \
     }
 
 TG_DECLARE_KERNEL(tg_elementwise_forward);

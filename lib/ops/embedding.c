@@ -19,9 +19,9 @@
  *                         (embedding_options.c)
  *
  * An op file has these parts: the forward kernel, the backward kernel, the shape rule, the tg_op, and the public
- * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled twice, for float and for
- * double: `real` is the type, and KERNEL(name) the name with the suffix _f32 or _f64. The part below TG_ONCE is
- * compiled once (base/real.h).
+ * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled for float and for double,
+ * at each level of the processor: `real` is the type, and KERNEL(name) the name with the suffix _f32 or _f64 and that
+ * of the level. The part below TG_ONCE is compiled once (base/real.h). TG_KERNELS lists the kernels.
  */
 #include "ops/embedding.h"
 #include "ops/kernel.h"
@@ -142,8 +142,7 @@ static bool embedding_shape(tg_op_call *call)
 static const tg_op embedding_op = {
     .name = "embedding",
     .shape = embedding_shape,
-    .f32 = {tg_embedding_forward_f32, tg_embedding_backward_f32},
-    .f64 = {tg_embedding_forward_f64, tg_embedding_backward_f64},
+    TG_KERNELS(tg_embedding_forward, tg_embedding_backward),
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */

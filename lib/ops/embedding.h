@@ -13,8 +13,10 @@ void tg_sort_ids(int32_t *ids, int64_t count);
 
 /* Computes scales[i] = 1 / n_i, where n_i is the number of ids that are equal to ids[i]. `sorted` is scratch memory for
  * `count` ids. */
-void tg_frequency_scales_f32(const int32_t *ids, int64_t count, int32_t *sorted, float *scales);
-void tg_frequency_scales_f64(const int32_t *ids, int64_t count, int32_t *sorted, double *scales);
+typedef void tg_frequency_f32(const int32_t *ids, int64_t count, int32_t *sorted, float *scales);
+typedef void tg_frequency_f64(const int32_t *ids, int64_t count, int32_t *sorted, double *scales);
+tg_frequency_f32 TG_EACH_LEVEL(tg_frequency_scales_f32);
+tg_frequency_f64 TG_EACH_LEVEL(tg_frequency_scales_f64);
 
 /* ---- max_norm ---- */
 

@@ -255,8 +255,7 @@ static bool embedding_bag_shape(tg_op_call *call)
 static const tg_op embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
-    .f32 = {tg_embedding_bag_forward_f32, tg_embedding_bag_backward_f32},
-    .f64 = {tg_embedding_bag_forward_f64, tg_embedding_bag_backward_f64},
+    TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_inputs = 1u << 1, /* the table */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,
@@ -266,8 +265,7 @@ static const tg_op embedding_bag_op = {
 static const tg_op weighted_embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
-    .f32 = {tg_embedding_bag_forward_f32, tg_embedding_bag_backward_f32},
-    .f64 = {tg_embedding_bag_forward_f64, tg_embedding_bag_backward_f64},
+    TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,
 };

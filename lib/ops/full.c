@@ -31,8 +31,7 @@ static bool full_shape(tg_op_call *call)
 static const tg_op full_op = {
     .name = "full",
     .shape = full_shape,
-    .f32 = {tg_full_forward_f32, NULL},
-    .f64 = {tg_full_forward_f64, NULL},
+    TG_KERNELS(tg_full_forward, TG_NO_KERNEL),
 };
 
 tg_tensor *tg_full(tg_tape *t, tg_dtype dtype, tg_shape shape, double value)

@@ -20,9 +20,9 @@
  * Phi is the standard normal distribution function and phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch
  * functions of these names, also where no derivative exists (relu and abs at 0, clamp at its bounds).
  */
+#include "base/normal_tail.h"
 #include "ops/elementwise.h"
 
-#define SQRT_HALF ((real)0.70710678118654752440)
 #define SQRT_2_OVER_PI ((real)0.79788456080286535588)
 #define ONE_OVER_SQRT_2PI ((real)0.39894228040143267794)
 
@@ -140,9 +140,11 @@ static void hyperbolic_tangent_gradient(const tg_chunk *k)
     }
 }
 
-static real sigmoid_of(real x)
+/* Returns e^x / (1 + e^x), for negative x as it stands, else divided by e^x: so no power of e overflows. */
+static inline real sigmoid_of(real x)
 {
-    return 1 / (1 + EXP(-x));
+    real e = EXP_OR_ZERO(-REAL(fabs)(x));
+    return (x < 0 ? e : 1) / (1 + e);
 }
 
 static void sigmoid(const tg_chunk *k)
@@ -181,12 +183,26 @@ static void relu_gradient(const tg_chunk *k)
     }
 }
 
+/* Returns e^(-x^2/2), or 0 where the tail of the normal distribution is not a normal number. */
+static inline real bell(real x)
+{
+    const real farthest = sizeof(real) == sizeof(float) ? 164 : 1400;
+    return x * x > farthest ? 0 : EXP_OR_ZERO((real)-0.5 * x * x);
+}
+
+/* Returns Phi(x) for a given e^(-x^2/2). */
+static inline real normal_distribution(real x, real density)
+{
+    real tail = TYPED(tg_normal_tail)(REAL(fabs)(x), density);
+    return x < 0 ? tail : 1 - tail;
+}
+
 static void gelu(const tg_chunk *k)
 {
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] * (real)0.5 * (1 + REAL(erf)(x[i] * SQRT_HALF));
+        out[i] = x[i] * normal_distribution(x[i], bell(x[i]));
     }
 }
 
@@ -195,9 +211,8 @@ static void gelu_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real distribution = (real)0.5 * (1 + REAL(erf)(x[i] * SQRT_HALF));
-        real density = EXP((real)-0.5 * x[i] * x[i]) * ONE_OVER_SQRT_2PI;
-        out[i] = dy[i] * (distribution + x[i] * density);
+        real density = bell(x[i]);
+        out[i] = dy[i] * (normal_distribution(x[i], density) + x[i] * (density * ONE_OVER_SQRT_2PI));
     }
 }
 

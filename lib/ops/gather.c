@@ -133,14 +133,12 @@ static bool index_select_shape(tg_op_call *call)
 
 static const tg_op gather_op = {.name = "gather",
                                 .shape = gather_shape,
-                                .f32 = {tg_gather_forward_f32, tg_gather_backward_f32},
-                                .f64 = {tg_gather_forward_f64, tg_gather_backward_f64},
+                                TG_KERNELS(tg_gather_forward, tg_gather_backward),
                                 .backward_ignores_inputs = 1u << 0,
                                 .backward_ignores_outputs = TG_OP_ALL};
 static const tg_op index_select_op = {.name = "index_select",
                                       .shape = index_select_shape,
-                                      .f32 = {tg_index_select_forward_f32, tg_index_select_backward_f32},
-                                      .f64 = {tg_index_select_forward_f64, tg_index_select_backward_f64},
+                                      TG_KERNELS(tg_index_select_forward, tg_index_select_backward),
                                       .backward_ignores_inputs = 1u << 0,
                                       .backward_ignores_outputs = TG_OP_ALL};
 

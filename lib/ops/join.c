@@ -91,8 +91,7 @@ static bool cat_shape(tg_op_call *call)
 
 static const tg_op cat_op = {.name = "cat",
                              .shape = cat_shape,
-                             .f32 = {tg_cat_forward_f32, tg_cat_backward_f32},
-                             .f64 = {tg_cat_forward_f64, tg_cat_backward_f64},
+                             TG_KERNELS(tg_cat_forward, tg_cat_backward),
                              .backward_ignores_inputs = TG_OP_ALL,
                              .backward_ignores_outputs = TG_OP_ALL};
 

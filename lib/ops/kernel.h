@@ -12,10 +12,31 @@
 #include "tensor/blas.h"
 #include "tensor/walk.h"
 
-/* Declares a kernel for both dtypes: TG_DECLARE_KERNEL(tg_softmax_forward); */
-#define TG_DECLARE_KERNEL(name)              \
-    void name##_f32(const tg_op_call *call); \
-    void name##_f64(const tg_op_call *call)
+/* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_softmax_forward); */
+typedef void tg_kernel(const tg_op_call *call);
+#define TG_DECLARE_KERNEL(name) tg_kernel TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
+
+/* Initializes the kernels of a tg_op: TG_KERNELS(tg_softmax_forward, tg_softmax_backward), with TG_NO_KERNEL for one
+ * that does not exist. */
+#define TG_KERNELS(forward, backward)                                                       \
+    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},         \
+    .levels = (const tg_op_kernels[TG_LEVELS][2])                                           \
+    {                                                                                       \
+        {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                 \
+            TG_FASTER_KERNELS(forward##_f32, backward##_f32, forward##_f64, backward##_f64) \
+    }
+#if TG_LEVELS > 1
+#define TG_FASTER_KERNELS(f, b, f64, b64) \
+    {{f##_avx2, b##_avx2}, {f64##_avx2, b64##_avx2}}, {{f##_avx512, b##_avx512}, {f64##_avx512, b64##_avx512}},
+#else
+#define TG_FASTER_KERNELS(f, b, f64, b64)
+#endif
+#define TG_NO_KERNEL_f32 NULL
+#define TG_NO_KERNEL_f64 NULL
+#define TG_NO_KERNEL_f32_avx2 NULL
+#define TG_NO_KERNEL_f64_avx2 NULL
+#define TG_NO_KERNEL_f32_avx512 NULL
+#define TG_NO_KERNEL_f64_avx512 NULL
 
 /* The body of a loop for tg_parallel_for. */
 typedef void loop_body(void *context, int64_t begin, int64_t end);
@@ -23,7 +44,7 @@ typedef void loop_body(void *context, int64_t begin, int64_t end);
 /* Computes C = A B + beta C (tensor/blas.h). */
 static inline void gemm(const tg_gemm *g, const real *a, const real *b, real beta, real *c)
 {
-    KERNEL(tg_gemm)(g, a, b, beta, c);
+    TYPED(tg_gemm)(g, a, b, beta, c);
 }
 
 /* Returns the new value of a gradient: the contribution itself with `overwrite`, else added to the old value (see

@@ -1,6 +1,6 @@
-/* lanes (private): maxima and sums over a contiguous row, in eight lanes.
+/* lanes (private): maxima and sums over a contiguous row, in sixteen lanes.
  *
- * In a sum with one variable each addition waits for the one before it; eight independent sums can be vectorized. The
+ * In a sum with one variable each addition waits for the one before it; sixteen independent sums can be vectorized. The
  * number of lanes is the same for every vector width of a CPU, and so are the bits of the result. Sums are in double.
  */
 #ifndef TG_OPS_LANES_H
@@ -8,7 +8,7 @@
 
 #include "ops/kernel.h"
 
-#define LANES 8
+#define LANES 16
 
 /* Returns the maximum of a row; -inf for an empty row. A NaN is skipped. */
 static inline real row_max(const real *x, int64_t n)
@@ -34,7 +34,14 @@ static inline real row_max(const real *x, int64_t n)
 
 static inline double sum_of_lanes(const double lane[LANES])
 {
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    double eight[8], four[4];
+    for (int k = 0; k < 8; k++) {
+        eight[k] = lane[k] + lane[k + 8];
+    }
+    for (int k = 0; k < 4; k++) {
+        four[k] = eight[k] + eight[k + 4];
+    }
+    return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
 /* Returns sum_i x_i. */
@@ -85,11 +92,20 @@ static inline double row_weighted_dot(const real *x, double mean, const real *dy
     return sum_of_lanes(lane);
 }
 
-/* Computes out_i = exp(x_i - shift); out may be x. */
+/* Computes out_i = exp(x_i - shift), for a shift >= x_i; out may be x. Subnormal results are 0. */
 static inline void row_exp(const real *x, int64_t n, real shift, real *out)
 {
     for (int64_t i = 0; i < n; i++) {
-        out[i] = EXP(x[i] - shift);
+        out[i] = EXP_OR_ZERO(x[i] - shift);
+    }
+}
+
+/* Divides positive values by their sum. A quotient that is not a normal number is 0. */
+static inline void row_normalize(real *x, int64_t n, double sum)
+{
+    const real inverse = (real)(1 / sum), least = (real)(1.01 * SMALLEST * sum);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = (x[i] < least ? 0 : x[i]) * inverse;
     }
 }
 

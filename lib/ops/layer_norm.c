@@ -5,10 +5,13 @@
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
  * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Threads
- * divide the rows for y and dx, and the columns for dw and db, so one thread computes each sum, in the order of the
- * rows. Follows torch.nn.functional.layer_norm over the last axis.
+ * divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are added
+ * in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the last
+ * axis.
  */
 #include "ops/lanes.h"
+
+#define CHUNKS 16
 
 TG_DECLARE_KERNEL(tg_layer_norm_forward);
 TG_DECLARE_KERNEL(tg_layer_norm_backward);
@@ -19,8 +22,9 @@ typedef struct row_statistics {
 
 typedef struct norm {
     const real *x, *weight, *bias, *dy;
-    real *y, *dx, *dweight, *dbias;
+    real *y, *dx;
     bool overwrite;
+    real *scratch; /* in backward, per chunk four rows: its sums of dw and db, then n and g of the current row */
     row_statistics *rows;
     int64_t count, width; /* number of rows, and of values per row */
     double eps;
@@ -79,41 +83,52 @@ void KERNEL(tg_layer_norm_forward)(const tg_op_call *call)
     tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, normalize_rows, &n);
 }
 
-/* Adds dx of the rows begin .. end - 1. The forward pass computed n = (x - m) r, y = n w + b. */
-static void gradient_of_rows(void *context, int64_t begin, int64_t end)
+/* Adds dx of one row, and its parts of dw and db. `normal` and `g` are scratch memory for a row. The forward pass
+ * computed n = (x - m) r, y = n w + b. */
+static void gradient_of_row(const norm *n, int64_t row, real *restrict normal, real *restrict g, real *restrict dw,
+                            real *restrict db)
+{
+    const int64_t width = n->width;
+    const real *x = n->x + row * width, *dy = n->dy + row * width, *weight = n->weight;
+    double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
+    for (int64_t c = 0; c < width; c++) {
+        normal[c] = (real)(((double)x[c] - mean) * inverse);
+        g[c] = dy[c] * weight[c];
+        dw[c] += dy[c] * normal[c];
+        db[c] += dy[c];
+    }
+    if (!n->dx) {
+        return;
+    }
+    real mean_g = (real)(row_sum(g, width) / (double)width);
+    real mean_gn = (real)(row_dot(g, normal, width) / (double)width);
+    real factor = (real)inverse, *dx = n->dx + row * width;
+    for (int64_t c = 0; c < width; c++) {
+        real gradient = factor * (g[c] - mean_g - normal[c] * mean_gn);
+        dx[c] = accumulated(n->overwrite, dx[c], gradient);
+    }
+}
+
+/* Adds dx of the rows of the chunks begin .. end - 1, and writes the sums of dw and db over each chunk. */
+static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
 {
     const norm *n = context;
-    const real *weight = n->weight;
-    const int64_t width = n->width;
-    for (int64_t row = begin; row < end; row++) {
-        const real *x = n->x + row * width, *dy = n->dy + row * width;
-        real *dx = n->dx + row * width;
-        double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
-        double mean_g = row_dot(dy, weight, width) / (double)width;
-        double mean_gn = inverse * row_weighted_dot(x, mean, dy, weight, width) / (double)width;
-        if (n->overwrite) {
-            memset(dx, 0, (size_t)width * sizeof(real)); /* row by row, so that it stays in the cache */
-        }
-        for (int64_t c = 0; c < width; c++) {
-            double normal = ((double)x[c] - mean) * inverse;
-            dx[c] += (real)(inverse * ((double)dy[c] * (double)weight[c] - mean_g - normal * mean_gn));
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        real *dw = n->scratch + chunk * 4 * n->width, *db = dw + n->width, *normal = db + n->width;
+        memset(dw, 0, 2 * (size_t)n->width * sizeof(real));
+        for (int64_t row = chunk * n->count / CHUNKS; row < (chunk + 1) * n->count / CHUNKS; row++) {
+            gradient_of_row(n, row, normal, normal + n->width, dw, db);
         }
     }
 }
 
-/* Adds dw and db of the columns begin .. end - 1. */
-static void gradient_of_columns(void *context, int64_t begin, int64_t end)
+/* Adds the sums of all chunks, in order. `offset` is that of the first chunk's sums. */
+static void add_chunks(const norm *n, int64_t offset, real *gradient, bool overwrite)
 {
-    const norm *n = context;
-    for (int64_t row = 0; row < n->count; row++) {
-        const real *x = n->x + row * n->width, *dy = n->dy + row * n->width;
-        real *dweight = n->dweight, *dbias = n->dbias;
-        double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
-        for (int64_t c = begin; dweight && c < end; c++) {
-            dweight[c] += dy[c] * (real)(((double)x[c] - mean) * inverse);
-        }
-        for (int64_t c = begin; dbias && c < end; c++) {
-            dbias[c] += dy[c];
+    for (int64_t chunk = 0; gradient && chunk < CHUNKS; chunk++) {
+        const real *sums = n->scratch + chunk * 4 * n->width + offset;
+        for (int64_t c = 0; c < n->width; c++) {
+            gradient[c] = accumulated(overwrite && chunk == 0, gradient[c], sums[c]);
         }
     }
 }
@@ -123,20 +138,11 @@ void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
     norm n = norm_of(call);
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
-    n.dweight = call->input_gradients[1];
-    n.dbias = call->input_gradients[2];
     n.overwrite = call->overwrite[0];
-    for (int i = 1; i < 3; i++) {
-        if (call->input_gradients[i] && call->overwrite[i]) {
-            memset(call->input_gradients[i], 0, (size_t)n.width * sizeof(real));
-        }
-    }
-    if (n.dx) {
-        tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, gradient_of_rows, &n);
-    }
-    if (n.dweight || n.dbias) {
-        tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), gradient_of_columns, &n);
-    }
+    n.scratch = call->scratch;
+    tg_parallel_for(CHUNKS, 1 + TG_GRAIN / 4 * CHUNKS / (n.count * n.width + 1), gradient_of_chunks, &n);
+    add_chunks(&n, 0, call->input_gradients[1], call->overwrite[1]);
+    add_chunks(&n, n.width, call->input_gradients[2], call->overwrite[2]);
 }
 
 #ifdef TG_ONCE
@@ -163,14 +169,14 @@ static bool layer_norm_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_VALUE, "eps is %g; it must be above 0", eps);
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
-           tg_op_save(call, x->count / width, sizeof(row_statistics));
+           tg_op_save(call, x->count / width, sizeof(row_statistics)) &&
+           tg_op_backward_scratch(call, (int64_t)CHUNKS * 4 * width, tg_size_of(x->dtype));
 }
 
 static const tg_op layer_norm_op = {
     .name = "layer_norm",
     .shape = layer_norm_shape,
-    .f32 = {tg_layer_norm_forward_f32, tg_layer_norm_backward_f32},
-    .f64 = {tg_layer_norm_forward_f64, tg_layer_norm_backward_f64},
+    TG_KERNELS(tg_layer_norm_forward, tg_layer_norm_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -115,8 +115,7 @@ static bool linear_shape(tg_op_call *call)
 static const tg_op linear_op = {
     .name = "linear",
     .shape = linear_shape,
-    .f32 = {tg_linear_forward_f32, tg_linear_backward_f32},
-    .f64 = {tg_linear_forward_f64, tg_linear_backward_f64},
+    TG_KERNELS(tg_linear_forward, tg_linear_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

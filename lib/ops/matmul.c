@@ -205,8 +205,7 @@ static bool matmul_shape(tg_op_call *call)
 static const tg_op matmul_op = {
     .name = "matmul",
     .shape = matmul_shape,
-    .f32 = {tg_matmul_forward_f32, tg_matmul_backward_f32},
-    .f64 = {tg_matmul_forward_f64, tg_matmul_backward_f64},
+    TG_KERNELS(tg_matmul_forward, tg_matmul_backward),
     .accepts_layout = matrix_layout,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -40,10 +40,8 @@ static bool one_hot_shape(tg_op_call *call)
     return tg_op_output(call, 0, a->dtype, shape);
 }
 
-static const tg_op one_hot_op = {.name = "one_hot",
-                                 .shape = one_hot_shape,
-                                 .f32 = {tg_one_hot_forward_f32, NULL},
-                                 .f64 = {tg_one_hot_forward_f64, NULL}};
+static const tg_op one_hot_op = {
+    .name = "one_hot", .shape = one_hot_shape, TG_KERNELS(tg_one_hot_forward, TG_NO_KERNEL)};
 
 tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
 {

@@ -137,16 +137,14 @@ static bool pool_shape(tg_op_call *call)
 static const tg_op max_pool1d_op = {
     .name = "max_pool1d",
     .shape = pool_shape,
-    .f32 = {tg_max_pool1d_forward_f32, tg_max_pool1d_backward_f32},
-    .f64 = {tg_max_pool1d_forward_f64, tg_max_pool1d_backward_f64},
+    TG_KERNELS(tg_max_pool1d_forward, tg_max_pool1d_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
 static const tg_op avg_pool1d_op = {
     .name = "avg_pool1d",
     .shape = pool_shape,
-    .f32 = {tg_avg_pool1d_forward_f32, tg_avg_pool1d_backward_f32},
-    .f64 = {tg_avg_pool1d_forward_f64, tg_avg_pool1d_backward_f64},
+    TG_KERNELS(tg_avg_pool1d_forward, tg_avg_pool1d_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
 };

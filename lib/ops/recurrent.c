@@ -226,8 +226,7 @@ static bool lstm_shape(tg_op_call *call)
 static const tg_op gru_op = {
     .name = "gru",
     .shape = gru_shape,
-    .f32 = {tg_gru_step_forward_f32, tg_gru_step_backward_f32},
-    .f64 = {tg_gru_step_forward_f64, tg_gru_step_backward_f64},
+    TG_KERNELS(tg_gru_step_forward, tg_gru_step_backward),
     .backward_ignores_inputs = 1u << 0,
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -235,8 +234,7 @@ static const tg_op gru_op = {
 static const tg_op lstm_op = {
     .name = "lstm",
     .shape = lstm_shape,
-    .f32 = {tg_lstm_step_forward_f32, tg_lstm_step_backward_f32},
-    .f64 = {tg_lstm_step_forward_f64, tg_lstm_step_backward_f64},
+    TG_KERNELS(tg_lstm_step_forward, tg_lstm_step_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 1 | 1u << 2,
     .backward_ignores_outputs = 1u << 0,
 };

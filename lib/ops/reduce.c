@@ -317,8 +317,7 @@ static bool extreme_shape(tg_op_call *call)
 static const tg_op sum_op = {
     .name = "sum",
     .shape = tg_reduce_shape,
-    .f32 = {tg_sum_forward_f32, tg_sum_backward_f32},
-    .f64 = {tg_sum_forward_f64, tg_sum_backward_f64},
+    TG_KERNELS(tg_sum_forward, tg_sum_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -327,8 +326,7 @@ static const tg_op sum_op = {
 static const tg_op mean_op = {
     .name = "mean",
     .shape = tg_reduce_shape,
-    .f32 = {tg_mean_forward_f32, tg_mean_backward_f32},
-    .f64 = {tg_mean_forward_f64, tg_mean_backward_f64},
+    TG_KERNELS(tg_mean_forward, tg_mean_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -337,24 +335,21 @@ static const tg_op mean_op = {
 static const tg_op amax_op = {
     .name = "amax",
     .shape = extreme_shape,
-    .f32 = {tg_amax_forward_f32, tg_amax_backward_f32},
-    .f64 = {tg_amax_forward_f64, tg_amax_backward_f64},
+    TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
 };
 
 static const tg_op amin_op = {
     .name = "amin",
     .shape = extreme_shape,
-    .f32 = {tg_amax_forward_f32, tg_amax_backward_f32},
-    .f64 = {tg_amax_forward_f64, tg_amax_backward_f64},
+    TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
 };
 
 static const tg_op var_op = {
     .name = "var",
     .shape = tg_reduce_shape,
-    .f32 = {tg_var_forward_f32, tg_var_backward_f32},
-    .f64 = {tg_var_forward_f64, tg_var_backward_f64},
+    TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -362,8 +357,7 @@ static const tg_op var_op = {
 static const tg_op std_op = {
     .name = "std",
     .shape = tg_reduce_shape,
-    .f32 = {tg_var_forward_f32, tg_var_backward_f32},
-    .f64 = {tg_var_forward_f64, tg_var_backward_f64},
+    TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
 };
 

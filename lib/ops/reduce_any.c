@@ -83,10 +83,9 @@ static bool sum_shape(tg_op_call *call)
     return tg_reduce_output(call, TG_I32);
 }
 
-#define ANY_OP(op_name, rule, kernel)                                                             \
-    {                                                                                             \
-        .name = op_name, .shape = rule, .f32 = {kernel##_f32, NULL}, .f64 = {kernel##_f64, NULL}, \
-        .accepts_layout = tg_any_layout                                                           \
+#define ANY_OP(op_name, rule, kernel)                                                                     \
+    {                                                                                                     \
+        .name = op_name, .shape = rule, TG_KERNELS(kernel, TG_NO_KERNEL), .accepts_layout = tg_any_layout \
     }
 
 static const tg_op any_op = ANY_OP("any", any_shape, tg_any_forward);

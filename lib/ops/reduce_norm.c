@@ -167,8 +167,7 @@ void KERNEL(tg_norm_backward)(const tg_op_call *call)
 static const tg_op logsumexp_op = {
     .name = "logsumexp",
     .shape = tg_reduce_shape,
-    .f32 = {tg_logsumexp_forward_f32, tg_logsumexp_backward_f32},
-    .f64 = {tg_logsumexp_forward_f64, tg_logsumexp_backward_f64},
+    TG_KERNELS(tg_logsumexp_forward, tg_logsumexp_backward),
     .accepts_layout = tg_any_layout,
 };
 
@@ -182,8 +181,7 @@ static bool norm_shape(tg_op_call *call)
 static const tg_op norm_op = {
     .name = "norm",
     .shape = norm_shape,
-    .f32 = {tg_norm_forward_f32, tg_norm_backward_f32},
-    .f64 = {tg_norm_forward_f64, tg_norm_backward_f64},
+    TG_KERNELS(tg_norm_forward, tg_norm_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
 };

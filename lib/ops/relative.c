@@ -173,8 +173,7 @@ static bool relative_shape(tg_op_call *call)
 static const tg_op relative_shift_op = {
     .name = "relative_shift",
     .shape = relative_shape,
-    .f32 = {tg_relative_shift_forward_f32, tg_relative_shift_backward_f32},
-    .f64 = {tg_relative_shift_forward_f64, tg_relative_shift_backward_f64},
+    TG_KERNELS(tg_relative_shift_forward, tg_relative_shift_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -126,8 +126,7 @@ static bool rms_norm_shape(tg_op_call *call)
 static const tg_op rms_norm_op = {
     .name = "rms_norm",
     .shape = rms_norm_shape,
-    .f32 = {tg_rms_norm_forward_f32, tg_rms_norm_backward_f32},
-    .f64 = {tg_rms_norm_forward_f64, tg_rms_norm_backward_f64},
+    TG_KERNELS(tg_rms_norm_forward, tg_rms_norm_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
 };

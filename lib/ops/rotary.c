@@ -113,8 +113,7 @@ static bool rotary_shape(tg_op_call *call)
 static const tg_op rotary_op = {
     .name = "rotary",
     .shape = rotary_shape,
-    .f32 = {tg_rotary_forward_f32, tg_rotary_backward_f32},
-    .f64 = {tg_rotary_forward_f64, tg_rotary_backward_f64},
+    TG_KERNELS(tg_rotary_forward, tg_rotary_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -277,16 +277,14 @@ static bool triplet_shape(tg_op_call *call)
 static const tg_op cosine_op = {
     .name = "cosine_embedding_loss",
     .shape = cosine_shape,
-    .f32 = {tg_cosine_embedding_loss_forward_f32, tg_cosine_embedding_loss_backward_f32},
-    .f64 = {tg_cosine_embedding_loss_forward_f64, tg_cosine_embedding_loss_backward_f64},
+    TG_KERNELS(tg_cosine_embedding_loss_forward, tg_cosine_embedding_loss_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
 static const tg_op triplet_op = {
     .name = "triplet_margin_loss",
     .shape = triplet_shape,
-    .f32 = {tg_triplet_margin_loss_forward_f32, tg_triplet_margin_loss_backward_f32},
-    .f64 = {tg_triplet_margin_loss_forward_f64, tg_triplet_margin_loss_backward_f64},
+    TG_KERNELS(tg_triplet_margin_loss_forward, tg_triplet_margin_loss_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 

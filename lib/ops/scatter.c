@@ -173,8 +173,7 @@ static bool index_add_shape(tg_op_call *call)
 static const tg_op scatter_add_op = {
     .name = "scatter_add",
     .shape = scatter_add_shape,
-    .f32 = {tg_scatter_add_forward_f32, tg_scatter_add_backward_f32},
-    .f64 = {tg_scatter_add_forward_f64, tg_scatter_add_backward_f64},
+    TG_KERNELS(tg_scatter_add_forward, tg_scatter_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -182,8 +181,7 @@ static const tg_op scatter_add_op = {
 static const tg_op index_add_op = {
     .name = "index_add",
     .shape = index_add_shape,
-    .f32 = {tg_index_add_forward_f32, tg_index_add_backward_f32},
-    .f64 = {tg_index_add_forward_f64, tg_index_add_backward_f64},
+    TG_KERNELS(tg_index_add_forward, tg_index_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
 };

@@ -6,7 +6,8 @@
  *   log_softmax  y_i = x_i - m - log s
  *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
  *
- * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Sums are in double. The
+ * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Probabilities and
+ * gradients that are not normal numbers are 0 (base/exp.h). Sums are in double. The
  * values along the axis are a line, with a stride if the axis is not the last. Lines are independent, so threads divide
  * them. Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
  */
@@ -49,14 +50,15 @@ static void softmax_lines(void *context, int64_t begin, int64_t end)
         real most = largest(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
-            y[i * a->inner] = EXP(x[i * a->inner] - most);
+            y[i * a->inner] = EXP_OR_ZERO(x[i * a->inner] - most);
         }
         for (int64_t i = 0; i < a->size; i++) {
             sum += (double)y[i * a->inner];
         }
-        real scale = (real)(1 / sum);
+        /* A quotient that is not a normal number is 0. */
+        real scale = (real)(1 / sum), least = (real)(1.01 * SMALLEST * sum);
         for (int64_t i = 0; i < a->size; i++) {
-            y[i * a->inner] *= scale;
+            y[i * a->inner] = (y[i * a->inner] < least ? 0 : y[i * a->inner]) * scale;
         }
     }
 }
@@ -75,7 +77,7 @@ static void softmax_gradient_lines(void *context, int64_t begin, int64_t end)
         }
         for (int64_t i = 0; i < a->size; i++) {
             real gradient = y[i * a->inner] * (dy[i * a->inner] - (real)dot);
-            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], gradient);
+            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], normal_or_zero(gradient));
         }
     }
 }
@@ -89,7 +91,7 @@ static void log_softmax_lines(void *context, int64_t begin, int64_t end)
         real most = largest(x, a->size, a->inner);
         double sum = 0;
         for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)EXP(x[i * a->inner] - most);
+            sum += (double)EXP_OR_ZERO(x[i * a->inner] - most);
         }
         real log_sum = (real)log(sum);
         for (int64_t i = 0; i < a->size; i++) {
@@ -111,8 +113,8 @@ static void log_softmax_gradient_lines(void *context, int64_t begin, int64_t end
             sum += (double)dy[i * a->inner];
         }
         for (int64_t i = 0; i < a->size; i++) {
-            real gradient = dy[i * a->inner] - EXP(y[i * a->inner]) * (real)sum;
-            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], gradient);
+            real gradient = dy[i * a->inner] - EXP_OR_ZERO(y[i * a->inner]) * (real)sum;
+            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], normal_or_zero(gradient));
         }
     }
 }
@@ -162,8 +164,7 @@ static bool softmax_shape(tg_op_call *call)
 static const tg_op softmax_op = {
     .name = "softmax",
     .shape = softmax_shape,
-    .f32 = {tg_softmax_forward_f32, tg_softmax_backward_f32},
-    .f64 = {tg_softmax_forward_f64, tg_softmax_backward_f64},
+    TG_KERNELS(tg_softmax_forward, tg_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };
@@ -171,8 +172,7 @@ static const tg_op softmax_op = {
 static const tg_op log_softmax_op = {
     .name = "log_softmax",
     .shape = softmax_shape,
-    .f32 = {tg_log_softmax_forward_f32, tg_log_softmax_backward_f32},
-    .f64 = {tg_log_softmax_forward_f64, tg_log_softmax_backward_f64},
+    TG_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };

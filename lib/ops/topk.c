@@ -189,8 +189,7 @@ static bool topk_shape(tg_op_call *call)
 static const tg_op topk_op = {
     .name = "topk",
     .shape = topk_shape,
-    .f32 = {tg_topk_forward_f32, tg_topk_backward_f32},
-    .f64 = {tg_topk_forward_f64, tg_topk_backward_f64},
+    TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
 };
@@ -198,8 +197,7 @@ static const tg_op topk_op = {
 static const tg_op sort_op = {
     .name = "sort",
     .shape = topk_shape,
-    .f32 = {tg_topk_forward_f32, tg_topk_backward_f32},
-    .f64 = {tg_topk_forward_f64, tg_topk_backward_f64},
+    TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
 };

@@ -61,15 +61,13 @@ static bool triangle_shape(tg_op_call *call)
 
 static const tg_op tril_op = {.name = "tril",
                               .shape = triangle_shape,
-                              .f32 = {tg_triangle_forward_f32, tg_triangle_backward_f32},
-                              .f64 = {tg_triangle_forward_f64, tg_triangle_backward_f64},
+                              TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};
 static const tg_op triu_op = {.name = "triu",
                               .shape = triangle_shape,
-                              .f32 = {tg_triangle_forward_f32, tg_triangle_backward_f32},
-                              .f64 = {tg_triangle_forward_f64, tg_triangle_backward_f64},
+                              TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};

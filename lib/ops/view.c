@@ -71,11 +71,10 @@ static bool view_shape(tg_op_call *call)
     return tg_op_output_view(call, 0, 0, a->shape, a->strides, a->offset);
 }
 
-#define VIEW_OP(op_name)                                                                                            \
-    {                                                                                                               \
-        .name = op_name, .shape = view_shape, .f32 = {NULL, tg_view_backward_f32},                                  \
-        .f64 = {NULL, tg_view_backward_f64}, .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, \
-        .backward_ignores_outputs = TG_OP_ALL,                                                                      \
+#define VIEW_OP(op_name)                                                                                              \
+    {                                                                                                                 \
+        .name = op_name, .shape = view_shape, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),                             \
+        .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
     }
 
 static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), slice_op = VIEW_OP("slice"),

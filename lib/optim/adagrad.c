@@ -45,8 +45,7 @@ static const tg_optim_method adagrad_method = {
     .name = "adagrad",
     .states = {"sum"},
     .prepare = prepare,
-    .update_f32 = tg_adagrad_update_f32,
-    .update_f64 = tg_adagrad_update_f64,
+    TG_UPDATES(tg_adagrad_update),
     .unlisted = TG_UNLISTED_REST,
     .initial = initial,
 };

@@ -11,19 +11,14 @@
  * multiplications with additions; here both are rounded.
  *
  * A step reads four arrays and writes three. For large models the time is bound by memory if the root and the two
- * divisions are computed in vectors of 32 bytes. So the loop is compiled a second time for processors that have such
- * vectors. Nothing is fused there either, so the bits are the same.
+ * divisions are computed in vectors.
  */
-#include "base/fma.h"
 #include "base/real.h"
 #include "optim/optim.h"
 
-TG_DECLARE_UPDATE(tg_adam_update);
-
 enum { DECAY_FACTOR, WEIGHT_DECAY, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2, ROOT_CORRECTION, EPS, STEP_SIZE };
 
-TG_FMA_BODY void update_values(const double *factors, void *theta, const void *gradient, void *const *state,
-                               int64_t count)
+void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
@@ -44,25 +39,6 @@ TG_FMA_BODY void update_values(const double *factors, void *theta, const void *g
         }
         x[i] = before - step_size * mean / (REAL(sqrt)(square) / correction + eps);
     }
-}
-
-void KERNEL(tg_adam_update_portable)(const double *factors, void *theta, const void *gradient, void *const *state,
-                                     int64_t count)
-{
-    update_values(factors, theta, gradient, state, count);
-}
-
-TG_FMA_VERSION
-void KERNEL(tg_adam_update_wide)(const double *factors, void *theta, const void *gradient, void *const *state,
-                                 int64_t count)
-{
-    update_values(factors, theta, gradient, state, count);
-}
-
-void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
-{
-    (tg_has_fma() ? KERNEL(tg_adam_update_wide) : KERNEL(tg_adam_update_portable))(factors, theta, gradient, state,
-                                                                                   count);
 }
 
 #ifdef TG_ONCE
@@ -107,16 +83,14 @@ static const tg_optim_method adam_method = {
     .name = "adam",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .prepare = prepare_adam,
-    .update_f32 = tg_adam_update_f32,
-    .update_f64 = tg_adam_update_f64,
+    TG_UPDATES(tg_adam_update),
 };
 
 static const tg_optim_method adamw_method = {
     .name = "adamw",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .prepare = prepare_adamw,
-    .update_f32 = tg_adam_update_f32,
-    .update_f64 = tg_adam_update_f64,
+    TG_UPDATES(tg_adam_update),
 };
 
 static const char adam_mark[] = "tg_adam_config_default", adamw_mark[] = "tg_adamw_config_default";

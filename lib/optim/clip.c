@@ -25,8 +25,10 @@ typedef struct span {
 } span;
 
 typedef void span_body(void *context, int64_t begin, int64_t end);
-span_body tg_square_sums_f32, tg_square_sums_f64, tg_scale_values_f32, tg_scale_values_f64, tg_clamp_values_f32,
-    tg_clamp_values_f64;
+#define DECLARE(name) span_body TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
+DECLARE(tg_square_sums);
+DECLARE(tg_scale_values);
+DECLARE(tg_clamp_values);
 
 static int64_t chunk_begin(const span *s, int64_t chunk)
 {
@@ -103,12 +105,30 @@ static span gradient_at(const tg_params *params, int64_t index)
     return s;
 }
 
-static void change_all(tg_params *params, span_body *f32, span_body *f64, double factor)
+/* The versions of a loop, for float and for double. */
+typedef span_body *loops[2][TG_LEVELS];
+#define LOOPS(name)                   \
+    {                                 \
+        {TG_EACH_LEVEL(name##_f32)},  \
+        {                             \
+            TG_EACH_LEVEL(name##_f64) \
+        }                             \
+    }
+
+static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values),
+                   clamp_values = LOOPS(tg_clamp_values);
+
+static void run(const loops versions, const tg_params *params, span *s, int64_t count, int64_t grain)
+{
+    tg_parallel_for(count, grain, versions[tg_params_dtype(params) == TG_F64][tg_level()], s);
+}
+
+static void change_all(tg_params *params, const loops versions, double factor)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         span s = gradient_at(params, i);
         s.factor = factor;
-        tg_parallel_for(s.count, TG_GRAIN, tg_params_dtype(params) == TG_F32 ? f32 : f64, &s);
+        run(versions, params, &s, s.count, TG_GRAIN);
     }
 }
 
@@ -123,8 +143,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
         span s = gradient_at(params, i);
         if (s.count > 0) {
             int64_t grain = 1 + TG_GRAIN * CHUNKS / s.count;
-            tg_parallel_for(CHUNKS, grain, tg_params_dtype(params) == TG_F32 ? tg_square_sums_f32 : tg_square_sums_f64,
-                            &s);
+            run(square_sums, params, &s, CHUNKS, grain);
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
                 total += s.sums[chunk];
             }
@@ -132,7 +151,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
     }
     double norm = sqrt(total), factor = max_norm / (norm + 1e-6);
     if (!(factor >= 1)) {
-        change_all(params, tg_scale_values_f32, tg_scale_values_f64, factor);
+        change_all(params, scale_values, factor);
     }
     return norm;
 }
@@ -142,7 +161,7 @@ bool tg_clip_grad_value(tg_params *params, double limit)
     if (!tg_params_is_usable(params) || !(limit >= 0)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: limit %g; allowed are numbers >= 0", limit);
     }
-    change_all(params, tg_clamp_values_f32, tg_clamp_values_f64, limit);
+    change_all(params, clamp_values, limit);
     return true;
 }
 
@@ -151,7 +170,7 @@ bool tg_scale_grad(tg_params *params, double factor)
     if (!tg_params_is_usable(params) || !isfinite(factor)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: factor %g; allowed are finite numbers", factor);
     }
-    change_all(params, tg_scale_values_f32, tg_scale_values_f64, factor);
+    change_all(params, scale_values, factor);
     return true;
 }
 

@@ -44,8 +44,7 @@ static const tg_optim_method lion_method = {
     .name = "lion",
     .states = {"exp_avg"},
     .prepare = prepare,
-    .update_f32 = tg_lion_update_f32,
-    .update_f64 = tg_lion_update_f64,
+    TG_UPDATES(tg_lion_update),
 };
 
 static const char mark[] = "tg_lion_config_default";

@@ -60,7 +60,6 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
     if (optim) {
         optim->params = params;
         optim->method = method;
-        optim->kernel = tg_params_dtype(params) == TG_F32 ? method->update_f32 : method->update_f64;
         optim->config = *config;
         optim->states = states;
         optim->initial = method->initial ? method->initial(config) : 0;

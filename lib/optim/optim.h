@@ -5,6 +5,7 @@
 
 #include <tapegrad/optim.h>
 
+#include "base/level.h"
 #include "params/params.h"
 
 #define TG_OPTIM_STATES 3
@@ -16,8 +17,9 @@
 typedef void tg_optim_kernel(const double *factors, void *theta, const void *gradient, void *const *state,
                              int64_t count);
 
-/* Declares a kernel for both dtypes. */
-#define TG_DECLARE_UPDATE(name) tg_optim_kernel name##_f32, name##_f64
+/* Declares a kernel for both dtypes at each level; initializes the kernels of a method. */
+#define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
+#define TG_UPDATES(name) .update_f32 = {TG_EACH_LEVEL(name##_f32)}, .update_f64 = {TG_EACH_LEVEL(name##_f64)}
 
 typedef union tg_optim_config {
     tg_sgd_config sgd;
@@ -40,7 +42,7 @@ typedef struct tg_optim_method {
     const char *states[TG_OPTIM_STATES]; /* torch's names of the state tensors */
     /* the function that computes the factors of a parameter for its step number `step`, counted from 1 */
     void (*prepare)(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors);
-    tg_optim_kernel *update_f32, *update_f64;
+    tg_optim_kernel *update_f32[TG_LEVELS], *update_f64[TG_LEVELS];
     tg_unlisted unlisted;                             /* a method without state counts as TG_UNLISTED_REST */
     double (*initial)(const tg_optim_config *config); /* the initial value of the state; NULL: 0 */
 } tg_optim_method;
@@ -65,7 +67,6 @@ struct tg_optim {
     tg_error error;
     tg_params *params;
     const tg_optim_method *method;
-    tg_optim_kernel *kernel;
     tg_optim_config config;
     int states; /* the number of state tensors per parameter */
     double initial;
@@ -98,8 +99,6 @@ bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double wei
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);
 bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value);
 
-/* The two versions of Adam's loop; only a test calls them by name. */
-TG_DECLARE_UPDATE(tg_adam_update_portable);
-TG_DECLARE_UPDATE(tg_adam_update_wide);
+TG_DECLARE_UPDATE(tg_adam_update);
 
 #endif

@@ -59,8 +59,7 @@ static const tg_optim_method rmsprop_method = {
     .name = "rmsprop",
     .states = {"square_avg", "momentum_buffer", "grad_avg"},
     .prepare = prepare,
-    .update_f32 = tg_rmsprop_update_f32,
-    .update_f64 = tg_rmsprop_update_f64,
+    TG_UPDATES(tg_rmsprop_update),
 };
 
 static const char mark[] = "tg_rmsprop_config_default";

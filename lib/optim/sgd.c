@@ -52,8 +52,7 @@ static const tg_optim_method sgd_method = {
     .name = "sgd",
     .states = {"momentum_buffer"},
     .prepare = prepare,
-    .update_f32 = tg_sgd_update_f32,
-    .update_f64 = tg_sgd_update_f64,
+    TG_UPDATES(tg_sgd_update),
 };
 
 static const char mark[] = "tg_sgd_config_default";

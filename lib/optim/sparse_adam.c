@@ -46,8 +46,7 @@ static const tg_optim_method sparse_adam_method = {
     .name = "sparse_adam",
     .states = {"exp_avg", "exp_avg_sq"},
     .prepare = prepare,
-    .update_f32 = tg_sparse_adam_update_f32,
-    .update_f64 = tg_sparse_adam_update_f64,
+    TG_UPDATES(tg_sparse_adam_update),
     .unlisted = TG_UNLISTED_SKIP,
 };
 

@@ -119,6 +119,12 @@ static void sweep_rows(sweep *s, const tg_tensor *x, bool listed_only)
                     listed_only ? update_listed_rows : update_all_rows, s);
 }
 
+static tg_optim_kernel *kernel_of(const tg_optim *optim)
+{
+    bool single = tg_params_dtype(optim->params) == TG_F32;
+    return (single ? optim->method->update_f32 : optim->method->update_f64)[tg_level()];
+}
+
 static void step_slot(tg_optim *optim, tg_slot *slot)
 {
     tg_tensor *x = slot->tensor;
@@ -127,7 +133,7 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         return;
     }
     const tg_group *g = &optim->groups[slot->group];
-    sweep s = {.kernel = optim->kernel, .size = optim->value_size, .theta = tg_values(x)};
+    sweep s = {.kernel = kernel_of(optim), .size = optim->value_size, .theta = tg_values(x)};
     for (int k = 0; k < optim->states; k++) {
         s.state[k] = tg_values(slot->state[k]);
     }

@@ -379,7 +379,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         bool float_output = tg_dtype_is_float(d.outputs[0].dtype);
         dtype = float_output ? d.outputs[0].dtype : TG_F64;
     }
-    const tg_op_kernels *kernels = dtype == TG_F64 ? &op->f64 : &op->f32;
+    const tg_op_kernels *kernels = tg_op_kernels_of(op, dtype == TG_F64);
     if (!kernels->forward && !d.only_views) {
         return tg_op_fail(call, TG_ERROR_DTYPE, "the op has no forward kernel for %s", tg_dtype_name(dtype));
     }

@@ -31,7 +31,7 @@ static bool matters(const tg_tape *t, const tg_record *record)
 
 static const tg_op_kernels *kernels_of(const tg_record *record)
 {
-    return record->f64 ? &record->op->f64 : &record->op->f32;
+    return tg_op_kernels_of(record->op, record->f64);
 }
 
 static bool bit(uint32_t bits, int i)

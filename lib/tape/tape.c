@@ -25,6 +25,7 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
         tg_pool_free(pool);
         return NULL;
     }
+    tg_level_begin_tape(valid ? &t->error : NULL); /* the first error stays */
     t->pool = pool;
     t->rng = rng;
     t->detect_freed = config.detect_freed_results;
@@ -154,6 +155,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->overwrite);
     tg_pool_free(t->pool);
     tg_free(t);
+    tg_level_end_tape();
 }
 
 /* ---- errors ---- */

@@ -16,6 +16,7 @@
 #include <tapegrad/op.h>
 
 #include "base/config.h"
+#include "base/level.h"
 #include "base/random.h"
 #include "tensor/tensor.h"
 
@@ -90,6 +91,12 @@ static inline tg_tensor **tg_record_inputs(const tg_tape *t, const tg_record *re
 static inline tg_tensor **tg_record_outputs(const tg_tape *t, const tg_record *record)
 {
     return t->tensors + record->first_tensor + record->input_count;
+}
+
+/* Returns the kernels of an op for a dtype, at the CPU level in use. */
+static inline const tg_op_kernels *tg_op_kernels_of(const tg_op *op, bool f64)
+{
+    return op->levels ? &op->levels[tg_level()][f64] : f64 ? &op->f64 : &op->f32;
 }
 
 /* Returns whether x was recorded on this tape, and so lives until the reset. */

@@ -13,6 +13,11 @@ static void follow_threads(void)
 #endif
 }
 
+void tg_gemm_begin_parallel(void)
+{
+    follow_threads();
+}
+
 /* Returns a leading dimension that BLAS accepts: at least 1, even for an empty matrix. */
 static blasint distance(int64_t ld)
 {

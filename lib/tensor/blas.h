@@ -16,6 +16,9 @@ typedef struct tg_gemm {
 void tg_gemm_f32(const tg_gemm *gemm, const float *a, const float *b, float beta, float *c);
 void tg_gemm_f64(const tg_gemm *gemm, const double *a, const double *b, double beta, double *c);
 
+/* Call it before a parallel loop that computes products: afterwards no product changes OpenBLAS's number of threads. */
+void tg_gemm_begin_parallel(void);
+
 /* The largest size or distance that the BLAS library can take. */
 #define TG_GEMM_LIMIT INT32_MAX
 

@@ -1,5 +1,4 @@
 /* distributions.c and normal.c against PyTorch 2.13: make_random.py has the same calls in the same order. */
-#include "base/fma.h"
 #include "streams.h"
 
 static tg_rng *rng_of(uint64_t seed, tg_rng_profile profile)
@@ -149,9 +148,9 @@ static void test_exponential(void **state)
 static void test_versions_agree(void **state)
 {
     (void)state;
-    if (!tg_has_fma()) {
-        skip();
-    }
+    static tg_uniform_loop *const uniform[] = {TG_EACH_LEVEL(tg_uniform_values)};
+    static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(tg_normal_values)};
+    static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_LEVEL(tg_bernoulli_values)};
     enum { COUNT_OF_VALUES = 160000 + 16 };
     uint32_t *outputs = malloc(COUNT_OF_VALUES * sizeof *outputs);
     float *a = malloc(COUNT_OF_VALUES * sizeof *a), *b = malloc(COUNT_OF_VALUES * sizeof *b);
@@ -161,15 +160,22 @@ static void test_versions_agree(void **state)
     /* both ends of [0,1): ln(1) and ln(2^-24), angles 0 and almost 2 pi */
     outputs[0] = outputs[8] = 0;
     outputs[1] = outputs[9] = 0xffffff;
-    tg_uniform_portable(outputs, a, COUNT_OF_VALUES, -0.1F, 0.37F);
-    tg_uniform_fma(outputs, b, COUNT_OF_VALUES, -0.1F, 0.37F);
-    assert_memory_equal(a, b, COUNT_OF_VALUES * sizeof *a);
-    tg_uniform_portable(outputs, a, COUNT_OF_VALUES, 0, 1);
-    memcpy(b, a, COUNT_OF_VALUES * sizeof *a);
-    tg_normal_portable(a, COUNT_OF_VALUES, 0.3F, 1.7F);
-    tg_normal_fma(b, COUNT_OF_VALUES, 0.3F, 1.7F);
-    assert_memory_equal(a, b, COUNT_OF_VALUES * sizeof *a);
-    assert_true(a[0] == 0.3F && fabsf(a[1]) > 5);
+    for (int level = 1; level <= tg_level_highest(); level++) {
+        uniform[0](outputs, a, COUNT_OF_VALUES, -0.1F, 0.37F);
+        uniform[level](outputs, b, COUNT_OF_VALUES, -0.1F, 0.37F);
+        assert_memory_equal(a, b, COUNT_OF_VALUES * sizeof *a);
+        memset(a, 2, COUNT_OF_VALUES);
+        memset(b, 3, COUNT_OF_VALUES);
+        bernoulli[0](outputs, (uint8_t *)a, COUNT_OF_VALUES / 2, 0.9);
+        bernoulli[level](outputs, (uint8_t *)b, COUNT_OF_VALUES / 2, 0.9);
+        assert_memory_equal(a, b, COUNT_OF_VALUES / 2);
+        uniform[0](outputs, a, COUNT_OF_VALUES, 0, 1);
+        memcpy(b, a, COUNT_OF_VALUES * sizeof *a);
+        normal[0](a, COUNT_OF_VALUES, 0.3F, 1.7F);
+        normal[level](b, COUNT_OF_VALUES, 0.3F, 1.7F);
+        assert_memory_equal(a, b, COUNT_OF_VALUES * sizeof *a);
+        assert_true(a[0] == 0.3F && fabsf(a[1]) > 5);
+    }
     tg_rng_free(rng);
     free(outputs);
     free(a);

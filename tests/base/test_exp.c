@@ -1,4 +1,4 @@
-/* exp: at most 1 ulp from e^x for every float. */
+/* exp: at most 1 ulp from e^x for every float; and the functions that build on it. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "support.h"
 
 #include "base/exp.h"
+#include "base/normal_tail.h"
 
 /* Every 101st float of all 2^32, against libm's double. */
 static void test_one_ulp(void **state)
@@ -41,11 +42,41 @@ static void test_edges(void **state)
     assert_true(isnan(tg_exp_f32(NAN)));
 }
 
+/* exp_or_zero is exp where that is normal, and else 0. */
+static void test_or_zero(void **state)
+{
+    (void)state;
+    for (float x = -120; x <= 88; x += 0.0137F) {
+        float found = tg_exp_or_zero_f32(x);
+        assert_true(found == 0 ? tg_exp_f32(x) < 1.01F * FLT_MIN : found >= FLT_MIN && found == tg_exp_f32(x));
+    }
+    assert_true(tg_exp_or_zero_f32(-INFINITY) == 0 && tg_exp_or_zero_f32(0) == 1 && isnan(tg_exp_or_zero_f32(NAN)));
+    assert_true(tg_exp_or_zero_f64(-700) == exp(-700.0) && tg_exp_or_zero_f64(-709) == 0);
+}
+
+/* The tail of the normal distribution, against libm's double. */
+static void test_normal_tail(void **state)
+{
+    (void)state;
+    for (float a = 0; a < 12.8F; a += 0.00011F) {
+        float density = tg_exp_or_zero_f32(-0.5F * a * a);
+        double expected = 0.5 * erfc((double)a * sqrt(0.5)), exact = exp(-0.5 * (double)a * (double)a);
+        double found = (double)tg_normal_tail_f32(a, density) * (exact / (double)density);
+        if (!(fabs(found - expected) <= 6e-7 * expected)) {
+            fail_msg("the tail at %.9g is %.9g, not %.9g", (double)a, found, expected);
+        }
+        assert_true(fabs(tg_normal_tail_f64((double)a, exact) - expected) == 0);
+    }
+    assert_true(isnan(tg_normal_tail_f32(NAN, NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_ulp),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_or_zero),
+        cmocka_unit_test(test_normal_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "bench/figure.h"
 #include "bench/gpt.h"
 #include "bench/io.h"
+#include "bench/kernels.h"
 #include "bench/positions.h"
 
 /* ---- the tape ---- */
@@ -229,8 +230,12 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            bench_quick = true;
+        } else if (strcmp(argv[i], "--serve") == 0) {
+            return bench_serve();
         } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10), NULL)) {
-            fprintf(stderr, "bench: unknown option %s (allowed: --json, --threads=N)\n", argv[i]);
+            fprintf(stderr, "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve)\n", argv[i]);
             return 2;
         }
     }
@@ -243,8 +248,11 @@ int main(int argc, char **argv)
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
     bench_adam();
-    bench_io();
-    bench_positions();
-    bench_gpt();
+    bench_kernels();
+    if (!bench_quick) {
+        bench_io();
+        bench_positions();
+        bench_gpt();
+    }
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #define MAX_ROUNDS 1001
 
-bool bench_json;
+bool bench_json, bench_quick;
 
 double bench_seconds(void)
 {
@@ -32,8 +32,9 @@ static double median(double *values, int count)
 double bench_measure(const bench_figure *f)
 {
     static double times[MAX_ROUNDS], bounds[MAX_ROUNDS];
+    int fifth = f->rounds / 5, rounds = !bench_quick ? f->rounds : fifth < 5 ? 5 : fifth;
     /* two rounds to warm up */
-    for (int round = -2; round < f->rounds; round++) {
+    for (int round = -2; round < rounds; round++) {
         double start = bench_seconds();
         f->run(f->context);
         double middle = bench_seconds();
@@ -46,7 +47,7 @@ double bench_measure(const bench_figure *f)
             bounds[round] = end - middle;
         }
     }
-    double time = median(times, f->rounds), bound = f->bound ? median(bounds, f->rounds) : 0;
+    double time = median(times, rounds), bound = f->bound ? median(bounds, rounds) : 0;
     if (bench_json) {
         printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f->name, time * f->scale, f->unit);
         if (f->bound) {

@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-extern bool bench_json;
+/* bench_quick: a fifth of the rounds, at least 5 */
+extern bool bench_json, bench_quick;
 
 double bench_seconds(void);
 

@@ -97,9 +97,9 @@ static void compare(const sizes *n, tg_dtype dtype, double p)
 static void test_fused_equals_elementary(void **state)
 {
     (void)state;
-    const int64_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 255}, widths[] = {1, 3, 64};
+    const int64_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 255}, widths[] = {1, 3, 64, 130};
     for (int l = 0; l < 9; l++) {
-        for (int w = 0; w < 3; w++) {
+        for (int w = 0; w < 4; w++) {
             sizes n = {1 + l % 2, 1 + w, lengths[l], lengths[l], widths[w], l % 3 != 0, (l + w) % 2};
             compare(&n, TG_F64, 0);
             compare(&n, TG_F64, 0.3);
@@ -115,8 +115,9 @@ static void test_more_keys_than_queries(void **state)
     const sizes cases[] = {{1, 2, 1, 7, 4, true, false},
                            {2, 1, 3, 130, 5, true, true},
                            {1, 2, 129, 131, 8, true, true},
-                           {2, 2, 9, 4, 3, false, true}};
-    for (int i = 0; i < 4; i++) {
+                           {2, 2, 9, 4, 3, false, true},
+                           {1, 1, 1, 5000, 64, true, false}}; /* a tile of one row is wider */
+    for (int i = 0; i < 5; i++) {
         compare(&cases[i], TG_F64, 0);
         compare(&cases[i], TG_F64, 0.3);
     }

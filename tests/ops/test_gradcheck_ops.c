@@ -1,6 +1,7 @@
 /* The gradients of all ops in the table of samples.c against finite differences: slow and fast mode; contiguous,
  * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. Also the f32 kernels
  * against the f64 kernels. Every op that the header declares must be in the table. */
+#include "base/level.h"
 #include "base/random.h"
 #include "ops/calls.h"
 #include "support.h"
@@ -287,6 +288,51 @@ static void test_floats_agree_with_doubles(void **state)
     }
 }
 
+/* ---- the levels of the processor ---- */
+
+/* Sets the level, which no tape may outlive. */
+static void set_level(int level)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tape_free(tape);
+    if (!tg_set_cpu_level((tg_cpu_level)level, &error)) {
+        fail_msg("%s", error.text);
+    }
+    tape = tg_tape_new(rng, NULL);
+    tg_tape_set_recording(tape, false);
+}
+
+/* Every op gives the same bits at each level that the processor has. */
+static void test_levels_agree(void **state)
+{
+    (void)state;
+    int first = (int)tg_get_cpu_level();
+    for (int k = 0; k < sample_count * SAMPLE_SHAPES * 2; k++) {
+        const sample *s = &samples[k / SAMPLE_SHAPES / 2];
+        const char *shapes = s->shapes[k / 2 % SAMPLE_SHAPES];
+        tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
+        outcome base = {.input_count = 0};
+        for (int level = 0; shapes && level <= tg_level_highest(); level++) {
+            set_level(level);
+            tg_rng_seed(rng, (uint64_t)k);
+            outcome other = compute(s, shapes, CONTIGUOUS, dtype);
+            base = level == 0 ? other : base;
+            for (int v = 0; level > 0 && v <= other.input_count; v++) {
+                size_t bytes = other.values[v] ? tg_bytes_of(other.values[v]) : 0;
+                if (bytes > 0 && memcmp(tg_values(base.values[v]), tg_values(other.values[v]), bytes) != 0) {
+                    fail_msg("%s %s (%s): %s differs between levels 0 and %d", s->op, s->variant, shapes,
+                             v ? "a gradient" : "the result", level);
+                }
+                tg_release(other.values[v]);
+            }
+        }
+        for (int v = 0; shapes && v <= base.input_count; v++) {
+            tg_release(base.values[v]);
+        }
+    }
+    set_level(first);
+}
+
 /* ---- the registry ---- */
 
 static bool is_listed(const char *op)
@@ -340,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_every_op_has_a_sample),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_floats_agree_with_doubles),
+        cmocka_unit_test(test_levels_agree),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

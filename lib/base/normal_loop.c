@@ -1,0 +1,113 @@
+/* normal_loop: blocks of normal values in the profile TG_RNG_AVX2 (normal.c), a version per level (level.h).
+ *
+ * The products and sums that PyTorch's compiler fuses are fmaf() here, so all versions round alike. The baseline of
+ * x86-64 has no such instruction: there fmaf() is a function of libm.
+ */
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Returns ln(x) for x in [2^-24, 1]. x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1, and
+ * ln(m) = f - f^2/2 + f^3 P(f). e ln 2 is added in two parts. The larger part comes last; its constant has few bits, so
+ * that the product with e is exact. */
+static inline float natural_log(float x)
+{
+    uint32_t bits = bits_of(x);
+    uint32_t mantissa = (bits & 0x7fffff) | 0x3f000000; /* of m in [1/2, 1) */
+    bool low = float_of(mantissa) < 0.707106781186547524F;
+    float e = (float)((int32_t)(bits >> 23) - 126 - low);
+    /* A mask instead of a branch, which would prevent vectorization. */
+    float f = (float_of(mantissa) - 1.0F) + float_of(mantissa & -(uint32_t)low);
+
+    float square = f * f;
+    float p = 7.0376836292e-2F;
+    p = fmaf(p, f, -1.1514610310e-1F);
+    p = fmaf(p, f, 1.1676998740e-1F);
+    p = fmaf(p, f, -1.2420140846e-1F);
+    p = fmaf(p, f, 1.4249322787e-1F);
+    p = fmaf(p, f, -1.6668057665e-1F);
+    p = fmaf(p, f, 2.0000714765e-1F);
+    p = fmaf(p, f, -2.4999993993e-1F);
+    p = fmaf(p, f, 3.3333331174e-1F);
+    p = fmaf(p * f, square, e * -2.12194440e-4F);
+    p = fmaf(-square, 0.5F, p);
+    return fmaf(e, 0.693359375F, f + p);
+}
+
+/* Computes sin(x) and cos(x) for x in [0, 2 pi). x = octant pi/4 + rest with an even octant and |rest| <= pi/4.
+ * octant pi/4 is subtracted in three parts. */
+static inline void sine_cosine(float x, float *sine, float *cosine)
+{
+    int32_t octant = ((int32_t)(x * 1.27323954473516F) + 1) & ~1;
+    float o = (float)octant;
+    float rest = fmaf(o, -0.78515625F, x);
+    rest = fmaf(o, -2.4187564849853515625e-4F, rest);
+    rest = fmaf(o, -3.77489497744594108e-8F, rest);
+
+    float square = rest * rest;
+    float c = fmaf(2.443315711809948e-5F, square, -1.388731625493765e-3F);
+    c = fmaf(c, square, 4.166664568298827e-2F);
+    c = fmaf(c * square, square, -(square * 0.5F)) + 1.0F;
+    float s = fmaf(-1.9515295891e-4F, square, 8.3321608736e-3F);
+    s = fmaf(s, square, -1.6666654611e-1F);
+    s = fmaf(s * square, rest, rest);
+
+    bool swapped = octant & 2;
+    float unsigned_sine = swapped ? c : s, unsigned_cosine = swapped ? s : c;
+    *sine = octant & 4 ? -unsigned_sine : unsigned_sine;
+    *cosine = (octant - 2) & 4 ? unsigned_cosine : -unsigned_cosine;
+}
+
+/* LANES pairs are computed at a time, gathered from LANES / 8 blocks, so that the length of every loop is a multiple of
+ * the vector width. The square root has a loop of its own: sqrtf may set errno, which can prevent vectorization. */
+#define LANES 64
+
+void LEVEL(tg_normal_values)(float *values, int64_t count, float mean, float std)
+{
+    for (int64_t done = 0; done < count; done += 2 * LANES) {
+        float *x = values + done;
+        int pairs = (int)tg_rng_portion(count - done, 2 * LANES) / 2;
+        float first[LANES] = {0}, second[LANES] = {0};
+        for (int i = 0; i < pairs; i++) {
+            int place = i / 8 * 16 + i % 8;
+            first[i] = x[place];
+            second[i] = x[place + 8];
+        }
+        float radius[LANES], sine[LANES], cosine[LANES];
+        for (int i = 0; i < LANES; i++) {
+            radius[i] = -2.0F * natural_log(1.0F - first[i]);
+        }
+        for (int i = 0; i < LANES; i++) {
+            radius[i] = sqrtf(radius[i]);
+        }
+        for (int i = 0; i < LANES; i++) {
+            sine_cosine((float)(2 * PI) * second[i], &sine[i], &cosine[i]);
+        }
+        for (int i = 0; i < LANES; i++) {
+            first[i] = fmaf(radius[i] * cosine[i], std, mean);
+            second[i] = fmaf(radius[i] * sine[i], std, mean);
+        }
+        for (int i = 0; i < pairs; i++) {
+            int place = i / 8 * 16 + i % 8;
+            x[place] = first[i];
+            x[place + 8] = second[i];
+        }
+    }
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Runs the ops of tests/bench/kernels.c here and in PyTorch, in turn, and prints both times. For development: nothing
+in the build or the tests needs it.
+
+    tests/bench/compare_torch.py BENCH [--turns N] [--threads N] [--only TEXT]
+
+BENCH is the program tests/bench of a release build.
+
+Each turn runs a line a few times in each program. Printed are the medians in ms, their ratio, the ratio of the best
+times, and the best time of a memcpy of the result. On a busy machine only the best times of one thread mean something,
+because a thread that waits for another one waits for the machine. AdamW is measured in one process only, by `tests/bench/run`.
+"""
+import argparse
+import statistics
+import subprocess
+import time
+
+import torch
+import torch.nn.functional as F
+
+
+def normal(*size, grad=True, std=1.0):
+    return (std * torch.randn(*size)).requires_grad_(grad)
+
+
+def ids(below, *size):
+    return torch.randint(0, below, size)
+
+
+LINES = {
+    'layer_norm 512x768': lambda: (lambda x, w, b: F.layer_norm(x, (768,), w, b), normal(512, 768), normal(768), normal(768)),
+    'rms_norm 512x768': lambda: (lambda x, w: F.rms_norm(x, (768,), w, 1e-5), normal(512, 768), normal(768)),
+    'gelu 512x3072': lambda: (F.gelu, normal(512, 3072)),
+    'gelu_tanh 512x3072': lambda: (lambda x: F.gelu(x, approximate='tanh'), normal(512, 3072)),
+    'dropout 1024x768': lambda: (lambda x: F.dropout(x, 0.1), normal(1024, 768)),
+    'bias add 512x3072': lambda: (torch.add, normal(512, 3072), normal(3072)),
+    'residual add 512x768': lambda: (torch.add, normal(512, 768), normal(512, 768)),
+    'softmax 512x50257': lambda: (lambda x: F.softmax(x, -1), normal(512, 50257)),
+    'cross_entropy 512x50257': lambda: (F.cross_entropy, normal(512, 50257), ids(50257, 512)),
+    'cross_entropy 512x50257, saturated logits': lambda: (F.cross_entropy, normal(512, 50257, std=40), ids(50257, 512)),
+    'embedding 8192x768': lambda: (lambda w, i: F.embedding(i, w), normal(50257, 768, grad=False), ids(50257, 8192)),
+    'embedding 65536x768': lambda: (lambda w, i: F.embedding(i, w), normal(50257, 768), ids(50257, 65536)),
+    'bag 1024x16x768': lambda: (lambda w, i: F.embedding_bag(i, w), normal(50257, 768, grad=False), ids(50257, 1024, 16)),
+    'attention 2x12x1024x64': lambda: (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+                                       *[normal(2, 12, 1024, 64) for _ in range(3)]),
+}
+
+
+def seconds(run, rounds):
+    for _ in range(2):
+        run()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('bench')
+    parser.add_argument('--turns', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--only', default='')
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    server = subprocess.Popen([options.bench, '--threads=%d' % options.threads, '--serve'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ours(name, what, rounds):
+        server.stdin.write('%s; %s %d\n' % (name, what, rounds))
+        server.stdin.flush()
+        return [float(t) for t in server.stdout.readline().split()]
+
+    print('%-52s %9s %9s %7s %7s %9s' % ('ms', 'tapegrad', 'torch', 'ratio', 'best', 'memcpy'))
+    for name, make in LINES.items():
+        call, *inputs = make()
+        leaves = [x for x in inputs if x.requires_grad]
+        y = call(*inputs)
+        dy = torch.randn_like(y)
+        passes = {'forward': lambda: call(*inputs)}
+        if leaves:
+            passes['backward'] = lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
+        for what, run in passes.items():
+            if options.only not in '%s, %s' % (name, what):
+                continue
+            once = statistics.median(seconds(run, 3))
+            rounds = max(3, min(100, int(0.15 / once)))
+            a, b, copies = [], [], []
+            for _ in range(options.turns):
+                b += seconds(run, rounds)
+                time.sleep(0.05)  # torch's threads stop spinning
+                a += ours(name, what, rounds)
+                copies += ours(name, 'copy', 5)
+            m = statistics.median
+            print('%-52s %9.3f %9.3f %7.2f %7.2f %9.3f' % ('%s, %s' % (name, what), 1e3 * m(a), 1e3 * m(b), m(a) / m(b),
+                                                            min(a) / min(b), 1e3 * min(copies)), flush=True)
+    server.stdin.close()
+    server.wait()
+
+
+main()
