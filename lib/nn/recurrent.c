@@ -185,6 +185,8 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
 {
     tg_tensor *y = NULL;
     pass p = {.t = t, .call = call, .r = r, .is_lstm = is_lstm};
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     if (tg_module_is_ready(t, call, r) && tg_tape_expect_config(t, call, given, forward_mark)) {
         p.config = given ? *given : tg_nn_recurrent_forward_config_default();
         p.batch = tg_tensor_size(x, 0);
@@ -199,13 +201,18 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
         }
     }
     int count = y ? r->layers * r->directions : 0;
-    if (state) {
-        *state = y ? tg_stack(t, p.states, count, 0) : NULL;
+    tg_tensor *last_state = y && state ? tg_stack(t, p.states, count, 0) : NULL;
+    tg_tensor *last_cell = y && cell ? tg_stack(t, p.cells, count, 0) : NULL;
+    if ((state && !last_state) || (cell && !last_cell)) {
+        y = NULL;
     }
-    if (cell) {
-        *cell = y ? tg_stack(t, p.cells, count, 0) : NULL;
+    if (y && state) {
+        *state = last_state;
     }
-    return y;
+    if (y && cell) {
+        *cell = last_cell;
+    }
+    return tg_tape_end(t, &point, y);
 }
 
 tg_tensor *tg_nn_gru_forward(tg_tape *t, const tg_nn_gru *gru, tg_tensor *x, tg_tensor **state,

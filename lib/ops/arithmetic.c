@@ -350,9 +350,11 @@ tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *
         return NULL;
     }
     tg_dtype dtype = tg_dtype_of(x);
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
                            high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
-    return tg_apply(t, &ops[CLAMP].op, inputs, 3, NULL, 0, NULL);
+    return tg_tape_end(t, &point, tg_apply(t, &ops[CLAMP].op, inputs, 3, NULL, 0, NULL));
 }
 
 #endif

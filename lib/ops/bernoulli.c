@@ -50,8 +50,10 @@ tg_tensor *tg_bernoulli(tg_tape *t, tg_tensor *p)
     if (!tg_tape_expect_tensor(t, "bernoulli", "tensor of probabilities", p)) {
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     p = tg_detach(t, p);
-    return tg_apply(t, &bernoulli_op, &p, 1, NULL, 0, NULL);
+    return tg_tape_end(t, &point, tg_apply(t, &bernoulli_op, &p, 1, NULL, 0, NULL));
 }
 
 #endif

@@ -91,10 +91,12 @@ tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg
         !tg_tape_expect_tensor(t, op.op.name, "tensor of logits", logits)) {
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor *one = c.weight && c.pos_weight ? NULL : tg_full(t, tg_dtype_of(logits), TG_SCALAR, 1);
     tg_tensor *inputs[] = {logits, target, c.weight ? c.weight : one, c.pos_weight ? c.pos_weight : one};
     tg_loss_attributes a = {.reduction = c.reduction};
-    return tg_apply(t, &op.op, inputs, 4, &a, sizeof a, NULL);
+    return tg_tape_end(t, &point, tg_apply(t, &op.op, inputs, 4, &a, sizeof a, NULL));
 }
 
 #endif

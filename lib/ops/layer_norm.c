@@ -189,8 +189,10 @@ tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor 
     }
     tg_dtype dtype = tg_dtype_of(x);
     tg_shape row = tg_shape_make(1, (int64_t[]){tg_tensor_size(x, -1)});
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor *inputs[] = {x, weight ? weight : tg_full(t, dtype, row, 1), bias ? bias : tg_full(t, dtype, row, 0)};
-    return tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps, NULL);
+    return tg_tape_end(t, &point, tg_apply(t, &layer_norm_op, inputs, 3, &eps, sizeof eps, NULL));
 }
 
 #endif

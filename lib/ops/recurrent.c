@@ -202,10 +202,22 @@ void KERNEL(tg_lstm_step_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-/* Declares an output like the state, and the saved gates. The modules that call the steps have checked the shapes. */
+/* Checks the inputs, which a module has computed, and declares an output like the state, and the saved gates. */
 static bool step_shape(tg_op_call *call, int gates, int outputs)
 {
     const tg_tensor *h = call->inputs[2];
+    bool fits = h->rank == 2 && tg_op_expect_float(call, 2);
+    for (int i = 0; fits && i < call->input_count; i++) {
+        const tg_tensor *x = call->inputs[i];
+        int64_t columns = i < 2 ? gates : 1;
+        bool is_mask = i == 2 + outputs;
+        fits = x->rank == (is_mask ? 1 : 2) && x->shape[0] == h->shape[0] &&
+               (is_mask ? x->dtype == TG_U8
+                        : x->dtype == h->dtype && x->shape[1] % columns == 0 && x->shape[1] / columns == h->shape[1]);
+    }
+    if (!fits) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the inputs of a step do not fit a state (B,H)");
+    }
     bool is_declared = true;
     for (int i = 0; is_declared && i < outputs; i++) {
         is_declared = tg_op_output(call, i, tg_dtype_of(h), tg_shape_of(h));

@@ -12,12 +12,11 @@
 #include "ops/kernel.h"
 
 typedef struct topk_attributes {
-    int64_t k; /* SORT_ALL: the size of the axis */
+    int64_t k;
     int axis;
     bool largest;
+    bool all; /* k is the size of the axis */
 } topk_attributes;
-
-#define SORT_ALL INT64_MIN
 
 TG_DECLARE_KERNEL(tg_topk_forward);
 TG_DECLARE_KERNEL(tg_topk_backward);
@@ -43,7 +42,7 @@ static topk_lines lines_of(const tg_op_call *call)
     for (int i = 0; i < x->rank; i++) {
         *(i < attributes->axis ? &lines.outer : i == attributes->axis ? &lines.size : &lines.inner) *= x->shape[i];
     }
-    lines.k = lines.k == SORT_ALL ? lines.size : lines.k;
+    lines.k = attributes->all ? lines.size : lines.k;
     return lines;
 }
 
@@ -174,7 +173,7 @@ static bool topk_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so at most %d are allowed",
                           attributes->axis, (long long)size, INT32_MAX);
     }
-    int64_t k = attributes->k == SORT_ALL ? size : attributes->k;
+    int64_t k = attributes->all ? size : attributes->k;
     if (k < 0 || k > size) {
         return tg_op_fail(call, TG_ERROR_RANGE, "k %lld is outside [0,%lld], the size of axis %d",
                           (long long)attributes->k, (long long)size, attributes->axis);
@@ -216,12 +215,12 @@ static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, topk_attribut
 
 tg_tensor *tg_topk(tg_tape *t, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices)
 {
-    return apply(t, &topk_op, x, (topk_attributes){k, axis, order == TG_LARGEST_FIRST}, indices);
+    return apply(t, &topk_op, x, (topk_attributes){k, axis, order == TG_LARGEST_FIRST, false}, indices);
 }
 
 tg_tensor *tg_sort(tg_tape *t, tg_tensor *x, int axis, tg_order order, tg_tensor **indices)
 {
-    return apply(t, &sort_op, x, (topk_attributes){SORT_ALL, axis, order == TG_LARGEST_FIRST}, indices);
+    return apply(t, &sort_op, x, (topk_attributes){0, axis, order == TG_LARGEST_FIRST, true}, indices);
 }
 
 #endif

@@ -259,6 +259,8 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
                      tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text), TG_MAX_RANK);
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     /* Axis by axis, last to first: (..,n,..) -> (..,1,n,..) -> (..,times,n,..) -> (..,times n,..). */
     tg_tensor *y = tg_reshape(t, x, spread);
     for (int i = times.rank - 1; i >= 0 && y; i--) {
@@ -266,15 +268,21 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
             continue;
         }
         tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1}), expanded = rows;
-        for (int k = 0; k < times.rank; k++) {
-            rows.size[k < i ? 0 : 2] *= k == i ? 1 : k < i ? spread.size[k] : result.size[k];
+        for (int k = 0; fits && k < times.rank; k++) {
+            int64_t size = k == i ? 1 : k < i ? spread.size[k] : result.size[k], *into = &rows.size[k < i ? 0 : 2];
+            fits = !__builtin_mul_overflow(*into, size, into);
+        }
+        if (!fits) {
+            tg_tape_fail(t, TG_ERROR_SHAPE, "repeat", "%s times a shape %s: the sizes do not fit into 64 bits",
+                         tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text));
+            break;
         }
         expanded = tg_shape_make(4, (int64_t[]){rows.size[0], times.size[i], rows.size[1], rows.size[2]});
         y = tg_reshape(t, y, rows);
         y = tg_expand(t, tg_unsqueeze(t, y, 1), expanded);
         y = tg_reshape(t, y, tg_shape_make(3, (int64_t[]){rows.size[0], times.size[i] * rows.size[1], rows.size[2]}));
     }
-    return tg_reshape(t, y, result);
+    return tg_tape_end(t, &point, tg_reshape(t, y, result));
 }
 
 tg_tensor *tg_select(tg_tape *t, tg_tensor *x, int axis, int64_t index)
