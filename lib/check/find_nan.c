@@ -15,15 +15,37 @@
 
 #include "tape/tape.h"
 
+/* Returns a view of the values that x does not repeat: index 0 of each expanded axis. An expanded tensor may have more
+ * values than a loop can visit. The view has no reference to x. */
+static tg_tensor distinct_values(const tg_tensor *x)
+{
+    tg_tensor view = *x;
+    view.count = tg_dtype_is_float(x->dtype);
+    for (int axis = 0; axis < x->rank; axis++) {
+        view.shape[axis] = x->strides[axis] == 0 && x->shape[axis] > 0 ? 1 : x->shape[axis];
+        view.count *= view.shape[axis];
+    }
+    return view;
+}
+
 /* Returns the row-major index of the first NaN, or -1. */
 static int64_t first_nan(const tg_tensor *x)
 {
-    for (int64_t i = 0; tg_dtype_is_float(x->dtype) && i < x->count; i++) {
-        if (isnan(tg_tensor_value_at(x, i))) {
-            return i;
-        }
+    const tg_tensor view = distinct_values(x);
+    int64_t i = 0;
+    while (i < view.count && !isnan(tg_tensor_value_at(&view, i))) {
+        i++;
     }
-    return -1;
+    if (i == view.count) {
+        return -1;
+    }
+    int64_t index = 0, step = 1;
+    for (int axis = x->rank - 1; axis >= 0; axis--) {
+        index += i % view.shape[axis] * step;
+        i /= view.shape[axis];
+        step *= x->shape[axis];
+    }
+    return index;
 }
 
 /* Returns whether a tensor of the record was written after the call. `number` counts the inputs first, then the
@@ -39,9 +61,9 @@ static double largest_input(const tg_tape *t, const tg_record *record)
 {
     double largest = 0;
     for (int i = 0; i < record->input_count; i++) {
-        const tg_tensor *x = tg_record_inputs(t, record)[i];
-        for (int64_t k = 0; tg_dtype_is_float(x->dtype) && k < x->count; k++) {
-            largest = fmax(largest, fabs(tg_tensor_value_at(x, k)));
+        const tg_tensor x = distinct_values(tg_record_inputs(t, record)[i]);
+        for (int64_t k = 0; k < x.count; k++) {
+            largest = fmax(largest, fabs(tg_tensor_value_at(&x, k)));
         }
     }
     return largest;

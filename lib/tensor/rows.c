@@ -270,9 +270,12 @@ int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *
                      count < 0 ? "; allowed are 0 or more" : " into an array that is NULL");
         return -1;
     }
-    int64_t found = 0;
+    int64_t found = 0, rows = rows_of(x);
     double largest = tg_row_norm(x, row, (double)INFINITY);
-    for (int64_t other = 0; count > 0 && other < rows_of(x); other++) {
+    if (x->count == 0 && !among && count < rows) {
+        rows = count + 1; /* all rows are equally near, and there may be more than a loop can visit */
+    }
+    for (int64_t other = 0; count > 0 && other < rows; other++) {
         if (other == row || (among && !among[other])) {
             continue;
         }

@@ -237,6 +237,19 @@ static void test_nothing_to_find(void **state)
     assert_false(tg_find_nan(NULL, &found));
 }
 
+/* An expanded tensor has one value 2^60 times. */
+static void test_expanded(void **state)
+{
+    (void)state;
+    tg_tensor *one = tg_slice(tape, tg_slice(tape, x, 1, 0, 1, 1), 0, 0, 1, 1);
+    tg_expand(tape, one, TG_SHAPE(INT64_C(1) << 30, INT64_C(1) << 30));
+    assert_false(tg_find_nan(tape, NULL));
+    tg_tape_reset(tape);
+    tg_tensor *column = tg_slice(tape, tg_log(tape, x), 1, 0, 1, 1);
+    tg_expand(tape, column, TG_SHAPE(2, INT64_C(1) << 40));
+    assert_found(0, -1, 2, "'log' (op 1 of 3) computed a NaN at [1,0] of (2,2)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_table_is_blamed_for_rows_that_were_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_are_no_magnitude, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_expanded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_result_that_was_changed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_large_tensor, set_up, tear_down),

@@ -201,6 +201,11 @@ static void test_neighbors(void **state)
     assert_int_equal(near[1].row, 2);
     assert_int_equal(tg_tensor_row_neighbors(table, 0, NULL, NULL, 0, &error), 0);
     assert_int_equal(error.code, TG_OK);
+    /* rows without values are all equally near, and nobody can visit so many */
+    tg_tensor *empty = tg_tensor_new(TG_F32, TG_SHAPE(INT64_C(1) << 60, 0), &error);
+    assert_int_equal(tg_tensor_row_neighbors(empty, 1, NULL, near, 3, &error), 3);
+    assert_true(near[0].row == 0 && near[1].row == 2 && near[2].row == 3);
+    tg_release(empty);
     near[0].row = -7;
     assert_int_equal(tg_tensor_row_neighbors(table, 4, NULL, near, 5, &error), -1);
     assert_error(&error, TG_ERROR_RANGE, "tensor_row_neighbors: row 4 is outside [0,4)");
