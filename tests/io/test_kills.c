@@ -28,7 +28,10 @@ static tg_params *params_of_step(int64_t step)
 static void save_until_killed(int64_t step)
 {
     tg_checkpoint_folder *folder = tg_checkpoint_folder_open(folder_path, NULL, NULL);
-    for (; folder; step++) {
+    if (!folder) {
+        _exit(1);
+    }
+    for (;; step++) {
         tg_params *params = params_of_step(step);
         tg_checkpoint_part parts[] = {{.name = "model", .params = params}, {.name = "step", .integer = &step}};
         if (!tg_checkpoint_folder_save(folder, step, step % 3 == 0, parts, 2, NULL)) {
@@ -36,7 +39,6 @@ static void save_until_killed(int64_t step)
         }
         tg_params_free(params);
     }
-    _exit(1);
 }
 
 /* Requires that a checkpoint is whole. Returns its step. */

@@ -250,7 +250,7 @@ static void test_padding(void **state)
     for (int length = 1; length <= 16; length++) {
         size_t size;
         tg_safetensors_writer *w = tg_safetensors_writer_new("test", NULL);
-        assert_true(tg_safetensors_add(w, "", "abcdefghijklmnop" + 16 - length, x, TG_SAVE_FLOATS_KEEP, NULL));
+        assert_true(tg_safetensors_add(w, "", &"abcdefghijklmnop"[16 - length], x, TG_SAVE_FLOATS_KEEP, NULL));
         assert_true(tg_safetensors_write(w, path, NULL));
         tg_safetensors_writer_free(w);
         char *bytes = read_all(path, &size);
