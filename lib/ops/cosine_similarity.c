@@ -165,9 +165,11 @@ tg_tensor *tg_cosine_similarity(tg_tape *t, tg_tensor *a, tg_tensor *b, int axis
                      joined.rank);
         return NULL;
     }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
     tg_tensor *inputs[] = {expanded(t, a, joined), expanded(t, b, joined)};
     cosine_attributes attributes = {eps, axis};
-    return tg_apply(t, &cosine_op, inputs, 2, &attributes, sizeof attributes, NULL);
+    return tg_tape_end(t, &point, tg_apply(t, &cosine_op, inputs, 2, &attributes, sizeof attributes, NULL));
 }
 
 #endif
