@@ -177,7 +177,7 @@ tg_csv *tg_csv_open(const char *path, const tg_csv_config *given, tg_error *erro
     }
     reader r = {.csv = csv, .path = path, .separator = config.separator, .line = 1, .error = error};
     csv->has_header = config.has_header;
-    csv->text = tg_text_read(path, &r.length, error);
+    csv->text = tg_text_read_for(call, path, &r.length, error);
     if (!csv->text || !read_table(&r)) {
         tg_csv_free(csv);
         return NULL;
