@@ -1,5 +1,5 @@
-/* optimizer_state METHOD CHECKPOINT LAST: trains a small model for 20 steps and saves a checkpoint, then for 20 more and
- * saves the parameters. The script beside this file compiles it, and repeats the last 20 steps with PyTorch.
+/* optimizer_state METHOD CHECKPOINT LAST: trains a small model for 20 steps and saves a checkpoint, then for 20 more
+ * and saves the parameters. The script beside this file compiles it, and repeats the last 20 steps with PyTorch.
  *
  * Step s has the ids (s * s * 5 + 7 k + 3) mod 40, k = 0 .. 11, and the targets (3 id + 1) mod 40. */
 #include <stdio.h>

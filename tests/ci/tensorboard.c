@@ -1,5 +1,5 @@
-/* tensorboard FOLDER: logs scalars, histograms and tables to the folder, and saves the tensors of them as NPY files. The
- * script beside this file compiles it, and reads the folder with the package tensorboard. */
+/* tensorboard FOLDER: logs scalars, histograms and tables to the folder, and saves the tensors of them as NPY files.
+ * The script beside this file compiles it, and reads the folder with the package tensorboard. */
 #include <math.h>
 #include <stdio.h>
 
