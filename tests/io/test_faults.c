@@ -1,7 +1,5 @@
 /* Faults of the system: each call that reads, writes, flushes, closes or renames fails once, and the disk is full after
  * every 4 KB. A call then reports the error, frees everything, and leaves the old file as it is; a retry succeeds.
- *
- * The linker replaces the system's functions by those below (--wrap).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,118 +11,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "faults.h"
 #include "support.h"
-
-/* ---- the functions that fail ---- */
-
-typedef enum kind { OPEN, READ, PREAD, WRITE, FSYNC, FCHMOD, CLOSE, RENAME, KINDS } kind;
-static const char *const kind_names[KINDS] = {"open", "read", "pread", "write", "fsync", "fchmod", "close", "rename"};
-
-static struct {
-    kind kind;     /* of the calls that fail */
-    int calls;     /* of this kind so far */
-    int fail_at;   /* the number of the call that fails, from 1; 0: none */
-    int error;     /* its errno */
-    int64_t space; /* bytes until the disk is full; -1: any number */
-    bool is_slow;  /* one byte per read and write */
-} fault;
-
-static bool fails(kind called)
-{
-    if (called == fault.kind && ++fault.calls == fault.fail_at) {
-        errno = fault.error;
-        return true;
-    }
-    return false;
-}
-
-/* glibc has other names where file offsets are of 64 bits. */
-#ifdef __GLIBC__
-#define WRAP(name) __wrap_##name##64
-#define REAL(name) __real_##name##64
-#else
-#define WRAP(name) __wrap_##name
-#define REAL(name) __real_##name
-#endif
-
-int REAL(open)(const char *path, int flags, ...);
-ssize_t __real_read(int file, void *out, size_t length);
-ssize_t REAL(pread)(int file, void *out, size_t length, off_t offset);
-ssize_t __real_write(int file, const void *bytes, size_t length);
-int __real_fsync(int file);
-int __real_fchmod(int file, mode_t mode);
-int __real_close(int file);
-int __real_rename(const char *from, const char *to);
-int WRAP(open)(const char *path, int flags, ...);
-ssize_t __wrap_read(int file, void *out, size_t length);
-ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset);
-ssize_t __wrap_write(int file, const void *bytes, size_t length);
-int __wrap_fsync(int file);
-int __wrap_fchmod(int file, mode_t mode);
-int __wrap_close(int file);
-int __wrap_rename(const char *from, const char *to);
-
-int WRAP(open)(const char *path, int flags, ...)
-{
-    return fails(OPEN) ? -1 : REAL(open)(path, flags, 0666);
-}
-
-ssize_t __wrap_read(int file, void *out, size_t length)
-{
-    return fails(READ) ? -1 : __real_read(file, out, fault.is_slow && length > 0 ? 1 : length);
-}
-
-ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset)
-{
-    return fails(PREAD) ? -1 : REAL(pread)(file, out, fault.is_slow && length > 0 ? 1 : length, offset);
-}
-
-ssize_t __wrap_write(int file, const void *bytes, size_t length)
-{
-    if (fails(WRITE)) {
-        return -1;
-    }
-    length = fault.is_slow && length > 0 ? 1 : length;
-    if (fault.space >= 0) {
-        if (fault.space == 0) {
-            errno = ENOSPC;
-            return -1;
-        }
-        length = length < (size_t)fault.space ? length : (size_t)fault.space;
-        fault.space -= (int64_t)length;
-    }
-    return __real_write(file, bytes, length);
-}
-
-int __wrap_fsync(int file)
-{
-    return fails(FSYNC) ? -1 : __real_fsync(file);
-}
-
-int __wrap_fchmod(int file, mode_t mode)
-{
-    return fails(FCHMOD) ? -1 : __real_fchmod(file, mode);
-}
-
-/* A close that fails has closed the file, as in Linux. */
-int __wrap_close(int file)
-{
-    int result = __real_close(file);
-    return fails(CLOSE) ? -1 : result;
-}
-
-int __wrap_rename(const char *from, const char *to)
-{
-    return fails(RENAME) ? -1 : __real_rename(from, to);
-}
-
-static void disarm(void)
-{
-    fault.fail_at = 0;
-    fault.space = -1;
-    fault.is_slow = false;
-    fault.calls = 0;
-}
 
 /* ---- what is called ---- */
 
@@ -135,6 +23,7 @@ typedef struct world {
     counting_allocator counting;
     tg_params *old, *new, *loaded;
     tg_tensor *x;
+    tg_tokenizer *old_bpe, *new_bpe; /* NULL in a build without the tokenizer */
     char folder[32];
 } world;
 
@@ -220,6 +109,141 @@ static bool read_text(world *w, bool is_old, tg_error *error)
     return text != NULL;
 }
 
+static bool save_list(world *w, bool is_old, tg_error *error)
+{
+    const tg_named_tensor tensors[] = {{"x", w->x, NULL}, {"y", tg_params_at(w->new, 0).tensor, "F16"}};
+    return tg_safetensors_save(FOLDER "list.safetensors", tensors, is_old ? 1 : 2, error);
+}
+
+static bool list_tensors(world *w, bool is_old, tg_error *error)
+{
+    if (is_old) {
+        return save_list(w, true, error);
+    }
+    tg_safetensors_list *list = tg_safetensors_list_new(FOLDER "list.safetensors", error);
+    tg_safetensors_list_free(list);
+    return list != NULL;
+}
+
+/* Saves or loads a checkpoint of params, their optimizer, a generator and a number. */
+static bool use_checkpoint(tg_params *params, bool saves, tg_error *error)
+{
+    static int64_t step = 5;
+    tg_adam_config config = tg_adam_config_default();
+    config.amsgrad = true;
+    tg_rng *rng = tg_rng_new(4);
+    tg_optim *optim = tg_adam_new(params, &config);
+    const tg_checkpoint_part parts[] = {{.name = "model", .params = params},
+                                        {.name = "optim", .optim = optim},
+                                        {.name = "rng", .rng = rng},
+                                        {.name = "text", .text = "a text"},
+                                        {.name = "step", .integer = &step}};
+    bool is_done = saves ? tg_checkpoint_save(FOLDER "checkpoint", parts, 5, error)
+                         : tg_checkpoint_load(FOLDER "checkpoint", parts, 5, error);
+    tg_optim_free(optim);
+    tg_rng_free(rng);
+    return is_done;
+}
+
+static bool save_checkpoint(world *w, bool is_old, tg_error *error)
+{
+    return use_checkpoint(is_old ? w->old : w->new, true, error);
+}
+
+static bool load_checkpoint(world *w, bool is_old, tg_error *error)
+{
+    return is_old ? save_checkpoint(w, true, error) : use_checkpoint(w->loaded, false, error);
+}
+
+static bool read_checkpoint_text(world *w, bool is_old, tg_error *error)
+{
+    if (is_old) {
+        return save_checkpoint(w, true, error);
+    }
+    char *text = tg_checkpoint_read_text(FOLDER "checkpoint", "text", error);
+    tg_text_free(text);
+    return text != NULL;
+}
+
+static bool save_vocabulary(world *w, bool is_old, const char *path, tg_vocabulary_format format, tg_error *error)
+{
+    return !w->old_bpe || tg_tokenizer_save(is_old ? w->old_bpe : w->new_bpe, path, format, error);
+}
+
+static bool open_vocabulary(world *w, const char *path, const char *ids, tg_error *error)
+{
+    tg_tokenizer_open_config config = tg_tokenizer_open_config_default();
+    config.ids = ids;
+    tg_tokenizer *bpe = w->old_bpe ? tg_tokenizer_open(path, &config, error) : NULL;
+    tg_tokenizer_free(bpe);
+    return bpe || !w->old_bpe;
+}
+
+static bool save_merges(world *w, bool is_old, tg_error *error)
+{
+    return save_vocabulary(w, is_old, FOLDER "vocab.bpe", TG_VOCABULARY_MERGES, error);
+}
+
+static bool save_json(world *w, bool is_old, tg_error *error)
+{
+    return save_vocabulary(w, is_old, FOLDER "tokenizer.json", TG_VOCABULARY_JSON, error);
+}
+
+static bool save_ranks(world *w, bool is_old, tg_error *error)
+{
+    return save_vocabulary(w, is_old, FOLDER "vocab.tiktoken", TG_VOCABULARY_RANKS, error);
+}
+
+static bool open_merges(world *w, bool is_old, tg_error *error)
+{
+    return is_old ? save_merges(w, true, error) : open_vocabulary(w, FOLDER "vocab.bpe", NULL, error);
+}
+
+static bool open_json(world *w, bool is_old, tg_error *error)
+{
+    return is_old ? save_json(w, true, error) : open_vocabulary(w, FOLDER "tokenizer.json", NULL, error);
+}
+
+static bool open_ranks(world *w, bool is_old, tg_error *error)
+{
+    return is_old ? save_ranks(w, true, error) : open_vocabulary(w, FOLDER "vocab.tiktoken", NULL, error);
+}
+
+static bool open_merges_and_ids(world *w, bool is_old, tg_error *error)
+{
+    return is_old || open_vocabulary(w, TG_TEST_GOLDENS "/data/vocabulary/vocab.bpe",
+                                     TG_TEST_GOLDENS "/data/vocabulary/encoder.json", error);
+}
+
+static bool read_tokens(world *w, bool is_old, tg_error *error)
+{
+    int32_t ids[4];
+    if (is_old) {
+        return write_tokens(w, true, error);
+    }
+    tg_token_file *file = tg_token_file_open(FOLDER "ids", 2, error);
+    bool is_read = file && tg_token_file_read(file, 0, 4, ids, error);
+    tg_token_file_free(file);
+    return is_read;
+}
+
+static bool open_csv(world *w, bool is_old, tg_error *error)
+{
+    (void)w;
+    if (is_old) {
+        return tg_file_replace("test", FOLDER "table.csv", "a,b\n1,2\n", 8, error);
+    }
+    tg_csv *csv = tg_csv_open(FOLDER "table.csv", NULL, error);
+    tg_csv_free(csv);
+    return csv != NULL;
+}
+
+/* What writing a file takes at least. */
+#define ONE_FILE(writes)                                                                     \
+    {                                                                                        \
+        [OPEN] = 2, [WRITE] = (writes), [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 2, [RENAME] = 1 \
+    }
+
 static const action actions[] = {
     {FOLDER "model.safetensors",
      true,
@@ -237,8 +261,24 @@ static const action actions[] = {
     {NULL, false, load_shards, {[OPEN] = 3, [PREAD] = 6}},
     {FOLDER "ids", true, write_tokens, {[OPEN] = 1, [WRITE] = 1, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
     {FOLDER "ids", false, read_text, {[OPEN] = 1, [READ] = 2}},
+    {FOLDER "list.safetensors", true, save_list, ONE_FILE(3)},
+    {FOLDER "list.safetensors", false, list_tensors, {[OPEN] = 1, [PREAD] = 2}},
+    {FOLDER "checkpoint", true, save_checkpoint, ONE_FILE(14)},
+    {FOLDER "checkpoint", false, load_checkpoint, {[OPEN] = 1, [PREAD] = 15}},
+    {FOLDER "checkpoint", false, read_checkpoint_text, {[OPEN] = 1, [PREAD] = 2}},
+    {FOLDER "ids", false, read_tokens, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "table.csv", false, open_csv, {[OPEN] = 1, [READ] = 2}},
+    /* from here on those that need the tokenizer */
+    {FOLDER "vocab.bpe", true, save_merges, ONE_FILE(1)},
+    {FOLDER "tokenizer.json", true, save_json, ONE_FILE(1)},
+    {FOLDER "vocab.tiktoken", true, save_ranks, ONE_FILE(1)},
+    {FOLDER "vocab.bpe", false, open_merges, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "tokenizer.json", false, open_json, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "vocab.tiktoken", false, open_ranks, {[OPEN] = 1, [PREAD] = 1}},
+    {NULL, false, open_merges_and_ids, {[OPEN] = 2, [PREAD] = 2}},
 };
 #define ACTIONS (sizeof actions / sizeof *actions)
+#define TOKENIZER_ACTIONS 7
 
 /* ---- the state of the process and the folder ---- */
 
@@ -246,7 +286,7 @@ static int free_descriptor(void)
 {
     int file = dup(0);
     assert_true(file >= 0);
-    __real_close(file);
+    close(file);
     return file;
 }
 
@@ -287,12 +327,15 @@ static tg_params *make_params(uint64_t seed)
 static int set_up(void **state)
 {
     world *w = calloc(1, sizeof *w);
-    disarm();
+    fault_disarm();
     allocator_install(&w->counting);
     w->old = make_params(1);
     w->new = make_params(2);
     w->loaded = make_params(3);
     w->x = tg_tensor_new_full(TG_F64, tg_shape_make(1, (int64_t[]){1000}), 3, NULL);
+    static const char text[] = "the cat sat on the mat, the cat saw the dog";
+    w->old_bpe = tg_tokenizer_train(text, sizeof text - 1, 258, NULL);
+    w->new_bpe = tg_tokenizer_train(text, sizeof text - 1, 262, NULL);
     strcpy(w->folder, "test_faults.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     assert_int_equal(chdir(w->folder), 0);
@@ -303,7 +346,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     world *w = *state;
-    disarm();
+    fault_disarm();
     for (size_t i = 0; i < ACTIONS; i++) {
         remove(actions[i].path ? actions[i].path : "");
     }
@@ -311,6 +354,8 @@ static int tear_down(void **state)
     tg_params_free(w->new);
     tg_params_free(w->loaded);
     tg_release(w->x);
+    tg_tokenizer_free(w->old_bpe);
+    tg_tokenizer_free(w->new_bpe);
     bool is_clean = w->counting.live == 0 && chdir("..") == 0 && rmdir(w->folder) == 0;
     allocator_restore();
     free(w);
@@ -318,6 +363,11 @@ static int tear_down(void **state)
 }
 
 /* ---- the tests ---- */
+
+static size_t action_count(const world *w)
+{
+    return w->old_bpe ? ACTIONS : ACTIONS - TOKENIZER_ACTIONS;
+}
 
 /* The old file, what exists beside it, and what the process holds: all that a call that fails must not change. */
 typedef struct snapshot {
@@ -360,22 +410,19 @@ static void assert_retry(world *w, const action *a)
 }
 
 /* Lets call `fail_at` of a kind fail. Returns whether such a call was made. */
-static bool run_with_fault(world *w, const action *a, kind failing, int fail_at)
+static bool run_with_fault(world *w, const action *a, fault_kind failing, int fail_at)
 {
     tg_error error = TG_NO_ERROR;
     assert_true(a->run(w, true, NULL));
     snapshot before = take_snapshot(w, a);
-    fault.kind = failing;
-    fault.error = EIO;
-    fault.fail_at = fail_at;
-    fault.calls = 0;
+    fault_arm(failing, fail_at, EIO);
     bool is_done = a->run(w, false, &error);
     bool was_reached = fault.calls >= fail_at;
-    disarm();
+    fault_disarm();
     bool is_folder = failing == FSYNC && fail_at == 2;
     if (!is_done) {
         if (error.code != TG_ERROR_FILE || !strstr(error.text, strerror(EIO))) {
-            fail_msg("%s %d: \"%s\"", kind_names[failing], fail_at, error.text);
+            fail_msg("%s %d: \"%s\"", fault_names[failing], fail_at, error.text);
         }
         assert_true(!is_folder || strstr(error.text, "is replaced by the new file, but its folder"));
         assert_unchanged(w, a, &before, is_folder);
@@ -394,14 +441,14 @@ static bool run_with_fault(world *w, const action *a, kind failing, int fail_at)
 static void test_each_call_fails_once(void **state)
 {
     world *w = *state;
-    for (size_t i = 0; i < ACTIONS; i++) {
+    for (size_t i = 0; i < action_count(w); i++) {
         for (int failing = 0; failing < KINDS; failing++) {
             int reached = 0;
-            while (run_with_fault(w, &actions[i], (kind)failing, reached + 1)) {
+            while (run_with_fault(w, &actions[i], (fault_kind)failing, reached + 1)) {
                 reached++;
             }
             if (reached < actions[i].least[failing]) {
-                fail_msg("action %zu has %d calls of %s, fewer than %d", i, reached, kind_names[failing],
+                fail_msg("action %zu has %d calls of %s, fewer than %d", i, reached, fault_names[failing],
                          actions[i].least[failing]);
             }
         }
@@ -412,18 +459,15 @@ static void test_each_call_fails_once(void **state)
 static void test_interrupted_calls(void **state)
 {
     world *w = *state;
-    static const kind kinds[] = {READ, PREAD, WRITE, FSYNC};
-    for (size_t i = 0; i < ACTIONS; i++) {
+    static const fault_kind kinds[] = {READ, PREAD, WRITE, FSYNC};
+    for (size_t i = 0; i < action_count(w); i++) {
         for (int k = 0; k < 4; k++) {
             for (int fail_at = 1;; fail_at++) {
                 assert_true(actions[i].run(w, true, NULL));
-                fault.kind = kinds[k];
-                fault.error = EINTR;
-                fault.fail_at = fail_at;
-                fault.calls = 0;
+                fault_arm(kinds[k], fail_at, EINTR);
                 assert_retry(w, &actions[i]);
                 bool was_reached = fault.calls >= fail_at;
-                disarm();
+                fault_disarm();
                 if (!was_reached) {
                     break;
                 }
@@ -453,14 +497,14 @@ static void test_short_counts(void **state)
 static void test_full_disk(void **state)
 {
     world *w = *state;
-    for (size_t i = 0; i < ACTIONS; i++) {
+    for (size_t i = 0; i < action_count(w); i++) {
         for (int64_t space = 0; actions[i].writes; space += 4096) {
             tg_error error = TG_NO_ERROR;
             assert_true(actions[i].run(w, true, NULL));
             snapshot before = take_snapshot(w, &actions[i]);
             fault.space = space;
             bool is_done = actions[i].run(w, false, &error);
-            disarm();
+            fault_disarm();
             if (!is_done) {
                 assert_error(&error, TG_ERROR_FILE, strerror(ENOSPC));
                 assert_unchanged(w, &actions[i], &before, false);
