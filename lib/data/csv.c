@@ -140,13 +140,13 @@ static bool read_row(reader *r)
 static bool read_table(reader *r)
 {
     size_t terminator = strlen(r->csv->text);
-    if (r->length == 0) {
-        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' is empty", call, r->path);
-    }
     if (terminator != r->length) {
         return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' has a NUL at byte %zu", call, r->path, terminator);
     }
     r->at = strncmp(r->csv->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    if (r->at == r->length) {
+        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' is empty", call, r->path);
+    }
     while (r->at < r->length) {
         if (!read_row(r)) {
             return false;

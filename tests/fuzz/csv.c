@@ -1,5 +1,5 @@
-/* A CSV file. The first byte has its options, the others are the file. Its fields, written in quotes, are read back, the
- * ids of a column are those of its texts, and a number is what strtod reads. */
+/* A CSV file. The first byte has its options, the others are the file. Its fields, written in quotes, are read back,
+ * the ids of a column are those of its texts, and a number is what strtod reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* faults: functions of the system that fail. The linker replaces open, read, pread, write, fsync, fchmod, close and rename
- * by those of faults.c (--wrap), so a test decides which call fails. */
+/* faults: functions of the system that fail. The linker replaces open, read, pread, write, fsync, fchmod, close and
+ * rename by those of faults.c (--wrap), so a test decides which call fails. */
 #ifndef TG_TESTS_IO_FAULTS_H
 #define TG_TESTS_IO_FAULTS_H
 
