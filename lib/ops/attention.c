@@ -3,8 +3,8 @@
  *   S = scale q k^T + b, and -inf for keys that a query does not attend to     P = softmax(S)     y = (P m) v
  *
  * Forward visits the tiles (attention_tiles.h) of a block of rows from left to right. For each row it keeps the maximum
- * M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum M' multiplies s and y
- * by exp(M - M'). The last step divides y by s. It saves l_i = M + log s of each row, from which backward recomputes
+ * M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum M' multiplies s and
+ * y by exp(M - M'). The last step divides y by s. It saves l_i = M + log s of each row, from which backward recomputes
  * P_ij = exp(S_ij - l_i), and m as bits. A row without keys gets y = 0, and l = 0, so that backward computes P = 0.
  *
  * Threads divide the blocks in forward, and the matrices in backward. gemm computes the products of a tile in the

@@ -14,7 +14,7 @@
 #include "ops/attention.h"
 #include "tape/tape.h"
 
-/* The keys that queries do not attend to, and the queries without any key; NULL if there are none. */
+/* The keys that queries do not attend to, and the queries without any key; NULL without a mask. */
 typedef struct hidden {
     tg_tensor *keys, *queries; /* (T,S) or, with a mask of keys, (B,1..,T,S), and (B,1..,T,1) */
 } hidden;

@@ -3,12 +3,12 @@
  *
  *   S = scale q k^T + b, and -inf for keys that a query does not attend to     P = softmax(S)     y = (P m) v
  *
- * m is the mask of dropout: each value is 1 / (1 - p) or 0; without dropout it is 1. The matrices S and P exist in tiles
- * alone: a few rows of queries by a few keys, which stay in the first-level cache (Dao et al. 2022). Tiles above the
- * diagonal, if causal, and behind the last key of a sequence are not computed.
+ * m is the mask of dropout: each value is 1 / (1 - p) or 0; without dropout it is 1. The matrices S and P exist in
+ * tiles alone: a few rows of queries by a few keys, which stay in the first-level cache (Dao et al. 2022). Tiles above
+ * the diagonal, if causal, and behind the last key of a sequence are not computed.
  *
- * Keys, values and bias may have fewer matrices than the queries, each for several of them: one for a group of heads, or
- * one for a whole axis (matrices.h). The mask of keys has a row per sequence, which is the first axis of the queries.
+ * Keys, values and bias may have fewer matrices than the queries, each for several of them: one for a group of heads,
+ * or one for a whole axis (matrices.h). The mask of keys has a row per sequence, which is the queries' first axis.
  */
 #ifndef TG_OPS_ATTENTION_TILES_H
 #define TG_OPS_ATTENTION_TILES_H

@@ -324,7 +324,9 @@ CONFIG(tg_nn_multihead_attention_config,
        BITS CHOICE(layout, tg_attention_layout) FLAG(bias) FLAG(is_causal) REAL(dropout)
            FIELD(positional, &p->positional_of_attention) CHOICE(path, tg_attention_path))
 CONFIG(tg_nn_multihead_attention_forward_config,
-       BITS FIELD(memory, draw_tensor(p, TG_F32)) FIELD(cache, p->cache) WHOLE(layer))
+       BITS FIELD(memory, draw_tensor(p, TG_F32)) FIELD(cache, p->cache) WHOLE(layer) FIELD(key, draw_tensor(p, TG_F32))
+           FIELD(value, draw_tensor(p, TG_F32)) FIELD(lengths, draw_tensor(p, TG_I32))
+               FIELD(key_mask, draw_tensor(p, TG_U8)))
 CONFIG(tg_nn_transformer_block_config, BITS REAL(dropout) FIELD(attention.positional, &p->positional_of_attention)
                                            REAL(attention.dropout) CHOICE(attention.path, tg_attention_path)
                                                FLAG(attention.is_causal) CHOICE(attention.layout, tg_attention_layout))
