@@ -85,13 +85,14 @@ static tg_gap gap_of(const tg_deferred *d, uint32_t age)
                   .eps = d->eps,
                   .rest = to->decay / d->log[(step + replayed) & d->mask].decay};
     const double *sums = from->sums, bound = sums[TG_DEFERRED_TERMS], allowed = d->tolerance * sums[0];
-    /* If the last sum does not fit into a float, only the first one is used, and every element is replayed. */
-    bool fits = bound * to->decay < 1e30;
-    for (int k = 0; k < (fits ? TG_DEFERRED_TERMS : 1); k++) {
-        gap.terms[k] = sums[k] * to->decay;
-    }
+    int terms = TG_DEFERRED_TERMS;
     if (!(bound <= allowed)) {
+        bool fits = bound * to->decay < 1e30;
         gap.limit = fits ? allowed / bound : 0;
+        terms = fits ? terms : 1; /* sums that do not fit into a float: every element with a moment is replayed */
+    }
+    for (int k = 0; k < terms; k++) {
+        gap.terms[k] = sums[k] * to->decay;
     }
     return gap;
 }

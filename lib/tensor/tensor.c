@@ -393,11 +393,8 @@ void *tg_tensor_data_mut(tg_tensor *x)
     return tg_values(x);
 }
 
-double tg_tensor_value_at(const tg_tensor *x, int64_t index)
+double tg_value_at(const tg_tensor *x, int64_t index)
 {
-    if (!has_values("tensor_value_at", x) || index < 0 || index >= x->count) {
-        return (double)NAN;
-    }
     int64_t offset = 0;
     for (int axis = x->rank - 1; axis >= 0; axis--) {
         offset += index % x->shape[axis] * x->strides[axis];
@@ -407,6 +404,12 @@ double tg_tensor_value_at(const tg_tensor *x, int64_t index)
     tg_convert(&value, TG_F64, (const char *)tg_values(x) + offset * (int64_t)tg_size_of(x->dtype), (tg_dtype)x->dtype,
                1);
     return value;
+}
+
+double tg_tensor_value_at(const tg_tensor *x, int64_t index)
+{
+    bool is_inside = has_values("tensor_value_at", x) && index >= 0 && index < x->count;
+    return is_inside ? tg_value_at(x, index) : (double)NAN;
 }
 
 double tg_tensor_item(const tg_tensor *x, tg_error *error)
@@ -420,5 +423,5 @@ double tg_tensor_item(const tg_tensor *x, tg_error *error)
                      tg_shape_format(tg_shape_of(x), text), (long long)x->count);
         return (double)NAN;
     }
-    return tg_tensor_value_at(x, 0);
+    return tg_value_at(x, 0);
 }

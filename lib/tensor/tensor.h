@@ -205,6 +205,9 @@ static inline void *tg_values(const tg_tensor *x)
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
+/* tg_tensor_value_at without its checks; also reads a table with missed steps. */
+double tg_value_at(const tg_tensor *x, int64_t index);
+
 /* Returns value i of a contiguous f32 or f64 tensor. */
 static inline double tg_get(const tg_tensor *x, int64_t i)
 {
