@@ -138,7 +138,7 @@ static void check_values(make_optim *make, const void *dense, const void *deferr
         train_one(TG_F32, make, deferred, zipf, f32);
         for (int k = 0; k < 3; k++) {
             for (int i = 0; i < TABLE_VALUES; i++) {
-                double allowed = k == 0 ? 1e-11 : 1e-11 * fabs(exact[k][i]);
+                double allowed = k == 0 ? 1e-11 : 1e-11 * fabs(exact[k][i]) + 1e-300;
                 if (!(fabs(f64[k][i] - exact[k][i]) <= allowed)) {
                     fail_msg("ids %d, tensor %d, value %d is %.17g, not %.17g", zipf, k, i, f64[k][i], exact[k][i]);
                 }
@@ -499,8 +499,9 @@ static bool read_without_recording(reader *r)
     return done;
 }
 
-static tg_tensor *square(tg_tape *t, tg_tensor *const *inputs, void *context)
+static tg_tensor *square(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
 {
+    (void)count;
     (void)context;
     return tg_mul(t, inputs[0], inputs[0]);
 }
@@ -545,7 +546,6 @@ READ(load, tg_params_load(r->t.params, PATH, NULL, ERROR))
 READ(npy, tg_tensor_save_npy(TABLE, PATH ".npy", ERROR))
 READ(checkpoint, tg_checkpoint_save(PATH, &(tg_checkpoint_part){.name = "optim", .optim = r->t.optim}, 1, ERROR))
 READ(mul, is_computed(r, tg_mul(r->t.tape, TABLE, TABLE)))
-READ(detach, is_computed(r, tg_detach(r->t.tape, TABLE)))
 READ(embedding_of_view, is_computed(r, tg_embedding(r->t.tape, r->t.ids, r->view, NULL)))
 READ(data, is_done(r, tg_tensor_data(TABLE) != NULL))
 READ(data_mut, is_done(r, tg_tensor_data_mut(TABLE) != NULL))
@@ -574,7 +574,6 @@ static void test_reads(void **state)
         {"tensor_save_npy", read_npy},
         {"checkpoint_save", read_checkpoint},
         {"mul", read_mul},
-        {"detach", read_detach},
         {"embedding", read_embedding_of_view},
         {"embedding", read_without_recording},
         {"tensor_print", read_print},
@@ -596,7 +595,9 @@ static void test_reads(void **state)
     for (int i = 0; i < count; i++) {
         char expected[300];
         uint64_t version = tg_storage_version(r.t.table);
-        assert_false(reads[i].read(&r));
+        if (reads[i].read(&r)) {
+            fail_msg("%s read the table (row %d)", reads[i].call, i);
+        }
         bool is_named = strcmp(reads[i].call, "gradcheck") != 0;
         snprintf(expected, sizeof expected, "%s: %s", reads[i].call,
                  is_named ? FLUSH_FIRST : "input 0 has deferred steps; call tg_optim_flush first");
@@ -608,7 +609,9 @@ static void test_reads(void **state)
     for (int i = 0; i < count; i++) {
         tg_optim_zero_grad(r.t.optim);
         tg_tape_reset(r.t.tape);
-        assert_true(reads[i].read(&r) || !strcmp(reads[i].call, "tensor_resize_rows"));
+        if (!reads[i].read(&r) && strcmp(reads[i].call, "tensor_resize_rows") != 0) {
+            fail_msg("after the flush: %s", r.error.text);
+        }
         tg_error_clear(&r.error);
     }
     reader_free(&r);
@@ -682,7 +685,7 @@ static void test_empty_table(void **state)
 }
 
 /* tg_optim_free makes up the steps. */
-static void test_free(void **state)
+static void test_freeing(void **state)
 {
     (void)state;
     tg_adamw_config config = deferred_adamw();
@@ -769,7 +772,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_flush_without_deferred_steps),
         cmocka_unit_test(test_empty_table),
-        cmocka_unit_test(test_free),
+        cmocka_unit_test(test_freeing),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
