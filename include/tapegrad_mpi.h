@@ -226,8 +226,8 @@ TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
 /* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
  * shape. Collective: the tape of every rank has the error of the lowest rank with an error; RANGE, with the index, for
  * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
- * whole batch; STATE if an optimizer of the shards has deferred steps, because owners do not make up steps for a lookup.
- * The other errors and options are those of the ops. */
+ * whole batch; STATE if an optimizer of the shards has deferred steps, because an owner does not apply them before a
+ * lookup. The other errors and options are those of the ops. */
 TG_API tg_tensor *tg_mpi_embedding(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
                                    const tg_embedding_config *config);
 TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,

@@ -121,10 +121,10 @@ TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
 /* Deferred steps. Adam and AdamW move every row of a table in every step, even the rows that have no gradient, because
- * the moments and the weight decay go on. With `deferred` a step visits the rows of a gradient by rows and eight others,
- * so its time is that of the batch's rows. A row makes up the steps that it has missed, s+1 .. t, in one formula: with
- * its moments m and v after step s, the learning rates lr_j, and a product D_j that is 1 - lr_j * weight_decay for
- * AdamW and 1 for Adam,
+ * the moments and the weight decay go on. With `deferred` a step visits the rows of a gradient by rows and eight more,
+ * so its time is that of the batch's rows. A row applies the steps that it has missed, s+1 .. t, in one formula: with
+ * its moments m and v after step s, the learning rates lr_j, and decay factors D_j, which are 1 - lr_j * weight_decay
+ * for AdamW and 1 for Adam,
  *
  *     x = D_{s+1} ... D_t * x
  *         - sum_{j=s+1}^{t} D_{j+1} ... D_t * lr_j / (1 - beta1^j) * beta1^(j-s) * m
@@ -135,11 +135,11 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * So the values are those of the same optimizer without `deferred`, up to rounding. It needs 4 bytes per row, and 14 to
  * 28 bytes per row for a log.
  *
- * A recorded tg_embedding or tg_embedding_bag makes up the steps of the rows that its ids name, before it reads them.
+ * A recorded tg_embedding or tg_embedding_bag applies the steps of the rows that its ids name, before it reads them.
  * Nothing else may read or write a table, a view of it, or its moments, while rows have missed steps: such a call
- * reports STATE and names tg_optim_flush. That includes an embedding that is not recorded, tg_tensor_data (which returns
+ * reports STATE and names tg_optim_flush. Examples are an embedding that is not recorded, tg_tensor_data (it returns
  * NULL, with the error in the optimizer), saving, loading, tg_tensor_resize_rows, and tg_tensor_set_rows_frozen. Call
- * tg_optim_flush before an evaluation or a checkpoint; its time is that of a step over the whole table.
+ * tg_optim_flush before an evaluation or a checkpoint; its time is proportional to the table.
  *
  * ```c
  * tg_adamw_config config = tg_adamw_config_default();
@@ -157,10 +157,10 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * tg_tensor_print(table, stdout, NULL, NULL);
  * ```
  *
- * A step with a dense gradient makes up everything, and moves all rows. So does a step of Adam in a group with a weight
- * decay above 0, where the decay is a part of the gradient, and a step whose lr * weight_decay is above 1/2. Parameters
- * other than tables are not affected. The constructors report VALUE for amsgrad, for eps 0, and unless beta1 /
- * sqrt(beta2) <= 0.9975; STATE if a table has an alias: a tied head reads the whole table in every step. */
+ * A step with a dense gradient applies all missed steps, and then moves all rows. So does a step of Adam in a group
+ * with a weight decay above 0, where the decay is a part of the gradient, and one whose lr * weight_decay is above 1/2.
+ * Parameters other than tables are not affected. The constructors report VALUE for amsgrad, for eps 0, and unless beta1
+ * / sqrt(beta2) <= 0.9975; STATE if a table has an alias: a tied head reads the whole table in every step. */
 
 /* torch.optim.SparseAdam: Adam for the rows that have a gradient. All other rows keep their values and moments, so the
  * time of a step is that of the batch's rows, where Adam updates the whole table. A dense gradient updates all rows.
@@ -269,7 +269,7 @@ TG_API void tg_optim_zero_grad(tg_optim *optim);
  * MEMORY, if the moments cannot follow a resized table. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
-/* Makes up the deferred steps of all tables (`deferred` of Adam and AdamW), so that their values may be read; does
+/* Applies the deferred steps of all tables (`deferred` of Adam and AdamW), so that their values may be read; does
  * nothing for other optimizers. tg_optim_free does the same. False after an error of the optimizer. */
 TG_API bool tg_optim_flush(tg_optim *optim);
 

@@ -1,7 +1,7 @@
 /* deferred: Adam and AdamW for tables, with the time of the rows that a step uses.
  *
- * In a step in which a row has no gradient, Adam moves it, too, but in a way that is known in advance. Let x, m and v be
- * an element after step s, and let it have no gradient in the steps s+1 .. T. In step t = s + j
+ * In a step in which a row has no gradient, Adam moves it, too, but in a way that is known in advance. Let x, m and v
+ * be an element after step s, and let it have no gradient in the steps s+1 .. T. In step t = s + j
  *
  *   m = beta1^j m,   v = beta2^j v,   x = d_t x - a_t m / (sqrt(v) / c_t + eps)         m, v: those of step s, scaled
  *
@@ -24,7 +24,7 @@
  * The log has one entry per step s, with S_k for the present T. A step adds its terms to the last `window` entries: q^j
  * is negligible in older ones, whose sums are complete. No sum is a difference of larger sums.
  *
- * Each step also makes up the steps of the next ROWS_PER_STEP rows of the table, in turn. So no row misses more than
+ * Each step also applies the steps of the next ROWS_PER_STEP rows of the table, in turn. So no row misses more than
  * rows / ROWS_PER_STEP steps, and the log has a fixed size.
  *
  * While rows have missed steps, the storages of x, m and v refer to the tg_missed_steps here. Making up steps is no
@@ -114,7 +114,7 @@ static void make_up_pending(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Makes up the steps of the rows ids[0 .. count), or, if `ids` is NULL, of the rows first .. first + count - 1. Threads
+/* Applies the steps of the rows ids[0 .. count), or, if `ids` is NULL, of the rows first .. first + count - 1. Threads
  * divide the rows of a list without repetitions. */
 static void make_up_rows(tg_deferred *d, const int32_t *ids, int64_t first, int64_t count)
 {

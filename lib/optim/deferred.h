@@ -34,13 +34,13 @@ typedef struct tg_gap {
     double offset;                   /* eps u0 */
     double terms[TG_DEFERRED_TERMS]; /* S_k times D */
     double limit;                    /* an element is replayed if p^8 is above it */
-    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; `rest` is the decay after them */
+    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; rest: the decay after them */
     const tg_logged_step *log;
     uint32_t first_step, steps, mask;
     double beta1, beta2, eps, rest;
 } tg_gap;
 
-/* Makes up missed steps of `count` values: writes x, m and v. */
+/* Applies missed steps of `count` values: writes x, m and v. */
 typedef void tg_make_up_kernel(const tg_gap *gap, void *x, void *m, void *v, int64_t count);
 tg_make_up_kernel TG_EACH_LEVEL(tg_make_up_f32), TG_EACH_LEVEL(tg_make_up_f64);
 
@@ -63,12 +63,12 @@ bool tg_deferred_is_behind(const tg_deferred *deferred);
 /* Returns whether the rows without a gradient can make up a step with these factors later. */
 bool tg_deferred_accepts(const double *factors);
 
-/* Surround a step that updates only the rows ids[0 .. count), all different: the first makes up the steps that they
+/* Surround a step that updates only the rows ids[0 .. count), all different: the first applies the steps that they
  * have missed, and the second logs the step for all other rows. The factors are the step's. */
 void tg_deferred_begin_step(tg_deferred *deferred, const int32_t *ids, int64_t count);
 void tg_deferred_end_step(tg_deferred *deferred, const double *factors, const int32_t *ids, int64_t count);
 
-/* Makes up the missed steps of all rows. */
+/* Applies the missed steps of all rows. */
 void tg_deferred_flush(tg_deferred *deferred);
 
 #endif

@@ -1,4 +1,4 @@
-/* deferred_rows: makes up the missed steps of one row (deferred.c has the formulas).
+/* deferred_rows: applies the missed steps of one row (deferred.c has the formulas).
  *
  *   den = sqrt(v) + eps u0,   p = eps u0 / den
  *   x = D x - m / den (S_0 - p (S_1 - p (S_2 - ...)))

@@ -340,7 +340,7 @@ static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
     return true;
 }
 
-/* Makes up the missed steps of the rows that a lookup reads. */
+/* Applies the missed steps of the rows that a lookup reads. */
 static void make_up_missed(const tg_op_call *call, const struct tg_op_declaration *d)
 {
     tg_missed_steps *missed = d->table_input >= 0 ? call->inputs[d->table_input]->storage->missed : NULL;

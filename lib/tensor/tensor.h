@@ -20,12 +20,12 @@
 #include "tensor/pool.h"
 
 /* The steps that rows of a table have missed (optim/deferred.c). While a storage refers to them, its values are behind:
- * nothing may read or write them, except a recorded lookup in the table, which makes up the steps of its rows first. */
+ * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first. */
 typedef struct tg_missed_steps {
     const tg_tensor *table;
     const char *name; /* of the table */
     tg_error *error;  /* of the optimizer; set by getters, which have no error of their own */
-    /* makes up the missed steps of these rows; ids may repeat */
+    /* called before a lookup of these rows: applies their missed steps; ids may repeat */
     void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
 } tg_missed_steps;
 

@@ -1,5 +1,5 @@
-/* Deferred steps of Adam and AdamW: the values are those of the dense optimizer, a step costs no allocation, and a table
- * with missed steps is read by nobody but a recorded lookup. */
+/* Deferred steps of Adam and AdamW: the values are those of the dense optimizer, a step allocates nothing, and only a
+ * recorded lookup can read a table with missed steps. */
 #include "problem.h"
 
 /* A row misses at most TABLE_ROWS / 8 steps. */
@@ -49,8 +49,8 @@ static void training_free(training *t)
     tg_params_free(t->params);
 }
 
-/* Adds the gradient of a step, whose values are exact in float. Their sizes are from 1e-1 to 1e-11, so that eps is small
- * beside the root of v in the first columns, and large in the last ones. */
+/* Adds the gradient of a step, whose values are exact in float. Their sizes are from 1e-1 to 1e-11, so that eps is
+ * small beside the root of v in the first columns, and large in the last ones. */
 static void give_step(training *t, const int32_t *ids, uint64_t *sequence)
 {
     double values[LOOKUPS * TABLE_WIDTH];
@@ -126,8 +126,8 @@ static double distance(const double *a, const double *b)
     return sqrt(sum / TABLE_VALUES);
 }
 
-/* After a training and a flush: in f64 within 1e-11 of the dense optimizer; in f32 at most 1.25 times as far from its f64
- * values as the dense optimizer in f32 is. */
+/* After a training and a flush: in f64 within 1e-11 of the dense optimizer; in f32 at most 1.25 times as far from its
+ * f64 values as the dense optimizer in f32 is. */
 static void check_values(make_optim *make, const void *dense, const void *deferred)
 {
     static double exact[3][TABLE_VALUES], f64[3][TABLE_VALUES], plain[3][TABLE_VALUES], f32[3][TABLE_VALUES];
@@ -684,7 +684,7 @@ static void test_empty_table(void **state)
     tg_params_free(params);
 }
 
-/* tg_optim_free makes up the steps. */
+/* tg_optim_free flushes. */
 static void test_freeing(void **state)
 {
     (void)state;
