@@ -84,7 +84,7 @@ static char *copy_text(const tg_safetensors_writer *w, const char *what, const c
 bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
                                tg_stored stored, tg_error *error)
 {
-    char *copy = copy_text(w, "name", prefix, name, error);
+    char *copy = tg_tensor_check(w->call, name, x, error) ? copy_text(w, "name", prefix, name, error) : NULL;
     if (!copy) {
         return false;
     }
