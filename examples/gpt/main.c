@@ -72,6 +72,10 @@ static int run(int argc, char **argv)
         explain();
         return argc < 2 ? 2 : 0;
     }
+    if (strcmp(argv[1], "--version") == 0) {
+        program_version();
+        return 0;
+    }
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
             options o;
