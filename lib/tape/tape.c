@@ -151,7 +151,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->results);
     tg_free(t->scopes);
     tg_free(t->freed);
-    tg_free(t->input_gradients);
+    tg_free(t->gradients);
     tg_free(t->overwrite);
     tg_pool_free(t->pool);
     tg_free(t);

@@ -93,7 +93,7 @@ static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
         x->dtype = (uint8_t)dtype;
         x->rank = (uint8_t)rank;
         x->requires_grad = false;
-        x->overwrite_adjoint = false;
+        x->is_gradient = false;
         x->node = -1;
         x->offset = 0;
         x->tape = NULL;

@@ -54,11 +54,11 @@ struct tg_tensor {
     uint8_t dtype; /* tg_dtype */
     uint8_t rank;
     bool contiguous;
-    bool requires_grad;     /* whether it is a leaf that collects a gradient, or a recorded float result */
-    bool overwrite_adjoint; /* whether `adjoint` is uninitialized */
-    bool is_state;          /* whether an optimizer owns the tensor and resizes it with its parameter */
-    int32_t node;           /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use;       /* of a leaf: the index of the record that contributes to its gradient last in backward */
+    bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
+    bool is_gradient;   /* whether it is the dense gradient of a tensor */
+    bool is_state;      /* whether an optimizer owns the tensor and resizes it with its parameter */
+    int32_t node;       /* the index of the record on `tape` that computed the tensor, or -1 */
+    int32_t last_use;   /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
     tg_storage *storage;
@@ -206,6 +206,12 @@ static inline void tg_put(tg_tensor *x, int64_t i, double value)
 static inline uint64_t tg_storage_version(const tg_tensor *x)
 {
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
+}
+
+/* Returns the number of tensors that share x's storage. */
+static inline int tg_storage_references(const tg_tensor *x)
+{
+    return atomic_load_explicit(&x->storage->references, memory_order_acquire);
 }
 
 static inline bool tg_dtype_is_float(int dtype)
