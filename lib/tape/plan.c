@@ -5,10 +5,10 @@
  * adjoints of its outputs. So after it is planned, their blocks return to the pool, where the adjoint of an earlier
  * record may reuse them: a chain of any length needs the memory of a few adjoints.
  *
- * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum, and
- * the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to the
- * pool when its last user leaves. A second contribution to an adjoint may not change what other users read. So if there
- * are others, it goes to a new block, which begins as a copy.
+ * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum,
+ * and the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to
+ * the pool when its last user leaves. A second contribution to an adjoint may not change what other users read. So if
+ * there are others, it goes to a new block, which begins as a copy.
  *
  * If this pass fails, it is undone: no gradient has changed.
  */
