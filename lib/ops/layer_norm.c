@@ -6,7 +6,7 @@
  *
  * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Sums over a
  * row have LANES lanes of `real`, which are added to sums in double every PART values. So vectors are as long as the
- * processor's, and rounding errors do not grow with the row. m is subtracted in two steps, as the nearest `real` and the
+ * processor's, and rounding errors do not grow with the row. m is subtracted in two steps, the nearest `real` and the
  * rest, because the rounding of a mean far from 0 would be large beside the deviations.
  *
  * Threads divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are

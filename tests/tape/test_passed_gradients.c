@@ -1,5 +1,6 @@
-/* Gradients that backward passes on without a copy (tg_op.passes_gradient), in random graphs of sums, differences, views
- * and products, beside a plain reverse pass over arrays. All values are small whole numbers, so results are exact. */
+/* Gradients that backward passes on without a copy (tg_op.passes_gradient), in random graphs of sums, differences,
+ * views and products, beside a plain reverse pass over arrays. All values are small whole numbers, so they are exact.
+ */
 #include "support.h"
 
 #include <string.h>
