@@ -53,7 +53,7 @@ static void free_values(tg_tape *t, tg_tensor *x, const char *op)
         memset(tg_storage_values(x->storage), 0xff, bytes);
     }
     tg_storage_drop(t->pool, x->storage);
-    x->storage = NULL;
+    x->is_freed = true;
     x->freed_error = &t->error;
     x->freed_op = op;
     t->freed[t->freed_count++] = x;
@@ -151,7 +151,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->results);
     tg_free(t->scopes);
     tg_free(t->freed);
-    tg_free(t->input_gradients);
+    tg_free(t->gradients);
     tg_free(t->overwrite);
     tg_pool_free(t->pool);
     tg_free(t);

@@ -31,8 +31,9 @@ typedef struct tg_record {
     uint8_t output_count;
     bool f64;
     bool training;
-    bool planned; /* whether the backward in progress runs the record */
-    bool freed;   /* whether an earlier backward has freed `saved` */
+    bool planned;    /* whether the backward in progress runs the record */
+    bool overwrites; /* whether its backward kernel may overwrite uninitialized gradients */
+    bool freed;      /* whether an earlier backward has freed `saved` */
 } tg_record;
 
 /* The state of a tensor when a call was recorded. */
@@ -77,8 +78,10 @@ struct tg_tape {
     tg_tensor **freed; /* headers of freed results, if detect_freed */
     size_t freed_count, freed_capacity;
 
-    /* for the kernel that backward runs (tg_op_call) */
-    void **input_gradients;
+    /* parallel to tensors[], for the backward in progress: where the gradient of an input goes, and whether the kernel
+     * overwrites it (tg_op_call). The plan writes the adjoint of a result, the tg_gradient of a leaf, and NULL for an
+     * input that needs no gradient. */
+    void **gradients;
     bool *overwrite;
     size_t gradient_capacity, overwrite_capacity;
 };
