@@ -59,7 +59,7 @@ TG_API tg_params_save_config tg_params_save_config_default(void);
  * has "format": "pt", which transformers expects, unless yours has another "format". The layout of the file is the
  * reference's.
  *
- * VALUE for names, keys or texts that are not UTF-8, and for an invalid option. */
+ * VALUE for names, keys or texts that are not UTF-8, and for an invalid option; STATE for a shard (tapegrad/rows.h). */
 TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
                            tg_error *error);
 
@@ -88,8 +88,8 @@ typedef struct tg_params_load_config {
     bool strict;
     /* whether f32 and f64 are converted into each other; default false */
     bool convert_floats;
-    /* whether a table may have more rows than the file; its first rows are loaded, and the others keep their values.
-     * Default false */
+    /* whether a table, but not a shard, may have more rows than the file; its first rows are loaded, and the others
+     * keep their values. Default false */
     bool grown_rows;
     /* put before each name, such as "model."; names in the file without it are left out. NULL is "". Default NULL */
     const char *prefix;

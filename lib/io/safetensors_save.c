@@ -27,7 +27,7 @@ static bool add(tg_safetensors_writer *writer, const tg_named_tensor *item, int6
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, what);
     }
     return tg_tensor_check(call, what, item->tensor, error) && find_stored(item, index, &stored, error) &&
-           tg_safetensors_add_stored(writer, "", item->name, item->tensor, stored, error);
+           tg_safetensors_add_stored(writer, "", item->name, item->tensor, (tg_shard){0, 0}, stored, error);
 }
 
 bool tg_safetensors_save(const char *path, const tg_named_tensor *tensors, int64_t count, tg_error *error)

@@ -40,8 +40,15 @@ typedef struct tg_storage {
 #define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
+/* The rows of a table that one process has: `first` and those after it, of `rows` rows of all processes. All zeros: the
+ * table is not sharded. */
+typedef struct tg_shard {
+    int64_t first, rows;
+} tg_shard;
+
 /* The state of the rows of a leaf (rows.c). */
 typedef struct tg_row_state {
+    tg_shard shard;
     uint8_t *frozen; /* one byte per row; NULL: no row was ever frozen */
     int64_t frozen_count;
     tg_row_updates *updates; /* one per row; NULL: not watched */
@@ -303,6 +310,18 @@ void tg_gradient_free(tg_tensor *x);
 static inline bool tg_has_frozen_rows(const tg_tensor *x)
 {
     return x->rows && x->rows->frozen_count > 0;
+}
+
+static inline tg_shard tg_shard_of(const tg_tensor *x)
+{
+    return x->rows ? x->rows->shard : (tg_shard){0, 0};
+}
+
+/* Returns the shape of the whole table of which `own` is the shape of one shard. */
+static inline tg_shape tg_whole_shape(tg_shape own, tg_shard shard)
+{
+    own.size[0] = shard.rows > 0 ? shard.rows : own.size[0];
+    return own;
 }
 
 void tg_row_state_free(tg_tensor *x);

@@ -281,6 +281,19 @@ USE(checkpoint_folder)
     tg_checkpoint_folder_free(tg_checkpoint_folder_open(checkpoints, GIVEN(checkpoint_folder), &w->error));
 }
 
+USE(checkpoint_group)
+{
+    tg_error_clear(&w->error);
+    tg_checkpoint_part part;
+    memset(&part, 0, sizeof part);
+    part.name = "model";
+    part.params = w->params;
+    remove(saved);
+    bool is_saved = tg_checkpoint_save_together(saved, &part, 1, GIVEN(checkpoint_group), &w->error);
+    assert_int_equal(tg_checkpoint_load_together(saved, &part, 1, GIVEN(checkpoint_group), NULL), is_saved);
+    assert_int_equal(remove(saved) == 0, is_saved);
+}
+
 USE(dataset_loader)
 {
     tg_dataset_loader *loader = tg_dataset_loader_new(&w->x, 1, w->rng, GIVEN(dataset_loader));
@@ -339,7 +352,7 @@ typedef struct config_entry {
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
     X(dataset_loader) X(csv) X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)

@@ -288,6 +288,13 @@ static bool watch_rows(world *w)
     return is_watched;
 }
 
+static bool set_shard(world *w)
+{
+    bool is_shard = tg_tensor_set_shard(w->table, 3, 20, &w->error);
+    assert_int_equal(tg_tensor_resize_rows(w->table, 5, NULL), !is_shard);
+    return is_shard;
+}
+
 static bool resize_rows(world *w)
 {
     bool is_resized = tg_tensor_resize_rows(w->embedding.weight, 9, &w->error);
@@ -657,6 +664,7 @@ static const sweep sweeps[] = {
     {"tg_tensor_print", print, NULL},
     {"tg_tensor_set_rows_frozen", freeze_rows, NULL},
     {"tg_tensor_set_rows_watched", watch_rows, NULL},
+    {"tg_tensor_set_shard", set_shard, NULL},
     {"tg_tensor_resize_rows", resize_rows, prepare_resize},
     {"tg_rng_new", new_rng, NULL},
     {"tg_tape_new", new_tape, NULL},
