@@ -62,6 +62,8 @@ static const command_line_option table[] = {
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam, sgd, adagrad, rmsprop or lion", TRAIN},
     {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
+    {"bf16", NULL, VALUE_FLAG, AT(bf16), NULL,
+     "compute the matrix products of steps in bf16; validation and samples stay in f32", TRAIN},
     {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT,
      "steps from one validation to the next; also saves a checkpoint", TRAIN},
     {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches per validation", TRAIN},

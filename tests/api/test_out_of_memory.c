@@ -333,6 +333,14 @@ static bool apply(world *w)
     return y;
 }
 
+static bool multiply_in_bf16(world *w)
+{
+    bool is_set = tg_tape_set_matmul_precision(w->tape, TG_MATMUL_BF16);
+    tg_tensor *y = is_set ? tg_linear(w->tape, w->x, w->table, NULL) : NULL;
+    add_tensor(w, y);
+    return y;
+}
+
 static bool drop(world *w)
 {
     tg_tensor *y = tg_dropout(w->tape, w->permuted, 0.5);
@@ -670,6 +678,7 @@ static const sweep sweeps[] = {
     {"tg_tape_new", new_tape, NULL},
     {"tg_scope_begin", begin_scope, NULL},
     {"tg_matmul", apply, NULL},
+    {"tg_tape_set_matmul_precision", multiply_in_bf16, NULL},
     {"tg_dropout", drop, NULL},
     {"tg_backward", run_backward, NULL},
     {"tg_retain_grad", retain_grad, NULL},
