@@ -205,8 +205,8 @@ TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional
 
 /* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
  * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
- * sinusoidal table is recomputed. The vectors of relative key belong to distances and cannot be extended (VALUE). The
- * other kinds do nothing, because they accept any context. RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
+ * sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other kinds accept any context.
+ * RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
 TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
 
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
