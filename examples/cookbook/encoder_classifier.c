@@ -5,6 +5,11 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_encoder_classifier";
+
 enum { FIRST, SECOND, READ, OTHERS, WORDS = 20, TEXTS = 120, LENGTH = 8, WIDTH = 16, STEPS = 60 };
 
 typedef struct model {
@@ -24,8 +29,13 @@ static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids, tg_tensor 
     return tg_nn_linear_forward(t, &m->head, tg_select(t, x, 1, 0));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status = command_line_refuse_options(
+        "cookbook_encoder_classifier: which of two words comes first, by a layer of a transformer\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

@@ -187,8 +187,19 @@ typedef enum tg_keep_axes { TG_DROP_AXES, TG_KEEP_AXES } tg_keep_axes;
  * refuses: NULL axes with STATE. */
 TG_API tg_axes tg_axes_make(int count, const int *axes);
 
-/* TG_AXES(0, -1) is the first and the last axis. For C only: C++ calls tg_axes_make. */
+/* TG_AXES(0, -1) is the first and the last axis. */
+#ifdef __cplusplus
+#define TG_AXES(...) tg_axes_of_list(__VA_ARGS__)
+extern "C++" {
+template <typename... integers> inline tg_axes tg_axes_of_list(integers... axes)
+{
+    const int list[] = {static_cast<int>(axes)...};
+    return tg_axes_make(static_cast<int>(sizeof...(axes)), list);
+}
+}
+#else
 #define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
+#endif
 
 /* All axes. */
 #define TG_ALL_AXES tg_axes_make(-1, NULL)

@@ -49,6 +49,7 @@ typedef struct world {
     tg_nn_transformer_decoder_layer decoder_layer;
     tg_position kind;
     tg_checkpoint_part part;
+    tg_named_tensor named;
     tg_checkpoint_folder *folder;
     int64_t step;
     tg_gradcheck_report report;
@@ -155,6 +156,7 @@ static void make_data(world *w)
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
     assert_non_null(w->csv);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
     memcpy(w->run, "null_calls.XXXXXX", 18);
