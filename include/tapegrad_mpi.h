@@ -48,6 +48,7 @@
 
 #include <mpi.h>
 
+#include <tapegrad/checkpoint.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/params.h>
 
@@ -242,6 +243,17 @@ TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config 
  * ranks. Returns the norm; NaN after an error: VALUE unless max_norm >= 0. */
 TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
                                     tg_error *error);
+
+/* ---- checkpoints of a run with tables ---------------------------------------------------------------------------- */
+
+/* tg_checkpoint_save_together and tg_checkpoint_load_together (tapegrad/checkpoint.h) by all ranks: one file with the
+ * whole tables, and the state of their optimizers. Any number of ranks can load it, and so can one process with an
+ * ordinary table. The other parts are those of rank 0, also its generators: a generator of a rank's own is seeded again
+ * after a load, as a rule with tg_mpi_seed(seed + step, rank). All ranks need the same file system. */
+TG_API bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                   tg_error *error);
+TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                   tg_error *error);
 
 #ifdef __cplusplus
 }

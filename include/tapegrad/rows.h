@@ -87,10 +87,20 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
  *   - a row that would be removed is frozen, or was updated while watched;
  *   - an optimizer that keeps moments of x has made no step since the last resize;
  *   - rows have deferred steps (tg_optim_flush);
- *   - x is itself the state of an optimizer.
+ *   - x is itself the state of an optimizer, or a shard.
  *
  * SHAPE for a scalar, and for a number of rows that is not allowed; DTYPE for i32 and u8; MEMORY. */
 TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
+
+/* ---- shards ------------------------------------------------------------------------------------------------------ */
+
+/* Declares x a shard: it has the rows first, first + 1, ... of a table of `rows` rows that is divided among processes
+ * (tapegrad_mpi.h). Files have the whole table. tg_params_load and tg_checkpoint_load read only the rows of the shard;
+ * tg_checkpoint_save_together writes them. The shards of all processes together must have each row once.
+ *
+ * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE unless the table has all rows of
+ * x; MEMORY. */
+TG_API bool tg_tensor_set_shard(tg_tensor *x, int64_t first, int64_t rows, tg_error *error);
 
 #ifdef __cplusplus
 }

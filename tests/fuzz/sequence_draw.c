@@ -291,7 +291,8 @@ CONFIG(tg_embedding_bag_config, BITS CHOICE(mode, tg_bag_mode) FIELD(offsets, dr
                                     FIELD(weights, draw_tensor(p, TG_F32)) WHOLE(padding_index) REAL(max_norm)
                                         REAL(norm_type) FLAG(scale_by_frequency))
 CONFIG(tg_scaled_dot_product_attention_config,
-       BITS FLAG(is_causal) REAL(dropout) FIELD(bias, draw_tensor(p, TG_F32)) CHOICE(path, tg_attention_path))
+       BITS FLAG(is_causal) REAL(dropout) FIELD(bias, draw_tensor(p, TG_F32)) CHOICE(path, tg_attention_path)
+           REAL(scale) FIELD(lengths, draw_tensor(p, TG_I32)) FIELD(key_mask, draw_tensor(p, TG_U8)) FLAG(enable_gqa))
 CONFIG(tg_rotary_config, BITS REAL(base) CHOICE(pairing, tg_rotary_pairing) REAL(position_scale) REAL(ntk_factor))
 CONFIG(tg_cross_entropy_config, BITS FIELD(ignore_index, (int32_t)draw_integer(p)) REAL(label_smoothing)
                                     CHOICE(reduction, tg_reduction) FIELD(weight, draw_optional(p, TG_F32)))
@@ -323,7 +324,9 @@ CONFIG(tg_nn_multihead_attention_config,
        BITS CHOICE(layout, tg_attention_layout) FLAG(bias) FLAG(is_causal) REAL(dropout)
            FIELD(positional, &p->positional_of_attention) CHOICE(path, tg_attention_path))
 CONFIG(tg_nn_multihead_attention_forward_config,
-       BITS FIELD(memory, draw_tensor(p, TG_F32)) FIELD(cache, p->cache) WHOLE(layer))
+       BITS FIELD(memory, draw_tensor(p, TG_F32)) FIELD(cache, p->cache) WHOLE(layer) FIELD(key, draw_tensor(p, TG_F32))
+           FIELD(value, draw_tensor(p, TG_F32)) FIELD(lengths, draw_tensor(p, TG_I32))
+               FIELD(key_mask, draw_tensor(p, TG_U8)))
 CONFIG(tg_nn_transformer_block_config, BITS REAL(dropout) FIELD(attention.positional, &p->positional_of_attention)
                                            REAL(attention.dropout) CHOICE(attention.path, tg_attention_path)
                                                FLAG(attention.is_causal) CHOICE(attention.layout, tg_attention_layout))
