@@ -103,11 +103,13 @@ TG_API double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *er
 /* Copies the values of rank 0's parameters and buffers to all ranks, and prepares the other calls for these params.
  * Call it again after entries were added. VALUE, with the first entry that differs and the ranks, unless all ranks have
  * the same entries in the same order: names, shapes, dtypes, kinds, and whether they require a gradient; MEMORY; an
- * error that a params has. After an error no params are prepared. */
+ * error that a params has; STATE if a table has deferred steps (tg_optim_flush). After an error no params are
+ * prepared. */
 TG_API bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error);
 
 /* Checks that all ranks have the same values, bit for bit, by a checksum of 64 bits per entry. It reads the whole
- * model, so call it every hundred steps or so. VALUE, with the first entry that differs and the ranks. */
+ * model, so call it every hundred steps or so. VALUE, with the first entry that differs and the ranks; STATE if a table
+ * has deferred steps (tg_optim_flush). */
 TG_API bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error);
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -224,7 +226,8 @@ TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
 /* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
  * shape. Collective: the tape of every rank has the error of the lowest rank with an error; RANGE, with the index, for
  * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
- * whole batch. The other errors and options are those of the ops. */
+ * whole batch; STATE if an optimizer of the shards has deferred steps, because an owner does not apply them before a
+ * lookup. The other errors and options are those of the ops. */
 TG_API tg_tensor *tg_mpi_embedding(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
                                    const tg_embedding_config *config);
 TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,

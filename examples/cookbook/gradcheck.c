@@ -1,5 +1,5 @@
-/* gradcheck: compares the gradients of a function of one's own, and of a module, with differences. The function is a sum
- * of bumps whose centers and widths are parameters with names. */
+/* gradcheck: compares the gradients of a function of one's own, and of a module, with differences. The function is a
+ * sum of bumps whose centers and widths are parameters with names. */
 #include <stdio.h>
 
 #include <tapegrad.h>

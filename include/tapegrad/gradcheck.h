@@ -96,8 +96,8 @@ typedef struct tg_gradcheck_report {
     /* the number of pairs that were compared */
     int64_t compared;
 
-    /* the input of the worst pair that is out of tolerance, or -1, where the parameters follow the inputs in their order;
-     * the flat row-major indices of the input's value and of the output's value, -1 in the fast mode */
+    /* the input of the worst pair that is out of tolerance, or -1; parameters follow the inputs, in their order; the
+     * flat row-major indices of the input's value and of the output's value, -1 in the fast mode */
     int input;
     int64_t input_index, output_index;
     /* input_index as text: "[3,1]" */

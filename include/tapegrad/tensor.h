@@ -137,7 +137,8 @@ TG_API int64_t tg_tensor_count(const tg_tensor *x);
 TG_API bool tg_tensor_is_contiguous(const tg_tensor *x);
 
 /* Returns the address of the tensor's first value. The values have the dtype's C type and are laid out by the strides.
- * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). */
+ * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). NULL, with STATE in the
+ * optimizer, for a table with deferred steps (tapegrad/optim.h). */
 TG_API const void *tg_tensor_data(const tg_tensor *x);
 
 /* The same for writing. Marks the storage as modified, so that a backward that needs the old values reports STATE

@@ -106,6 +106,10 @@ bool tg_check_copy_input(tg_check *c, int k)
     if (!tg_is_tensor(x)) {
         return tg_check_fail(c, TG_ERROR_STATE, "%s is NULL, or was freed by its tape", tg_check_name(c, k, name));
     }
+    if (x->storage->missed) {
+        return tg_check_fail(c, TG_ERROR_STATE, "%s has deferred steps; call tg_optim_flush first",
+                             tg_check_name(c, k, name));
+    }
     tg_dtype dtype = tg_dtype_of(x);
     v->checked = tg_tensor_requires_grad(x);
     v->count = x->count;

@@ -32,15 +32,15 @@ static void exchange(tg_tensor *x, tg_tensor *y)
     y->gradient = gradient;
 }
 
-/* Lists the parameters that require a gradient. Returns false when memory is exhausted. */
-static bool make_list(list *l, const tg_params *params, tg_tensor *const *inputs)
+/* Lists the parameters that require a gradient. Returns false after an error. */
+static bool make_list(list *l, const tg_params *params, tg_tensor *const *inputs, tg_error *error)
 {
     size_t entries = (size_t)tg_params_count(params), all = (size_t)l->inputs + entries;
     l->tensors = tg_alloc_zeroed(all + 1, sizeof *l->tensors);
     l->copies = tg_alloc_zeroed(entries + 1, sizeof *l->copies);
     l->names = tg_alloc_zeroed(entries + 1, sizeof *l->names);
     if (!l->tensors || !l->copies || !l->names) {
-        return false;
+        return tg_error_set(error, TG_ERROR_MEMORY, "gradcheck: out of memory");
     }
     if (l->inputs > 0) {
         memcpy(l->tensors, inputs, (size_t)l->inputs * sizeof *inputs);
@@ -50,7 +50,7 @@ static bool make_list(list *l, const tg_params *params, tg_tensor *const *inputs
         if (entry.kind == TG_ENTRY_PARAMETER && tg_tensor_requires_grad(entry.tensor)) {
             l->tensors[l->inputs + l->parameters] = entry.tensor;
             l->names[l->parameters] = entry.name;
-            l->copies[l->parameters] = tg_tensor_new_copy(entry.tensor, NULL);
+            l->copies[l->parameters] = tg_tensor_new_copy(entry.tensor, error);
             if (!l->copies[l->parameters++]) {
                 return false;
             }
@@ -93,7 +93,7 @@ bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void
     }
     list l = {.inputs = input_count};
     bool passed = false;
-    if (make_list(&l, params, inputs)) {
+    if (make_list(&l, params, inputs, error)) {
         tg_check c = {.function = function,
                       .context = context,
                       .given = l.tensors,
@@ -104,8 +104,6 @@ bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void
         exchange_all(&l);
         passed = tg_check_run(&c, config, error);
         exchange_all(&l);
-    } else {
-        tg_error_set(error, TG_ERROR_MEMORY, "gradcheck: out of memory");
     }
     free_list(&l);
     return passed;

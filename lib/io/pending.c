@@ -7,6 +7,9 @@
 bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors *file, const tg_array *array,
                      tg_tensor *x, tg_error *error)
 {
+    if (!tg_tensor_check(call, array->name, x, error)) {
+        return false;
+    }
     void *values = pending->values;
     bool is_grown = tg_grow(&values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
     pending->values = values;

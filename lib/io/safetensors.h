@@ -59,6 +59,10 @@ void tg_safetensors_writer_free(tg_safetensors_writer *writer);
 bool tg_safetensors_add(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
                         tg_save_floats floats, tg_error *error);
 
+/* The same with a dtype in the file that tg_stored_fits x's. */
+bool tg_safetensors_add_stored(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
+                               tg_stored stored, tg_error *error);
+
 /* Adds a text to the metadata: the key prefix + key, and the value prefix + value. A key that is added twice keeps its
  * first value. VALUE unless both are UTF-8. */
 bool tg_safetensors_add_metadata(tg_safetensors_writer *writer, const char *prefix, const char *key, const char *value,

@@ -81,10 +81,10 @@ static char *copy_text(const tg_safetensors_writer *w, const char *what, const c
     return copy;
 }
 
-bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
-                        tg_save_floats floats, tg_error *error)
+bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                               tg_stored stored, tg_error *error)
 {
-    char *copy = copy_text(w, "name", prefix, name, error);
+    char *copy = tg_tensor_check(w->call, name, x, error) ? copy_text(w, "name", prefix, name, error) : NULL;
     if (!copy) {
         return false;
     }
@@ -98,8 +98,14 @@ bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char
         return no_memory(w, error);
     }
     w->items = items;
-    w->items[w->count++] = (item){copy, x, tg_stored_of(tg_dtype_of(x), floats)};
+    w->items[w->count++] = (item){copy, x, stored};
     return true;
+}
+
+bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                        tg_save_floats floats, tg_error *error)
+{
+    return tg_safetensors_add_stored(w, prefix, name, x, tg_stored_of(tg_dtype_of(x), floats), error);
 }
 
 static bool has_key(const tg_safetensors_writer *w, const char *key)

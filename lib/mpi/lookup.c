@@ -170,6 +170,10 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
     if (is_ready && !reserve_lookup(table)) {
         report_memory(local);
     }
+    if (!tg_tensor_data(table->shard)) {
+        tg_mpi_fail(local, TG_ERROR_STATE,
+                    "the optimizer has deferred steps of a sharded table; create it without `deferred`");
+    }
     bool fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) &&
                    tg_mpi_exchange_counts(table, call, tg_tensor_data(r->lookup.ids), r->count, &exchange, &error);
     if (fetched) {

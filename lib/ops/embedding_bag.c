@@ -245,6 +245,7 @@ static bool embedding_bag_shape(tg_op_call *call)
     }
     int64_t bag_count = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0],
             width = table->shape[1];
+    tg_op_looks_up(call, 0, 1);
     return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bag_count, width})) &&
            (a->mode != TG_BAG_MAX || tg_op_save(call, bag_count * width, sizeof(int32_t))) &&
            tg_op_reserve_rows(call, ids->count) &&

@@ -224,7 +224,7 @@ tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_s
 
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
+    return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, &t->error);
 }
 
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)

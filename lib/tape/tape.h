@@ -181,6 +181,10 @@ tg_tape_stats tg_tape_get_stats(const tg_tape *t);
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
+/* Declares, in a shape rule, that the op reads only those rows of input number `table` that the ids of input number
+ * `ids` name. */
+void tg_op_looks_up(tg_op_call *call, int ids, int table);
+
 /* A value for tg_op.accepts_layout: returns true for any layout. */
 bool tg_any_layout(const tg_tensor *input, int i);
 

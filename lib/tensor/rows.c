@@ -190,7 +190,7 @@ tg_row_updates tg_tensor_row_updates(const tg_tensor *x, int64_t row)
 int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity, tg_error *error)
 {
     static const char call[] = "tensor_rows_never_updated";
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_handle(call, "tensor", x, error)) {
         return -1;
     }
     if (!x->rows || !x->rows->updates || (!ids && capacity > 0)) {

@@ -19,10 +19,21 @@
 #include "base/error.h"
 #include "tensor/pool.h"
 
+/* The steps that rows of a table have missed (optim/deferred.c). While a storage refers to them, its values are behind:
+ * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first. */
+typedef struct tg_missed_steps {
+    const tg_tensor *table;
+    const char *name; /* of the table */
+    tg_error *error;  /* of the optimizer; set by getters, which have no error of their own */
+    /* called before a lookup of these rows: applies their missed steps; ids may repeat */
+    void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
+} tg_missed_steps;
+
 typedef struct tg_storage {
     atomic_int references;
-    atomic_ullong version;  /* incremented by each write, except by the op that computes the values */
-    uint64_t first_version; /* the initial version: 0, or a higher one after a resize */
+    atomic_ullong version;   /* incremented by each write, except by the op that computes the values */
+    uint64_t first_version;  /* the initial version: 0, or a higher one after a resize */
+    tg_missed_steps *missed; /* NULL: the values are up to date */
 } tg_storage;
 
 /* The headers of the block and of the storage fill one cache line, and the values begin on the next one. */
@@ -86,7 +97,13 @@ static inline bool tg_is_tensor(const tg_tensor *x)
 }
 
 /* The same for a call that reports an error, "<call>: the <name> is NULL". */
+bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* Checks that x is a tensor whose values may be read and written: not those of a table with missed steps. */
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* Sets the error of a call that needs the values of a table with missed steps. Returns false. */
+bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error);
 
 /* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
 
@@ -187,6 +204,9 @@ static inline void *tg_values(const tg_tensor *x)
 {
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
+
+/* tg_tensor_value_at without its checks; also reads a table with missed steps. */
+double tg_value_at(const tg_tensor *x, int64_t index);
 
 /* Returns value i of a contiguous f32 or f64 tensor. */
 static inline double tg_get(const tg_tensor *x, int64_t i)

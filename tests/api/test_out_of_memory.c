@@ -429,6 +429,13 @@ ADDS(make_attention, tg_nn_multihead_attention m = tg_nn_multihead_attention_mak
 ADDS(make_block, tg_nn_transformer_block m = tg_nn_transformer_block_make(w->params, "new", 4, 2, NULL),
      m.module.is_made)
 
+ADDS(make_encoder_layer,
+     tg_nn_transformer_encoder_layer m = tg_nn_transformer_encoder_layer_make(w->params, "new", 4, 2, NULL),
+     m.module.is_made)
+ADDS(make_decoder_layer,
+     tg_nn_transformer_decoder_layer m = tg_nn_transformer_decoder_layer_make(w->params, "new", 4, 2, NULL),
+     m.module.is_made)
+
 /* Transformer-XL's positions have the most parameters. */
 static bool make_positions(world *w)
 {
@@ -692,6 +699,8 @@ static const sweep sweeps[] = {
     {"tg_nn_feed_forward_make", make_feed_forward, NULL},
     {"tg_nn_multihead_attention_make", make_attention, NULL},
     {"tg_nn_transformer_block_make", make_block, NULL},
+    {"tg_nn_transformer_encoder_layer_make", make_encoder_layer, NULL},
+    {"tg_nn_transformer_decoder_layer_make", make_decoder_layer, NULL},
     {"tg_nn_embedding_resize", resize_embedding, prepare_resize},
     {"tg_nn_positional_extend", extend_positions, prepare_resize},
     {"tg_gpt_new", new_gpt, NULL},
