@@ -368,6 +368,21 @@ static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_coun
     return tg_mul(tape, inputs[0], inputs[0]);
 }
 
+static bool gradcheck_params(world *w)
+{
+    tg_gradcheck_report report = {0};
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    config.dtype = TG_F32;
+    config.eps = 1e-2;
+    config.atol = config.rtol = 1e-2;
+    tg_tensor *x = w->x;
+    bool passed = tg_gradcheck_params(w->params, square, NULL, &x, 1, &config, &report, &w->error);
+    if (passed) {
+        add_bits(w, &report.max_absolute_error, sizeof report.max_absolute_error);
+    }
+    return passed;
+}
+
 static bool gradcheck(world *w)
 {
     tg_gradcheck_report report = {0};
@@ -683,6 +698,7 @@ static const sweep sweeps[] = {
     {"tg_backward", run_backward, NULL},
     {"tg_retain_grad", retain_grad, NULL},
     {"tg_gradcheck", gradcheck, NULL},
+    {"tg_gradcheck_params", gradcheck_params, NULL},
     {"tg_ledger_open", ledger, NULL},
     {"tg_params_new", new_params, NULL},
     {"tg_params_add", add_parameter, NULL},

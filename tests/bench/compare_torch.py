@@ -31,6 +31,14 @@ def ids(below, *size):
     return torch.randint(0, below, size)
 
 
+def gru(x, *weights):
+    return torch._VF.gru(x, torch.zeros(1, 16, 256), weights, False, 1, 0.0, True, False, True)[0]
+
+
+def lstm(x, *weights):
+    return torch._VF.lstm(x, [torch.zeros(1, 16, 256)] * 2, weights, False, 1, 0.0, True, False, True)[0]
+
+
 LINES = {
     'layer_norm 512x768': lambda: (lambda x, w, b: F.layer_norm(x, (768,), w, b), normal(512, 768), normal(768), normal(768)),
     'rms_norm 512x768': lambda: (lambda x, w: F.rms_norm(x, (768,), w, 1e-5), normal(512, 768), normal(768)),
@@ -47,6 +55,8 @@ LINES = {
     'bag 1024x16x768': lambda: (lambda w, i: F.embedding_bag(i, w), normal(50257, 768, grad=False), ids(50257, 1024, 16)),
     'attention 2x12x1024x64': lambda: (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
                                        *[normal(2, 12, 1024, 64) for _ in range(3)]),
+    'gru 16x64x256': lambda: (gru, normal(16, 64, 256), normal(768, 256, std=0.05), normal(768, 256, std=0.05)),
+    'lstm 16x64x256': lambda: (lstm, normal(16, 64, 256), normal(1024, 256, std=0.05), normal(1024, 256, std=0.05)),
 }
 
 
