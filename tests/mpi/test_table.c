@@ -383,10 +383,59 @@ static void test_out_of_memory(void **state)
     allocator_restore();
 }
 
+/* Memory is exhausted at each allocation of tg_mpi_new, on all ranks, because they cannot agree before; and of
+ * tg_mpi_table_new, on one rank. */
+static void test_out_of_memory_at_first(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    int failures = 0;
+    bool finished = false;
+    for (size_t k = 1; !finished; k++) {
+        allocator_arm(&counting, k, true);
+        tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
+        finished = mpi != NULL;
+        allocator_arm(&counting, 0, false);
+        if (!finished) {
+            failures++;
+            assert_error(&error, TG_ERROR_MEMORY, "mpi_new: out of memory");
+        }
+        tg_mpi_free(mpi);
+        assert_int_equal(counting.live, 0);
+    }
+    assert_true(failures > 1);
+    failures = 0;
+    finished = false;
+    for (size_t k = 1; !finished; k++) {
+        allocator_arm(&counting, 0, false);
+        tg_mpi *mpi = mpi_make(64);
+        tg_rng *rng = tg_rng_new(5);
+        tg_params *shards = tg_params_new(TG_F32, NULL);
+        allocator_arm(&counting, rank == ranks - 1 ? k : 0, true);
+        tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "a", 20, 2, &error);
+        finished = table != NULL;
+        allocator_arm(&counting, 0, false);
+        if (!finished) {
+            failures++;
+            char expected[60];
+            snprintf(expected, sizeof expected, "mpi_table_new: rank %d: ", ranks - 1);
+            assert_error(&error, TG_ERROR_MEMORY, expected);
+        }
+        tg_mpi_table_free(table);
+        tg_params_free(shards);
+        tg_rng_free(rng);
+        tg_mpi_free(mpi);
+        assert_int_equal(counting.live, 0);
+    }
+    assert_true(failures > 5);
+    allocator_restore();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_initial_values),    cmocka_unit_test(test_training),
     cmocka_unit_test(test_ranks_without_ids), cmocka_unit_test(test_errors_on_all_ranks),
-    cmocka_unit_test(test_out_of_memory),
+    cmocka_unit_test(test_out_of_memory),     cmocka_unit_test(test_out_of_memory_at_first),
 };
 
 DEFINE_MAIN("table", tests)
