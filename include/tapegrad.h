@@ -26,6 +26,7 @@
 #include <tapegrad/tensorboard.h>
 #include <tapegrad/nn.h>
 #include <tapegrad/sequence.h>
+#include <tapegrad/transformer.h>
 #include <tapegrad/gpt.h>
 
 #endif

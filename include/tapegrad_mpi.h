@@ -48,6 +48,7 @@
 
 #include <mpi.h>
 
+#include <tapegrad/checkpoint.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/params.h>
 
@@ -103,11 +104,13 @@ TG_API double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *er
 /* Copies the values of rank 0's parameters and buffers to all ranks, and prepares the other calls for these params.
  * Call it again after entries were added. VALUE, with the first entry that differs and the ranks, unless all ranks have
  * the same entries in the same order: names, shapes, dtypes, kinds, and whether they require a gradient; MEMORY; an
- * error that a params has. After an error no params are prepared. */
+ * error that a params has; STATE if a table has deferred steps (tg_optim_flush). After an error no params are
+ * prepared. */
 TG_API bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error);
 
 /* Checks that all ranks have the same values, bit for bit, by a checksum of 64 bits per entry. It reads the whole
- * model, so call it every hundred steps or so. VALUE, with the first entry that differs and the ranks. */
+ * model, so call it every hundred steps or so. VALUE, with the first entry that differs and the ranks; STATE if a table
+ * has deferred steps (tg_optim_flush). */
 TG_API bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error);
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -224,7 +227,8 @@ TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
 /* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
  * shape. Collective: the tape of every rank has the error of the lowest rank with an error; RANGE, with the index, for
  * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
- * whole batch. The other errors and options are those of the ops. */
+ * whole batch; STATE if an optimizer of the shards has deferred steps, because an owner does not apply them before a
+ * lookup. The other errors and options are those of the ops. */
 TG_API tg_tensor *tg_mpi_embedding(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
                                    const tg_embedding_config *config);
 TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
@@ -239,6 +243,17 @@ TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config 
  * ranks. Returns the norm; NaN after an error: VALUE unless max_norm >= 0. */
 TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
                                     tg_error *error);
+
+/* ---- checkpoints of a run with tables ---------------------------------------------------------------------------- */
+
+/* tg_checkpoint_save_together and tg_checkpoint_load_together (tapegrad/checkpoint.h) by all ranks: one file with the
+ * whole tables, and the state of their optimizers. Any number of ranks can load it, and so can one process with an
+ * ordinary table. The other parts are those of rank 0, also its generators: a generator of a rank's own is seeded again
+ * after a load, as a rule with tg_mpi_seed(seed + step, rank). All ranks need the same file system. */
+TG_API bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                   tg_error *error);
+TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                   tg_error *error);
 
 #ifdef __cplusplus
 }

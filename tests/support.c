@@ -34,6 +34,34 @@ void allocator_install(counting_allocator *counting)
     tg_set_allocator(&allocator);
 }
 
+static void *metered_allocate(void *context, size_t bytes, size_t alignment)
+{
+    metered_allocator *m = context;
+    size_t *block = aligned_alloc(alignment, (bytes + 2 * alignment - 1) / alignment * alignment);
+    if (!block) {
+        return NULL;
+    }
+    *block = bytes;
+    m->now += bytes;
+    m->most = m->now > m->most ? m->now : m->most;
+    return (char *)block + alignment;
+}
+
+static void metered_release(void *context, void *block)
+{
+    metered_allocator *m = context;
+    char *start = (char *)block - 64;
+    m->now -= *(size_t *)(void *)start;
+    free(start);
+}
+
+void allocator_measure(metered_allocator *meter)
+{
+    *meter = (metered_allocator){0, 0};
+    tg_allocator allocator = {metered_allocate, metered_release, meter};
+    tg_set_allocator(&allocator);
+}
+
 void allocator_restore(void)
 {
     tg_set_allocator(NULL);

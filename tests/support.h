@@ -31,6 +31,14 @@ void allocator_restore(void);
 /* Counts from 0 again, and lets allocation number `fail_at` fail (0: none), with `fail_on` also all later ones. */
 void allocator_arm(counting_allocator *counting, size_t fail_at, bool fail_on);
 
+/* An allocator that measures. */
+typedef struct metered_allocator {
+    size_t now, most; /* bytes */
+} metered_allocator;
+
+/* Sets the library's allocator until allocator_restore. */
+void allocator_measure(metered_allocator *meter);
+
 /* Return a tensor with the values of an array. The test fails if it cannot be created. */
 tg_tensor *tensor_f32(tg_shape shape, const float *values);
 tg_tensor *tensor_f64(tg_shape shape, const double *values);

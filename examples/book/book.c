@@ -11,13 +11,51 @@ static const char needs[] =
     "  vocab.bpe        GPT-2's merges, openaipublic.blob.core.windows.net/gpt-2/models/124M/vocab.bpe\n"
     "    SHA-256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5\n";
 
-const char *book_folder(int argc, char **argv)
+/* Returns the folder of --book, or NULL. --steps is an option only if `steps` is not NULL. */
+static const char *read_command_line(int argc, char **argv, int64_t *steps)
 {
-    if (argc == 3 && strcmp(argv[1], "--book") == 0) {
-        return argv[2];
+    const char *folder = NULL, *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            printf("%s [--book DIR]%s: a part of \"Build a Large Language Model From Scratch\"\n\n"
+                   "  --book DIR   folder with the-verdict.txt and vocab.bpe, for programs that need them\n%s",
+                   name, steps ? " [--steps N]" : "", steps ? "  --steps N    stop after N training steps\n" : "");
+            exit(book_end());
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("%s (tapegrad) %s\n", name, tg_version());
+            exit(book_end());
+        }
+        if (strcmp(argv[i], "--book") == 0 && i + 1 < argc) {
+            folder = argv[++i];
+        } else if (steps && strcmp(argv[i], "--steps") == 0 && i + 1 < argc) {
+            char *end;
+            *steps = strtoll(argv[++i], &end, 10);
+            if (*end || *steps < 1) {
+                fprintf(stderr, "--steps %s: must be a whole number, at least 1\n", argv[i]);
+                exit(2);
+            }
+        } else {
+            fprintf(stderr, "'%s' is not an option, or has no value; --help lists the options\n", argv[i]);
+            exit(2);
+        }
     }
-    fputs(needs, stderr);
-    exit(2);
+    return folder;
+}
+
+void book_begin(int argc, char **argv)
+{
+    read_command_line(argc, argv, NULL);
+}
+
+const char *book_folder(int argc, char **argv, int64_t *steps)
+{
+    const char *folder = read_command_line(argc, argv, steps);
+    if (!folder) {
+        fputs(needs, stderr);
+        exit(2);
+    }
+    return folder;
 }
 
 void check(const tg_error *error)

@@ -7,9 +7,13 @@
 
 #include <tapegrad.h>
 
+/* Reads the command line of a program that needs no files. Here and in book_folder, --help and --version end the
+ * program, and an argument that is no option ends it with status 2. */
+void book_begin(int argc, char **argv);
+
 /* Returns the folder after --book on the command line. Without the option, prints which two files the folder must have
- * and where to get them, and exits with status 2. */
-const char *book_folder(int argc, char **argv);
+ * and where to get them, and exits with status 2. `steps` is optional: the value of --steps, unchanged without it. */
+const char *book_folder(int argc, char **argv, int64_t *steps);
 
 /* Prints the error's text and exits with status 1, unless the code is TG_OK. */
 void check(const tg_error *error);

@@ -86,10 +86,14 @@ static const command_line_option *find(const command_line_option *table, size_t 
 int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
                       void *values, int argc, char **argv)
 {
-    /* --help comes first: it prints the defaults, which the other options overwrite */
+    /* these two come first: --help prints the defaults, which the other options overwrite */
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             explain(table, count, command, introduction, values);
+            return 0;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            program_version();
             return 0;
         }
     }
@@ -119,4 +123,9 @@ int command_line_read(const command_line_option *table, size_t count, unsigned c
         }
     }
     return -1;
+}
+
+int command_line_refuse_options(const char *introduction, int argc, char **argv)
+{
+    return command_line_read(NULL, 0, 0, introduction, NULL, argc, argv);
 }

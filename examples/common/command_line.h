@@ -36,9 +36,12 @@ typedef struct command_line_option {
 } command_line_option;
 
 /* Parses argv[1] to argv[argc - 1] into `values`. Accepts the options whose `commands` have a bit of `command`. Returns
- * -1 if the program continues, or else its exit status: 0 after --help, which prints `introduction` and the options; 2
- * after printing an error. */
+ * -1 if the program continues, or else its exit status: 0 after --version, and after --help, which prints
+ * `introduction` and the options; 2 after printing an error. */
 int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
                       void *values, int argc, char **argv);
+
+/* The same for a program without options of its own. */
+int command_line_refuse_options(const char *introduction, int argc, char **argv);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program.h"
+#include "svg.h"
 
 #define COLUMNS 64
 #define LINES 12
@@ -100,28 +100,24 @@ void curves_terminal(const curve *curves, int count)
 
 bool curves_svg(const char *path, const curve *curves, int count)
 {
-    enum { left = 60, top = 20, width = 560, height = 300 };
+    enum { LEFT = 64, TOP = 20, WIDTH = 556, HEIGHT = 300 };
     static const char *const colors[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
                                                "#17a2a2", "#7f5539", "#d63384", "#6c757d"};
     double low, high, mean[PARTS];
     int64_t last = last_step(curves, count);
-    FILE *file = file_begin(path);
+    FILE *file = svg_begin(path, 780, 380);
     if (!file) {
         return false;
     }
     find_range(curves, count, PARTS, &low, &high);
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"780\" height=\"380\" font-family=\"sans-serif\" "
-                  "font-size=\"12\">\n"
-                  "<rect width=\"780\" height=\"380\" fill=\"white\"/>\n");
-    for (int i = 0; i <= 5; i++) {
-        double y = top + height * i / 5.0, x = left + width * i / 5.0;
-        fprintf(file, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, left + width, y,
-                y);
-        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", left - 6, y + 4,
-                high - (high - low) * i / 5);
-        fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%lld</text>\n", x, top + height + 18,
-                (long long)(last * i / 5));
-    }
+    svg_axis loss = svg_axis_make(low, high, 6, 0), steps = svg_axis_make(0, (double)last, 8, 1);
+    svg_axis_extend(&loss);
+    loss.left = steps.left = LEFT;
+    loss.top = steps.top = TOP;
+    loss.width = steps.width = WIDTH;
+    loss.height = steps.height = HEIGHT;
+    svg_axis_up(file, &loss, "loss", true);
+    svg_axis_across(file, &steps, "step", false);
     for (int k = 0; k < count; k++) {
         if (curves[k].count == 0) {
             continue;
@@ -130,15 +126,12 @@ bool curves_svg(const char *path, const curve *curves, int count)
         means(&curves[k], last, PARTS, mean);
         for (int i = 0; i < PARTS; i++) {
             if (isfinite(mean[i])) {
-                fprintf(file, "%.1f,%.1f ", left + width * (i + 0.5) / PARTS,
-                        top + height * (high - mean[i]) / (high - low));
+                fprintf(file, "%.1f,%.1f ", LEFT + WIDTH * (i + 0.5) / PARTS,
+                        TOP + HEIGHT * (loss.high - mean[i]) / (loss.high - loss.low));
             }
         }
-        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", left + width + 14, top + 10 + 18 * k,
+        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", LEFT + WIDTH + 14, TOP + 10 + 18 * k,
                 colors[k % CURVES], curves[k].name);
     }
-    fprintf(file, "<text x=\"340\" y=\"370\" text-anchor=\"middle\">step</text>\n<text x=\"16\" y=\"170\" "
-                  "transform=\"rotate(-90 16 170)\" "
-                  "text-anchor=\"middle\">loss</text>\n</svg>\n");
-    return file_end(file, path);
+    return svg_end(file, path);
 }

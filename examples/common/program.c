@@ -33,6 +33,11 @@ int program_end(int status)
     return is_printed || status != 0 ? status : 1;
 }
 
+void program_version(void)
+{
+    printf("%s (tapegrad) %s\n", program_name, tg_version());
+}
+
 bool complain(const char *format, ...)
 {
     va_list arguments;

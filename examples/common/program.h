@@ -17,6 +17,9 @@ void program_begin(void);
  * error. */
 int program_end(int status);
 
+/* Prints the program's name and the library's version: "gpt (tapegrad) 0.2.0". */
+void program_version(void);
+
 /* Writes "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */
 bool complain(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 

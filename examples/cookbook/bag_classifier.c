@@ -5,10 +5,20 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_bag_classifier";
+
 enum { TOPICS = 3, WORDS = 30, TEXTS = 240, LENGTH = 6, STEPS = 100 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status = command_line_refuse_options(
+        "cookbook_bag_classifier: the topic of a text from the mean of its words' vectors\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

@@ -4,6 +4,11 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_digits";
+
 enum { HEIGHT = 9, WIDTH = 7, PICTURES = 50, STEPS = 150 };
 
 static const char *const font[10] = {" ### #   ##  ### # ###  ##   # ### ", "  #   ##    #    #    #    #   ### ",
@@ -20,8 +25,13 @@ static void draw(float *picture, const char *dots, int right, int down)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status =
+        command_line_refuse_options("cookbook_digits: pictures of the ten digits, read by two layers\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

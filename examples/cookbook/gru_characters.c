@@ -5,6 +5,11 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_gru_characters";
+
 enum { WIDTH = 32, STEPS = 80, CHARACTERS = 27 };
 
 static const char rhyme[] = "one two buckle my shoe three four knock at the door";
@@ -15,8 +20,13 @@ static int32_t id_of(char c)
     return c == ' ' ? 0 : c - 'a' + 1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status = command_line_refuse_options(
+        "cookbook_gru_characters: a GRU that predicts the next character of a rhyme\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

@@ -4,6 +4,11 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_recommender";
+
 enum { USERS = 30, ITEMS = 20, RATINGS = 500, WIDTH = 4, PASSES = 20 };
 
 typedef struct model {
@@ -21,8 +26,13 @@ static tg_tensor *loss_of(tg_tape *t, const model *m, tg_tensor **batch)
     return tg_mse_loss(t, tg_add(t, product, tg_squeeze(t, bias, -1)), batch[2], TG_REDUCTION_MEAN);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status =
+        command_line_refuse_options("cookbook_recommender: ratings from the vectors of users and items\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

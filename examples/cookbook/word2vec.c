@@ -4,6 +4,11 @@
 
 #include <tapegrad.h>
 
+#include "../common/command_line.h"
+#include "../common/program.h"
+
+const char program_name[] = "cookbook_word2vec";
+
 enum { WORDS = 20, TEXT = 801, WIDTH = 8, NEGATIVES = 5, PASSES = 10 };
 
 /* The dot products of rows (B,C) with rows (B,N,C) -> (B,N). */
@@ -12,8 +17,12 @@ static tg_tensor *scores(tg_tape *t, tg_tensor *rows, tg_tensor *others)
     return tg_squeeze(t, tg_matmul(t, others, tg_unsqueeze(t, rows, -1)), -1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    int status = command_line_refuse_options("cookbook_word2vec: skip-gram with negative sampling\n", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
     tg_error error = TG_NO_ERROR;
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

@@ -109,7 +109,7 @@ bool model_load(model *m, const char *model_path, tg_tokenizer **bpe)
     return false;
 }
 
-bool model_tokenizer(tg_tokenizer **bpe, const options *o)
+bool model_tokenizer(tg_tokenizer **bpe, const char *path, const options *o)
 {
     tg_error error = TG_NO_ERROR;
     if (o->vocab) {
@@ -117,5 +117,5 @@ bool model_tokenizer(tg_tokenizer **bpe, const options *o)
         *bpe = tg_tokenizer_open(o->vocab, NULL, &error);
         return *bpe || complain("%s", error.text);
     }
-    return *bpe || complain("'%s' has no vocabulary; --vocab names one", o->model);
+    return *bpe || complain("'%s' has no vocabulary; --vocab names one", path);
 }

@@ -1,7 +1,9 @@
 /* export: writes a trained model for other programs: as a folder that Hugging Face's transformers reads, or as the
  * state dict of the course's GPTModel. */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../common/program.h"
 #include "commands.h"
@@ -19,9 +21,9 @@ static bool write_weights(const options *o, const tg_params *params, const char 
 
 /* ---- transformers ---- */
 
-static bool write_config(const options *o, const tg_gpt_config *c, bool has_vocabulary)
+static bool write_config(const char *folder, const tg_gpt_config *c, bool has_vocabulary)
 {
-    const char *path = folder_file(o->out, "config.json");
+    const char *path = folder_file(folder, "config.json");
     char end[32] = "null";
     FILE *file = file_begin(path);
     if (!file) {
@@ -97,29 +99,59 @@ static bool write_ids(const tg_tokenizer *bpe, const char *path)
     return file_end(file, path);
 }
 
-static bool write_vocabulary(const options *o, const tg_tokenizer *bpe)
+static bool write_vocabulary(const char *folder, const tg_tokenizer *bpe)
 {
     tg_error error = TG_NO_ERROR;
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s", folder_file(o->out, "vocab.json"));
+    snprintf(path, sizeof path, "%s", folder_file(folder, "vocab.json"));
     return write_ids(bpe, path) &&
-           (tg_tokenizer_save(bpe, folder_file(o->out, "merges.txt"), TG_VOCABULARY_MERGES, &error) ||
+           (tg_tokenizer_save(bpe, folder_file(folder, "merges.txt"), TG_VOCABULARY_MERGES, &error) ||
             complain("%s", error.text));
 }
 
-static bool write_folder(const options *o, const model *m, const tg_tokenizer *bpe)
+static bool write_files(const options *o, const model *m, const tg_tokenizer *bpe, const char *folder)
 {
     static const char prefix[] = "transformer.";
-    const tg_gpt_config *config = tg_gpt_get_config(m->gpt);
-    if (config->position != TG_POSITION_LEARNED) {
-        return complain("--model %s: has %s positions; GPT2LMHeadModel has only learned ones", o->model,
-                        tg_position_name(config->position));
-    }
     tg_params *other = hugging_face_params_new(m, prefix);
-    bool is_written = other && hugging_face_copy(other, prefix, m, TO_PARAMS) && folder_make(o->out) &&
-                      write_weights(o, other, folder_file(o->out, "model.safetensors")) &&
-                      write_config(o, config, bpe != NULL) && (!bpe || write_vocabulary(o, bpe));
+    bool is_written = other && hugging_face_copy(other, prefix, m, TO_PARAMS) &&
+                      write_weights(o, other, folder_file(folder, "model.safetensors")) &&
+                      write_config(folder, tg_gpt_get_config(m->gpt), bpe != NULL) &&
+                      (!bpe || write_vocabulary(folder, bpe));
     tg_params_free(other);
+    return is_written;
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const names[] = {"model.safetensors", "config.json", "vocab.json", "merges.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        remove(folder_file(folder, names[i]));
+    }
+    rmdir(folder);
+}
+
+/* Writes OUT.part, and renames it to OUT when it is complete. */
+static bool write_folder(const options *o, const model *m, const tg_tokenizer *bpe)
+{
+    char folder[PATH_BYTES];
+    tg_position position = tg_gpt_get_config(m->gpt)->position;
+    if (position != TG_POSITION_LEARNED) {
+        return complain("--model %s: has %s positions; GPT2LMHeadModel has only learned ones", o->model,
+                        tg_position_name(position));
+    }
+    int length = snprintf(folder, sizeof folder, "%s", o->out);
+    while (length > 1 && folder[length - 1] == '/') {
+        folder[--length] = '\0';
+    }
+    if (length > PATH_BYTES - 64) {
+        return complain("--out %.60s...: must be shorter", o->out);
+    }
+    strcpy(folder + length, ".part");
+    bool is_written = folder_make(folder) && write_files(o, m, bpe, folder) &&
+                      (rename(folder, o->out) == 0 || complain("writing '%s': %s", o->out, strerror(errno)));
+    if (!is_written) {
+        remove_folder(folder);
+    }
     return is_written;
 }
 

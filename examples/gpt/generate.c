@@ -137,7 +137,7 @@ int generate(const options *o)
     int64_t made = -1;
     tg_rng_seed(m.rng, (uint64_t)o->seed);
     tg_tape *quiet = quiet_tape_new(m.rng);
-    if (quiet && model_tokenizer(&bpe, o) && generate_check(o, m.gpt, bpe)) {
+    if (quiet && model_tokenizer(&bpe, o->model, o) && generate_check(o, m.gpt, bpe)) {
         double start = seconds();
         made = generate_text(stdout, quiet, m.gpt, bpe, o);
         double spent = seconds() - start;

@@ -1,5 +1,6 @@
 /* info: prints the size of a model, computed from its configuration. The model is not created, so a small machine can
- * print the size of gpt2-xl. Only --names and --model create it. */
+ * print the size of gpt2-xl. Only --names and --model create it. Of a file that gpt has not written, info lists the
+ * tensors. */
 #include "../common/program.h"
 #include "commands.h"
 
@@ -102,10 +103,57 @@ static void print_names(const tg_params *params)
     print_count("all without aliases", tg_params_value_count(params));
 }
 
+/* Returns whether the path is a safetensors file without the configuration of a model. */
+static bool is_foreign(const char *path)
+{
+    tg_error error = TG_NO_ERROR;
+    char *config = tg_checkpoint_read_text(path, CONFIG_PART, &error);
+    tg_text_free(config);
+    return error.code == TG_ERROR_VALUE;
+}
+
+/* Prints a name; control characters, which a terminal would obey, as '?'. */
+static void print_name(const char *name)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%s", name);
+    for (char *c = text; *c; c++) {
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+    }
+    printf("  %-40s", text);
+}
+
+static bool list_tensors(const char *path)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_safetensors_list *list = tg_safetensors_list_new(path, &error);
+    double values = 0;
+    for (int64_t i = 0; list && i < list->count; i++) {
+        const tg_safetensors_item *item = &list->items[i];
+        char shape[TG_SHAPE_TEXT];
+        double count = 1;
+        for (int axis = 0; axis < item->shape.rank; axis++) {
+            count *= (double)item->shape.size[axis];
+        }
+        print_name(item->name);
+        printf(" %-8s %-16s %12.0f\n", item->dtype, tg_shape_format(item->shape, shape), count);
+        values += count;
+    }
+    if (list) {
+        printf("%s: %lld tensors, %.0f values; gpt has not written it, gpt import reads a GPT-2\n", path,
+               (long long)list->count, values);
+    }
+    tg_safetensors_list_free(list);
+    return list || complain("%s", error.text);
+}
+
 int info(const options *o)
 {
     model m = {0};
     tg_gpt_config config;
+    if (o->model && is_foreign(o->model)) {
+        return list_tensors(o->model) ? 0 : 2;
+    }
     if (o->model ? !model_load(&m, o->model, NULL) : !model_configure(o, &config)) {
         return 2;
     }

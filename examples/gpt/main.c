@@ -32,11 +32,14 @@ static const struct {
      "gpt train: trains a GPT on a text or on token files. It writes a folder with checkpoints, the losses, their\n"
      "curve and a sample. A checkpoint is saved at each validation and at the end, and has everything that the run\n"
      "needs to continue. Ctrl-C stops after the current step and saves one, too. --resume continues a run that was\n"
-     "stopped or killed: its losses are those of a run without an interruption, to the last bit.\n"},
+     "stopped or killed: its losses are those of a run without an interruption, to the last bit. --from begins with\n"
+     "the weights and the vocabulary of another model, such as one of gpt import.\n"},
     {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
     {"generate", GENERATE, generate, "gpt generate: continues a text with a trained model.\n"},
     {"tokenize", TOKENIZE, tokenize, "gpt tokenize: converts a text to token ids, in a file or on the terminal.\n"},
-    {"info", INFO, info, "gpt info: prints the size of a model, and the memory that training it takes.\n"},
+    {"info", INFO, info,
+     "gpt info: prints the size of a model, and the memory that training it takes. Of a safetensors file that another\n"
+     "program has written it lists the tensors.\n"},
     {"compare", COMPARE, compare,
      "gpt compare: prints the first op in which two runs differ, from the ledgers of gpt train --ledger.\n"},
     {"import", IMPORT, import,
@@ -68,6 +71,10 @@ static int run(int argc, char **argv)
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         explain();
         return argc < 2 ? 2 : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        program_version();
+        return 0;
     }
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {

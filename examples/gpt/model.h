@@ -43,8 +43,8 @@ bool model_load(model *m, const char *path, tg_tokenizer **bpe);
 /* Reads the vocabulary of a checkpoint; *bpe becomes NULL if it has none. Returns false after printing an error. */
 bool vocabulary_load(const char *path, tg_tokenizer **bpe);
 
-/* Replaces *bpe by the vocabulary of --vocab, if that is given. Returns false after printing an error if neither
- * exists. */
-bool model_tokenizer(tg_tokenizer **bpe, const options *o);
+/* Replaces *bpe, the vocabulary of the model at `path`, by that of --vocab, if that is given. Returns false after
+ * printing an error if neither exists. */
+bool model_tokenizer(tg_tokenizer **bpe, const char *path, const options *o);
 
 #endif

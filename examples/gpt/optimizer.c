@@ -4,55 +4,49 @@
 #include "../common/program.h"
 #include "commands.h"
 
-static tg_optim *make_adamw(tg_params *params, double weight_decay)
+/* Of the second moment of Adam: an average over 100 steps. The usual 0.999, an average over 1000 steps, is too slow for
+ * short runs. */
+#define BETA2 0.99
+
+static tg_optim *make_adamw(tg_params *params)
 {
     tg_adamw_config config = tg_adamw_config_default();
-    /* an average over 100 steps; the usual 0.999, an average over 1000 steps, is too slow for short runs */
-    config.beta2 = 0.99;
-    config.weight_decay = weight_decay;
+    config.beta2 = BETA2;
     return tg_adamw_new(params, &config);
 }
 
-static tg_optim *make_adam(tg_params *params, double weight_decay)
+static tg_optim *make_adam(tg_params *params)
 {
     tg_adam_config config = tg_adam_config_default();
-    config.beta2 = 0.99;
-    config.weight_decay = weight_decay;
+    config.beta2 = BETA2;
     return tg_adam_new(params, &config);
 }
 
-static tg_optim *make_sgd(tg_params *params, double weight_decay)
+static tg_optim *make_sgd(tg_params *params)
 {
     tg_sgd_config config = tg_sgd_config_default();
     config.momentum = 0.9;
-    config.weight_decay = weight_decay;
     return tg_sgd_new(params, &config);
 }
 
-static tg_optim *make_adagrad(tg_params *params, double weight_decay)
+static tg_optim *make_adagrad(tg_params *params)
 {
-    tg_adagrad_config config = tg_adagrad_config_default();
-    config.weight_decay = weight_decay;
-    return tg_adagrad_new(params, &config);
+    return tg_adagrad_new(params, NULL);
 }
 
-static tg_optim *make_rmsprop(tg_params *params, double weight_decay)
+static tg_optim *make_rmsprop(tg_params *params)
 {
-    tg_rmsprop_config config = tg_rmsprop_config_default();
-    config.weight_decay = weight_decay;
-    return tg_rmsprop_new(params, &config);
+    return tg_rmsprop_new(params, NULL);
 }
 
-static tg_optim *make_lion(tg_params *params, double weight_decay)
+static tg_optim *make_lion(tg_params *params)
 {
-    tg_lion_config config = tg_lion_config_default();
-    config.weight_decay = weight_decay;
-    return tg_lion_new(params, &config);
+    return tg_lion_new(params, NULL);
 }
 
 static const struct {
     const char *name;
-    tg_optim *(*make)(tg_params *params, double weight_decay);
+    tg_optim *(*make)(tg_params *params);
 } optimizers[] = {
     {"adamw", make_adamw},     {"adam", make_adam},       {"sgd", make_sgd},
     {"adagrad", make_adagrad}, {"rmsprop", make_rmsprop}, {"lion", make_lion},
@@ -68,7 +62,8 @@ tg_optim *optimizer_make(const options *o, tg_params *params)
         complain("--optimizer %s: must be adamw, adam, sgd, adagrad, rmsprop or lion", o->optimizer);
         return NULL;
     }
-    tg_optim *optim = optimizers[i].make(params, o->weight_decay);
+    tg_optim *optim = optimizers[i].make(params);
+    tg_optim_set_weight_decay(optim, NULL, o->weight_decay);
     const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
     for (int k = 0; k < 3; k++) {
         tg_optim_add_to_group(optim, "no decay", vectors[k]);

@@ -30,7 +30,9 @@ static const command_line_option table[] = {
      TRAIN | INFO},
     {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
     {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its best checkpoint, or one checkpoint",
-     EVAL | GENERATE | INFO | EXPORT},
+     EVAL | GENERATE | EXPORT},
+    {"model", "PATH", VALUE_TEXT, AT(model), NULL,
+     "folder of gpt train, or a safetensors file; the tensors are listed if gpt has not written it", INFO},
 
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN | EVAL},
@@ -84,6 +86,9 @@ static const command_line_option table[] = {
     {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "encode <|endoftext|> as one id", TOKENIZE},
     {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute all positions again for each token", GENERATE},
 
+    {"from", "PATH", VALUE_TEXT, AT(from), NULL,
+     "begin with this model: a folder of gpt train or gpt import, or one checkpoint (default new initial values)",
+     TRAIN},
     {"from", "PATH", VALUE_TEXT, AT(from), NULL,
      "safetensors file of F32, F16 or BF16, an .index.json of several, or a folder with either", IMPORT},
     {"layout", "NAME", VALUE_TEXT, AT(layout), NULL,
@@ -140,9 +145,9 @@ static bool agree(const options *o, command which)
     bool sized = o->config || o->layers != AS_CONFIGURED || o->heads != AS_CONFIGURED || o->width != AS_CONFIGURED ||
                  o->context != AS_CONFIGURED || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 || o->tied ||
                  o->untied || o->position;
-    if (which == INFO && o->model && sized) {
-        return complain("--model %s: must not be used with --config or with other options of the configuration",
-                        o->model);
+    if (sized && ((which == INFO && o->model) || (which == TRAIN && o->from))) {
+        return complain("--%s %s: must not be used with --config or with other options of the configuration",
+                        which == INFO ? "model" : "from", which == INFO ? o->model : o->from);
     }
     if (which == TRAIN && o->val_tokens && !o->tokens) {
         return complain("--val-tokens %s: must be used with --tokens", o->val_tokens);

@@ -53,7 +53,8 @@ typedef struct options {
     double temperature, top_p;
     bool greedy, end_of_text, no_cache;
 
-    /* gpt import: the weights to read; gpt import and export: their names, and how floats are written */
+    /* gpt import: the weights to read, gpt train: the model to begin with; gpt import and export: the names of the
+     * weights, and how floats are written */
     const char *from, *layout, *floats;
 
     /* gpt info: list the parameters */

@@ -1,5 +1,7 @@
 /* train: trains a GPT, and prints and writes the results.
  *
+ * --from begins with the weights of another model, and with a new optimizer.
+ *
  * One generator draws the initial values, the order of the windows, and dropout. Validation and samples use their own
  * tape and generator, so that they do not change the run: the losses are the same bits with any number of validations.
  *
@@ -78,6 +80,23 @@ static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
     return *bpe || !r->o->vocab || complain("%s", error.text);
 }
 
+/* Loads the model of --from and its vocabulary, which a text needs. A run that continues has its own copy of both. */
+static bool load_first_model(run *r, tg_gpt_config *config, tg_tokenizer **bpe)
+{
+    const options *o = r->o;
+    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, bpe)) {
+        return false;
+    }
+    tg_rng_seed(r->m.rng, (uint64_t)o->seed);
+    *config = *tg_gpt_get_config(r->m.gpt);
+    bool has_vocabulary = r->resumed || (o->tokens && !o->vocab) || model_tokenizer(bpe, o->from, o);
+    if (!has_vocabulary || !vocabulary_fits(*bpe, config->vocabulary)) {
+        tg_tokenizer_free(*bpe);
+        return false;
+    }
+    return true;
+}
+
 /* Sets the precision of --bf16. Where products in bf16 are not faster, the run has them nevertheless: it may continue
  * one from another machine. */
 static bool set_precision(const run *r)
@@ -99,11 +118,13 @@ static bool prepare(run *r)
     const options *o = r->o;
     tg_gpt_config config;
     tg_tokenizer *bpe;
-    if (!model_configure(o, &config) || !first_vocabulary(r, &bpe) || !corpus_load(&r->c, o, bpe, config.vocabulary)) {
+    bool has_model =
+        o->from ? load_first_model(r, &config, &bpe) : model_configure(o, &config) && first_vocabulary(r, &bpe);
+    if (!has_model || !corpus_load(&r->c, o, bpe, config.vocabulary)) {
         return false;
     }
     config.vocabulary = r->c.bpe ? tg_tokenizer_vocabulary(r->c.bpe) : config.vocabulary;
-    if (!model_make(&r->m, &config, (uint64_t)o->seed)) {
+    if (!r->m.gpt && !model_make(&r->m, &config, (uint64_t)o->seed)) {
         return false;
     }
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;

@@ -16,14 +16,27 @@
  *   similarity.svg   the cosine between the mean states of two positions: red if positive, blue if negative
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "../common/command_line.h"
 #include "../common/curves.h"
 #include "../common/program.h"
 #include "lesson.h"
 
 const char program_name[] = "positions";
+
+static const char introduction[] =
+    "positions: trains a small transformer with each kind of positions, and without, on a "
+    "task that needs the order of\nthe tokens, and draws what it learned.\n";
+
+typedef struct options {
+    int64_t steps;
+    const char *out;
+} options;
+
+static const command_line_option table[] = {
+    {"steps", "N", VALUE_INTEGER, offsetof(options, steps), "[1,10000000]", "training steps of each model", 1},
+    {"out", "DIR", VALUE_TEXT, offsetof(options, out), NULL, "folder for the pictures", 1},
+};
 
 static bool report(const lesson *lessons, int count, int64_t steps, const char *out)
 {
@@ -61,32 +74,20 @@ static int run(int argc, char **argv)
         {.name = "transformer-xl", .kind = TG_POSITION_TRANSFORMER_XL, .is_causal = true},
     };
     enum { COUNT = sizeof lessons / sizeof *lessons };
-    const char *out = "out/positions";
-    int64_t steps = 400;
-    for (int i = 1; i < argc; i += 2) {
-        const char *end = "";
-        if (i + 1 < argc && strcmp(argv[i], "--out") == 0) {
-            out = argv[i + 1];
-        } else if (i + 1 < argc && strcmp(argv[i], "--steps") == 0) {
-            steps = strtoll(argv[i + 1], (char **)&end, 10);
-        } else {
-            complain("'%s': must be --steps N or --out DIR", argv[i]);
-            return 2;
-        }
-        if (*end || steps < 1) {
-            complain("--steps %s: must be a whole number, at least 1", argv[i + 1]);
-            return 2;
-        }
+    options o = {.out = "out/positions", .steps = 400};
+    int status = command_line_read(table, sizeof table / sizeof *table, 1, introduction, &o, argc, argv);
+    if (status >= 0) {
+        return status;
     }
-    if (!folder_make(out)) {
+    if (!folder_make(o.out)) {
         return 2;
     }
     puzzle p = puzzle_new();
     bool good = true;
     for (int k = 0; good && k < COUNT; k++) {
-        good = lesson_learn(&lessons[k], &p, steps);
+        good = lesson_learn(&lessons[k], &p, o.steps);
     }
-    good = good && report(lessons, COUNT, steps, out);
+    good = good && report(lessons, COUNT, o.steps, o.out);
     for (int k = 0; k < COUNT; k++) {
         lesson_free(&lessons[k]);
     }

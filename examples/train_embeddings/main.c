@@ -66,10 +66,12 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
     if (strcmp(o->optimizer, "adam") == 0) {
         tg_adam_config config = tg_adam_config_default();
         config.lr = o->lr;
+        config.deferred = o->deferred;
         return tg_adam_new(params, &config);
     }
     tg_adamw_config config = tg_adamw_config_default();
     config.lr = o->lr;
+    config.deferred = o->deferred;
     return tg_adamw_new(params, &config);
 }
 
@@ -123,11 +125,15 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
             return false;
         }
         run->step++;
-        if (run->step == (o->steps + 1) / 2 && !(run->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
+        bool is_halfway = run->step == (o->steps + 1) / 2;
+        bool is_due = run->step % tenth == 0 || run->step == o->steps;
+        if ((is_halfway || is_due) && !tg_optim_flush(run->optim)) {
+            return complain("%s", tg_optim_error(run->optim)->text);
+        }
+        if (is_halfway && !(run->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
             return complain("out of memory");
         }
         show_progress(o, run, first, start);
-        bool is_due = run->step % tenth == 0 || run->step == o->steps;
         if (is_due && !checkpoint_save(folder, o, run)) {
             return false;
         }

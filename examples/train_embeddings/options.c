@@ -20,6 +20,8 @@ static const command_line_option table[] = {
     {"steps", "N", VALUE_INTEGER, AT(steps), "[1,1000000000]", "training steps", 1},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)", "learning rate", 1},
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam or sgd", 1},
+    {"deferred", NULL, VALUE_FLAG, AT(deferred), NULL, "adamw, adam: rows without gradient make up their steps later",
+     1},
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", 1},
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors", 1},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", 1},
@@ -42,6 +44,10 @@ int options_read(options *o, int argc, char **argv)
     int status = command_line_read(table, sizeof table / sizeof *table, 1, introduction, o, argc, argv);
     if (status < 0 && strcmp(o->optimizer, "adamw") && strcmp(o->optimizer, "adam") && strcmp(o->optimizer, "sgd")) {
         complain("--optimizer %s: must be adamw, adam or sgd", o->optimizer);
+        return 2;
+    }
+    if (status < 0 && o->deferred && !strcmp(o->optimizer, "sgd")) {
+        complain("--deferred: must be used with adamw or adam; sgd moves no row without gradient");
         return 2;
     }
     if (status < 0 && o->resume && o->overwrite) {

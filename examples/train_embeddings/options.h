@@ -12,6 +12,8 @@ typedef struct options {
     double lr;
     /* adamw, adam or sgd */
     const char *optimizer;
+    /* whether the rows of tables make up steps later (tapegrad/optim.h) */
+    bool deferred;
     /* 0: all processors */
     int64_t threads;
     /* whether the run in `out` continues, and whether a trained model there may be replaced */

@@ -17,7 +17,7 @@
  * The file is a safetensors file (tapegrad/io.h), and other programs can read it. A part P is stored as
  *
  *   params     the tensors "P.tok_emb.weight", ...; for tables also "P_frozen_rows.NAME" (V), 1 for a frozen row, and
- *              "P_row_updates.NAME" (V,2), the counts and the last steps
+ *              "P_row_updates.NAME" (V,2), the counts and the last steps; frozen rows always for a sharded table
  *   optim      the state tensors "P.exp_avg.NAME", ... under torch's keys, the number of steps "P.step.NAME", and
  *              "P.group.GROUP" (2), a learning rate and a weight decay
  *   rng        "P" (5056), the bytes that torch.set_rng_state takes; the position and the profile in the metadata
@@ -58,7 +58,7 @@ typedef struct tg_checkpoint_part {
 
 /* Writes the parts to a file, as a whole or not at all (tapegrad/io.h). VALUE for a part without a name or with a name
  * that another part has, and unless each part has exactly one object; STATE for an object that has an error, and if a
- * table was resized after the last step of its optimizer. */
+ * table was resized after the last step of its optimizer, or has deferred steps (tg_optim_flush). */
 TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
 /* Reads the parts from a file, all or none: after an error nothing has changed. The objects must have been created as
@@ -69,6 +69,40 @@ TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts
  * or of another shape or dtype; for a loader with another config or another number of windows; and for a text or bytes
  * that differ. */
 TG_API bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
+
+/* ---- several processes ------------------------------------------------------------------------------------------- */
+/* Processes that train one model together save one file, which has the whole tables of their shards (tapegrad/rows.h).
+ * All other objects are those of process 0. Any number of processes can load it. tg_mpi_checkpoint_save and
+ * tg_mpi_checkpoint_load (tapegrad_mpi.h) do this over MPI. */
+
+/* The processes of a save or a load. */
+typedef struct tg_checkpoint_group_config {
+    /* private: tg_checkpoint_group_config_default() sets it */
+    tg_config_mark mark;
+    /* the number of this process, from 0, and the number of processes, at least 1; default 0 and 1 */
+    int64_t rank, size;
+    /* Waits for all processes. Returns true if none of them has an error in `local`; otherwise sets one of the errors
+     * in all of them, and returns false. Not called for one process. Default NULL */
+    bool (*agree)(void *context, const tg_error *local, tg_error *error);
+    /* copies `size` bytes of process 0 to all; false with the error set. Not called for one process. Default NULL */
+    bool (*share)(void *context, void *bytes, int64_t size, tg_error *error);
+    /* the first argument of both, borrowed; default NULL */
+    void *context;
+} tg_checkpoint_group_config;
+
+TG_API tg_checkpoint_group_config tg_checkpoint_group_config_default(void);
+
+/* tg_checkpoint_save and tg_checkpoint_load by all processes of a group. Every process passes the same parts, with its
+ * shards. One process after the other writes its rows into the new file, which then replaces the old one; so all need
+ * the same file system. No process has memory for more than its shards; a load needs it twice. After an error nothing
+ * has changed in any process. VALUE unless the tensors of all processes have the same names, dtypes and whole shapes.
+ * NULL is a group of one process. */
+TG_API bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                        const tg_checkpoint_group_config *config, tg_error *error);
+TG_API bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                        const tg_checkpoint_group_config *config, tg_error *error);
+
+/* ---- single parts ------------------------------------------------------------------------------------------------ */
 
 /* Return a text or the bytes of a file, for example to create the model that the file holds. Yours to free with
  * tg_text_free; a NUL comes after the last byte. NULL after an error: VALUE for a part that the file does not have. */

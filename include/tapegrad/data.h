@@ -121,7 +121,7 @@ TG_API char *tg_tokenizer_decode(const tg_tokenizer *tokenizer, const int32_t *i
                                  tg_error *error);
 
 /* Reads a whole file into a text that ends with a NUL; yours (tg_text_free). Writes its size in bytes, without the NUL,
- * to `length`, which is optional. The bytes are not checked. */
+ * to `length`, which is optional. The bytes are not checked. FILE if it is not a regular file. */
 TG_API char *tg_text_read(const char *path, size_t *length, tg_error *error);
 TG_API void tg_text_free(char *text);
 

@@ -59,7 +59,7 @@ TG_API tg_params_save_config tg_params_save_config_default(void);
  * has "format": "pt", which transformers expects, unless yours has another "format". The layout of the file is the
  * reference's.
  *
- * VALUE for names, keys or texts that are not UTF-8, and for an invalid option. */
+ * VALUE for names, keys or texts that are not UTF-8, and for an invalid option; STATE for a shard (tapegrad/rows.h). */
 TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
                            tg_error *error);
 
@@ -88,8 +88,8 @@ typedef struct tg_params_load_config {
     bool strict;
     /* whether f32 and f64 are converted into each other; default false */
     bool convert_floats;
-    /* whether a table may have more rows than the file; its first rows are loaded, and the others keep their values.
-     * Default false */
+    /* whether a table, but not a shard, may have more rows than the file; its first rows are loaded, and the others
+     * keep their values. Default false */
     bool grown_rows;
     /* put before each name, such as "model."; names in the file without it are left out. NULL is "". Default NULL */
     const char *prefix;
@@ -137,6 +137,30 @@ typedef struct tg_safetensors_list {
  * tg_params_load. NULL after an error: FORMAT for an invalid file, and for a header of more than 16777216 bytes. */
 TG_API tg_safetensors_list *tg_safetensors_list_new(const char *path, tg_error *error);
 TG_API void tg_safetensors_list_free(tg_safetensors_list *list);
+
+/* One tensor of a list to save. */
+typedef struct tg_named_tensor {
+    const char *name;
+    const tg_tensor *tensor;
+    /* the dtype in the file: "F16" or "BF16" for f32, rounded to nearest, ties to even; "I64" for i32; "BOOL" for u8,
+     * in which every value except 0 becomes 1. NULL is the dtype of the tensor. */
+    const char *dtype;
+} tg_named_tensor;
+
+/* Writes a list of tensors to a safetensors file:
+ * safetensors.torch.save_file(tensors, path, metadata={"format": "pt"}). The tensors may be views, and `count` may be
+ * 0. tg_tensor_new_from_safetensors reads one of them, and tg_safetensors_list_new their names.
+ *
+ * ```c
+ * const tg_named_tensor tensors[] = {{.name = "x", .tensor = x}, {.name = "ids", .tensor = ids, .dtype = "I64"}};
+ * tg_safetensors_save("batch.safetensors", tensors, 2, &error);
+ * tg_tensor *again = tg_tensor_new_from_safetensors("batch.safetensors", "x", &error);
+ * tg_release(again);
+ * ```
+ *
+ * STATE for a name or a tensor that is NULL. VALUE for a name that is not UTF-8, that another tensor has, or that is
+ * "__metadata__", and for a negative count. DTYPE for a dtype to which the tensor's cannot be converted. */
+TG_API bool tg_safetensors_save(const char *path, const tg_named_tensor *tensors, int64_t count, tg_error *error);
 
 /* ---- one array --------------------------------------------------------------------------------------------------- */
 /* The constructors return a contiguous tensor that is yours (tg_release). Stored dtypes become: F16, BF16, f2 and f4

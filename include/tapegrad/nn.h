@@ -304,7 +304,7 @@ TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache);
  * written the same number of positions. */
 TG_API bool tg_kv_cache_commit(tg_kv_cache *cache, tg_error *error);
 
-/* ---- MultiheadAttention: torch.nn.MultiheadAttention, self-attention --------------------------------------------- */
+/* ---- MultiheadAttention: torch.nn.MultiheadAttention, batch_first ------------------------------------------------ */
 /* Vaswani et al. 2017, section 3.2. */
 
 /* The names of the parameters, and their initial draws. */
@@ -367,11 +367,19 @@ typedef struct tg_nn_multihead_attention_forward_config {
      * (STATE), and `memory` NULL. RANGE if the positions exceed the cache. Default NULL and 0 */
     tg_kv_cache *cache;
     int64_t layer;
+    /* the sequences of keys and of values, (B,S,in) each: cross-attention, as of a decoder to an encoder's result. Not
+     * with a memory, a cache or relative positions (VALUE). Default NULL: the key is x, and the value is the key */
+    tg_tensor *key, *value;
+    /* the keys that exist, as in tg_scaled_dot_product_attention_config: their number, (B) i32, or a mask, (B,S) u8, in
+     * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. A query without keys attends
+     * to zeros, as in torch with need_weights=False. S counts memory and cache. Default NULL, all keys */
+    tg_tensor *lengths, *key_mask;
 } tg_nn_multihead_attention_forward_config;
 
 TG_API tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_config_default(void);
 
-/* Self-attention: x (B,T,in) -> (B,T,out). With a cache, tg_kv_cache_commit follows after the last layer. */
+/* The attention of x to itself, or to another sequence: x (B,T,in) -> (B,T,out). With a cache, tg_kv_cache_commit
+ * follows after the last layer. */
 TG_API tg_tensor *tg_nn_multihead_attention_forward(tg_tape *tape, const tg_nn_multihead_attention *attention,
                                                     tg_tensor *x,
                                                     const tg_nn_multihead_attention_forward_config *config);

@@ -187,8 +187,19 @@ typedef enum tg_keep_axes { TG_DROP_AXES, TG_KEEP_AXES } tg_keep_axes;
  * refuses: NULL axes with STATE. */
 TG_API tg_axes tg_axes_make(int count, const int *axes);
 
-/* TG_AXES(0, -1) is the first and the last axis. For C only: C++ calls tg_axes_make. */
+/* TG_AXES(0, -1) is the first and the last axis. */
+#ifdef __cplusplus
+#define TG_AXES(...) tg_axes_of_list(__VA_ARGS__)
+extern "C++" {
+template <typename... integers> inline tg_axes tg_axes_of_list(integers... axes)
+{
+    const int list[] = {static_cast<int>(axes)...};
+    return tg_axes_make(static_cast<int>(sizeof...(axes)), list);
+}
+}
+#else
 #define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
+#endif
 
 /* All axes. */
 #define TG_ALL_AXES tg_axes_make(-1, NULL)
@@ -393,6 +404,9 @@ TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *ids, tg_tensor *tab
  * (the course's chapter 3) and for tests. */
 typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
 
+/* The scale that means 1 / sqrt(D), as torch's None does. */
+#define TG_SCALE_OF_WIDTH (-1.0)
+
 typedef struct tg_scaled_dot_product_attention_config {
     /* private: tg_scaled_dot_product_attention_config_default() sets it */
     tg_config_mark mark;
@@ -401,18 +415,29 @@ typedef struct tg_scaled_dot_product_attention_config {
     bool is_causal;
     /* the probability that a weight is dropped in training, in [0,1); default 0 */
     double dropout;
+    /* the factor of q k^T, finite and at least 0; default TG_SCALE_OF_WIDTH */
+    double scale;
     /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the queries', or 1,
      * or absent: a float attn_mask in torch; default NULL, none */
     tg_tensor *bias;
+    /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for the
+     * keys that no query attends to, like a boolean attn_mask in torch. B is the queries' first axis of at least three.
+     * A query without keys gets zeros and no gradient, as in torch's function of this name; torch's softmax of -inf is
+     * NaN. At most one of the two is given; default NULL, all keys */
+    tg_tensor *lengths, *key_mask;
+    /* whether keys and values may have fewer heads than the queries, by a whole factor n, so that each serves n
+     * neighboring heads (Ainslie et al. 2023). Heads are on the third axis from the end; default false */
+    bool enable_gqa;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
 } tg_scaled_dot_product_attention_config;
 
 TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_config_default(void);
 
-/* softmax(q k^T / sqrt(D) + bias) v: queries (..,T,D), keys (..,S,D) and values (..,S,D) -> (..,T,D). The axes before
- * the last two are equal. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
- * draws for the whole (..,T,S) matrix, masked weights included. VALUE for an invalid option. */
+/* softmax(scale q k^T + bias) v: queries (..,T,D), keys (..,S,D) and values (..,S,D) -> (..,T,D). The axes before the
+ * last two broadcast. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
+ * draws for the whole (..,T,S) matrix, masked weights included. VALUE for an invalid option; RANGE, with the index, for
+ * a length outside of [0,S]. */
 TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                                   const tg_scaled_dot_product_attention_config *config);
 

@@ -23,8 +23,8 @@ extern "C" {
  * the rows that were added to it. */
 
 /* Freezes the rows first .. first + count - 1, or unfreezes them. Freezing also drops the gradient that a row has now.
- * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE for rows that do not exist;
- * MEMORY. */
+ * STATE if x is the result of an op, or has deferred steps (tg_optim_flush); SHAPE for a scalar; DTYPE for i32 and u8;
+ * RANGE for rows that do not exist; MEMORY. */
 TG_API bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error);
 
 /* Returns whether a row is frozen; false for a row that does not exist. */
@@ -86,10 +86,21 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
  *   - another tensor shares its values (a view on a tape that was not reset, a detached tensor);
  *   - a row that would be removed is frozen, or was updated while watched;
  *   - an optimizer that keeps moments of x has made no step since the last resize;
- *   - x is itself the state of an optimizer.
+ *   - rows have deferred steps (tg_optim_flush);
+ *   - x is itself the state of an optimizer, or a shard.
  *
  * SHAPE for a scalar, and for a number of rows that is not allowed; DTYPE for i32 and u8; MEMORY. */
 TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
+
+/* ---- shards ------------------------------------------------------------------------------------------------------ */
+
+/* Declares x a shard: it has the rows first, first + 1, ... of a table of `rows` rows that is divided among processes
+ * (tapegrad_mpi.h). Files have the whole table. tg_params_load and tg_checkpoint_load read only the rows of the shard;
+ * tg_checkpoint_save_together writes them. The shards of all processes together must have each row once.
+ *
+ * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE unless the table has all rows of
+ * x; MEMORY. */
+TG_API bool tg_tensor_set_shard(tg_tensor *x, int64_t first, int64_t rows, tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -113,7 +113,7 @@ typedef struct tg_backward_config {
     bool retain_graph;
     /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as the pass
      * will not change it again, so that the gradient can be used while the rest is computed: sent to other processes,
-     * for example. It must not call ops on the tape. The leaf that is used last comes first. Default NULL. */
+     * for example. It must not call ops on the tape or modify `gradient`. The leaf used last is first. Default NULL. */
     void (*on_gradient)(void *context, tg_tensor *leaf);
     void *context;
 } tg_backward_config;

@@ -55,8 +55,19 @@ typedef struct tg_shape {
  * every call refuses it with SHAPE. */
 TG_API tg_shape tg_shape_make(int rank, const int64_t *sizes);
 
-/* TG_SHAPE(2, 3) is the shape (2,3). For C only: C++ calls tg_shape_make. */
+/* TG_SHAPE(2, 3) is the shape (2,3). */
+#ifdef __cplusplus
+#define TG_SHAPE(...) tg_shape_of_sizes(__VA_ARGS__)
+extern "C++" {
+template <typename... integers> inline tg_shape tg_shape_of_sizes(integers... sizes)
+{
+    const int64_t list[] = {static_cast<int64_t>(sizes)...};
+    return tg_shape_make(static_cast<int>(sizeof...(sizes)), list);
+}
+}
+#else
 #define TG_SHAPE(...) tg_shape_make((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+#endif
 
 /* The shape of a scalar, (). */
 #define TG_SCALAR tg_shape_make(0, NULL)
@@ -126,7 +137,8 @@ TG_API int64_t tg_tensor_count(const tg_tensor *x);
 TG_API bool tg_tensor_is_contiguous(const tg_tensor *x);
 
 /* Returns the address of the tensor's first value. The values have the dtype's C type and are laid out by the strides.
- * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). */
+ * Valid until the tensor is freed, resized (tg_tensor_resize_rows) or loaded (tg_params_load). NULL, with STATE in the
+ * optimizer, for a table with deferred steps (tapegrad/optim.h). */
 TG_API const void *tg_tensor_data(const tg_tensor *x);
 
 /* The same for writing. Marks the storage as modified, so that a backward that needs the old values reports STATE

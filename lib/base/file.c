@@ -277,6 +277,23 @@ void tg_file_writer_abandon(tg_file_writer *w)
     w->temporary = w->target = NULL;
 }
 
+bool tg_file_writer_seek(tg_file_writer *w, uint64_t offset, tg_error *error)
+{
+    return lseek(w->descriptor, (off_t)offset, SEEK_SET) == (off_t)offset || refuse(w->call, "write", w->path, error);
+}
+
+bool tg_file_writer_join(tg_file_writer *w, const char *call, const char *path, const char *temporary, tg_error *error)
+{
+    *w = (tg_file_writer){call, path, NULL, NULL, open(temporary, O_WRONLY | O_CLOEXEC)};
+    return w->descriptor >= 0 || refuse(call, "write", temporary, error);
+}
+
+bool tg_file_writer_leave(tg_file_writer *w, tg_error *error)
+{
+    bool is_synced = sync_file(w->descriptor) || refuse(w->call, "write", w->path, error);
+    return (close(w->descriptor) == 0 || refuse(w->call, "close", w->path, error)) && is_synced;
+}
+
 bool tg_file_replace(const char *call, const char *path, const void *bytes, size_t length, tg_error *error)
 {
     tg_file_writer writer;

@@ -43,6 +43,14 @@ bool tg_file_writer_write(tg_file_writer *writer, const void *bytes, size_t leng
 bool tg_file_writer_commit(tg_file_writer *writer, tg_error *error);
 void tg_file_writer_abandon(tg_file_writer *writer);
 
+/* Continues to write at another offset. */
+bool tg_file_writer_seek(tg_file_writer *writer, uint64_t offset, tg_error *error);
+
+/* Opens the temporary file of another process's writer. After true, call leave, which flushes it to the disk. */
+bool tg_file_writer_join(tg_file_writer *writer, const char *call, const char *path, const char *temporary,
+                         tg_error *error);
+bool tg_file_writer_leave(tg_file_writer *writer, tg_error *error);
+
 /* Replaces a file by `length` bytes. */
 bool tg_file_replace(const char *call, const char *path, const void *bytes, size_t length, tg_error *error);
 

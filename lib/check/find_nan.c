@@ -33,7 +33,7 @@ static int64_t first_nan(const tg_tensor *x)
 {
     const tg_tensor view = distinct_values(x);
     int64_t i = 0;
-    while (i < view.count && !isnan(tg_tensor_value_at(&view, i))) {
+    while (i < view.count && !isnan(tg_value_at(&view, i))) {
         i++;
     }
     if (i == view.count) {
@@ -63,7 +63,7 @@ static double largest_input(const tg_tape *t, const tg_record *record)
     for (int i = 0; i < record->input_count; i++) {
         const tg_tensor x = distinct_values(tg_record_inputs(t, record)[i]);
         for (int64_t k = 0; k < x.count; k++) {
-            largest = fmax(largest, fabs(tg_tensor_value_at(&x, k)));
+            largest = fmax(largest, fabs(tg_value_at(&x, k)));
         }
     }
     return largest;

@@ -91,6 +91,9 @@ bool tg_check_copy_input(tg_check *c, int k)
     if (!tg_is_tensor(x)) {
         return tg_check_fail(c, TG_ERROR_STATE, "input %d is NULL, or was freed by its tape", k);
     }
+    if (x->storage->missed) {
+        return tg_check_fail(c, TG_ERROR_STATE, "input %d has deferred steps; call tg_optim_flush first", k);
+    }
     tg_variable *v = &c->variables[k];
     tg_dtype dtype = tg_dtype_of(x);
     v->checked = tg_tensor_requires_grad(x);

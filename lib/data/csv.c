@@ -140,13 +140,13 @@ static bool read_row(reader *r)
 static bool read_table(reader *r)
 {
     size_t terminator = strlen(r->csv->text);
-    if (r->length == 0) {
-        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' is empty", call, r->path);
-    }
     if (terminator != r->length) {
         return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' has a NUL at byte %zu", call, r->path, terminator);
     }
     r->at = strncmp(r->csv->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    if (r->at == r->length) {
+        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' is empty", call, r->path);
+    }
     while (r->at < r->length) {
         if (!read_row(r)) {
             return false;
@@ -177,7 +177,7 @@ tg_csv *tg_csv_open(const char *path, const tg_csv_config *given, tg_error *erro
     }
     reader r = {.csv = csv, .path = path, .separator = config.separator, .line = 1, .error = error};
     csv->has_header = config.has_header;
-    csv->text = tg_text_read(path, &r.length, error);
+    csv->text = tg_text_read_for(call, path, &r.length, error);
     if (!csv->text || !read_table(&r)) {
         tg_csv_free(csv);
         return NULL;

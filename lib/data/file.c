@@ -1,16 +1,10 @@
 #include "data/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-
-static bool refuse(const char *what, const char *path, tg_error *error)
-{
-    return tg_error_set(error, TG_ERROR_FILE, "%s '%s': %s", what, path, strerror(errno));
-}
 
 void tg_text_free(char *text)
 {
@@ -18,21 +12,22 @@ void tg_text_free(char *text)
 }
 
 /* Reads a file to its end. Its size may change during the read, so it is not requested in advance. */
-static char *read_all(int file, const char *path, size_t *length, tg_error *error)
+static char *read_all(const tg_file *file, size_t *length, tg_error *error)
 {
     void *text = NULL;
     size_t capacity = 0, used = 0;
     for (;;) {
         if (!tg_grow(&text, &capacity, used, used + 65536, 1)) {
-            tg_error_set(error, TG_ERROR_MEMORY, "read '%s': out of memory after %zu bytes", path, used);
+            tg_error_set(error, TG_ERROR_MEMORY, "%s: read '%s': out of memory after %zu bytes", file->call, file->path,
+                         used);
             break;
         }
-        ssize_t count = read(file, (char *)text + used, capacity - used - 1);
+        ssize_t count = read(file->descriptor, (char *)text + used, capacity - used - 1);
         if (count < 0 && errno == EINTR) {
             continue;
         }
         if (count < 0) {
-            refuse("read", path, error);
+            tg_error_set(error, TG_ERROR_FILE, "%s: read '%s': %s", file->call, file->path, strerror(errno));
             break;
         }
         if (count == 0) {
@@ -46,23 +41,23 @@ static char *read_all(int file, const char *path, size_t *length, tg_error *erro
     return NULL;
 }
 
-char *tg_text_read(const char *path, size_t *length, tg_error *error)
+char *tg_text_read_for(const char *call, const char *path, size_t *length, tg_error *error)
 {
     size_t unused;
     length = length ? length : &unused;
     *length = 0;
-    if (!path) {
-        tg_error_set(error, TG_ERROR_STATE, "text_read: the path is NULL");
+    tg_file file;
+    if (!tg_file_open(&file, call, path, error)) {
         return NULL;
     }
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        refuse("open", path, error);
-        return NULL;
-    }
-    char *text = read_all(file, path, length, error);
-    close(file);
+    char *text = read_all(&file, length, error);
+    tg_file_close(&file);
     return text;
+}
+
+char *tg_text_read(const char *path, size_t *length, tg_error *error)
+{
+    return tg_text_read_for("text_read", path, length, error);
 }
 
 size_t tg_utf8_check(const char *text, size_t length)

@@ -1,9 +1,7 @@
 /* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
  * another process truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -13,10 +11,10 @@
 #define PORTION 4096
 
 struct tg_token_file {
-    int descriptor;
+    tg_file file; /* its path is `path` */
     int width;
     int64_t count;
-    char path[]; /* for messages */
+    char path[];
 };
 
 static bool check_width(const char *name, int width, tg_error *error)
@@ -25,58 +23,41 @@ static bool check_width(const char *name, int width, tg_error *error)
            tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; allowed are 2 and 4", name, width);
 }
 
-/* Sets the count of ids from the size of the file. */
-static bool measure(tg_token_file *file, tg_error *error)
-{
-    struct stat status;
-    if (fstat(file->descriptor, &status) != 0) {
-        return tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", file->path, strerror(errno));
-    }
-    if (!S_ISREG(status.st_mode)) {
-        return tg_error_set(error, TG_ERROR_FILE, "token file '%s': it is not a regular file", file->path);
-    }
-    if (status.st_size % file->width != 0) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "token file '%s': %lld bytes are not a multiple of %d", file->path,
-                            (long long)status.st_size, file->width);
-    }
-    file->count = status.st_size / file->width;
-    return true;
-}
-
 tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
 {
-    if (!check_width("token_file_open", width, error)) {
+    static const char call[] = "token_file_open";
+    if (!check_width(call, width, error)) {
         return NULL;
     }
     if (!path) {
-        tg_error_set(error, TG_ERROR_STATE, "token_file_open: the path is NULL");
+        tg_error_set(error, TG_ERROR_STATE, "%s: the path is NULL", call);
         return NULL;
     }
     size_t path_size = strlen(path) + 1;
     tg_token_file *file = tg_alloc(sizeof *file + path_size, 1);
     if (!file) {
-        tg_error_set(error, TG_ERROR_MEMORY, "open '%s': out of memory", path);
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: open '%s': out of memory", call, path);
         return NULL;
     }
-    file->width = width;
     memcpy(file->path, path, path_size);
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (file->descriptor < 0) {
-        tg_error_set(error, TG_ERROR_FILE, "open '%s': %s", path, strerror(errno));
+    file->width = width;
+    bool is_open = tg_file_open(&file->file, call, file->path, error);
+    if (is_open && file->file.size % (uint64_t)width != 0) {
+        is_open = tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': %llu bytes are not a multiple of %d", call, path,
+                               (unsigned long long)file->file.size, width);
     }
-    if (file->descriptor < 0 || !measure(file, error)) {
+    if (!is_open) {
         tg_token_file_free(file);
         return NULL;
     }
+    file->count = (int64_t)(file->file.size / (uint64_t)width);
     return file;
 }
 
 void tg_token_file_free(tg_token_file *file)
 {
     if (file) {
-        if (file->descriptor >= 0) {
-            close(file->descriptor);
-        }
+        tg_file_close(&file->file);
         tg_free(file);
     }
 }
@@ -90,7 +71,7 @@ int64_t tg_token_file_count(const tg_token_file *file)
 static bool fetch(const tg_token_file *file, unsigned char *bytes, size_t length, int64_t offset, tg_error *error)
 {
     while (length > 0) {
-        ssize_t fetched = pread(file->descriptor, bytes, length, (off_t)offset);
+        ssize_t fetched = pread(file->file.descriptor, bytes, length, (off_t)offset);
         if (fetched < 0 && errno == EINTR) {
             continue;
         }

@@ -252,11 +252,18 @@ static void gather(const tg_tensor *x, const tg_walk *walk, tg_cursor *at, char 
     }
 }
 
-static void encode(uint16_t *out, tg_stored stored, const void *in, tg_dtype dtype, int64_t count)
+/* Converts f32 or f64 to F16 or BF16, i32 to I64, and u8 to BOOL. */
+static void encode(void *out, tg_stored stored, const void *in, tg_dtype dtype, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float value = dtype == TG_F32 ? ((const float *)in)[i] : (float)((const double *)in)[i];
-        out[i] = stored == TG_STORED_F16 ? tg_to_f16(value) : tg_to_bf16(value);
+        if (stored == TG_STORED_I64) {
+            ((int64_t *)out)[i] = ((const int32_t *)in)[i];
+        } else if (stored == TG_STORED_BOOL) {
+            ((unsigned char *)out)[i] = ((const unsigned char *)in)[i] != 0;
+        } else {
+            float value = dtype == TG_F32 ? ((const float *)in)[i] : (float)((const double *)in)[i];
+            ((uint16_t *)out)[i] = stored == TG_STORED_F16 ? tg_to_f16(value) : tg_to_bf16(value);
+        }
     }
 }
 
@@ -264,7 +271,7 @@ static void encode(uint16_t *out, tg_stored stored, const void *in, tg_dtype dty
 static bool write_converted(tg_file_writer *writer, const tg_tensor *x, tg_stored stored, tg_error *error)
 {
     size_t size = (size_t)tg_stored_bits(stored) / 8;
-    bool is_encoded = stored == TG_STORED_F16 || stored == TG_STORED_BF16;
+    bool is_encoded = stored != tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP);
     char *gathered = tg_alloc(2, BUFFER_BYTES);
     if (!gathered) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", writer->call, writer->path);
@@ -277,7 +284,7 @@ static bool write_converted(tg_file_writer *writer, const tg_tensor *x, tg_store
         part = x->count - done < BUFFER_VALUES ? x->count - done : BUFFER_VALUES;
         gather(x, &walk, &at, gathered, part);
         if (is_encoded) {
-            encode((uint16_t *)(void *)encoded, stored, gathered, tg_dtype_of(x), part);
+            encode(encoded, stored, gathered, tg_dtype_of(x), part);
         }
         char *bytes = is_encoded ? encoded : gathered;
         if (host_is_big_endian()) {

@@ -21,8 +21,8 @@ const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char 
     return out;
 }
 
-bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
-                   const void *values, tg_error *error)
+bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                        tg_shard shard, const void *values, tg_error *error)
 {
     void *made = saving->made;
     bool is_grown =
@@ -36,7 +36,13 @@ bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_d
         return false;
     }
     saving->made[saving->made_count++] = x;
-    return tg_safetensors_add(saving->writer, prefix, name, x, TG_SAVE_FLOATS_KEEP, error);
+    return tg_safetensors_add(saving->writer, prefix, name, x, shard, TG_SAVE_FLOATS_KEEP, error);
+}
+
+bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                   const void *values, tg_error *error)
+{
+    return tg_saving_add_rows(saving, prefix, name, dtype, shape, (tg_shard){0, 0}, values, error);
 }
 
 bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error)
@@ -75,11 +81,17 @@ const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, c
     return array;
 }
 
+bool tg_loading_read_rows(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                          tg_shape shape, tg_shard shard, void *out, tg_error *error)
+{
+    const tg_array *array = tg_loading_find(loading, prefix, name, dtype, tg_whole_shape(shape, shard), error);
+    return array && tg_safetensors_read_rows(loading->file, array, shard, shape.size[0], out, dtype, error);
+}
+
 bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
                      void *out, tg_error *error)
 {
-    const tg_array *array = tg_loading_find(loading, prefix, name, dtype, shape, error);
-    return array && tg_safetensors_read(loading->file, array, out, dtype, error);
+    return tg_loading_read_rows(loading, prefix, name, dtype, shape, (tg_shard){0, 0}, out, error);
 }
 
 /* Reads a whole text as an integer; strtoll alone would accept spaces and a '+'. */
@@ -175,17 +187,23 @@ static bool check_parts(const char *call, const char *path, const tg_checkpoint_
     return true;
 }
 
-bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                 const tg_checkpoint_group_config *config, tg_error *error)
 {
-    if (!check_parts(tg_save_call, path, parts, count, error)) {
+    if (!tg_group_check(tg_save_call, config, error)) {
         return false;
     }
-    tg_saving saving = {.writer = tg_safetensors_writer_new(tg_save_call, error)};
-    bool is_added = saving.writer && tg_safetensors_add_metadata(saving.writer, "", "format", "pt", error);
+    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
+    tg_saving saving = {.writer = NULL};
+    bool is_added = check_parts(tg_save_call, path, parts, count, &local) &&
+                    (saving.writer = tg_safetensors_writer_new(tg_save_call, &local)) &&
+                    tg_safetensors_add_metadata(saving.writer, "", "format", "pt", &local);
     for (int64_t i = 0; is_added && i < count; i++) {
-        is_added = kind_of(&parts[i])->add(&saving, &parts[i], error);
+        is_added = kind_of(&parts[i])->add(&saving, &parts[i], &local);
     }
-    bool is_saved = is_added && tg_safetensors_write(saving.writer, path, error);
+    bool is_saved =
+        tg_group_agree(&group, &local, error) && tg_safetensors_write_together(saving.writer, path, &group, error);
     for (size_t i = 0; i < saving.made_count; i++) {
         tg_release(saving.made[i]);
     }
@@ -194,23 +212,44 @@ bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64
     return is_saved;
 }
 
-bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
 {
-    if (!check_parts(tg_load_call, path, parts, count, error)) {
-        return false;
-    }
-    tg_loading loading = {.path = path};
-    tg_prepared *prepared = tg_alloc_zeroed((size_t)count, sizeof *prepared);
-    if (!prepared) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
-    }
-    loading.file = tg_safetensors_open(tg_load_call, path, TG_SAFETENSORS_HEADER, error);
+    return tg_checkpoint_save_together(path, parts, count, NULL, error);
+}
+
+/* Opens the file, and prepares the parts. Returns how many are to be released. */
+static int64_t prepare(tg_loading *loading, const tg_checkpoint_part *parts, int64_t count, tg_prepared *prepared,
+                       tg_error *error)
+{
+    loading->file = tg_safetensors_open(tg_load_call, loading->path, TG_SAFETENSORS_HEADER, error);
     int64_t ready = 0;
-    bool is_ready = loading.file;
+    bool is_ready = loading->file;
     while (is_ready && ready < count) {
-        is_ready = kind_of(&parts[ready])->prepare(&loading, &parts[ready], &prepared[ready], error);
+        is_ready = kind_of(&parts[ready])->prepare(loading, &parts[ready], &prepared[ready], error);
         ready++;
     }
+    return ready;
+}
+
+bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                 const tg_checkpoint_group_config *config, tg_error *error)
+{
+    if (!tg_group_check(tg_load_call, config, error)) {
+        return false;
+    }
+    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
+    tg_loading loading = {.path = path};
+    tg_prepared *prepared = NULL;
+    int64_t ready = 0;
+    if (check_parts(tg_load_call, path, parts, count, &local)) {
+        prepared = tg_alloc_zeroed((size_t)count, sizeof *prepared);
+        ready = prepared ? prepare(&loading, parts, count, prepared, &local) : 0;
+    }
+    if (!prepared) { /* unless an argument is wrong */
+        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
+    }
+    bool is_ready = tg_group_agree(&group, &local, error);
     if (is_ready) {
         tg_pending_commit(&loading.values);
     } else {
@@ -228,6 +267,11 @@ bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64
     tg_safetensors_close(loading.file);
     tg_free(prepared);
     return is_ready;
+}
+
+bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+{
+    return tg_checkpoint_load_together(path, parts, count, NULL, error);
 }
 
 /* ---- single parts ---- */

@@ -61,6 +61,10 @@ const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char 
 bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
                    const void *values, tg_error *error);
 
+/* The same for one value or more per row of a table, or of a shard. */
+bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                        tg_shard shard, const void *values, tg_error *error);
+
 /* Adds an integer to the metadata under prefix + name. */
 bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error);
 
@@ -70,6 +74,10 @@ bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *f
 /* Finds the array prefix + name, which must have this dtype and shape; NULL with the error set. */
 const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
                                 tg_shape shape, tg_error *error);
+
+/* Reads the rows of a shard of this shape from the array prefix + name. */
+bool tg_loading_read_rows(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                          tg_shape shape, tg_shard shard, void *out, tg_error *error);
 
 /* Reads the array prefix + name to `out`. */
 bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,

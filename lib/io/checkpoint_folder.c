@@ -125,9 +125,7 @@ static bool read_best(const char *call, const char *folder, int64_t *step, tg_er
         text[FILE_NAME_SIZE - 1] = '\0'; /* instead of the newline */
         *step = is_read ? step_of_name(text) : -1;
     }
-    if (is_read) {
-        tg_file_close(&file);
-    }
+    tg_file_close(&file);
     is_read = is_read &&
               (*step >= 0 || tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' does not name a checkpoint", call, path));
     tg_free(path);

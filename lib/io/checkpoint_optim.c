@@ -27,6 +27,12 @@ static const char *group_prefix(const tg_checkpoint_part *part, char out[TG_PART
     return tg_part_name(part, ".group.", out);
 }
 
+/* Returns the shard of the parameter to which state tensor number `index` belongs. */
+static tg_shard shard_of(const tg_optim *optim, int64_t index)
+{
+    return tg_shard_of(optim->slots[index / optim->states].tensor);
+}
+
 /* Writes the prefix of the state tensors of one kind: "optim.exp_avg." */
 static const char *state_prefix(const tg_checkpoint_part *part, const char *kind, char out[TG_PART_NAME])
 {
@@ -60,7 +66,7 @@ static bool add_optim(tg_saving *saving, const tg_checkpoint_part *part, tg_erro
     for (int64_t i = 0; i < optim->count * optim->states; i++) {
         tg_optim_state state = tg_optim_state_at(optim, i);
         if (!tg_safetensors_add(saving->writer, state_prefix(part, state.kind, prefix), state.name, state.tensor,
-                                TG_SAVE_FLOATS_KEEP, error)) {
+                                shard_of(optim, i), TG_SAVE_FLOATS_KEEP, error)) {
             return false;
         }
     }
@@ -118,9 +124,12 @@ static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, t
     }
     for (int64_t i = 0; i < optim->count * optim->states; i++) {
         tg_optim_state state = tg_optim_state_at(optim, i);
-        const tg_array *array = tg_loading_find(loading, state_prefix(part, state.kind, prefix), state.name,
-                                                tg_tensor_dtype(state.tensor), tg_tensor_shape(state.tensor), error);
-        if (!array || !tg_pending_read(&loading->values, tg_load_call, loading->file, array, state.tensor, error)) {
+        const tg_shard shard = shard_of(optim, i);
+        const tg_array *array =
+            tg_loading_find(loading, state_prefix(part, state.kind, prefix), state.name, tg_tensor_dtype(state.tensor),
+                            tg_whole_shape(tg_tensor_shape(state.tensor), shard), error);
+        if (!array ||
+            !tg_pending_read(&loading->values, tg_load_call, loading->file, array, state.tensor, shard, error)) {
             return false;
         }
     }

@@ -17,16 +17,30 @@ static const void *params_of(const tg_checkpoint_part *part)
     return part->params;
 }
 
+/* Adds the frozen rows of a table. A shard writes them also if it has none, because another shard may have some. */
+static bool add_frozen(tg_saving *saving, const char *prefix, const char *name, const tg_tensor *table, tg_error *error)
+{
+    int64_t rows = table->shape[0];
+    const uint8_t *frozen = table->rows->frozen;
+    uint8_t *none = frozen ? NULL : tg_alloc_zeroed((size_t)rows + 1, 1);
+    bool is_added = frozen || none ? tg_saving_add_rows(saving, prefix, name, TG_U8, tg_shape_make(1, &rows),
+                                                        tg_shard_of(table), frozen ? frozen : none, error)
+                                   : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
+    tg_free(none);
+    return is_added;
+}
+
 /* Adds the frozen rows and the counts of one tensor. A count is exact as a double up to 2^53. */
 static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry entry, tg_error *error)
 {
     char frozen[TG_PART_NAME], updates[TG_PART_NAME];
     const tg_row_state *state = entry.tensor->rows;
+    const tg_shard shard = tg_shard_of(entry.tensor);
     int64_t rows = state ? entry.tensor->shape[0] : 0;
     tg_part_name(part, "_frozen_rows.", frozen);
     tg_part_name(part, "_row_updates.", updates);
-    if (tg_has_frozen_rows(entry.tensor) &&
-        !tg_saving_add(saving, frozen, entry.name, TG_U8, tg_shape_make(1, &rows), state->frozen, error)) {
+    if ((tg_has_frozen_rows(entry.tensor) || shard.rows > 0) &&
+        !add_frozen(saving, frozen, entry.name, entry.tensor, error)) {
         return false;
     }
     if (!state || !state->updates) {
@@ -37,8 +51,8 @@ static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry
         counts[2 * row] = (double)state->updates[row].count;
         counts[2 * row + 1] = (double)state->updates[row].last_step;
     }
-    bool is_added = counts ? tg_saving_add(saving, updates, entry.name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}),
-                                           counts, error)
+    bool is_added = counts ? tg_saving_add_rows(saving, updates, entry.name, TG_F64,
+                                                tg_shape_make(2, (int64_t[]){rows, 2}), shard, counts, error)
                            : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
     tg_free(counts);
     return is_added;
@@ -61,15 +75,16 @@ static bool add_params(tg_saving *saving, const tg_checkpoint_part *part, tg_err
     return true;
 }
 
-static bool read_updates(const tg_loading *loading, const char *prefix, const char *name, int64_t rows,
+static bool read_updates(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
                          tg_row_updates *updates, tg_error *error)
 {
+    int64_t rows = table->shape[0];
     double *counts = tg_alloc((size_t)rows + 1, 2 * sizeof *counts);
     if (!counts) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
     }
-    bool is_read =
-        tg_loading_read(loading, prefix, name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}), counts, error);
+    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}),
+                                        tg_shard_of(table), counts, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
         double count = counts[2 * row], last = counts[2 * row + 1];
         const double most = 9007199254740992; /* 2^53 */
@@ -82,10 +97,12 @@ static bool read_updates(const tg_loading *loading, const char *prefix, const ch
     return is_read;
 }
 
-static bool read_frozen(const tg_loading *loading, const char *prefix, const char *name, int64_t rows,
+static bool read_frozen(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
                         tg_row_state *state, tg_error *error)
 {
-    bool is_read = tg_loading_read(loading, prefix, name, TG_U8, tg_shape_make(1, &rows), state->frozen, error);
+    int64_t rows = table->shape[0];
+    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_U8, tg_shape_make(1, &rows), tg_shard_of(table),
+                                        state->frozen, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
         is_read = state->frozen[row] <= 1 ||
                   tg_loading_refuse(loading, error, "row %lld of '%s%s' is %d; allowed are 0 and 1", (long long)row,
@@ -115,8 +132,8 @@ static bool prepare_rows(const tg_loading *loading, const tg_checkpoint_part *pa
     if ((has_frozen && !out->state.frozen) || (has_updates && !out->state.updates)) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
     }
-    return (!has_frozen || read_frozen(loading, frozen, entry.name, rows, &out->state, error)) &&
-           (!has_updates || read_updates(loading, updates, entry.name, rows, out->state.updates, error));
+    return (!has_frozen || read_frozen(loading, frozen, entry.name, entry.tensor, &out->state, error)) &&
+           (!has_updates || read_updates(loading, updates, entry.name, entry.tensor, out->state.updates, error));
 }
 
 /* The memory has one table_rows per entry. A table whose state the commit must set has a row state afterwards. */
@@ -149,6 +166,7 @@ static void commit_params(const tg_checkpoint_part *part, tg_prepared *prepared)
         tg_tensor *table = tables[i].table;
         if (table && table->rows) {
             tg_row_state old = *table->rows;
+            tables[i].state.shard = old.shard;
             *table->rows = tables[i].state;
             tables[i].state = old; /* to be freed */
             tg_gradient_drop_frozen(table);

@@ -63,8 +63,10 @@ static const tg_array *find_array(const tg_params *params, const tg_safetensors 
 
 static bool shape_fits(const tg_array *array, const tg_tensor *x, bool grown_rows)
 {
-    tg_shape here = tg_shape_of(x);
-    if (grown_rows && here.rank > 0 && array->shape.rank == here.rank && array->shape.size[0] < here.size[0]) {
+    tg_shard shard = tg_shard_of(x);
+    tg_shape here = tg_whole_shape(tg_shape_of(x), shard);
+    if (grown_rows && shard.rows == 0 && here.rank > 0 && array->shape.rank == here.rank &&
+        array->shape.size[0] < here.size[0]) {
         here.size[0] = array->shape.size[0];
     }
     return tg_shape_equal(array->shape, here);
@@ -82,7 +84,7 @@ static tg_code compare(const tg_array *array, const char *name, const tg_tensor 
     char there[TG_SHAPE_TEXT], here[TG_SHAPE_TEXT], rest[2 * TG_SHAPE_TEXT + 80];
     snprintf(rest, sizeof rest, " is %s %s in the file and %s %s here", tg_stored_name(array->dtype),
              tg_shape_format(array->shape, there), tg_dtype_name(tg_dtype_of(x)),
-             tg_shape_format(tg_shape_of(x), here));
+             tg_shape_format(tg_whole_shape(tg_shape_of(x), tg_shard_of(x)), here));
     note(report, "mismatched", name, rest);
     report->mismatched++;
     return dtype_fits ? TG_ERROR_SHAPE : TG_ERROR_DTYPE;
@@ -139,7 +141,7 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
         const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, entry.tensor);
-        if (array && !tg_pending_read(pending, name, file, array, entry.tensor, error)) {
+        if (array && !tg_pending_read(pending, name, file, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
             return false;
         }
     }

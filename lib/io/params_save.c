@@ -27,7 +27,8 @@ bool tg_params_add_to_file(const tg_params *params, tg_safetensors_writer *write
         bool is_added =
             entry.kind == TG_ENTRY_ALIAS
                 ? tg_safetensors_add_metadata(writer, prefix, entry.name, first_name(params, entry.tensor), error)
-                : tg_safetensors_add(writer, prefix, entry.name, entry.tensor, floats, error);
+                : tg_safetensors_add(writer, prefix, entry.name, entry.tensor, tg_shard_of(entry.tensor), floats,
+                                     error);
         if (!is_added) {
             return false;
         }

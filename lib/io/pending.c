@@ -5,8 +5,11 @@
 #include "base/alloc.h"
 
 bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors *file, const tg_array *array,
-                     tg_tensor *x, tg_error *error)
+                     tg_tensor *x, tg_shard shard, tg_error *error)
 {
+    if (!tg_tensor_check(call, array->name, x, error)) {
+        return false;
+    }
     void *values = pending->values;
     bool is_grown = tg_grow(&values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
     pending->values = values;
@@ -14,8 +17,10 @@ bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors
     if (!storage) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.100s'", call, array->name);
     }
-    pending->values[pending->count++] = (tg_pending_values){x, storage, tg_shape_count(array->shape)};
-    return tg_safetensors_read(file, array, tg_storage_values(storage), tg_dtype_of(x), error);
+    int64_t count = shard.rows > 0 ? x->count : tg_shape_count(array->shape);
+    pending->values[pending->count++] = (tg_pending_values){x, storage, count};
+    return tg_safetensors_read_rows(file, array, shard, x->rank > 0 ? x->shape[0] : 0, tg_storage_values(storage),
+                                    tg_dtype_of(x), error);
 }
 
 /* The new storage replaces the old one, unless another tensor shares the old one (a view on a tape, a detached tensor);

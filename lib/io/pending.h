@@ -16,9 +16,9 @@ typedef struct tg_pending {
     size_t count, capacity;
 } tg_pending;
 
-/* Reads an array for x, or for the first rows of x: their dtypes and shapes must have been compared. */
+/* Reads an array for x, for the first rows of x, or for a shard: their dtypes and shapes must have been compared. */
 bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors *file, const tg_array *array,
-                     tg_tensor *x, tg_error *error);
+                     tg_tensor *x, tg_shard shard, tg_error *error);
 
 /* Replaces the values. The tensors' versions increase. Frees the list. */
 void tg_pending_commit(tg_pending *pending);

@@ -136,7 +136,7 @@ static bool add_to_config(const char *path, const char *folder, const char *name
     length += snprintf(block + length, sizeof block - (size_t)length,
                        has_labels ? "metadata_path: \"%s/metadata.tsv\"\n}\n" : "}\n", folder);
     size_t old_length = 0;
-    char *old = access(path, F_OK) == 0 ? tg_text_read(path, &old_length, error) : NULL;
+    char *old = access(path, F_OK) == 0 ? tg_text_read_for(call, path, &old_length, error) : NULL;
     if (!old && access(path, F_OK) == 0) {
         return false;
     }

@@ -327,7 +327,19 @@ static const part *part_of(const tg_safetensors *f, const tg_array *array)
 
 bool tg_safetensors_read(const tg_safetensors *f, const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
 {
-    return tg_array_read(&part_of(f, array)->file, array, out, dtype, error);
+    return tg_safetensors_read_rows(f, array, (tg_shard){0, 0}, 0, out, dtype, error);
+}
+
+bool tg_safetensors_read_rows(const tg_safetensors *f, const tg_array *array, tg_shard shard, int64_t own, void *out,
+                              tg_dtype dtype, tg_error *error)
+{
+    tg_array rows = *array;
+    if (shard.rows > 0) {
+        rows.shape.size[0] = shard.first;
+        rows.offset += (uint64_t)tg_shape_count(rows.shape) * (uint64_t)tg_stored_bits(rows.dtype) / 8;
+        rows.shape.size[0] = own;
+    }
+    return tg_array_read(&part_of(f, array)->file, &rows, out, dtype, error);
 }
 
 tg_tensor *tg_safetensors_read_new(const tg_safetensors *f, const tg_array *array, tg_error *error)

@@ -14,6 +14,7 @@
 #define TG_IO_SAFETENSORS_H
 
 #include "io/array.h"
+#include "io/checkpoint_group.h"
 
 /* The format's limit for N, and the default of a reader. */
 #define TG_SAFETENSORS_MAX_HEADER ((int64_t)100000000)
@@ -42,6 +43,10 @@ const char *tg_safetensors_metadata(const tg_safetensors *file, const char *key)
 /* tg_array_read for an array of this file. */
 bool tg_safetensors_read(const tg_safetensors *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
 
+/* Reads `own` rows of an array, those of a shard. All rows if the table is not sharded. */
+bool tg_safetensors_read_rows(const tg_safetensors *file, const tg_array *array, tg_shard shard, int64_t own, void *out,
+                              tg_dtype dtype, tg_error *error);
+
 /* Returns a new tensor with the array's values and its own dtype (tg_stored_dtype); yours. DTYPE for one that cannot be
  * read. */
 tg_tensor *tg_safetensors_read_new(const tg_safetensors *file, const tg_array *array, tg_error *error);
@@ -54,17 +59,28 @@ typedef struct tg_safetensors_writer tg_safetensors_writer;
 tg_safetensors_writer *tg_safetensors_writer_new(const char *call, tg_error *error);
 void tg_safetensors_writer_free(tg_safetensors_writer *writer);
 
-/* Adds x under the name prefix + name. x must live until the file is written, and its values are read then. VALUE for a
- * name that is not UTF-8, or "__metadata__". */
+/* Adds x under the name prefix + name, or the table of which x is a shard. x must live until the file is written, and
+ * its values are read then. VALUE for a name that is not UTF-8, or "__metadata__". */
 bool tg_safetensors_add(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
-                        tg_save_floats floats, tg_error *error);
+                        tg_shard shard, tg_save_floats floats, tg_error *error);
+
+/* The same with a dtype in the file that tg_stored_fits x's. */
+bool tg_safetensors_add_stored(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
+                               tg_shard shard, tg_stored stored, tg_error *error);
 
 /* Adds a text to the metadata: the key prefix + key, and the value prefix + value. A key that is added twice keeps its
  * first value. VALUE unless both are UTF-8. */
 bool tg_safetensors_add_metadata(tg_safetensors_writer *writer, const char *prefix, const char *key, const char *value,
                                  tg_error *error);
 
-/* Writes the file atomically (base/file.h). VALUE for equal names, or for a header above TG_SAFETENSORS_MAX_HEADER. */
+/* Writes the file atomically (base/file.h). VALUE for equal names, and for a header above TG_SAFETENSORS_MAX_HEADER;
+ * STATE for a shard. */
 bool tg_safetensors_write(tg_safetensors_writer *writer, const char *path, tg_error *error);
+
+/* The same together with the other processes of a group. Process 0 writes the header, the tensors and its rows of
+ * sharded tables, and then one process after the other its rows. VALUE for a process whose tensors are not those of
+ * process 0. */
+bool tg_safetensors_write_together(tg_safetensors_writer *writer, const char *path,
+                                   const tg_checkpoint_group_config *group, tg_error *error);
 
 #endif

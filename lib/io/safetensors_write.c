@@ -11,6 +11,7 @@
 typedef struct item {
     char *name;
     const tg_tensor *x;
+    tg_shard shard; /* x has only these rows */
     tg_stored stored;
 } item;
 
@@ -81,10 +82,10 @@ static char *copy_text(const tg_safetensors_writer *w, const char *what, const c
     return copy;
 }
 
-bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
-                        tg_save_floats floats, tg_error *error)
+bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                               tg_shard shard, tg_stored stored, tg_error *error)
 {
-    char *copy = copy_text(w, "name", prefix, name, error);
+    char *copy = tg_tensor_check(w->call, name, x, error) ? copy_text(w, "name", prefix, name, error) : NULL;
     if (!copy) {
         return false;
     }
@@ -98,8 +99,14 @@ bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char
         return no_memory(w, error);
     }
     w->items = items;
-    w->items[w->count++] = (item){copy, x, tg_stored_of(tg_dtype_of(x), floats)};
+    w->items[w->count++] = (item){copy, x, shard, stored};
     return true;
+}
+
+bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                        tg_shard shard, tg_save_floats floats, tg_error *error)
+{
+    return tg_safetensors_add_stored(w, prefix, name, x, shard, tg_stored_of(tg_dtype_of(x), floats), error);
 }
 
 static bool has_key(const tg_safetensors_writer *w, const char *key)
@@ -139,7 +146,8 @@ bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, c
 typedef struct header {
     char *text;
     size_t used, capacity;
-    bool is_short; /* memory was exhausted: nothing more is added */
+    size_t tensors, end; /* the positions where the list of tensors begins and ends */
+    bool is_short;       /* memory was exhausted: nothing more is added */
 } header;
 
 static void put_bytes(header *h, const char *bytes, size_t length)
@@ -184,10 +192,24 @@ static void put_number(header *h, const char *before, uint64_t number)
     put(h, text);
 }
 
-/* Returns the bytes of an item in the file. */
-static uint64_t bytes_of(const item *i)
+/* Returns the shape of an item in the file. */
+static tg_shape shape_of(const item *i)
 {
-    return (uint64_t)i->x->count * (uint64_t)tg_stored_bits(i->stored) / 8;
+    return tg_whole_shape(tg_shape_of(i->x), i->shard);
+}
+
+/* Returns the bytes of values of this shape. */
+static uint64_t bytes_of(const item *i, tg_shape shape)
+{
+    return (uint64_t)tg_shape_count(shape) * (uint64_t)tg_stored_bits(i->stored) / 8;
+}
+
+/* Returns where the rows of this process begin in the item, in bytes. */
+static uint64_t own_begin(const item *i)
+{
+    tg_shape before = shape_of(i);
+    before.size[0] = i->shard.first;
+    return i->shard.rows > 0 ? bytes_of(i, before) : 0;
 }
 
 static void put_item(header *h, const item *i, uint64_t begin)
@@ -196,11 +218,12 @@ static void put_item(header *h, const item *i, uint64_t begin)
     put(h, ":{\"dtype\":\"");
     put(h, tg_stored_name(i->stored));
     put(h, "\",\"shape\":[");
-    for (int axis = 0; axis < i->x->rank; axis++) {
-        put_number(h, axis ? "," : "", (uint64_t)i->x->shape[axis]);
+    tg_shape shape = shape_of(i);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        put_number(h, axis ? "," : "", (uint64_t)shape.size[axis]);
     }
     put_number(h, "],\"data_offsets\":[", begin);
-    put_number(h, ",", begin + bytes_of(i));
+    put_number(h, ",", begin + bytes_of(i, shape));
     put(h, "]}");
 }
 
@@ -225,11 +248,14 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
     if (w->metadata_count > 0) {
         put_metadata(h, w);
     }
+    put(h, w->metadata_count > 0 && w->count > 0 ? "," : "");
+    h->tensors = h->used;
     for (size_t i = 0; i < w->count; i++) {
-        put(h, i > 0 || w->metadata_count > 0 ? "," : "");
+        put(h, i > 0 ? "," : "");
         put_item(h, &w->items[i], offset);
-        offset += bytes_of(&w->items[i]);
+        offset += bytes_of(&w->items[i], shape_of(&w->items[i]));
     }
+    h->end = h->used;
     put(h, "}");
     put_bytes(h, "        ", (8 - h->used % 8) % 8);
     if (h->is_short) {
@@ -274,27 +300,125 @@ static bool check_names(tg_safetensors_writer *w, tg_error *error)
     return true;
 }
 
-bool tg_safetensors_write(tg_safetensors_writer *w, const char *path, tg_error *error)
+/* What process 0 shares with the others. */
+typedef struct plan {
+    uint64_t data;        /* the offset of the values in the file */
+    uint64_t tensors;     /* their number */
+    uint64_t checksum;    /* of their names, dtypes and shapes */
+    char temporary[4096]; /* the path of the new file */
+} plan;
+
+static bool check_alone(const tg_safetensors_writer *w, tg_error *error)
 {
-    if (!check_names(w, error)) {
+    for (size_t i = 0; i < w->count; i++) {
+        int64_t rows = w->items[i].shard.rows, own = rows > 0 ? w->items[i].x->shape[0] : 0;
+        if (own < rows) {
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "%s: '%.100s' has %lld rows of a table of %lld; tg_checkpoint_save_together saves all",
+                                w->call, w->items[i].name, (long long)own, (long long)rows);
+        }
+    }
+    return true;
+}
+
+/* Builds the header, and fills the plan, except the path. */
+static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p, tg_error *error)
+{
+    if (!check_names(w, error) || (is_alone && !check_alone(w, error))) {
         return false;
     }
     if (w->count > 0) {
         qsort(w->items, w->count, sizeof *w->items, compare_items);
     }
-    header h = {NULL, 0, 0, false};
-    tg_file_writer file;
-    bool is_begun = build(w, &h, error) && tg_file_writer_begin(&file, w->call, path, error);
-    bool is_written = is_begun && tg_file_writer_write(&file, h.text, h.used, error);
-    for (size_t i = 0; is_written && i < w->count; i++) {
-        is_written = tg_array_write(&file, w->items[i].x, w->items[i].stored, error);
-    }
-    tg_free(h.text);
-    if (!is_written) {
-        if (is_begun) {
-            tg_file_writer_abandon(&file);
-        }
+    if (!build(w, h, error)) {
         return false;
     }
-    return tg_file_writer_commit(&file, error);
+    *p = (plan){.data = h->used, .tensors = w->count, .checksum = 0xcbf29ce484222325};
+    for (size_t i = h->tensors; i < h->end; i++) { /* FNV-1a */
+        p->checksum = (p->checksum ^ (unsigned char)h->text[i]) * 0x100000001b3;
+    }
+    return true;
+}
+
+/* Process 0 creates the new file. */
+static bool begin(tg_file_writer *file, const tg_safetensors_writer *w, const char *path, plan *p, tg_error *error)
+{
+    if (!tg_file_writer_begin(file, w->call, path, error)) {
+        return false;
+    }
+    if (snprintf(p->temporary, sizeof p->temporary, "%s", file->temporary) >= (int)sizeof p->temporary) {
+        tg_file_writer_abandon(file);
+        return tg_error_set(error, TG_ERROR_FILE, "%s: write '%.200s...': the path is too long", w->call, path);
+    }
+    return true;
+}
+
+/* Writes the tensors, or, in another process than the first, only the rows of shards. */
+static bool write_items(tg_file_writer *file, const tg_safetensors_writer *w, uint64_t data, bool is_first,
+                        tg_error *error)
+{
+    bool is_written = true;
+    for (size_t i = 0; is_written && i < w->count; i++) {
+        const item *next = &w->items[i];
+        if (is_first || next->shard.rows > 0) {
+            is_written = tg_file_writer_seek(file, data + own_begin(next), error) &&
+                         tg_array_write(file, next->x, next->stored, error);
+        }
+        data += bytes_of(next, shape_of(next));
+    }
+    return is_written;
+}
+
+/* Another process than the first adds its rows to the new file. */
+static bool add_rows(const tg_safetensors_writer *w, const char *path, const plan *own, const plan *first,
+                     tg_error *error)
+{
+    tg_file_writer file;
+    if (own->tensors != first->tensors || own->checksum != first->checksum) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: %llu tensors, process 0 has %llu; names, dtypes, shapes and the number of rows of "
+                            "sharded tables must be equal",
+                            w->call, (unsigned long long)own->tensors, (unsigned long long)first->tensors);
+    }
+    if (!tg_file_writer_join(&file, w->call, path, first->temporary, error)) {
+        return false;
+    }
+    bool is_written = write_items(&file, w, first->data, false, error);
+    return tg_file_writer_leave(&file, error) && is_written;
+}
+
+bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group_config *group,
+                                   tg_error *error)
+{
+    header h = {.text = NULL};
+    tg_file_writer file;
+    tg_error local = TG_NO_ERROR;
+    plan own = {.data = 0}, first;
+    bool is_first = group->rank == 0;
+    bool is_ready = prepare(w, group->size == 1, &h, &own, &local);
+    bool is_begun = is_ready && is_first && begin(&file, w, path, &own, &local);
+    first = own;
+    bool is_agreed = tg_group_agree(group, &local, error) && tg_group_share(group, &first, sizeof first, error);
+    for (int64_t turn = 0; is_agreed && turn < group->size; turn++) {
+        if (turn == group->rank && is_first) {
+            (void)(tg_file_writer_write(&file, h.text, h.used, &local) &&
+                   write_items(&file, w, own.data, true, &local));
+        } else if (turn == group->rank) {
+            add_rows(w, path, &own, &first, &local);
+        }
+        is_agreed = tg_group_agree(group, &local, error);
+    }
+    tg_free(h.text);
+    if (is_begun && !is_agreed) {
+        tg_file_writer_abandon(&file);
+    } else if (is_begun) {
+        tg_file_writer_commit(&file, &local);
+    }
+    return is_agreed && tg_group_agree(group, &local, error);
+}
+
+bool tg_safetensors_write(tg_safetensors_writer *w, const char *path, tg_error *error)
+{
+    const tg_checkpoint_group_config alone = tg_checkpoint_group_config_default();
+    return tg_safetensors_write_together(w, path, &alone, error);
 }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "data/file.h"
 #include "io/event.h"
+#include "tensor/tensor.h"
 
 /* ---- checks ---- */
 
@@ -31,8 +32,8 @@ bool tg_tensorboard_check(const char *call, const tg_tensorboard *log, const cha
 
 bool tg_tensorboard_check_dtype(const char *call, const tg_tensor *x, tg_error *error)
 {
-    if (!x) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is NULL", call);
+    if (!tg_tensor_check(call, "tensor", x, error)) {
+        return false;
     }
     tg_dtype dtype = tg_tensor_dtype(x);
     return dtype == TG_F32 || dtype == TG_F64 ||

@@ -139,6 +139,20 @@ static tg_dtype dtype_of(const tg_params *params)
     return TG_F32;
 }
 
+/* Checks that all values may be read: that no table has missed steps. */
+static bool expect_values(const tg_params *params, tg_error *error)
+{
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        if (!tg_tensor_data(tg_params_at(params, i).tensor)) {
+            return tg_mpi_fail(error, TG_ERROR_STATE,
+                               "the values of '%.200s' cannot be read, because the optimizer has deferred steps; call "
+                               "tg_optim_flush first",
+                               tg_params_at(params, i).name);
+        }
+    }
+    return true;
+}
+
 bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
 {
     static const char call[] = "mpi_broadcast";
@@ -157,6 +171,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
                !tg_mpi_flat_reserve(mpi, count, dtype_of(params))) {
         tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
     }
+    expect_values(params, &local);
     mpi->params = mpi->has_begun ? mpi->params : NULL;
     if (!tg_mpi_agree_on(mpi, call, 0, &local, error) || !compare_models(mpi, call, params, error)) {
         return false;
@@ -204,6 +219,7 @@ bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
     }
     tg_error local = TG_NO_ERROR;
     tg_mpi_expect_params(mpi, params, &local);
+    expect_values(params, &local);
     if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
         return false;
     }

@@ -170,6 +170,10 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
     if (is_ready && !reserve_lookup(table)) {
         report_memory(local);
     }
+    if (!tg_tensor_data(table->shard)) {
+        tg_mpi_fail(local, TG_ERROR_STATE,
+                    "the optimizer has deferred steps of a sharded table; create it without `deferred`");
+    }
     bool fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) &&
                    tg_mpi_exchange_counts(table, call, tg_tensor_data(r->lookup.ids), r->count, &exchange, &error);
     if (fetched) {
@@ -192,7 +196,7 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
     return true;
 }
 
-/* Replaces a padding index of the whole table by that of the fetched rows. */
+/* Checks a padding index of the whole table. A negative one is replaced by that of the same row, from 0. */
 static bool check_padding(const tg_mpi_table *table, int64_t *padding, tg_error *error)
 {
     if (*padding != TG_NO_PADDING && (*padding < -table->rows || *padding >= table->rows)) {
@@ -222,44 +226,43 @@ static void check_options(double max_norm, bool scale_by_frequency, tg_error *er
     }
 }
 
-tg_tensor *tg_mpi_embedding(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_config *given)
+/* Fetches the rows of `ids`, and replaces the padding index of the whole table by that of the fetched rows. Returns
+ * false with the error in the tape. */
+static bool look_up(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *ids, double max_norm,
+                    bool scale_by_frequency, int64_t *padding, request *r)
 {
-    static const char call[] = "mpi_embedding";
-    tg_embedding_config config = given ? *given : tg_embedding_config_default();
+    *r = (request){NULL, NULL, {NULL, NULL}, 0};
     if (!t || !table) {
-        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
-        return NULL;
+        return tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
     }
     tg_error local = TG_NO_ERROR;
-    request r = {NULL, NULL, {NULL, NULL}, 0};
-    check_options(config.max_norm, config.scale_by_frequency, &local);
-    check_padding(table, &config.padding_index, &local);
-    tg_tensor *y = NULL;
-    if (fetch(t, table, call, ids, &r, &local)) {
-        config.padding_index = local_padding(&r, config.padding_index);
-        y = tg_embedding(t, r.positions, r.lookup.rows, &config);
+    check_options(max_norm, scale_by_frequency, &local);
+    check_padding(table, padding, &local);
+    if (!fetch(t, table, call, ids, r, &local)) {
+        return false;
     }
+    *padding = local_padding(r, *padding);
+    return true;
+}
+
+tg_tensor *tg_mpi_embedding(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_config *given)
+{
+    tg_embedding_config config = given ? *given : tg_embedding_config_default();
+    request r;
+    bool fetched =
+        look_up(t, table, "mpi_embedding", ids, config.max_norm, config.scale_by_frequency, &config.padding_index, &r);
+    tg_tensor *y = fetched ? tg_embedding(t, r.positions, r.lookup.rows, &config) : NULL;
     request_free(&r);
     return y;
 }
 
 tg_tensor *tg_mpi_embedding_bag(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_bag_config *given)
 {
-    static const char call[] = "mpi_embedding_bag";
     tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
-    if (!t || !table) {
-        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
-        return NULL;
-    }
-    tg_error local = TG_NO_ERROR;
-    request r = {NULL, NULL, {NULL, NULL}, 0};
-    check_options(config.max_norm, config.scale_by_frequency, &local);
-    check_padding(table, &config.padding_index, &local);
-    tg_tensor *y = NULL;
-    if (fetch(t, table, call, ids, &r, &local)) {
-        config.padding_index = local_padding(&r, config.padding_index);
-        y = tg_embedding_bag(t, r.positions, r.lookup.rows, &config);
-    }
+    request r;
+    bool fetched = look_up(t, table, "mpi_embedding_bag", ids, config.max_norm, config.scale_by_frequency,
+                           &config.padding_index, &r);
+    tg_tensor *y = fetched ? tg_embedding_bag(t, r.positions, r.lookup.rows, &config) : NULL;
     request_free(&r);
     return y;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <tapegrad/optim.h>
+#include <tapegrad/rows.h>
 
 /* ---- the shard ---- */
 
@@ -70,7 +71,7 @@ static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const cha
         tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
     } else if (!(table->shard = tg_params_add(shards, full, tg_shape_make(2, (int64_t[]){own, width})))) {
         tg_mpi_fail(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
-    } else {
+    } else if (tg_tensor_set_shard(table->shard, mpi->rank * table->per_rank, rows, error)) {
         table->dtype = tg_tensor_dtype(table->shard);
         return draw(table, rng, error) ? table : (tg_mpi_table_free(table), NULL);
     }

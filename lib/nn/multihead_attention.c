@@ -1,12 +1,12 @@
-/* multihead_attention: self-attention as a module (Vaswani et al. 2017, section 3.2).
+/* multihead_attention: attention with several heads as a module (Vaswani et al. 2017, section 3.2).
  *
  *   q, k, v = x Wq^T, x Wk^T, x Wv^T      (B,T,C), where C is H heads of width D
  *   y       = attention of each head      (B,H,T,D): lib/ops/attention.c; relative positions: lib/nn/positions
  *   out     = y Wo^T + b                  (B,T,C), with the heads side by side
  *
- * Heads are views: (B,T,C) is read as (B,T,H,D), and the two axes in the middle are exchanged. PyTorch's layout has one
- * weight (3 C,C) for q, k and v, and one product computes the three. The course's MultiHeadAttention (chapter 3) has a
- * weight for each.
+ * k and v may be of another sequence. Heads are views: (B,T,C) is read as (B,T,H,D), and the two axes in the middle are
+ * exchanged. PyTorch's layout has one weight (3 C,C) for q, k and v, and one product computes those of the same
+ * sequence. The course's MultiHeadAttention (chapter 3) has a weight for each.
  */
 #include "nn/kv_cache.h"
 #include "nn/positions/positions.h"
@@ -178,19 +178,22 @@ static void project_parts(tg_tape *t, const tg_nn_multihead_attention *a, tg_ten
     }
 }
 
-/* Computes the queries of x, and the keys and values of `context`, which is x itself, or a memory followed by x:
- * qkv[0], qkv[1] and qkv[2], each (B,H,T,D). */
-static bool project(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x, tg_tensor *context, tg_tensor *qkv[3])
+/* Computes the queries, keys and values (B,H,T,D) of three sequences, which may be the same tensor. */
+static bool project(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x, tg_tensor *key, tg_tensor *value,
+                    tg_tensor *qkv[3])
 {
     if (a->config.layout == TG_ATTENTION_SEPARATE) {
         qkv[0] = split_heads(t, tg_nn_linear_forward(t, &a->query, x), a->heads);
-        qkv[1] = split_heads(t, tg_nn_linear_forward(t, &a->key, context), a->heads);
-        qkv[2] = split_heads(t, tg_nn_linear_forward(t, &a->value, context), a->heads);
-    } else if (context == x) {
-        project_parts(t, a, x, 0, 3, qkv);
+        qkv[1] = split_heads(t, tg_nn_linear_forward(t, &a->key, key), a->heads);
+        qkv[2] = split_heads(t, tg_nn_linear_forward(t, &a->value, value), a->heads);
     } else {
-        project_parts(t, a, x, 0, 1, qkv);
-        project_parts(t, a, context, 1, 2, qkv + 1);
+        tg_tensor *sequences[] = {x, key, value};
+        for (int first = 0, count = 1; first < 3; first += count) {
+            for (count = 1; first + count < 3 && sequences[first + count] == sequences[first];) {
+                count++;
+            }
+            project_parts(t, a, sequences[first], first, count, qkv + first);
+        }
     }
     return qkv[0] && qkv[1] && qkv[2];
 }
@@ -203,15 +206,46 @@ static bool check_input(tg_tape *t, const char *call, const char *name, const tg
                                          tg_shape_format(tg_shape_of(x), text)));
 }
 
+/* Checks the tensors of a forward pass, and that its options do not exclude each other. */
+static bool check_forward(tg_tape *t, const char *call, const tg_nn_multihead_attention *a, const tg_tensor *x,
+                          const tg_nn_multihead_attention_forward_config *config)
+{
+    const tg_tensor *others[] = {config->memory, config->key, config->value};
+    static const char *const names[] = {"memory", "key", "value"};
+    for (int i = 0; i < 3; i++) {
+        if (others[i] && !check_input(t, call, names[i], others[i])) {
+            return false;
+        }
+        if (i > 0 && others[i] && others[i]->shape[0] != x->shape[0]) {
+            return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the %s has %lld sequences, and the input %lld", names[i],
+                                (long long)others[i]->shape[0], (long long)x->shape[0]);
+        }
+    }
+    if (config->memory && config->cache) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "a memory and a cache are given; one of them must be NULL");
+    }
+    if ((config->key || config->value) && (config->memory || config->cache)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "a %s is given with a %s; one of them must be NULL",
+                            config->key ? "key" : "value", config->memory ? "memory" : "cache");
+    }
+    const tg_position_kind *kind = a->config.positional ? tg_position_kind_of(a->config.positional->kind) : NULL;
+    return !config->key || !kind || !kind->is_relative ||
+           tg_tape_fail(t, TG_ERROR_VALUE, call,
+                        "a key is given, but the module has %s positions, which are distances within one sequence",
+                        kind->name);
+}
+
 /* The forward pass, after the checks of the arguments. */
 static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
                           const tg_nn_multihead_attention_forward_config *config)
 {
     tg_tensor *memory = config->memory;
-    tg_tensor *context = memory ? tg_cat(t, (tg_tensor *[]){tg_detach(t, memory), x}, 2, 1) : x;
+    tg_tensor *context = memory        ? tg_cat(t, (tg_tensor *[]){tg_detach(t, memory), x}, 2, 1)
+                         : config->key ? config->key
+                                       : x;
     int64_t start = memory ? memory->shape[1] : tg_kv_cache_length(config->cache);
     tg_tensor *qkv[3] = {NULL};
-    if (!project(t, a, x, context, qkv)) {
+    if (!project(t, a, x, context, config->value ? config->value : context, qkv)) {
         return NULL;
     }
     const tg_nn_positional *positional = a->config.positional;
@@ -227,6 +261,8 @@ static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_ten
     attention.is_causal = a->config.is_causal;
     attention.dropout = a->config.dropout;
     attention.path = a->config.path;
+    attention.lengths = config->lengths;
+    attention.key_mask = config->key_mask;
     tg_tensor *y = tg_positional_attention(t, positional, qkv[0], qkv[1], qkv[2], &attention);
     if (!y) {
         return NULL;
@@ -240,16 +276,14 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
 {
     static const char call[] = "nn_multihead_attention_forward";
     if (!tg_module_is_ready(t, call, a) || !tg_tape_expect_config(t, call, given, forward_mark) ||
-        !check_input(t, call, "input", x) ||
-        (given && given->memory && !check_input(t, call, "memory", given->memory))) {
-        return NULL;
-    }
-    if (given && given->memory && given->cache) {
-        tg_tape_fail(t, TG_ERROR_VALUE, call, "a memory and a cache are given; one of them must be NULL");
+        !check_input(t, call, "input", x)) {
         return NULL;
     }
     tg_nn_multihead_attention_forward_config config =
         given ? *given : tg_nn_multihead_attention_forward_config_default();
+    if (!check_forward(t, call, a, x, &config)) {
+        return NULL;
+    }
     tg_tape_point point;
     tg_tape_save_point(t, a->config.dropout > 0, &point);
     int64_t pending = tg_kv_cache_pending(config.cache, config.layer);

@@ -1,12 +1,18 @@
-/* attention (private): the two paths of tg_scaled_dot_product_attention. The caller has checked the config. */
+/* attention (private): the parts of tg_scaled_dot_product_attention. */
 #ifndef TG_OPS_ATTENTION_H
 #define TG_OPS_ATTENTION_H
 
 #include <tapegrad/ops.h>
 
+/* Checks the arguments and the config, before dropout draws. Expands the queries to the batch axes of keys and values,
+ * and replaces lengths by a mask of keys. The functions below take what it has prepared. */
+bool tg_attention_prepare(tg_tape *tape, tg_tensor **queries, const tg_tensor *keys, const tg_tensor *values,
+                          tg_scaled_dot_product_attention_config *config);
+
 tg_tensor *tg_attention_fused(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                               const tg_scaled_dot_product_attention_config *config);
 
+/* Its caller returns to a point of the tape if it fails. */
 tg_tensor *tg_attention_elementary(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                    const tg_scaled_dot_product_attention_config *config);
 

@@ -1,133 +1,119 @@
 /* attention_elementary: attention as a chain of ops, as the course's chapter 3 builds it. attention.c computes the same
  * as one op.
  *
- *   scores  = q k^T / sqrt(D) + bias                    (..,T,S)
- *   scores[keys after the query's position] = -inf      if causal
+ *   scores  = q k^T / sqrt(D) + bias                    (..,T,S); with a given scale, q k^T scale + bias
+ *   scores[keys that the query does not attend to] = -inf
  *   weights = dropout(softmax(scores))
  *   y       = weights v
  *
- * This file also has the public function, which checks the inputs and chooses between the two.
+ * The softmax of a row without keys would be NaN. Such a row keeps its scores, and its weights become 0 afterwards.
  */
 #include <math.h>
+#include <string.h>
 
 #include "ops/attention.h"
-#include "ops/matrices.h"
 #include "tape/tape.h"
 
-static const char call[] = "scaled_dot_product_attention";
+/* The keys that queries do not attend to, and the queries without any key; NULL without a mask. */
+typedef struct hidden {
+    tg_tensor *keys, *queries; /* (T,S) or, with a mask of keys, (B,1..,T,S), and (B,1..,T,1) */
+} hidden;
 
-/* Returns a mask (T,S): 1 for the keys after each query's position. */
-static tg_tensor *future_mask(tg_tape *t, int64_t queries, int64_t keys)
+/* Fills row i of a matrix of hidden keys. Returns whether the query has a key. */
+static bool fill_row(uint8_t *row, int64_t keys, int64_t visible, const tg_tensor *mask, int64_t sequence)
 {
-    tg_tensor *future = tg_tape_new_tensor(t, call, TG_U8, tg_shape_make(2, (int64_t[]){queries, keys}));
-    uint8_t *values = future ? tg_values(future) : NULL;
-    for (int64_t i = 0; values && i < queries; i++) {
-        for (int64_t j = 0; j < keys; j++) {
-            values[i * keys + j] = j > keys - queries + i;
+    bool has_key = !mask;
+    const uint8_t *own = mask ? (const uint8_t *)tg_values(mask) + sequence * mask->strides[0] : NULL;
+    for (int64_t j = 0; j < keys; j++) {
+        row[j] = j >= visible || (own && !own[j * mask->strides[1]]);
+        has_key = has_key || !row[j];
+    }
+    if (!has_key) {
+        memset(row, 0, (size_t)keys);
+    }
+    return has_key;
+}
+
+static bool hide(tg_tape *t, const tg_tensor *q, int64_t keys, const tg_scaled_dot_product_attention_config *config,
+                 hidden *h)
+{
+    static const char call[] = "scaled_dot_product_attention";
+    const tg_tensor *mask = config->key_mask;
+    int64_t queries = q->shape[q->rank - 2], sequences = mask ? q->shape[0] : 1;
+    *h = (hidden){NULL, NULL};
+    if (keys == 0 || (!mask && !config->is_causal)) {
+        return true;
+    }
+    tg_shape shape = {mask ? q->rank : 2, {0}};
+    for (int axis = 0; axis < shape.rank; axis++) {
+        shape.size[axis] = 1;
+    }
+    shape.size[0] = sequences;
+    shape.size[shape.rank - 2] = queries;
+    h->queries = mask ? tg_tape_new_tensor(t, call, TG_U8, shape) : NULL;
+    shape.size[shape.rank - 1] = keys;
+    h->keys = tg_tape_new_tensor(t, call, TG_U8, shape);
+    if (!h->keys || (mask && !h->queries)) {
+        return false;
+    }
+    uint8_t *without_keys = h->queries ? tg_values(h->queries) : NULL;
+    for (int64_t i = 0; i < sequences * queries; i++) {
+        int64_t visible = config->is_causal ? keys - queries + i % queries + 1 : keys;
+        bool has_key = fill_row((uint8_t *)tg_values(h->keys) + i * keys, keys, visible, mask, i / queries);
+        if (without_keys) {
+            without_keys[i] = !has_key;
         }
     }
-    return future;
+    return true;
 }
 
 tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
                                 const tg_scaled_dot_product_attention_config *config)
 {
+    hidden h;
     tg_tensor *scores = tg_matmul(t, queries, tg_transpose(t, keys, -2, -1));
-    if (!scores) {
+    if (!scores || !hide(t, queries, tg_tensor_size(keys, -2), config, &h)) {
         return NULL;
     }
-    int64_t T = tg_tensor_size(queries, -2), S = tg_tensor_size(keys, -2);
-    scores = tg_div_scalar(t, scores, sqrt((double)tg_tensor_size(queries, -1)));
+    scores = config->scale == TG_SCALE_OF_WIDTH ? tg_div_scalar(t, scores, sqrt((double)tg_tensor_size(queries, -1)))
+                                                : tg_mul_scalar(t, scores, config->scale);
     if (config->bias) {
         scores = tg_add(t, scores, config->bias);
     }
-    if (config->is_causal) {
-        scores = tg_masked_fill(t, scores, future_mask(t, T, S), -(double)INFINITY);
+    if (h.keys) {
+        scores = tg_masked_fill(t, scores, h.keys, -(double)INFINITY);
     }
-    return tg_dropout(t, tg_softmax(t, scores, -1), config->dropout);
+    tg_tensor *weights = tg_softmax(t, scores, -1);
+    if (h.queries) {
+        weights = tg_masked_fill(t, weights, h.queries, 0);
+    }
+    return tg_dropout(t, weights, config->dropout);
+}
+
+/* Returns keys or values with a matrix for each head of the queries: (..,H / n,S,D) -> (..,H,S,D). */
+static tg_tensor *repeat_heads(tg_tape *t, tg_tensor *x, int64_t heads)
+{
+    if (!x || x->shape[x->rank - 3] == heads) {
+        return x;
+    }
+    tg_shape grouped = tg_shape_of(x), joined = grouped;
+    int axis = x->rank - 3;
+    joined.size[axis] = heads;
+    grouped.rank++;
+    grouped.size[axis + 1] = heads / x->shape[axis];
+    grouped.size[axis + 2] = x->shape[axis + 1];
+    grouped.size[axis + 3] = x->shape[axis + 2];
+    return tg_reshape(t, tg_expand(t, tg_unsqueeze(t, x, axis + 1), grouped), joined);
 }
 
 tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                    const tg_scaled_dot_product_attention_config *config)
 {
-    tg_tape_point point;
-    tg_tape_save_point(t, config->dropout > 0, &point);
-    return tg_tape_end(t, &point, tg_matmul(t, tg_attention_weights(t, queries, keys, config), values));
-}
-
-/* ---- the public function ---- */
-
-static bool check_shapes(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v, bool is_causal)
-{
-    char q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT], v_text[TG_SHAPE_TEXT];
-    tg_shape expected = tg_shape_of(q);
-    bool fits = q->rank >= 2 && q->rank == k->rank && q->shape[q->rank - 1] >= 1;
-    if (fits) {
-        expected.size[expected.rank - 2] = k->shape[k->rank - 2];
-        fits = tg_shape_equal(tg_shape_of(k), expected) && tg_shape_equal(tg_shape_of(v), expected) &&
-               (!is_causal || k->shape[k->rank - 2] >= q->shape[q->rank - 2]) &&
-               k->shape[k->rank - 2] <= TG_GEMM_LIMIT && k->shape[k->rank - 1] <= TG_GEMM_LIMIT;
+    if (config->enable_gqa) {
+        int64_t heads = queries->shape[queries->rank - 3];
+        keys = repeat_heads(t, keys, heads);
+        values = repeat_heads(t, values, heads);
     }
-    return fits || tg_tape_fail(t, TG_ERROR_SHAPE, call,
-                                "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D)%s",
-                                tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text),
-                                tg_shape_format(tg_shape_of(v), v_text), is_causal ? " with S >= T" : "");
-}
-
-/* Checks everything that either path refuses, before dropout draws. */
-static bool check(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
-                  const tg_scaled_dot_product_attention_config *config)
-{
-    const tg_tensor *inputs[] = {q, k, v, config->bias};
-    static const char *const names[] = {"tensor of queries", "tensor of keys", "tensor of values", "bias"};
-    int count = config->bias ? 4 : 3;
-    for (int i = 0; i < count; i++) {
-        if (!tg_tape_expect_tensor(t, call, names[i], inputs[i])) {
-            return false;
-        }
-        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != q->dtype) {
-            return tg_tape_fail(t, TG_ERROR_DTYPE, call, "the %s is %s; all must be f32, or all f64 (tg_cast converts)",
-                                names[i], tg_dtype_name(tg_dtype_of(inputs[i])));
-        }
-    }
-    if (!check_shapes(t, q, k, v, config->is_causal)) {
-        return false;
-    }
-    int64_t rows = q->shape[q->rank - 2], columns = k->shape[k->rank - 2];
-    if (config->bias && !tg_is_repeated_matrix(config->bias, q, rows, columns)) {
-        char b_text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
-        return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
-                            tg_shape_format(tg_shape_of(config->bias), b_text), tg_shape_format(tg_shape_of(q), q_text),
-                            tg_shape_format(tg_shape_of(k), k_text));
-    }
-    if (!(config->dropout >= 0 && config->dropout < 1)) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, call, "dropout %g is outside [0,1)", config->dropout);
-    }
-    if ((unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, call, "path %d does not exist; allowed are 0, fused, and 1, elementary",
-                            (int)config->path);
-    }
-    return config->dropout == 0 || !t->training || t->rng ||
-           tg_tape_fail(t, TG_ERROR_STATE, call, "dropout needs a generator; tg_tape_new takes one");
-}
-
-static const char mark[] = "tg_scaled_dot_product_attention_config_default";
-
-tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_config_default(void)
-{
-    return (tg_scaled_dot_product_attention_config){.mark = mark, .path = TG_ATTENTION_FUSED};
-}
-
-tg_tensor *tg_scaled_dot_product_attention(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
-                                           const tg_scaled_dot_product_attention_config *given)
-{
-    if (!tg_tape_expect_config(t, call, given, mark)) {
-        return NULL;
-    }
-    tg_scaled_dot_product_attention_config config = given ? *given : tg_scaled_dot_product_attention_config_default();
-    if (!check(t, queries, keys, values, &config)) {
-        return NULL;
-    }
-    return (config.path == TG_ATTENTION_FUSED ? tg_attention_fused : tg_attention_elementary)(t, queries, keys, values,
-                                                                                              &config);
+    tg_tensor *weights = keys ? tg_attention_weights(t, queries, keys, config) : NULL;
+    return tg_matmul(t, weights, values);
 }

@@ -50,6 +50,9 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const lookup *l = context;
     for (int64_t i = begin; i < end; i++) {
+        if (i + 1 < end) {
+            prefetch_row(l->W + l->id[i + 1] * l->C, l->C);
+        }
         memcpy(l->y + i * l->C, l->W + l->id[i] * l->C, (size_t)l->C * sizeof(real));
     }
 }
@@ -134,6 +137,7 @@ static bool embedding_shape(tg_op_call *call)
                           shape.rank, TG_MAX_RANK - 1);
     }
     shape.size[shape.rank++] = table->shape[1];
+    tg_op_looks_up(call, 0, 1);
     return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_reserve_rows(call, ids->count) &&
            (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));

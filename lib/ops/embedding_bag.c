@@ -96,6 +96,9 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
                 continue;
             }
             const real *row = b->table + b->ids[i] * b->width;
+            if (i + 1 < b->entries) {
+                prefetch_row(b->table + b->ids[i + 1] * b->width, b->width);
+            }
             if (b->a.mode == TG_BAG_MAX) {
                 take_maximum(b, bag, i, first);
             } else if (b->weights) {
@@ -245,6 +248,7 @@ static bool embedding_bag_shape(tg_op_call *call)
     }
     int64_t bag_count = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0],
             width = table->shape[1];
+    tg_op_looks_up(call, 0, 1);
     return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bag_count, width})) &&
            (a->mode != TG_BAG_MAX || tg_op_save(call, bag_count * width, sizeof(int32_t))) &&
            tg_op_reserve_rows(call, ids->count) &&

@@ -3,11 +3,10 @@
  *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       for axis 1 of 3
  *   index_select   y[i,j,k] = x[i, ids[j], k]            dx[i, ids[j], k] += dy[i,j,k]
  *
- * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. index_select reads x as
- * (outer,size,inner), where `size` is the selected axis, and copies runs of `inner` values. Follows torch.gather and
- * torch.index_select.
+ * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. Follows torch.gather
+ * and torch.index_select.
  */
-#include "ops/kernel.h"
+#include "ops/slices.h"
 
 TG_DECLARE_KERNEL(tg_gather_forward);
 TG_DECLARE_KERNEL(tg_gather_backward);
@@ -50,43 +49,27 @@ void KERNEL(tg_gather_backward)(const tg_op_call *call)
     }
 }
 
-typedef struct runs {
-    int64_t outer, size, inner, selected; /* x is (outer,size,inner), y (outer,selected,inner) */
-    const int32_t *ids;
-} runs;
-
-static runs runs_of(const tg_op_call *call)
-{
-    int axis = *(const int *)call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    runs r = {1, 1, 1, call->inputs[1]->count, tg_values(call->inputs[1])};
-    for (int i = 0; i < x->rank; i++) {
-        *(i < axis ? &r.outer : i == axis ? &r.size : &r.inner) *= x->shape[i];
-    }
-    return r;
-}
-
 void KERNEL(tg_index_select_forward)(const tg_op_call *call)
 {
-    runs r = runs_of(call);
+    slices s = slices_of(call);
     const char *x = tg_values(call->inputs[0]);
     char *y = tg_values(call->outputs[0]);
-    int64_t bytes = r.inner * (int64_t)tg_size_of(call->outputs[0]->dtype);
-    for (int64_t run = 0; run < r.outer * r.selected; run++) {
-        memcpy(y + run * bytes, x + (run / r.selected * r.size + r.ids[run % r.selected]) * bytes, (size_t)bytes);
+    int64_t size = (int64_t)tg_size_of(call->outputs[0]->dtype), bytes = s.inner * size;
+    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+        memcpy(y + run * bytes, x + slice_offset(&s, run) * size, (size_t)bytes);
     }
 }
 
 /* The forward pass computed y[i,j,:] = x[i,ids[j],:]. */
 void KERNEL(tg_index_select_backward)(const tg_op_call *call)
 {
-    runs r = runs_of(call);
+    slices s = slices_of(call);
     const real *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
-    for (int64_t run = 0; run < r.outer * r.selected; run++) {
-        real *to = dx + (run / r.selected * r.size + r.ids[run % r.selected]) * r.inner;
-        for (int64_t i = 0; i < r.inner; i++) {
-            to[i] += dy[run * r.inner + i];
+    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+        real *to = dx + slice_offset(&s, run);
+        for (int64_t i = 0; i < s.inner; i++) {
+            to[i] += dy[run * s.inner + i];
         }
     }
 }

@@ -1,6 +1,7 @@
 /* matrices (private): a tensor (..,T,D) as a batch of matrices (T,D). The batch axes are all axes before the last two;
  * the matrices are numbered in their row-major order. A second tensor may have fewer batch axes, or batch axes of size
- * 1: its matrices are repeated along them, as in broadcasting.
+ * 1: its matrices are repeated along them, as in broadcasting. If its size of an axis divides that of the first tensor,
+ * each of its matrices belongs to as many neighbors: the heads of a group.
  */
 #ifndef TG_OPS_MATRICES_H
 #define TG_OPS_MATRICES_H
@@ -25,7 +26,7 @@ static inline int64_t tg_repeated_matrix_of(const tg_tensor *x, const tg_tensor 
 {
     int64_t start = 0, plain = x->shape[x->rank - 2] * x->shape[x->rank - 1];
     for (int axis = other->rank - 3, own = x->rank - 3; own >= 0; axis--, own--) {
-        int64_t index = x->shape[own] == 1 ? 0 : batch % other->shape[axis];
+        int64_t repeats = other->shape[axis] / x->shape[own], index = batch % other->shape[axis] / repeats;
         start += index * (contiguous ? plain : x->strides[own]);
         plain *= x->shape[own];
         batch /= other->shape[axis];
@@ -38,8 +39,8 @@ static inline bool tg_is_first_use(const tg_tensor *x, const tg_tensor *other, i
 {
     bool first = true;
     for (int axis = other->rank - 3, own = x->rank - 3; axis >= 0; axis--, own--) {
-        bool repeated = own < 0 || x->shape[own] == 1;
-        first = first && (!repeated || batch % other->shape[axis] == 0);
+        int64_t repeats = other->shape[axis] / (own < 0 ? 1 : x->shape[own]);
+        first = first && batch % other->shape[axis] % repeats == 0;
         batch /= other->shape[axis];
     }
     return first;

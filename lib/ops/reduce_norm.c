@@ -13,6 +13,33 @@ TG_DECLARE_KERNEL(tg_logsumexp_backward);
 TG_DECLARE_KERNEL(tg_norm_forward);
 TG_DECLARE_KERNEL(tg_norm_backward);
 
+/* What the gradient of a value needs of its output: y and dy, for a norm also the norm in double and its ties. */
+typedef struct output {
+    real y, dy;
+    double norm, p;
+    int64_t ties;
+} output;
+
+/* dx += gradient(x), for the values of one output. */
+static inline void add_gradients(const reduction *r, const tg_cursor *kept, const output *o,
+                                 real (*gradient)(const output *o, real x))
+{
+    const tg_walk *walk = &r->reduced;
+    tg_cursor inner = tg_walk_begin(walk, 0);
+    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
+    for (int64_t done = 0, run; done < walk->count; done += run) {
+        run = tg_walk_run(walk, &inner, walk->count);
+        const real *x = r->x + kept->offset + inner.offset;
+        real *dx = r->out + kept->other_offset + inner.other_offset;
+        for (int64_t i = 0; i < run; i++) {
+            dx[i * gradient_step] += gradient(o, x[i * step]);
+        }
+        tg_walk_advance(walk, &inner, run);
+    }
+}
+
+/* ---- logsumexp ---- */
+
 /* Returns sum e^(x - most). */
 static double sum_of_exponentials(const reduction *r, const tg_cursor *kept, real most)
 {
@@ -62,23 +89,18 @@ static void logsumexp_outputs(void *context, int64_t begin, int64_t end)
 }
 
 /* The forward pass computed y = log sum e^x. */
+static real logsumexp_gradient(const output *o, real x)
+{
+    return o->dy * EXP(x - o->y);
+}
+
 static void logsumexp_gradients(void *context, int64_t begin, int64_t end)
 {
     const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
     for (int64_t at = begin; at < end; at++) {
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            const real *x = r->x + kept.offset + inner.offset;
-            real *dx = r->out + kept.other_offset + inner.other_offset;
-            for (int64_t i = 0; i < run; i++) {
-                dx[i * gradient_step] += r->dy[at] * EXP(x[i * step] - r->y[at]);
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
+        output o = {.y = r->y[at], .dy = r->dy[at]};
+        add_gradients(r, &kept, &o, logsumexp_gradient);
         tg_walk_advance(&r->kept, &kept, 1);
     }
 }
@@ -128,26 +150,19 @@ static void norm_outputs(void *context, int64_t begin, int64_t end)
 }
 
 /* The forward pass computed y = (sum |x|^p)^(1/p). */
+static real norm_gradient(const output *o, real x)
+{
+    return (real)((double)o->dy * tg_p_norm_gradient((double)x, o->norm, o->p, o->ties));
+}
+
 static void norm_gradients(void *context, int64_t begin, int64_t end)
 {
     const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
     for (int64_t at = begin; at < end; at++) {
-        int64_t ties;
-        double norm = norm_of(r, &kept, &ties), dy = (double)r->dy[at];
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            const real *x = r->x + kept.offset + inner.offset;
-            real *dx = r->out + kept.other_offset + inner.other_offset;
-            for (int64_t i = 0; i < run; i++) {
-                double slope = tg_p_norm_gradient((double)x[i * step], norm, r->attributes->p, ties);
-                dx[i * gradient_step] += (real)(dy * slope);
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
+        output o = {.dy = r->dy[at], .p = r->attributes->p};
+        o.norm = norm_of(r, &kept, &o.ties);
+        add_gradients(r, &kept, &o, norm_gradient);
         tg_walk_advance(&r->kept, &kept, 1);
     }
 }

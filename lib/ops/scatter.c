@@ -8,7 +8,7 @@
  * Ids that repeat add up, in order. They are gather and index_select with forward and backward exchanged. Follows
  * torch.scatter_add and torch.index_add.
  */
-#include "ops/kernel.h"
+#include "ops/slices.h"
 
 TG_DECLARE_KERNEL(tg_scatter_add_forward);
 TG_DECLARE_KERNEL(tg_scatter_add_backward);
@@ -78,49 +78,26 @@ void KERNEL(tg_scatter_add_backward)(const tg_op_call *call)
     }
 }
 
-/* y is (outer,size,inner), the source (outer,ids,inner). */
-typedef struct runs {
-    int64_t outer, size, inner, selected;
-    const int32_t *ids;
-} runs;
-
-static runs runs_of(const tg_op_call *call)
-{
-    int axis = *(const int *)call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    runs r = {1, 1, 1, call->inputs[1]->count, tg_values(call->inputs[1])};
-    for (int i = 0; i < x->rank; i++) {
-        *(i < axis ? &r.outer : i == axis ? &r.size : &r.inner) *= x->shape[i];
-    }
-    return r;
-}
-
-/* Returns the offset in y of a run of the source. */
-static int64_t target_run(const runs *r, int64_t run)
-{
-    return (run / r->selected * r->size + r->ids[run % r->selected]) * r->inner;
-}
-
 void KERNEL(tg_index_add_forward)(const tg_op_call *call)
 {
-    runs r = runs_of(call);
+    slices s = slices_of(call);
     const real *source = tg_values(call->inputs[2]);
     real *y = tg_values(call->outputs[0]);
     copy_input(call);
-    for (int64_t run = 0; run < r.outer * r.selected; run++) {
-        add_all(y + target_run(&r, run), source + run * r.inner, r.inner);
+    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+        add_all(y + slice_offset(&s, run), source + run * s.inner, s.inner);
     }
 }
 
-/* The forward pass computed y[target_run] += source[run]. */
+/* The forward pass computed y[slice_offset(run)] += source[run]. */
 void KERNEL(tg_index_add_backward)(const tg_op_call *call)
 {
-    runs r = runs_of(call);
+    slices s = slices_of(call);
     const real *dy = call->output_gradients[0];
     real *dsource = call->input_gradients[2];
     input_gradient(call);
-    for (int64_t run = 0; dsource && run < r.outer * r.selected; run++) {
-        add_all(dsource + run * r.inner, dy + target_run(&r, run), r.inner);
+    for (int64_t run = 0; dsource && run < s.outer * s.selected; run++) {
+        add_all(dsource + run * s.inner, dy + slice_offset(&s, run), s.inner);
     }
 }
 

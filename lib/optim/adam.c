@@ -14,19 +14,18 @@
  * divisions are computed in vectors.
  */
 #include "base/real.h"
-#include "optim/optim.h"
-
-enum { DECAY_FACTOR, WEIGHT_DECAY, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2, ROOT_CORRECTION, EPS, STEP_SIZE };
+#include "optim/deferred.h"
 
 void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
     real *restrict m = state[0], *restrict v = state[1], *restrict largest = state[2];
-    const real decay_factor = (real)factors[DECAY_FACTOR], weight_decay = (real)factors[WEIGHT_DECAY];
-    const real one_minus_beta1 = (real)factors[ONE_MINUS_BETA1], beta2 = (real)factors[BETA2];
-    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], correction = (real)factors[ROOT_CORRECTION];
-    const real eps = (real)factors[EPS], step_size = (real)factors[STEP_SIZE];
+    const real decay_factor = (real)factors[TG_ADAM_DECAY_FACTOR], weight_decay = (real)factors[TG_ADAM_WEIGHT_DECAY];
+    const real one_minus_beta1 = (real)factors[TG_ADAM_ONE_MINUS_BETA1], beta2 = (real)factors[TG_ADAM_BETA2];
+    const real one_minus_beta2 = (real)factors[TG_ADAM_ONE_MINUS_BETA2],
+               correction = (real)factors[TG_ADAM_ROOT_CORRECTION];
+    const real eps = (real)factors[TG_ADAM_EPS], step_size = (real)factors[TG_ADAM_STEP_SIZE];
     for (int64_t i = 0; i < count; i++) {
         real before = x[i] * decay_factor;
         real total = weight_decay != 0 ? g[i] + weight_decay * before : g[i];
@@ -46,26 +45,26 @@ void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *grad
 static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, double *factors)
 {
     double t = (double)step;
-    factors[ONE_MINUS_BETA1] = 1 - adam->beta1;
-    factors[BETA2] = adam->beta2;
-    factors[ONE_MINUS_BETA2] = 1 - adam->beta2;
-    factors[ROOT_CORRECTION] = sqrt(1 - pow(adam->beta2, t));
-    factors[EPS] = adam->eps;
-    factors[STEP_SIZE] = lr / (1 - pow(adam->beta1, t));
+    factors[TG_ADAM_ONE_MINUS_BETA1] = 1 - adam->beta1;
+    factors[TG_ADAM_BETA2] = adam->beta2;
+    factors[TG_ADAM_ONE_MINUS_BETA2] = 1 - adam->beta2;
+    factors[TG_ADAM_ROOT_CORRECTION] = sqrt(1 - pow(adam->beta2, t));
+    factors[TG_ADAM_EPS] = adam->eps;
+    factors[TG_ADAM_STEP_SIZE] = lr / (1 - pow(adam->beta1, t));
 }
 
 static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[DECAY_FACTOR] = 1;
-    factors[WEIGHT_DECAY] = weight_decay;
+    factors[TG_ADAM_DECAY_FACTOR] = 1;
+    factors[TG_ADAM_WEIGHT_DECAY] = weight_decay;
 }
 
 static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[DECAY_FACTOR] = 1 - lr * weight_decay;
-    factors[WEIGHT_DECAY] = 0;
+    factors[TG_ADAM_DECAY_FACTOR] = 1 - lr * weight_decay;
+    factors[TG_ADAM_WEIGHT_DECAY] = 0;
 }
 
 /* Returns AdamW's options as those of Adam, which are the same. */
@@ -76,13 +75,25 @@ static tg_adam_config options_of(const tg_adamw_config *adamw)
                             .beta2 = adamw->beta2,
                             .eps = adamw->eps,
                             .weight_decay = adamw->weight_decay,
-                            .amsgrad = adamw->amsgrad};
+                            .amsgrad = adamw->amsgrad,
+                            .deferred = adamw->deferred};
+}
+
+static bool defer(tg_optim *optim, tg_slot *slot)
+{
+    const tg_adam_config *adam = &optim->config.adam;
+    if (!adam->deferred || !tg_deferred_is_possible(slot->tensor)) {
+        return true;
+    }
+    slot->deferred = tg_deferred_new(optim, slot, adam);
+    return slot->deferred != NULL;
 }
 
 static const tg_optim_method adam_method = {
     .name = "adam",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .prepare = prepare_adam,
+    .defer = defer,
     TG_UPDATES(tg_adam_update),
 };
 
@@ -90,6 +101,7 @@ static const tg_optim_method adamw_method = {
     .name = "adamw",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .prepare = prepare_adamw,
+    .defer = defer,
     TG_UPDATES(tg_adam_update),
 };
 
@@ -113,6 +125,9 @@ static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, cons
         !tg_optim_check_fraction(params, method->name, "beta2", config->beta2) ||
         !tg_optim_check_option(params, method->name, "eps", config->eps) ||
         !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
+        return NULL;
+    }
+    if (config->deferred && !tg_deferred_check(params, method->name, config)) {
         return NULL;
     }
     tg_optim_config common = {.adam = *config};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/tensor.h"
+#include "optim/deferred.h"
 
 /* ---- constructor ---- */
 
@@ -37,7 +37,7 @@ static bool add_slot(tg_optim *optim, tg_entry entry)
         }
         slot->state[k]->is_state = true;
     }
-    return true;
+    return !optim->method->defer || optim->method->defer(optim, slot);
 }
 
 static bool add_slots(tg_optim *optim)
@@ -86,6 +86,8 @@ void tg_optim_free(tg_optim *optim)
     }
     for (int64_t i = 0; i < optim->count; i++) {
         tg_slot *slot = &optim->slots[i];
+        tg_deferred_flush(slot->deferred);
+        tg_deferred_free(slot->deferred);
         slot->tensor->optimizers -= optim->states > 0;
         slot->tensor->optimizers_behind -= tg_slot_is_behind(optim, slot);
         for (int k = 0; k < optim->states; k++) {
@@ -158,6 +160,9 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
     if (steps < 0) {
         return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; allowed are 0 or more", call,
                             (long long)steps, name);
+    }
+    if (slot->tensor->storage->missed) {
+        return tg_tensor_report_missed(call, slot->tensor, &optim->error);
     }
     slot->steps = steps;
     return true;

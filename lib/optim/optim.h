@@ -37,6 +37,8 @@ typedef enum tg_unlisted {
     TG_UNLISTED_SKIP  /* never visited */
 } tg_unlisted;
 
+struct tg_slot;
+
 typedef struct tg_optim_method {
     const char *name;
     const char *states[TG_OPTIM_STATES]; /* torch's names of the state tensors */
@@ -45,7 +47,12 @@ typedef struct tg_optim_method {
     tg_optim_kernel *update_f32[TG_LEVELS], *update_f64[TG_LEVELS];
     tg_unlisted unlisted;                             /* a method without state counts as TG_UNLISTED_REST */
     double (*initial)(const tg_optim_config *config); /* the initial value of the state; NULL: 0 */
+    /* prepares to defer steps of a new slot, if the config asks for it; false when memory is exhausted; may be NULL */
+    bool (*defer)(tg_optim *optim, struct tg_slot *slot);
 } tg_optim_method;
+
+/* The deferred steps of a table (deferred.h). */
+typedef struct tg_deferred tg_deferred;
 
 /* One parameter. */
 typedef struct tg_slot {
@@ -54,6 +61,7 @@ typedef struct tg_slot {
     tg_tensor *state[TG_OPTIM_STATES];
     int64_t steps;
     size_t group;
+    tg_deferred *deferred; /* NULL: no step is deferred */
 } tg_slot;
 
 #define TG_MAX_GROUP_NAME 255

@@ -9,8 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/parallel.h"
-#include "optim/optim.h"
-#include "tensor/tensor.h"
+#include "optim/deferred.h"
 
 void tg_optim_zero_grad(tg_optim *optim)
 {
@@ -139,9 +138,15 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
     optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, s.factors);
-    if (gradient->kind == TG_GRAD_DENSE) {
+    if (slot->deferred && gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(s.factors)) {
+        tg_deferred_begin_step(slot->deferred, gradient->ids, gradient->count);
+        sweep_rows(&s, x, true);
+        tg_deferred_end_step(slot->deferred, s.factors, gradient->ids, gradient->count);
+    } else if (gradient->kind == TG_GRAD_DENSE) {
+        tg_deferred_flush(slot->deferred);
         sweep_dense(&s, x);
     } else {
+        tg_deferred_flush(slot->deferred);
         tg_unlisted unlisted = optim->method->unlisted;
         bool rests = optim->states == 0 || unlisted == TG_UNLISTED_REST;
         sweep_rows(&s, x, unlisted == TG_UNLISTED_SKIP || (rests && g->weight_decay == 0));
@@ -168,8 +173,12 @@ static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepar
 {
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
+        int64_t rows = slot->tensor->shape[0];
+        if (tg_slot_is_behind(optim, slot) && slot->deferred && !tg_deferred_resize(slot->deferred, rows)) {
+            return tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory for the rows of '%s'",
+                                slot->name);
+        }
         for (int k = 0; k < optim->states && tg_slot_is_behind(optim, slot); k++) {
-            int64_t rows = slot->tensor->shape[0];
             tg_error error = TG_NO_ERROR;
             if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
                 return tg_error_set(&optim->error, error.code,
@@ -232,9 +241,32 @@ static bool is_complete(tg_optim *optim)
     return true;
 }
 
+/* Checks that no parameter has missed steps of another optimizer. */
+static bool is_only_optimizer(tg_optim *optim)
+{
+    for (int64_t i = 0; i < optim->count; i++) {
+        const tg_slot *slot = &optim->slots[i];
+        if (slot->tensor->storage->missed && !tg_deferred_is_behind(slot->deferred)) {
+            return tg_tensor_report_missed("optim_step", slot->tensor, &optim->error);
+        }
+    }
+    return true;
+}
+
+bool tg_optim_flush(tg_optim *optim)
+{
+    if (!tg_optim_is_usable(optim)) {
+        return false;
+    }
+    for (int64_t i = 0; i < optim->count; i++) {
+        tg_deferred_flush(optim->slots[i].deferred);
+    }
+    return true;
+}
+
 bool tg_optim_step(tg_optim *optim)
 {
-    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !follow_resizes(optim)) {
+    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !is_only_optimizer(optim) || !follow_resizes(optim)) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {

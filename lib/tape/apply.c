@@ -22,7 +22,8 @@ struct tg_op_declaration {
     } outputs[TG_OP_MAX_OUTPUTS];
     size_t saved, scratch, backward_scratch;
     int64_t rows;
-    bool only_views; /* whether every output is a view */
+    bool only_views;            /* whether every output is a view */
+    int ids_input, table_input; /* of a lookup; -1: the op is not a lookup */
 };
 
 /* ---- for shape rules ---- */
@@ -200,6 +201,12 @@ bool tg_op_reserve_rows(tg_op_call *call, int64_t count)
     return d != NULL;
 }
 
+void tg_op_looks_up(tg_op_call *call, int ids, int table)
+{
+    call->declaration->ids_input = ids;
+    call->declaration->table_input = table;
+}
+
 /* ---- the steps of a call ---- */
 
 /* Properties of the inputs, found in one pass. */
@@ -218,7 +225,7 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
         if (!x) {
             return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
         }
-        if (x->freed_error) {
+        if (x->is_freed) {
             tg_tape_fail(
                 t, TG_ERROR_STATE, op->name,
                 "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
@@ -319,6 +326,30 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
+/* Checks that no input is a table with missed steps (tensor/tensor.h). A recorded lookup in such a table is allowed. */
+static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
+{
+    for (int i = 0; i < call->input_count; i++) {
+        const tg_tensor *x = call->inputs[i];
+        const tg_missed_steps *missed = x->storage->missed;
+        bool is_lookup = i == d->table_input && call->tape->recording && x->requires_grad;
+        if (missed && !(is_lookup && x == missed->table)) {
+            return tg_tensor_report_missed(call->op->name, x, &call->tape->error);
+        }
+    }
+    return true;
+}
+
+/* Applies the missed steps of the rows that a lookup reads. */
+static void make_up_missed(const tg_op_call *call, const struct tg_op_declaration *d)
+{
+    tg_missed_steps *missed = d->table_input >= 0 ? call->inputs[d->table_input]->storage->missed : NULL;
+    if (missed) {
+        const tg_tensor *ids = call->inputs[d->ids_input];
+        missed->make_up(missed, tg_values(ids), ids->count);
+    }
+}
+
 static void run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
 {
     if (kernels->forward && !tg_op_is_empty(call)) {
@@ -356,6 +387,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     d.saved = d.scratch = d.backward_scratch = 0;
     d.rows = 0;
     d.only_views = true;
+    d.ids_input = d.table_input = -1;
     /* Set field by field: zeroing the whole structure would take as long as a small kernel. */
     tg_op_call call_fields, *call = &call_fields;
     call->op = op;
@@ -370,6 +402,9 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     call->declaration = &d;
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
+    }
+    if (!check_missed(call, &d)) {
+        return false;
     }
     if (call->output_count == 0) {
         return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule declares no output");
@@ -394,6 +429,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
+    make_up_missed(call, &d);
     if (t->observer || t->timer) {
         run_observed(t, kernels, call);
     } else {

@@ -53,7 +53,7 @@ static void free_values(tg_tape *t, tg_tensor *x, const char *op)
         memset(tg_storage_values(x->storage), 0xff, bytes);
     }
     tg_storage_drop(t->pool, x->storage);
-    x->storage = NULL;
+    x->is_freed = true;
     x->freed_error = &t->error;
     x->freed_op = op;
     t->freed[t->freed_count++] = x;
@@ -152,7 +152,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->results);
     tg_free(t->scopes);
     tg_free(t->freed);
-    tg_free(t->input_gradients);
+    tg_free(t->gradients);
     tg_free(t->overwrite);
     tg_free(t->copies);
     tg_onednn_free(t->onednn);
@@ -227,7 +227,7 @@ tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_s
 
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
+    return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, &t->error);
 }
 
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)

@@ -33,8 +33,9 @@ typedef struct tg_record {
     uint8_t output_count;
     bool f64;
     bool training;
-    bool planned; /* whether the backward in progress runs the record */
-    bool freed;   /* whether an earlier backward has freed `saved` */
+    bool planned;    /* whether the backward in progress runs the record */
+    bool overwrites; /* whether its backward kernel may overwrite uninitialized gradients */
+    bool freed;      /* whether an earlier backward has freed `saved` */
 } tg_record;
 
 /* The state of a tensor when a call was recorded. */
@@ -94,8 +95,10 @@ struct tg_tape {
     tg_rounded_copy *copies;
     size_t copy_count, copy_capacity;
 
-    /* for the kernel that backward runs (tg_op_call) */
-    void **input_gradients;
+    /* parallel to tensors[], for the backward in progress: where the gradient of an input goes, and whether the kernel
+     * overwrites it (tg_op_call). The plan writes the adjoint of a result, the tg_gradient of a leaf, and NULL for an
+     * input that needs no gradient. */
+    void **gradients;
     bool *overwrite;
     size_t gradient_capacity, overwrite_capacity;
 };
@@ -208,6 +211,10 @@ tg_tape_stats tg_tape_get_stats(const tg_tape *t);
 
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
+
+/* Declares, in a shape rule, that the op reads only those rows of input number `table` that the ids of input number
+ * `ids` name. */
+void tg_op_looks_up(tg_op_call *call, int ids, int table);
 
 /* A value for tg_op.accepts_layout: returns true for any layout. */
 bool tg_any_layout(const tg_tensor *input, int i);

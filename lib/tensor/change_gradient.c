@@ -3,7 +3,7 @@
 
 static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_handle(call, "tensor", x, error)) {
         return false;
     }
     return (x->node < 0 && x->requires_grad) ||

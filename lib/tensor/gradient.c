@@ -33,6 +33,9 @@ bool tg_gradient_reserve_dense(tg_tensor *leaf)
     if (!leaf->gradient->dense) {
         tg_shape shape = tg_shape_of(leaf);
         leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
+        if (leaf->gradient->dense) {
+            leaf->gradient->dense->is_gradient = true;
+        }
     }
     return leaf->gradient->dense != NULL;
 }
@@ -159,7 +162,7 @@ void tg_gradient_free(tg_tensor *x)
 bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error)
 {
     static const char call[] = "tensor_set_requires_grad";
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_handle(call, "tensor", x, error)) {
         return false;
     }
     if (x->node >= 0) {
@@ -206,7 +209,7 @@ tg_grad_rows tg_tensor_grad_rows(const tg_tensor *x)
 
 tg_tensor *tg_tensor_new_dense_grad(const tg_tensor *x, tg_error *error)
 {
-    if (!tg_tensor_check("tensor_new_dense_grad", "tensor", x, error)) {
+    if (!tg_tensor_check_handle("tensor_new_dense_grad", "tensor", x, error)) {
         return NULL;
     }
     tg_grad_kind kind = tg_tensor_grad_kind(x);

@@ -55,6 +55,10 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
     if (!x->contiguous) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the table is not contiguous; resize a copy", call);
     }
+    if (tg_shard_of(x).rows > 0) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the table is a shard; its rows are divided among processes",
+                            call);
+    }
     if (x->optimizers_behind > 0) {
         return tg_error_set(error, TG_ERROR_STATE,
                             "%s: the table was resized before, and an optimizer that holds it has made no step since; "

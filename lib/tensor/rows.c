@@ -1,4 +1,4 @@
-/* rows: the state of the rows of a tensor (frozen rows, counts of updates), and row norms and neighbors. */
+/* rows: the state of the rows of a tensor (frozen rows, counts of updates, shards), and row norms and neighbors. */
 #include <math.h>
 #include <string.h>
 
@@ -190,7 +190,7 @@ tg_row_updates tg_tensor_row_updates(const tg_tensor *x, int64_t row)
 int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t capacity, tg_error *error)
 {
     static const char call[] = "tensor_rows_never_updated";
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_handle(call, "tensor", x, error)) {
         return -1;
     }
     if (!x->rows || !x->rows->updates || (!ids && capacity > 0)) {
@@ -209,6 +209,25 @@ int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, int64_t c
         }
     }
     return never;
+}
+
+/* ---- shards ---- */
+
+bool tg_tensor_set_shard(tg_tensor *x, int64_t first, int64_t rows, tg_error *error)
+{
+    static const char call[] = "tensor_set_shard";
+    if (!tg_rows_check_leaf(call, x, error)) {
+        return false;
+    }
+    if (first < 0 || rows < 1 || first > rows || rows_of(x) > rows - first) {
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld rows from row %lld on, of a table of %lld rows", call,
+                            (long long)rows_of(x), (long long)first, (long long)rows);
+    }
+    if (!tg_row_state_reserve(call, x, error)) {
+        return false;
+    }
+    x->rows->shard = (tg_shard){first, rows};
+    return true;
 }
 
 /* ---- norms and neighbors ---- */

@@ -19,18 +19,36 @@
 #include "base/error.h"
 #include "tensor/pool.h"
 
+/* The steps that rows of a table have missed (optim/deferred.c). While a storage refers to them, its values are behind:
+ * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first. */
+typedef struct tg_missed_steps {
+    const tg_tensor *table;
+    const char *name; /* of the table */
+    tg_error *error;  /* of the optimizer; set by getters, which have no error of their own */
+    /* called before a lookup of these rows: applies their missed steps; ids may repeat */
+    void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
+} tg_missed_steps;
+
 typedef struct tg_storage {
     atomic_int references;
-    atomic_ullong version;  /* incremented by each write, except by the op that computes the values */
-    uint64_t first_version; /* the initial version: 0, or a higher one after a resize */
+    atomic_ullong version;   /* incremented by each write, except by the op that computes the values */
+    uint64_t first_version;  /* the initial version: 0, or a higher one after a resize */
+    tg_missed_steps *missed; /* NULL: the values are up to date */
 } tg_storage;
 
 /* The headers of the block and of the storage fill one cache line, and the values begin on the next one. */
 #define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
+/* The rows of a table that one process has: `first` and those after it, of `rows` rows of all processes. All zeros: the
+ * table is not sharded. */
+typedef struct tg_shard {
+    int64_t first, rows;
+} tg_shard;
+
 /* The state of the rows of a leaf (rows.c). */
 typedef struct tg_row_state {
+    tg_shard shard;
     uint8_t *frozen; /* one byte per row; NULL: no row was ever frozen */
     int64_t frozen_count;
     tg_row_updates *updates; /* one per row; NULL: not watched */
@@ -49,27 +67,34 @@ typedef struct tg_gradient {
 
 struct tg_tape;
 
+/* The order of the members keeps what each op reads and writes in few cache lines: the header of the block and the
+ * members up to `count` fill the first one, and with the shape and the strides of a matrix a tensor uses three. */
 struct tg_tensor {
     atomic_int references;
     uint8_t dtype; /* tg_dtype */
     uint8_t rank;
     bool contiguous;
-    bool requires_grad;     /* whether it is a leaf that collects a gradient, or a recorded float result */
-    bool overwrite_adjoint; /* whether `adjoint` is uninitialized */
-    bool is_state;          /* whether an optimizer owns the tensor and resizes it with its parameter */
-    int32_t node;           /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use;       /* of a leaf: the index of the record that contributes to its gradient last in backward */
+    bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
+    bool is_gradient;   /* whether it is the dense gradient of a tensor */
+    bool is_state;      /* whether an optimizer owns the tensor and resizes it with its parameter */
+    bool is_freed;      /* whether it is a result whose values the tape has freed, and whose header it has kept */
+    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
+    int16_t optimizers, optimizers_behind;
+    int32_t node;     /* the index of the record on `tape` that computed the tensor, or -1 */
+    int32_t last_use; /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
-    tg_storage *storage;
+    union {
+        tg_storage *storage;
+        tg_error *freed_error; /* of a freed result: the tape's error */
+    };
     struct tg_tape *tape;  /* the owner of this result; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
-    void *adjoint;         /* the gradient of a result during backward: a block, or NULL */
-    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
-    int32_t optimizers, optimizers_behind;
-    tg_error *freed_error; /* the tape's error, if the tape freed this result and kept the header; else NULL */
-    const char *freed_op;  /* the op that computed the freed result */
+    union {
+        void *adjoint;        /* the gradient of a result during backward; else NULL */
+        const char *freed_op; /* of a freed result: the op that computed it */
+    };
     int64_t shape[TG_MAX_RANK];
     int64_t strides[TG_MAX_RANK];
 };
@@ -82,11 +107,17 @@ bool tg_tensor_report_freed(const tg_tensor *x);
 /* Returns whether x is a tensor: neither NULL nor a freed result (tg_tape_config.detect_freed_results). */
 static inline bool tg_is_tensor(const tg_tensor *x)
 {
-    return x && (!x->freed_error || tg_tensor_report_freed(x));
+    return x && (!x->is_freed || tg_tensor_report_freed(x));
 }
 
 /* The same for a call that reports an error, "<call>: the <name> is NULL". */
+bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* Checks that x is a tensor whose values may be read and written: not those of a table with missed steps. */
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* Sets the error of a call that needs the values of a table with missed steps. Returns false. */
+bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error);
 
 /* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
 
@@ -188,6 +219,9 @@ static inline void *tg_values(const tg_tensor *x)
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
+/* tg_tensor_value_at without its checks; also reads a table with missed steps. */
+double tg_value_at(const tg_tensor *x, int64_t index);
+
 /* Returns value i of a contiguous f32 or f64 tensor. */
 static inline double tg_get(const tg_tensor *x, int64_t i)
 {
@@ -206,6 +240,12 @@ static inline void tg_put(tg_tensor *x, int64_t i, double value)
 static inline uint64_t tg_storage_version(const tg_tensor *x)
 {
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
+}
+
+/* Returns the number of tensors that share x's storage. */
+static inline int tg_storage_references(const tg_tensor *x)
+{
+    return atomic_load_explicit(&x->storage->references, memory_order_acquire);
 }
 
 static inline bool tg_dtype_is_float(int dtype)
@@ -270,6 +310,18 @@ void tg_gradient_free(tg_tensor *x);
 static inline bool tg_has_frozen_rows(const tg_tensor *x)
 {
     return x->rows && x->rows->frozen_count > 0;
+}
+
+static inline tg_shard tg_shard_of(const tg_tensor *x)
+{
+    return x->rows ? x->rows->shard : (tg_shard){0, 0};
+}
+
+/* Returns the shape of the whole table of which `own` is the shape of one shard. */
+static inline tg_shape tg_whole_shape(tg_shape own, tg_shard shard)
+{
+    own.size[0] = shard.rows > 0 ? shard.rows : own.size[0];
+    return own;
 }
 
 void tg_row_state_free(tg_tensor *x);

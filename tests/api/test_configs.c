@@ -13,6 +13,7 @@ typedef struct world {
     tg_params *params;
     tg_tensor *x, *ids, *table;
     tg_nn_multihead_attention attention;
+    tg_nn_transformer_decoder_layer decoder_layer;
     tg_gpt *gpt;
     tg_error error; /* of the last call */
 } world;
@@ -193,6 +194,24 @@ USE(nn_multihead_attention_forward)
     keep_tape(w);
 }
 
+USE(nn_transformer_layer)
+{
+    tg_params *params = tg_params_new(TG_F32, w->rng);
+    bool is_made = tg_nn_transformer_decoder_layer_make(params, "a", 4, 2, GIVEN(nn_transformer_layer)).module.is_made;
+    tg_params_clear_error(params);
+    assert_int_equal(
+        tg_nn_transformer_encoder_layer_make(params, "b", 4, 2, GIVEN(nn_transformer_layer)).module.is_made, is_made);
+    keep(w, tg_params_error(params));
+    tg_params_free(params);
+}
+
+USE(nn_transformer_decoder_layer_forward)
+{
+    tg_nn_transformer_decoder_layer_forward(w->tape, &w->decoder_layer, w->x, w->x,
+                                            GIVEN(nn_transformer_decoder_layer_forward));
+    keep_tape(w);
+}
+
 USE(schedule)
 {
     tg_error_clear(&w->error);
@@ -262,6 +281,19 @@ USE(checkpoint_folder)
     tg_checkpoint_folder_free(tg_checkpoint_folder_open(checkpoints, GIVEN(checkpoint_folder), &w->error));
 }
 
+USE(checkpoint_group)
+{
+    tg_error_clear(&w->error);
+    tg_checkpoint_part part;
+    memset(&part, 0, sizeof part);
+    part.name = "model";
+    part.params = w->params;
+    remove(saved);
+    bool is_saved = tg_checkpoint_save_together(saved, &part, 1, GIVEN(checkpoint_group), &w->error);
+    assert_int_equal(tg_checkpoint_load_together(saved, &part, 1, GIVEN(checkpoint_group), NULL), is_saved);
+    assert_int_equal(remove(saved) == 0, is_saved);
+}
+
 USE(dataset_loader)
 {
     tg_dataset_loader *loader = tg_dataset_loader_new(&w->x, 1, w->rng, GIVEN(dataset_loader));
@@ -317,9 +349,10 @@ typedef struct config_entry {
 #define EACH_CONFIG(X) \
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
-    X(nn_multihead_attention_forward) X(nn_transformer_block) X(tape) X(backward) X(tensor_print) X(embedding) \
+    X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
+    X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
     X(dataset_loader) X(csv) X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
@@ -357,6 +390,7 @@ static void world_open(world *w)
     w->table = leaf(tg_tensor_new_full(TG_F64, tg_shape_make(2, sizes), 7, NULL));
     w->ids = tg_tensor_new(TG_I32, tg_shape_make(1, sizes), NULL);
     w->attention = tg_nn_multihead_attention_make(w->params, "attention", 4, 4, 2, NULL);
+    w->decoder_layer = tg_nn_transformer_decoder_layer_make(w->params, "decoder", 4, 2, NULL);
     gpt.vocabulary = gpt.context = gpt.width = 4;
     gpt.heads = gpt.layers = 1;
     w->gpt = tg_gpt_new(w->params, &gpt);

@@ -45,8 +45,11 @@ typedef struct world {
     tg_nn_multihead_attention attention;
     tg_nn_positional positional;
     tg_nn_transformer_block block;
+    tg_nn_transformer_encoder_layer encoder_layer;
+    tg_nn_transformer_decoder_layer decoder_layer;
     tg_position kind;
     tg_checkpoint_part part;
+    tg_named_tensor named;
     tg_checkpoint_folder *folder;
     int64_t step;
     tg_gradcheck_report report;
@@ -125,6 +128,8 @@ static void make_modules(world *w)
     w->attention = tg_nn_multihead_attention_make(w->params, "att", 4, 4, 2, NULL);
     w->positional = tg_nn_positional_make(w->params, "pos", TG_POSITION_LEARNED, 8, 4, &positions);
     w->block = tg_nn_transformer_block_make(w->params, "block", 4, 2, NULL);
+    w->encoder_layer = tg_nn_transformer_encoder_layer_make(w->params, "encoder", 4, 2, NULL);
+    w->decoder_layer = tg_nn_transformer_decoder_layer_make(w->params, "decoder", 4, 2, NULL);
     w->gpt_config = tg_gpt_config_default();
     w->gpt_config.vocabulary = w->gpt_config.context = 8;
     w->gpt_config.width = 4;
@@ -151,6 +156,7 @@ static void make_data(world *w)
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
     assert_non_null(w->csv);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
     memcpy(w->run, "null_calls.XXXXXX", 18);

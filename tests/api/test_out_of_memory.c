@@ -288,6 +288,13 @@ static bool watch_rows(world *w)
     return is_watched;
 }
 
+static bool set_shard(world *w)
+{
+    bool is_shard = tg_tensor_set_shard(w->table, 3, 20, &w->error);
+    assert_int_equal(tg_tensor_resize_rows(w->table, 5, NULL), !is_shard);
+    return is_shard;
+}
+
 static bool resize_rows(world *w)
 {
     bool is_resized = tg_tensor_resize_rows(w->embedding.weight, 9, &w->error);
@@ -420,6 +427,13 @@ ADDS(make_feed_forward, tg_nn_feed_forward m = tg_nn_feed_forward_make(w->params
 ADDS(make_attention, tg_nn_multihead_attention m = tg_nn_multihead_attention_make(w->params, "new", 4, 4, 2, NULL),
      m.module.is_made)
 ADDS(make_block, tg_nn_transformer_block m = tg_nn_transformer_block_make(w->params, "new", 4, 2, NULL),
+     m.module.is_made)
+
+ADDS(make_encoder_layer,
+     tg_nn_transformer_encoder_layer m = tg_nn_transformer_encoder_layer_make(w->params, "new", 4, 2, NULL),
+     m.module.is_made)
+ADDS(make_decoder_layer,
+     tg_nn_transformer_decoder_layer m = tg_nn_transformer_decoder_layer_make(w->params, "new", 4, 2, NULL),
      m.module.is_made)
 
 /* Transformer-XL's positions have the most parameters. */
@@ -658,6 +672,7 @@ static const sweep sweeps[] = {
     {"tg_tensor_print", print, NULL},
     {"tg_tensor_set_rows_frozen", freeze_rows, NULL},
     {"tg_tensor_set_rows_watched", watch_rows, NULL},
+    {"tg_tensor_set_shard", set_shard, NULL},
     {"tg_tensor_resize_rows", resize_rows, prepare_resize},
     {"tg_rng_new", new_rng, NULL},
     {"tg_tape_new", new_tape, NULL},
@@ -685,6 +700,8 @@ static const sweep sweeps[] = {
     {"tg_nn_feed_forward_make", make_feed_forward, NULL},
     {"tg_nn_multihead_attention_make", make_attention, NULL},
     {"tg_nn_transformer_block_make", make_block, NULL},
+    {"tg_nn_transformer_encoder_layer_make", make_encoder_layer, NULL},
+    {"tg_nn_transformer_decoder_layer_make", make_decoder_layer, NULL},
     {"tg_nn_embedding_resize", resize_embedding, prepare_resize},
     {"tg_nn_positional_extend", extend_positions, prepare_resize},
     {"tg_gpt_new", new_gpt, NULL},

@@ -284,6 +284,7 @@ static void test_csv_errors(void **state)
         const char *text, *error;
     } cases[] = {
         {"", "csv_open: 'test.csv' is empty"},
+        {"\xEF\xBB\xBF", "csv_open: 'test.csv' is empty"},
         {"a,b\n1\n", "csv_open: 'test.csv', line 2: 1 fields; the first line has 2"},
         {"a,b\n\"1\n2\",3\n4,5,6\n", "csv_open: 'test.csv', line 4: 3 fields; the first line has 2"},
         {"a,b\n1,2\"3\n", "csv_open: 'test.csv', line 2, field 2: a quote in a field without quotes"},

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static void test_a_folder_is_not_a_text(void **state)
     size_t length = 7;
     assert_null(tg_text_read(folder, &length, &error));
     assert_int_equal(length, 0);
-    assert_error(&error, TG_ERROR_FILE, strerror(EISDIR));
+    assert_error(&error, TG_ERROR_FILE, "it is a folder, not a regular file");
     assert_null(tg_tokenizer_open(folder, NULL, &error));
     assert_error(&error, TG_ERROR_FILE, folder);
     assert_null(tg_token_file_open(folder, 2, &error));
@@ -132,6 +133,32 @@ static void test_a_folder_is_not_replaced(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* A pipe that nobody writes to is refused without waiting for a writer, by every call that reads a file of data. */
+static void test_pipes(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(in_folder("pipe"), 0666), 0);
+    alarm(10);
+    for (int reader = 0; reader < 4; reader++) {
+        static const char *const calls[] = {"text_read", "token_file_open", "csv_open", "text_read"};
+        /* the last one has a writer: a pipe is refused in any case */
+        int writer = reader == 3 ? open(path, O_RDWR) : -1;
+        const void *opened = reader == 1   ? (void *)tg_token_file_open(path, 2, &error)
+                             : reader == 2 ? (void *)tg_csv_open(path, NULL, &error)
+                                           : (void *)tg_text_read(path, NULL, &error);
+        assert_null(opened);
+        char message[200];
+        snprintf(message, sizeof message, "%s: open '%s': it is a pipe, not a regular file", calls[reader], path);
+        assert_error(&error, TG_ERROR_FILE, message);
+        assert_true(writer < 0 || close(writer) == 0);
+    }
+    assert_false(write_ids(path, 1));
+    assert_error(&error, TG_ERROR_FILE, "it is a pipe, not a regular file");
+    alarm(0);
+    assert_int_equal(entries(), 1);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* A full disk, for which a limit of the size of files stands in. */
 static void test_a_write_that_fails_keeps_the_old_file(void **state)
 {
@@ -165,6 +192,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_paths_and_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_name_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_folder_is_not_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pipes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_write_that_fails_keeps_the_old_file, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);

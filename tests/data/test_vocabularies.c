@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bad_vocabularies.h"
@@ -394,6 +395,23 @@ static void test_out_of_memory(void **state)
     allocator_restore();
 }
 
+/* A pipe that nobody writes to is refused without waiting for a writer. */
+static void test_pipes(void **state)
+{
+    (void)state;
+    static const char pipe[] = "test_vocabularies.pipe";
+    tg_error error = TG_NO_ERROR;
+    unlink(pipe);
+    assert_int_equal(mkfifo(pipe, 0666), 0);
+    alarm(10);
+    assert_null(tg_tokenizer_open(pipe, NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "tokenizer_open: open 'test_vocabularies.pipe': it is a pipe");
+    assert_null(open_measured(FOLDER "vocab.bpe", pipe, 0, &error));
+    assert_error(&error, TG_ERROR_FILE, "tokenizer_open: open 'test_vocabularies.pipe': it is a pipe");
+    alarm(0);
+    unlink(pipe);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_ids, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_bad_ranks, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_hostile_files, begin_counting, end_counting),
+        cmocka_unit_test_setup_teardown(test_pipes, begin_counting, end_counting),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("vocabularies", tests, make_path, remove_path);

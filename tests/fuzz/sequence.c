@@ -370,10 +370,12 @@ static void begin(program *p)
     momentum.momentum = 0.9;
     model.position = kind;
     unsigned objects = fuzz_byte(&p->input);
+    tg_adamw_config adamw = tg_adamw_config_default();
+    adamw.deferred = objects & 16;
     p->gpt = objects % 4 ? tg_gpt_new(p->params, &model) : NULL;
     p->optim = objects / 4 % 4 == 0   ? NULL
                : objects / 4 % 4 == 1 ? tg_sgd_new(p->params, &momentum)
-               : objects / 4 % 4 == 2 ? tg_adamw_new(p->params, NULL)
+               : objects / 4 % 4 == 2 ? tg_adamw_new(p->params, &adamw)
                                       : tg_sparse_adam_new(p->params, NULL);
     p->cache = tg_kv_cache_new(drawn & 4 ? TG_F64 : TG_F32, model.layers, 1, 2, 6, 4, NULL);
     fuzz_require(p->cache && p->file && tg_params_error(p->params)->code == TG_OK, "the program cannot begin: %s",

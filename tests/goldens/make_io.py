@@ -5,6 +5,7 @@ of booleans whether k mod 3 is 0. So the tests compute the values that they expe
 
     dtypes.safetensors     one tensor per dtype, named after it; ranks 0 to 8; tensors without values; names in Unicode
     layout.safetensors     the bytes that the reference writer writes for three tensors and one text of metadata
+    every.safetensors      every dtype that is both read and written, in the ranks 0 to 8: "F32.0", "F32.1", ...
     tied.safetensors       safetensors.torch.save_model of a module with tied weights
     sharded.*              a model in two files with an index
     rounding.safetensors   floats, and the same as half and bfloat16
@@ -53,6 +54,10 @@ tensors["empty3"] = tensor(torch.int32, (2, 0, 3))
 tensors["größe.重み.🙂"] = tensor(torch.float32, (2,))
 tensors['quote " backslash \\ newline \n bell \a'] = tensor(torch.float32, (1,))
 safetensors.torch.save_file(tensors, folder / "dtypes.safetensors", {"format": "pt"})
+
+every = {"%s.%d" % (name, rank): tensor(dtypes[name], (2, 1, 3, 1, 2, 1, 1, 2)[:rank]) for rank in range(9)
+         for name in ("F32", "F64", "F16", "BF16", "I32", "I64", "U8", "BOOL")}
+safetensors.torch.save_file(every, folder / "every.safetensors", {"format": "pt"})
 
 layout = {"b": tensor(torch.float32, (2, 3)), "a.weight": tensor(torch.float64, (3,)), "ids": tensor(torch.int32, ()),
           'mask "é"\t\x01': tensor(torch.uint8, (5,)), "a.bias": tensor(torch.float32, (0, 4))}

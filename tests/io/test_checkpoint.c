@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data/loader.h"
+#include "optim/methods.h"
 #include "support.h"
 #include "tensor/tensor.h"
 
@@ -15,60 +16,6 @@ static const char path[] = "test_checkpoint.safetensors";
 enum { V = 23, C = 4, CONTEXT = 3, TOKENS = 60 };
 
 /* ---- a training ---- */
-
-typedef tg_optim *make_optim(tg_params *params);
-
-static tg_optim *make_sgd(tg_params *params)
-{
-    tg_sgd_config config = tg_sgd_config_default();
-    config.momentum = 0.9;
-    return tg_sgd_new(params, &config);
-}
-
-static tg_optim *make_plain_sgd(tg_params *params)
-{
-    return tg_sgd_new(params, NULL);
-}
-
-static tg_optim *make_adam(tg_params *params)
-{
-    tg_adam_config config = tg_adam_config_default();
-    config.amsgrad = true;
-    return tg_adam_new(params, &config);
-}
-
-static tg_optim *make_adamw(tg_params *params)
-{
-    return tg_adamw_new(params, NULL);
-}
-
-static tg_optim *make_sparse_adam(tg_params *params)
-{
-    return tg_sparse_adam_new(params, NULL);
-}
-
-static tg_optim *make_adagrad(tg_params *params)
-{
-    return tg_adagrad_new(params, NULL);
-}
-
-static tg_optim *make_rmsprop(tg_params *params)
-{
-    tg_rmsprop_config config = tg_rmsprop_config_default();
-    config.momentum = 0.5;
-    config.centered = true;
-    return tg_rmsprop_new(params, &config);
-}
-
-static tg_optim *make_lion(tg_params *params)
-{
-    return tg_lion_new(params, NULL);
-}
-
-static make_optim *const methods[] = {make_sgd,         make_plain_sgd, make_adam,    make_adamw,
-                                      make_sparse_adam, make_adagrad,   make_rmsprop, make_lion};
-
-#define METHODS (sizeof methods / sizeof methods[0])
 
 typedef struct training {
     tg_rng *rng;
@@ -82,7 +29,7 @@ typedef struct training {
     double loss;
 } training;
 
-static training training_make(make_optim *make, uint64_t seed)
+static training training_make(tg_optim *(*make)(tg_params *params), uint64_t seed)
 {
     int32_t tokens[TOKENS];
     for (int i = 0; i < TOKENS; i++) {
@@ -226,14 +173,14 @@ static void test_continues_with_the_same_bits(void **state)
     (void)state;
     for (size_t k = 0; k < METHODS; k++) {
         for (int interrupted = 0; interrupted < 6; interrupted++) {
-            training whole = training_make(methods[k], 123);
+            training whole = training_make(methods[k].make, 123);
             train(&whole, interrupted);
             assert_true(tg_tensor_set_rows_frozen(whole.table.weight, 5, 2, true, NULL));
             assert_true(tg_optim_set_weight_decay(whole.optim, "no_decay", 0.5));
             save(&whole);
             uint64_t saved = digest(&whole);
             train(&whole, 9);
-            training resumed = training_make(methods[k], 7);
+            training resumed = training_make(methods[k].make, 7);
             train(&resumed, 2);
             tg_error error = TG_NO_ERROR;
             if (!load(&resumed, &error)) {

@@ -1,7 +1,5 @@
 /* Faults of the system: each call that reads, writes, flushes, closes or renames fails once, and the disk is full after
  * every 4 KB. A call then reports the error, frees everything, and leaves the old file as it is; a retry succeeds.
- *
- * The linker replaces the system's functions by those below (--wrap).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,232 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "support.h"
-
-/* ---- the functions that fail ---- */
-
-typedef enum kind { OPEN, READ, PREAD, WRITE, FSYNC, FCHMOD, CLOSE, RENAME, KINDS } kind;
-static const char *const kind_names[KINDS] = {"open", "read", "pread", "write", "fsync", "fchmod", "close", "rename"};
-
-static struct {
-    kind kind;     /* of the calls that fail */
-    int calls;     /* of this kind so far */
-    int fail_at;   /* the number of the call that fails, from 1; 0: none */
-    int error;     /* its errno */
-    int64_t space; /* bytes until the disk is full; -1: any number */
-    bool is_slow;  /* one byte per read and write */
-} fault;
-
-static bool fails(kind called)
-{
-    if (called == fault.kind && ++fault.calls == fault.fail_at) {
-        errno = fault.error;
-        return true;
-    }
-    return false;
-}
-
-/* glibc has other names where file offsets are of 64 bits. */
-#ifdef __GLIBC__
-#define WRAP(name) __wrap_##name##64
-#define REAL(name) __real_##name##64
-#else
-#define WRAP(name) __wrap_##name
-#define REAL(name) __real_##name
-#endif
-
-int REAL(open)(const char *path, int flags, ...);
-ssize_t __real_read(int file, void *out, size_t length);
-ssize_t REAL(pread)(int file, void *out, size_t length, off_t offset);
-ssize_t __real_write(int file, const void *bytes, size_t length);
-int __real_fsync(int file);
-int __real_fchmod(int file, mode_t mode);
-int __real_close(int file);
-int __real_rename(const char *from, const char *to);
-int WRAP(open)(const char *path, int flags, ...);
-ssize_t __wrap_read(int file, void *out, size_t length);
-ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset);
-ssize_t __wrap_write(int file, const void *bytes, size_t length);
-int __wrap_fsync(int file);
-int __wrap_fchmod(int file, mode_t mode);
-int __wrap_close(int file);
-int __wrap_rename(const char *from, const char *to);
-
-int WRAP(open)(const char *path, int flags, ...)
-{
-    return fails(OPEN) ? -1 : REAL(open)(path, flags, 0666);
-}
-
-ssize_t __wrap_read(int file, void *out, size_t length)
-{
-    return fails(READ) ? -1 : __real_read(file, out, fault.is_slow && length > 0 ? 1 : length);
-}
-
-ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset)
-{
-    return fails(PREAD) ? -1 : REAL(pread)(file, out, fault.is_slow && length > 0 ? 1 : length, offset);
-}
-
-ssize_t __wrap_write(int file, const void *bytes, size_t length)
-{
-    if (fails(WRITE)) {
-        return -1;
-    }
-    length = fault.is_slow && length > 0 ? 1 : length;
-    if (fault.space >= 0) {
-        if (fault.space == 0) {
-            errno = ENOSPC;
-            return -1;
-        }
-        length = length < (size_t)fault.space ? length : (size_t)fault.space;
-        fault.space -= (int64_t)length;
-    }
-    return __real_write(file, bytes, length);
-}
-
-int __wrap_fsync(int file)
-{
-    return fails(FSYNC) ? -1 : __real_fsync(file);
-}
-
-int __wrap_fchmod(int file, mode_t mode)
-{
-    return fails(FCHMOD) ? -1 : __real_fchmod(file, mode);
-}
-
-/* A close that fails has closed the file, as in Linux. */
-int __wrap_close(int file)
-{
-    int result = __real_close(file);
-    return fails(CLOSE) ? -1 : result;
-}
-
-int __wrap_rename(const char *from, const char *to)
-{
-    return fails(RENAME) ? -1 : __real_rename(from, to);
-}
-
-static void disarm(void)
-{
-    fault.fail_at = 0;
-    fault.space = -1;
-    fault.is_slow = false;
-    fault.calls = 0;
-}
-
-/* ---- what is called ---- */
-
-/* The folder of a test is new, and the current one. */
-#define FOLDER "./"
-
-typedef struct world {
-    counting_allocator counting;
-    tg_params *old, *new, *loaded;
-    tg_tensor *x;
-    char folder[32];
-} world;
-
-/* A call that writes `path`, or only reads it. */
-typedef struct action {
-    const char *path;
-    bool writes;
-    bool (*run)(world *w, bool is_old, tg_error *error);
-    /* the number of calls of each kind that this test must reach, at least */
-    int least[KINDS];
-} action;
-
-static bool save_params(world *w, bool is_old, tg_error *error)
-{
-    return tg_params_save(is_old ? w->old : w->new, FOLDER "model.safetensors", NULL, error);
-}
-
-static bool save_params_as_f16(world *w, bool is_old, tg_error *error)
-{
-    tg_params_save_config config = tg_params_save_config_default();
-    config.floats = TG_SAVE_FLOATS_F16;
-    return tg_params_save(is_old ? w->old : w->new, FOLDER "half.safetensors", &config, error);
-}
-
-static bool load_params(world *w, bool is_old, tg_error *error)
-{
-    return is_old ? save_params(w, true, error) : tg_params_load(w->loaded, FOLDER "model.safetensors", NULL, error);
-}
-
-static bool load_params_from_f16(world *w, bool is_old, tg_error *error)
-{
-    return is_old ? save_params_as_f16(w, true, error)
-                  : tg_params_load(w->loaded, FOLDER "half.safetensors", NULL, error);
-}
-
-static bool save_npy(world *w, bool is_old, tg_error *error)
-{
-    return tg_tensor_save_npy(is_old ? w->x : tg_params_at(w->new, 0).tensor, FOLDER "x.npy", error);
-}
-
-static bool load_npy(world *w, bool is_old, tg_error *error)
-{
-    if (is_old) {
-        return save_npy(w, true, error);
-    }
-    tg_tensor *x = tg_tensor_new_from_npy(FOLDER "x.npy", error);
-    tg_release(x);
-    return x != NULL;
-}
-
-static bool load_npz(world *w, bool is_old, tg_error *error)
-{
-    (void)w;
-    tg_tensor *x = is_old ? NULL : tg_tensor_new_from_npz(TG_TEST_GOLDENS "/io/arrays.npz", "i8_be_f", error);
-    tg_release(x);
-    return x != NULL || is_old;
-}
-
-static bool load_shards(world *w, bool is_old, tg_error *error)
-{
-    (void)w;
-    tg_tensor *x =
-        is_old ? NULL
-               : tg_tensor_new_from_safetensors(TG_TEST_GOLDENS "/io/sharded.safetensors.index.json", "c", error);
-    tg_release(x);
-    return x != NULL || is_old;
-}
-
-static bool write_tokens(world *w, bool is_old, tg_error *error)
-{
-    (void)w;
-    const int32_t ids[] = {1, 2, 3, 4};
-    return tg_token_file_write(FOLDER "ids", 2, ids, is_old ? 4 : 3, error);
-}
-
-static bool read_text(world *w, bool is_old, tg_error *error)
-{
-    if (is_old) {
-        return write_tokens(w, true, error);
-    }
-    char *text = tg_text_read(FOLDER "ids", NULL, error);
-    tg_text_free(text);
-    return text != NULL;
-}
-
-static const action actions[] = {
-    {FOLDER "model.safetensors",
-     true,
-     save_params,
-     {[OPEN] = 1, [WRITE] = 4, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "half.safetensors",
-     true,
-     save_params_as_f16,
-     {[OPEN] = 1, [WRITE] = 4, [FSYNC] = 2, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "model.safetensors", false, load_params, {[OPEN] = 1, [PREAD] = 5}},
-    {FOLDER "half.safetensors", false, load_params_from_f16, {[OPEN] = 1, [PREAD] = 5}},
-    {FOLDER "x.npy", true, save_npy, {[OPEN] = 1, [WRITE] = 2, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "x.npy", false, load_npy, {[OPEN] = 1, [PREAD] = 3}},
-    {NULL, false, load_npz, {[OPEN] = 1, [PREAD] = 6}},
-    {NULL, false, load_shards, {[OPEN] = 3, [PREAD] = 6}},
-    {FOLDER "ids", true, write_tokens, {[OPEN] = 1, [WRITE] = 1, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "ids", false, read_text, {[OPEN] = 1, [READ] = 2}},
-};
-#define ACTIONS (sizeof actions / sizeof *actions)
+#include "fault_actions.h"
 
 /* ---- the state of the process and the folder ---- */
 
@@ -246,7 +19,7 @@ static int free_descriptor(void)
 {
     int file = dup(0);
     assert_true(file >= 0);
-    __real_close(file);
+    close(file);
     return file;
 }
 
@@ -287,12 +60,15 @@ static tg_params *make_params(uint64_t seed)
 static int set_up(void **state)
 {
     world *w = calloc(1, sizeof *w);
-    disarm();
+    fault_disarm();
     allocator_install(&w->counting);
     w->old = make_params(1);
     w->new = make_params(2);
     w->loaded = make_params(3);
     w->x = tg_tensor_new_full(TG_F64, tg_shape_make(1, (int64_t[]){1000}), 3, NULL);
+    static const char text[] = "the cat sat on the mat, the cat saw the dog";
+    w->old_bpe = tg_tokenizer_train(text, sizeof text - 1, 258, NULL);
+    w->new_bpe = tg_tokenizer_train(text, sizeof text - 1, 262, NULL);
     strcpy(w->folder, "test_faults.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     assert_int_equal(chdir(w->folder), 0);
@@ -303,14 +79,16 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     world *w = *state;
-    disarm();
-    for (size_t i = 0; i < ACTIONS; i++) {
+    fault_disarm();
+    for (size_t i = 0; i < action_count; i++) {
         remove(actions[i].path ? actions[i].path : "");
     }
     tg_params_free(w->old);
     tg_params_free(w->new);
     tg_params_free(w->loaded);
     tg_release(w->x);
+    tg_tokenizer_free(w->old_bpe);
+    tg_tokenizer_free(w->new_bpe);
     bool is_clean = w->counting.live == 0 && chdir("..") == 0 && rmdir(w->folder) == 0;
     allocator_restore();
     free(w);
@@ -318,6 +96,11 @@ static int tear_down(void **state)
 }
 
 /* ---- the tests ---- */
+
+static size_t possible_actions(const world *w)
+{
+    return w->old_bpe ? action_count : action_count - TOKENIZER_ACTIONS;
+}
 
 /* The old file, what exists beside it, and what the process holds: all that a call that fails must not change. */
 typedef struct snapshot {
@@ -360,22 +143,19 @@ static void assert_retry(world *w, const action *a)
 }
 
 /* Lets call `fail_at` of a kind fail. Returns whether such a call was made. */
-static bool run_with_fault(world *w, const action *a, kind failing, int fail_at)
+static bool run_with_fault(world *w, const action *a, fault_kind failing, int fail_at)
 {
     tg_error error = TG_NO_ERROR;
     assert_true(a->run(w, true, NULL));
     snapshot before = take_snapshot(w, a);
-    fault.kind = failing;
-    fault.error = EIO;
-    fault.fail_at = fail_at;
-    fault.calls = 0;
+    fault_arm(failing, fail_at, EIO);
     bool is_done = a->run(w, false, &error);
     bool was_reached = fault.calls >= fail_at;
-    disarm();
+    fault_disarm();
     bool is_folder = failing == FSYNC && fail_at == 2;
     if (!is_done) {
         if (error.code != TG_ERROR_FILE || !strstr(error.text, strerror(EIO))) {
-            fail_msg("%s %d: \"%s\"", kind_names[failing], fail_at, error.text);
+            fail_msg("%s %d: \"%s\"", fault_names[failing], fail_at, error.text);
         }
         assert_true(!is_folder || strstr(error.text, "is replaced by the new file, but its folder"));
         assert_unchanged(w, a, &before, is_folder);
@@ -394,14 +174,14 @@ static bool run_with_fault(world *w, const action *a, kind failing, int fail_at)
 static void test_each_call_fails_once(void **state)
 {
     world *w = *state;
-    for (size_t i = 0; i < ACTIONS; i++) {
+    for (size_t i = 0; i < possible_actions(w); i++) {
         for (int failing = 0; failing < KINDS; failing++) {
             int reached = 0;
-            while (run_with_fault(w, &actions[i], (kind)failing, reached + 1)) {
+            while (run_with_fault(w, &actions[i], (fault_kind)failing, reached + 1)) {
                 reached++;
             }
             if (reached < actions[i].least[failing]) {
-                fail_msg("action %zu has %d calls of %s, fewer than %d", i, reached, kind_names[failing],
+                fail_msg("action %zu has %d calls of %s, fewer than %d", i, reached, fault_names[failing],
                          actions[i].least[failing]);
             }
         }
@@ -412,18 +192,15 @@ static void test_each_call_fails_once(void **state)
 static void test_interrupted_calls(void **state)
 {
     world *w = *state;
-    static const kind kinds[] = {READ, PREAD, WRITE, FSYNC};
-    for (size_t i = 0; i < ACTIONS; i++) {
+    static const fault_kind kinds[] = {READ, PREAD, WRITE, FSYNC};
+    for (size_t i = 0; i < possible_actions(w); i++) {
         for (int k = 0; k < 4; k++) {
             for (int fail_at = 1;; fail_at++) {
                 assert_true(actions[i].run(w, true, NULL));
-                fault.kind = kinds[k];
-                fault.error = EINTR;
-                fault.fail_at = fail_at;
-                fault.calls = 0;
+                fault_arm(kinds[k], fail_at, EINTR);
                 assert_retry(w, &actions[i]);
                 bool was_reached = fault.calls >= fail_at;
-                disarm();
+                fault_disarm();
                 if (!was_reached) {
                     break;
                 }
@@ -453,14 +230,14 @@ static void test_short_counts(void **state)
 static void test_full_disk(void **state)
 {
     world *w = *state;
-    for (size_t i = 0; i < ACTIONS; i++) {
+    for (size_t i = 0; i < possible_actions(w); i++) {
         for (int64_t space = 0; actions[i].writes; space += 4096) {
             tg_error error = TG_NO_ERROR;
             assert_true(actions[i].run(w, true, NULL));
             snapshot before = take_snapshot(w, &actions[i]);
             fault.space = space;
             bool is_done = actions[i].run(w, false, &error);
-            disarm();
+            fault_disarm();
             if (!is_done) {
                 assert_error(&error, TG_ERROR_FILE, strerror(ENOSPC));
                 assert_unchanged(w, &actions[i], &before, false);

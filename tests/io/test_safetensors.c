@@ -200,11 +200,11 @@ static void assert_layout(const tg_tensor *b)
     tg_tensor *weight = golden_tensor(TG_F64, TG_SHAPE(3), 'f'), *ids = golden_tensor(TG_I32, TG_SCALAR, 'i');
     tg_tensor *mask = golden_tensor(TG_U8, TG_SHAPE(5), 'u'), *bias = golden_tensor(TG_F32, TG_SHAPE(0, 4), 'f');
     tg_safetensors_writer *w = tg_safetensors_writer_new("test", &error);
-    assert_true(tg_safetensors_add(w, "mask", " \"é\"\t\x01", mask, TG_SAVE_FLOATS_F16, &error));
-    assert_true(tg_safetensors_add(w, "", "b", b, TG_SAVE_FLOATS_KEEP, &error));
-    assert_true(tg_safetensors_add(w, "a.", "weight", weight, TG_SAVE_FLOATS_KEEP, &error));
-    assert_true(tg_safetensors_add(w, "", "ids", ids, TG_SAVE_FLOATS_BF16, &error));
-    assert_true(tg_safetensors_add(w, "", "a.bias", bias, TG_SAVE_FLOATS_KEEP, &error));
+    assert_true(tg_safetensors_add(w, "mask", " \"é\"\t\x01", mask, (tg_shard){0, 0}, TG_SAVE_FLOATS_F16, &error));
+    assert_true(tg_safetensors_add(w, "", "b", b, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
+    assert_true(tg_safetensors_add(w, "a.", "weight", weight, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
+    assert_true(tg_safetensors_add(w, "", "ids", ids, (tg_shard){0, 0}, TG_SAVE_FLOATS_BF16, &error));
+    assert_true(tg_safetensors_add(w, "", "a.bias", bias, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
     assert_true(tg_safetensors_add_metadata(w, "", "who\n", "me é \"\\/\b\x1f", &error));
     assert_true(tg_safetensors_add_metadata(w, "", "who\n", "the second value is dropped", &error));
     assert_true(tg_safetensors_write(w, path, &error));
@@ -250,7 +250,8 @@ static void test_padding(void **state)
     for (int length = 1; length <= 16; length++) {
         size_t size;
         tg_safetensors_writer *w = tg_safetensors_writer_new("test", NULL);
-        assert_true(tg_safetensors_add(w, "", &"abcdefghijklmnop"[16 - length], x, TG_SAVE_FLOATS_KEEP, NULL));
+        assert_true(tg_safetensors_add(
+            w, "", &"abcdefghijklmnop" [16 - length], x, (tg_shard) { 0, 0 }, TG_SAVE_FLOATS_KEEP, NULL));
         assert_true(tg_safetensors_write(w, path, NULL));
         tg_safetensors_writer_free(w);
         char *bytes = read_all(path, &size);
@@ -268,16 +269,16 @@ static void test_names_that_cannot_be_written(void **state)
     tg_error error = TG_NO_ERROR;
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SCALAR, NULL);
     tg_safetensors_writer *w = tg_safetensors_writer_new("test", &error);
-    assert_false(tg_safetensors_add(w, "__meta", "data__", x, TG_SAVE_FLOATS_KEEP, &error));
+    assert_false(tg_safetensors_add(w, "__meta", "data__", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
     assert_error(&error, TG_ERROR_VALUE, "test: a tensor cannot have the name '__metadata__'");
-    assert_false(tg_safetensors_add(w, "ab", "c\xff", x, TG_SAVE_FLOATS_KEEP, &error));
+    assert_false(tg_safetensors_add(w, "ab", "c\xff", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
     assert_error(&error, TG_ERROR_VALUE, "is not UTF-8 at byte 3");
     assert_false(tg_safetensors_add_metadata(w, "", "key", "\xc0\x80", &error));
     assert_error(&error, TG_ERROR_VALUE, "the metadata value '\xc0\x80' is not UTF-8 at byte 0");
     assert_false(tg_safetensors_add_metadata(w, "", "\xed\xa0\x80", "value", &error));
     assert_error(&error, TG_ERROR_VALUE, "the metadata key");
-    assert_true(tg_safetensors_add(w, "a", "bc", x, TG_SAVE_FLOATS_KEEP, &error));
-    assert_true(tg_safetensors_add(w, "ab", "c", x, TG_SAVE_FLOATS_KEEP, &error));
+    assert_true(tg_safetensors_add(w, "a", "bc", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
+    assert_true(tg_safetensors_add(w, "ab", "c", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
     assert_false(tg_safetensors_write(w, "test_safetensors.names", &error));
     assert_error(&error, TG_ERROR_VALUE, "test: two tensors have the name 'abc'");
     assert_int_not_equal(remove("test_safetensors.names"), 0);
@@ -295,7 +296,7 @@ static void test_many_values(void **state)
         ((double *)tg_tensor_data_mut(x))[k] = (double)(k % 2048);
     }
     tg_safetensors_writer *w = tg_safetensors_writer_new("test", NULL);
-    assert_true(tg_safetensors_add(w, "", "x", x, TG_SAVE_FLOATS_F16, NULL));
+    assert_true(tg_safetensors_add(w, "", "x", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_F16, NULL));
     assert_true(tg_safetensors_write(w, path, NULL));
     tg_safetensors_writer_free(w);
     tg_safetensors *f = tg_safetensors_open("test", path, TG_SAFETENSORS_HEADER, NULL);

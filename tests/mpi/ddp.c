@@ -1,42 +1,117 @@
-/* ddp STEPS: trains the embedding model on the ranks of mpirun, and prints the loss of every step. compare_ddp.py
- * trains the same model with PyTorch's DistributedDataParallel. */
-#include "models.h"
+/* ddp STEPS [VOCABULARY CONTEXT WIDTH BATCH]: trains an embedding model on the ranks of mpirun, and prints the loss of
+ * every step; and on stderr the best times of a step, and of its part after backward that reduces the gradients.
+ * compare_ddp.py trains the same model with PyTorch's DistributedDataParallel. */
+#include "ranks.h"
 
-static int train(const char *name, const struct CMUnitTest *unused, size_t steps)
+#include <math.h>
+
+static tg_error error;
+static int64_t steps, sizes[4] = {61, 6, 8, 12}; /* V, T, width, windows in a batch of all ranks */
+
+typedef struct model {
+    tg_params *params;
+    tg_nn_embedding token;
+    tg_nn_positional position;
+    tg_nn_linear hidden, head;
+} model;
+
+static model make(tg_rng *rng)
 {
-    (void)name, (void)unused;
-    tg_error error = TG_NO_ERROR;
-    tg_mpi *mpi = mpi_make(1024);
+    model m = {.params = tg_params_new(TG_F32, rng)};
+    m.token = tg_nn_embedding_make(m.params, "tok_emb", sizes[0], sizes[2], NULL);
+    m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, sizes[1], sizes[2], NULL);
+    m.hidden = tg_nn_linear_make(m.params, "hidden", sizes[2], 2 * sizes[2], NULL);
+    m.head = tg_nn_linear_make(m.params, "head", 2 * sizes[2], sizes[0], NULL);
+    return m;
+}
+
+static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids)
+{
+    tg_tensor *x = tg_nn_positional_forward(t, &m->position, tg_nn_embedding_forward(t, &m->token, ids), 0);
+    return tg_nn_linear_forward(t, &m->head, tg_gelu_tanh(t, tg_nn_linear_forward(t, &m->hidden, x)));
+}
+
+static tg_loader *loader_make(tg_rng *rng)
+{
+    int64_t count = 1000 + 20 * sizes[1];
+    int32_t *ids = malloc((size_t)count * sizeof *ids);
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = (int32_t)((i * i * 7 + i / 3) % sizes[0]);
+    }
+    tg_loader_config config = tg_loader_config_default();
+    config.context = sizes[1];
+    config.stride = 3;
+    config.batch_size = sizes[3];
+    config.ranks = ranks;
+    config.rank = rank;
+    tg_loader *loader = tg_loader_new(ids, count, rng, &config);
+    free(ids);
+    return loader;
+}
+
+static void check(bool good, const char *text)
+{
+    if (!good) {
+        fprintf(stderr, "ddp: rank %d: %s\n", rank, text);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static int train(const char *name, const struct CMUnitTest *unused, size_t count)
+{
+    (void)name, (void)unused, (void)count;
+    tg_mpi *mpi = mpi_make((int64_t)4 << 20);
     tg_rng *rng = tg_rng_new(123);
-    model m = model_make(EMBEDDING, TG_F32, 0, rng);
+    model m = make(rng);
+    check(tg_mpi_broadcast(mpi, m.params, &error), error.text);
     tg_rng_seed(rng, 7);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(rng, 12, ranks, rank);
-    tg_optim *optim = optim_make(2, m.params);
-    bool good = tg_mpi_broadcast(mpi, m.params, &error);
-    for (size_t step = 0; good && step < steps; step++) {
+    tg_loader *loader = loader_make(rng);
+    tg_optim *optim = tg_adamw_new(m.params, NULL);
+    tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
+    tg_backward_config backward = tg_backward_config_default();
+    backward.on_gradient = tg_mpi_on_gradient;
+    backward.context = mpi;
+    double best = INFINITY, best_reduce = INFINITY;
+    for (int64_t step = 0; step < steps; step++) {
         tg_batch batch;
-        next_batch(loader, &batch);
+        while (!tg_loader_next(loader, &batch)) {
+            check(tg_loader_error(loader)->code == TG_OK, tg_loader_error(loader)->text);
+        }
+        double start = MPI_Wtime();
         tg_tape_reset(t);
         tg_optim_zero_grad(optim);
         tg_tensor *loss = tg_cross_entropy(t, forward(t, &m, batch.inputs), batch.targets, NULL);
-        tg_backward(t, loss, NULL);
-        tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
+        check(tg_mpi_begin(mpi, m.params, &config, &error), error.text);
+        tg_backward(t, loss, &backward);
+        double computed = MPI_Wtime();
         config.cause = tg_tape_error(t);
-        good = tg_mpi_reduce(mpi, m.params, &config, &error) && tg_optim_step(optim);
-        printf("%.9g\n", tg_mpi_mean(mpi, good ? tg_tensor_item(loss, NULL) : 0, 1, &error));
+        check(tg_mpi_reduce(mpi, m.params, &config, &error), error.text);
+        double reduced = MPI_Wtime();
+        check(tg_optim_step(optim), tg_optim_error(optim)->text);
+        double end = MPI_Wtime();
+        best = end - start < best ? end - start : best;
+        best_reduce = reduced - computed < best_reduce ? reduced - computed : best_reduce;
+        printf("%.9g\n", tg_mpi_mean(mpi, tg_tensor_item(loss, NULL), 1, &error));
     }
-    fprintf(stderr, "%s", error.text);
+    if (rank == 0) {
+        fprintf(stderr, "%d ranks: best step %.3f ms, best reduce after backward %.3f ms\n", ranks, 1e3 * best,
+                1e3 * best_reduce);
+    }
     tg_optim_free(optim);
     tg_loader_free(loader);
     tg_tape_free(t);
-    model_free(&m);
+    tg_params_free(m.params);
     tg_rng_free(rng);
     tg_mpi_free(mpi);
-    return good ? 0 : 1;
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    return run_on_ranks("ddp", NULL, argc > 1 ? (size_t)strtoul(argv[1], NULL, 10) : 50, train);
+    steps = argc > 1 ? strtoll(argv[1], NULL, 10) : 50;
+    for (int i = 2; i < argc && i < 6; i++) {
+        sizes[i - 2] = strtoll(argv[i], NULL, 10);
+    }
+    return run_on_ranks("ddp", NULL, 0, train);
 }

@@ -10,7 +10,12 @@
 
 #include "base/random.h"
 
-enum { B = 2, T = 5, C = 6, H = 3, M = 4 };
+enum { B = 2, T = 5, C = 6, H = 3, M = 4, OTHER = 7 };
+
+/* The other sequences and the padding of a case of make_multihead_attention.py. */
+typedef struct others {
+    bool key, value, padded;
+} others;
 
 static tg_tensor *wave(tg_shape shape, double phase)
 {
@@ -47,7 +52,9 @@ static void assert_golden(const char *name, const char *part, const tg_tensor *x
     fclose(file);
 }
 
-static void check(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory)
+/* Padding given as lengths or, with `masked`, as a mask. */
+static void check_others(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory,
+                         others other, bool masked)
 {
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F64, rng);
@@ -78,12 +85,27 @@ static void check(const char *name, tg_attention_path path, bool bias, bool caus
     tg_tensor *memory = leaf(wave(TG_SHAPE(B, M, C), 2));
     tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
     forward.memory = with_memory ? memory : NULL;
+    tg_tensor *key = leaf(wave(TG_SHAPE(B, OTHER, C), 3)), *value = leaf(wave(TG_SHAPE(B, OTHER, C), 4));
+    forward.key = other.key ? key : NULL;
+    forward.value = other.value ? value : NULL;
+    int32_t keys = other.key ? OTHER : T;
+    tg_tensor *lengths = tensor_i32(TG_SHAPE(B), (int32_t[]){keys, keys - 2});
+    tg_tensor *mask = tg_tensor_new_full(TG_U8, TG_SHAPE(B, keys), 1, NULL);
+    memset((uint8_t *)tg_tensor_data_mut(mask) + 2 * keys - 2, 0, 2);
+    forward.lengths = other.padded && !masked ? lengths : NULL;
+    forward.key_mask = other.padded && masked ? mask : NULL;
     tg_backward_config backward = tg_backward_config_default();
     backward.gradient = start;
     tg_tensor *y = tg_nn_multihead_attention_forward(t, &attention, x, &forward);
     assert_golden(name, "y", y, 1e-12);
     assert_true(tg_backward(t, y, &backward));
     assert_golden(name, "dx", tg_tensor_grad(x), 1e-12);
+    if (other.key) {
+        assert_golden(name, "dkey", tg_tensor_grad(key), 1e-12);
+    }
+    if (other.value) {
+        assert_golden(name, "dvalue", tg_tensor_grad(value), 1e-12);
+    }
     assert_int_equal(tg_tensor_grad_kind(memory), TG_GRAD_NONE); /* a memory gets no gradient */
     for (int64_t i = 0; i < entries; i++) {
         char part[64];
@@ -96,8 +118,17 @@ static void check(const char *name, tg_attention_path path, bool bias, bool caus
     tg_release(x);
     tg_release(start);
     tg_release(memory);
+    tg_release(key);
+    tg_release(value);
+    tg_release(lengths);
+    tg_release(mask);
     tg_release(draw);
     tg_rng_free(rng);
+}
+
+static void check(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory)
+{
+    check_others(name, path, bias, causal, with_memory, (others){false, false, false}, false);
 }
 
 static void test_numbers_of_torch(void **state)
@@ -108,6 +139,20 @@ static void test_numbers_of_torch(void **state)
         check("causal", (tg_attention_path)path, true, true, false);
         check("no_bias", (tg_attention_path)path, false, false, false);
         check("memory", (tg_attention_path)path, true, true, true);
+    }
+}
+
+static void test_other_sequences_and_padding(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tg_attention_path path = (tg_attention_path)(i % 2);
+        bool masked = i / 2;
+        check_others("padded", path, true, false, false, (others){.padded = true}, masked);
+        check_others("padded_causal", path, true, true, false, (others){.padded = true}, masked);
+        check_others("cross", path, true, false, false, (others){.key = true}, masked);
+        check_others("cross_padded", path, false, false, false, (others){.key = true, .padded = true}, masked);
+        check_others("key_and_value", path, true, false, false, (others){true, true, true}, masked);
     }
 }
 
@@ -140,6 +185,15 @@ static void test_layouts_agree(void **state)
     forward.cache = cache;
     tg_tensor *expected = tg_nn_multihead_attention_forward(t, &separate, x, NULL);
     tg_tensor *whole = tg_nn_multihead_attention_forward(t, &packed, x, NULL);
+    tg_tensor *other = wave(TG_SHAPE(B, OTHER, C), 3);
+    tg_nn_multihead_attention_forward_config cross = tg_nn_multihead_attention_forward_config_default();
+    cross.key = other;
+    tg_tensor *of_separate = tg_nn_multihead_attention_forward(t, &separate, x, &cross);
+    tg_tensor *of_packed = tg_nn_multihead_attention_forward(t, &packed, x, &cross);
+    for (int64_t i = 0; i < B * T * C; i++) {
+        assert_true(fabs(tg_tensor_value_at(of_separate, i) - tg_tensor_value_at(of_packed, i)) < 1e-13);
+    }
+    tg_release(other);
     for (int64_t i = 0; i < B * T * C; i++) {
         assert_true(fabs(tg_tensor_value_at(whole, i) - tg_tensor_value_at(expected, i)) < 1e-13);
     }
@@ -180,12 +234,64 @@ static void test_refused(void **state)
     tg_rng_free(rng);
 }
 
+static void test_refused_forwards(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    positions.heads = H;
+    tg_nn_positional alibi = tg_nn_positional_make(params, "pos", TG_POSITION_ALIBI, T, C, &positions);
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    tg_nn_multihead_attention plain = tg_nn_multihead_attention_make(params, "a", C, C, H, &config);
+    config.positional = &alibi;
+    tg_nn_multihead_attention relative = tg_nn_multihead_attention_make(params, "b", C, C, H, &config);
+    tg_tensor *x = wave(TG_SHAPE(B, T, C), 0), *flat = wave(TG_SHAPE(T, C), 0), *three = wave(TG_SHAPE(3, T, C), 0);
+    tg_tensor *lengths = tensor_i32(TG_SHAPE(B), (int32_t[]){1, T + 1});
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL);
+    typedef tg_nn_multihead_attention_forward_config forward_config;
+    const struct {
+        const tg_nn_multihead_attention *module;
+        forward_config config;
+        tg_code code;
+        const char *text;
+    } cases[] = {
+        {&plain, {.key = flat}, TG_ERROR_SHAPE, "the key has shape (5,6); it must be (B,T,C)"},
+        {&plain, {.value = flat}, TG_ERROR_SHAPE, "the value has shape (5,6); it must be (B,T,C)"},
+        {&plain, {.key = three}, TG_ERROR_SHAPE, "the key has 3 sequences, and the input 2"},
+        {&plain, {.value = three}, TG_ERROR_SHAPE, "the value has 3 sequences, and the input 2"},
+        {&plain, {.key = x, .memory = x}, TG_ERROR_VALUE, "a key is given with a memory; one of them must be NULL"},
+        {&plain, {.value = x, .cache = cache}, TG_ERROR_VALUE, "a value is given with a cache; one of them"},
+        {&plain, {.memory = x, .cache = cache}, TG_ERROR_VALUE, "a memory and a cache are given; one of them"},
+        {&relative,
+         {.key = x},
+         TG_ERROR_VALUE,
+         "a key is given, but the module has alibi positions, which are distances"},
+        {&plain, {.lengths = lengths}, TG_ERROR_RANGE, "length 6 at [1] is outside [0,5], the number of keys"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        forward_config given = cases[i].config;
+        given.mark = tg_nn_multihead_attention_forward_config_default().mark;
+        assert_null(tg_nn_multihead_attention_forward(t, cases[i].module, x, &given));
+        assert_tape_error(t, cases[i].code, cases[i].text);
+    }
+    tg_kv_cache_free(cache);
+    tg_release(lengths);
+    tg_release(x);
+    tg_release(flat);
+    tg_release(three);
+    tg_tape_free(t);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_of_torch),
-        cmocka_unit_test(test_layouts_agree),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_numbers_of_torch), cmocka_unit_test(test_other_sequences_and_padding),
+        cmocka_unit_test(test_layouts_agree),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_forwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,21 @@ CALL(linear_same, tg_linear(t, x[0], x[0], tg_sum(t, x[0], TG_AXES(1), TG_DROP_A
 CALL(attention, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(true, 0, NULL)))
 CALL(attention_dropped, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(true, 0.3, NULL)))
 CALL(attention_biased, attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], attention_config(false, 0, x[3])))
+
+static tg_tensor *attend_with(tg_attention_path path, tg_tape *t, tg_tensor *const *x, bool is_causal, bool enable_gqa,
+                              tg_tensor *key_mask)
+{
+    tg_scaled_dot_product_attention_config config = attention_config(is_causal, 0, NULL);
+    config.scale = 0.7;
+    config.enable_gqa = enable_gqa;
+    config.key_mask = key_mask;
+    return attend(path, t, x[0], x[1], x[2], config);
+}
+
+CALL(attention_masked, attend_with(TG_ATTENTION_FUSED, t, x, false, false, x[3]))
+CALL(elementary_masked, attend_with(TG_ATTENTION_ELEMENTARY, t, x, true, false, x[3]))
+CALL(attention_grouped, attend_with(TG_ATTENTION_FUSED, t, x, true, true, NULL))
+CALL(elementary_grouped, attend_with(TG_ATTENTION_ELEMENTARY, t, x, true, true, NULL))
 CALL(attention_same, attend(TG_ATTENTION_FUSED, t, x[0], x[0], x[0], attention_config(true, 0, NULL)))
 CALL(elementary, attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2], attention_config(true, 0, NULL)))
 CALL(elementary_dropped, attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2], attention_config(true, 0.3, NULL)))
@@ -512,6 +527,26 @@ const sample samples[] = {
      {REAL, REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,2 3,3", "2,2,3,1 2,2,3,1 2,2,3,1 2,1,3,3", "2,2,3 2,5,3 2,5,3 2,5", "4,2 3,2 3,2 4,3",
                 "2,3,2,2 2,3,2,2 2,3,2,2 3,2,2"}},
+    {"tg_scaled_dot_product_attention",
+     "mask",
+     call_attention_masked,
+     {REAL, REAL, REAL, MASK},
+     .shapes = {"2,3,2 2,4,2 2,4,2 2,4", "2,2,3,1 2,2,3,1 2,2,3,1 2,3", "3,2,2 1,5,2 1,5,2 3,5"}},
+    {"tg_scaled_dot_product_attention",
+     "elementary, mask",
+     call_elementary_masked,
+     {REAL, REAL, REAL, MASK},
+     .shapes = {"2,3,2 2,4,2 2,4,2 2,4", "2,2,3,1 2,2,3,1 2,2,3,1 2,3"}},
+    {"tg_scaled_dot_product_attention",
+     "grouped heads",
+     call_attention_grouped,
+     {REAL, REAL, REAL},
+     .shapes = {"4,3,2 2,3,2 2,3,2", "2,6,2,2 2,2,3,2 2,2,3,2", "1,3,1,2 2,1,2,2 2,1,2,2"}},
+    {"tg_scaled_dot_product_attention",
+     "elementary, grouped heads",
+     call_elementary_grouped,
+     {REAL, REAL, REAL},
+     .shapes = {"4,3,2 2,3,2 2,3,2", "2,6,2,2 2,2,3,2 2,2,3,2"}},
     {"tg_scaled_dot_product_attention", "x x x", call_attention_same, {REAL}, .shapes = {"3,2", "2,4,3"}},
     {"tg_scaled_dot_product_attention",
      "nothing",

@@ -259,10 +259,12 @@ static void test_query_without_keys(void **state)
 }
 
 /* A call, and the gradient of the sum of its values. */
-static bool run(tg_attention_path path, tg_tape *t, tg_rng *own, tg_tensor *x)
+static bool run(tg_attention_path path, tg_tape *t, tg_rng *own, tg_tensor *x, tg_tensor *lengths)
 {
+    tg_scaled_dot_product_attention_config config = attention_config(true, 0.3, NULL);
+    config.lengths = lengths;
     tg_rng_seed(own, 2);
-    tg_tensor *y = attend(path, t, x, x, x, attention_config(true, 0.3, NULL));
+    tg_tensor *y = attend(path, t, x, x, x, config);
     return tg_backward(t, tg_sum(t, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
 }
 
@@ -271,7 +273,7 @@ static bool run(tg_attention_path path, tg_tape *t, tg_rng *own, tg_tensor *x)
 static void test_without_memory(void **state)
 {
     (void)state;
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 8; way++) {
         double expected[6];
         bool finished = false;
         for (size_t n = 0; !finished; n++) {
@@ -279,9 +281,10 @@ static void test_without_memory(void **state)
             allocator_install(&counting);
             tg_rng *own = tg_rng_new(2);
             tg_tape *t = tg_tape_new(own, NULL);
-            tg_tensor *x = leaf(tensor_f64(TG_SHAPE(3, 2), (double[]){1, -2, 0.5, 3, -1, 2}));
-            allocator_arm(&counting, n, way / 2);
-            bool good = run(both[way % 2], t, own, x);
+            tg_tensor *x = leaf(tensor_f64(TG_SHAPE(1, 3, 2), (double[]){1, -2, 0.5, 3, -1, 2}));
+            tg_tensor *lengths = way / 4 ? tensor_i32(TG_SHAPE(1), (int32_t[]){2}) : NULL;
+            allocator_arm(&counting, n, way / 2 % 2);
+            bool good = run(both[way % 2], t, own, x, lengths);
             allocator_arm(&counting, 0, false);
             if (n == 0) {
                 assert_true(good);
@@ -294,10 +297,11 @@ static void test_without_memory(void **state)
                 assert_int_equal(tg_tensor_grad_kind(x), TG_GRAD_NONE);
                 tg_tape_clear_error(t);
                 tg_tape_reset(t);
-                assert_true(run(both[way % 2], t, own, x));
+                assert_true(run(both[way % 2], t, own, x, lengths));
             }
             assert_memory_equal(tg_tensor_data(tg_tensor_grad(x)), expected, sizeof expected);
             tg_release(x);
+            tg_release(lengths);
             tg_tape_free(t);
             tg_rng_free(own);
             assert_int_equal(counting.live, 0);

@@ -171,6 +171,48 @@ static void test_attention(void **state)
     REFUSED(ELEMENTARY(f->x, f->doubles, f->x, causal), DTYPE,
             SDPA ": the tensor of keys is f64; all must be f32, or all f64 (tg_cast converts)");
     REFUSED(ELEMENTARY(NULL, f->x, f->x, causal), STATE, NULL_TENSOR(SDPA, "tensor of queries"));
+    tg_scaled_dot_product_attention_config given = attention_config(false, 0.5, NULL);
+    given.scale = -2;
+    REFUSED(FUSED(f->x, f->x, f->x, given), VALUE,
+            SDPA ": scale -2; it must be finite and at least 0, or TG_SCALE_OF_WIDTH");
+    given.scale = INFINITY;
+    REFUSED(ELEMENTARY(f->x, f->x, f->x, given), VALUE,
+            SDPA ": scale inf; it must be finite and at least 0, or TG_SCALE_OF_WIDTH");
+    given.scale = 1;
+    given.enable_gqa = true;
+    REFUSED(FUSED(f->x, f->x, f->x, given), SHAPE,
+            SDPA ": queries (2,3), keys (2,3) and values (2,3); they must be (..,T,D), (..,S,D) and (..,S,D), with a "
+                 "number of heads that keys and values divide");
+    REFUSED(FUSED(f->three_batches, tg_transpose(t, f->batches, 1, 2), tg_transpose(t, f->batches, 1, 2), given), SHAPE,
+            SDPA ": queries (3,2,3), keys (2,2,3) and values (2,2,3); they must be (..,T,D), (..,S,D) and (..,S,D), "
+                 "with a number of heads that keys and values divide");
+    given.enable_gqa = false;
+    REFUSED(FUSED(f->three_batches, tg_transpose(t, f->batches, 1, 2), tg_transpose(t, f->batches, 1, 2), given), SHAPE,
+            SDPA ": queries (3,2,3), keys (2,2,3) and values (2,2,3); they must be (..,T,D), (..,S,D) and (..,S,D)");
+    given.key_mask = f->mask;
+    REFUSED(FUSED(f->x, f->x, f->x, given), SHAPE,
+            SDPA ": the key mask is u8 (2,3); for queries (2,3) and keys (2,3) it must be u8 (B,S)");
+    REFUSED(ELEMENTARY(f->three_batches, f->three_batches, f->three_batches, given), SHAPE,
+            SDPA ": the key mask is u8 (2,3); for queries (3,2,3) and keys (3,2,3) it must be u8 (B,S)");
+    given.key_mask = f->ids;
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), SHAPE,
+            SDPA ": the key mask is i32 (2,3); for queries (2,3,2) and keys (2,3,2) it must be u8 (B,S)");
+    given.lengths = f->id_list;
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), VALUE,
+            SDPA ": lengths and a key mask are given; one of them must be NULL");
+    given.key_mask = NULL;
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), RANGE,
+            SDPA ": length 5 at [0] is outside [0,3], the number of keys");
+    REFUSED(ELEMENTARY(f->batches, f->batches, f->batches, given), RANGE,
+            SDPA ": length 5 at [0] is outside [0,3], the number of keys");
+    REFUSED(FUSED(f->x, f->x, f->x, given), SHAPE,
+            SDPA ": the lengths are i32 (2,); for queries (2,3) they must be i32 (B)");
+    given.lengths = f->vector;
+    REFUSED(FUSED(f->three_batches, f->three_batches, f->three_batches, given), SHAPE,
+            SDPA ": the lengths are f32 (3,); for queries (3,2,3) they must be i32 (B)");
+    given.lengths = f->ids;
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), SHAPE,
+            SDPA ": the lengths are i32 (2,3); for queries (2,3,2) they must be i32 (B)");
     REFUSED(tg_relative_shift(t, f->x, 3, 4), SHAPE,
             "relative_shift: x is (2,3); for 3 queries it must be (..,3,L) or (..,1,L)");
     REFUSED(tg_relative_shift(t, f->vector, 1, 1), SHAPE,

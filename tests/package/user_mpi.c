@@ -11,7 +11,17 @@ int main(void)
     tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
     int size = tg_mpi_size(mpi);
     double ranks = tg_mpi_sum(mpi, 1, &error);
-    if (error.code != TG_OK || ranks != (double)size) {
+    /* a table on all ranks, saved and loaded */
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *shards = tg_params_new(TG_F32, NULL);
+    tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "table", 10, 2, &error);
+    tg_checkpoint_part part = {.name = "shards", .params = shards};
+    bool is_loaded = tg_mpi_checkpoint_save(mpi, "user_mpi.safetensors", &part, 1, &error) &&
+                     tg_mpi_checkpoint_load(mpi, "user_mpi.safetensors", &part, 1, &error);
+    tg_mpi_table_free(table);
+    tg_params_free(shards);
+    tg_rng_free(rng);
+    if (error.code != TG_OK || !is_loaded || ranks != (double)size) {
         fprintf(stderr, "%d ranks, %g counted, %s\n", size, ranks, error.text);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

@@ -361,6 +361,30 @@ static void test_without_rows(void **state)
     tg_release(none);
 }
 
+static void test_shards(void **state)
+{
+    (void)state;
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6})),
+              *scalar = tg_tensor_new(TG_F32, TG_SCALAR, NULL);
+    const int64_t bad[][2] = {{-1, 10}, {8, 10}, {11, 10}, {0, 2}, {0, 0}, {0, -3}, {INT64_MAX, INT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(tg_tensor_set_shard(x, bad[i][0], bad[i][1], &error));
+        char expected[120];
+        snprintf(expected, sizeof expected, "tensor_set_shard: 3 rows from row %lld on, of a table of %lld rows",
+                 (long long)bad[i][0], (long long)bad[i][1]);
+        assert_error(&error, TG_ERROR_RANGE, expected);
+    }
+    assert_false(tg_tensor_set_shard(scalar, 0, 1, &error));
+    assert_error(&error, TG_ERROR_SHAPE, "tensor_set_shard: the tensor is a scalar");
+    assert_false(tg_tensor_set_shard(tg_mul_scalar(tape, x, 2), 0, 3, &error));
+    assert_error(&error, TG_ERROR_STATE, "tensor_set_shard: the tensor is the result of an op");
+    tg_tape_reset(tape);
+    assert_true(tg_tensor_set_shard(x, 7, 10, &error));
+    assert_false(tg_tensor_resize_rows(x, 4, &error));
+    assert_error(&error, TG_ERROR_STATE, "tensor_resize_rows: the table is a shard; its rows are divided");
+    tg_release(x), tg_release(scalar);
+}
+
 static void test_out_of_memory(void **state)
 {
     (void)state;
@@ -402,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_backward_after_a_resize_beside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resize_from_one_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shards, set_up, tear_down),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

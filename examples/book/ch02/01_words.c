@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 {
     static words w, text, vocabulary;
     size_t length;
-    char *raw = book_text(book_folder(argc, argv), &length);
+    char *raw = book_text(book_folder(argc, argv, NULL), &length);
 
     cell(18);
     printf("Total number of character: %zu\n%.99s\n", length, raw);

@@ -13,7 +13,7 @@ static void print_text(const tg_tokenizer *bpe, const int32_t *ids, int64_t coun
 
 int main(int argc, char **argv)
 {
-    const char *folder = book_folder(argc, argv);
+    const char *folder = book_folder(argc, argv, NULL);
     tg_tokenizer *bpe = book_tokenizer(folder);
     tg_error error = TG_NO_ERROR;
     tg_tokens tokens;

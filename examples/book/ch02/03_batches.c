@@ -26,7 +26,7 @@ static void print_pair(tg_batch batch)
 
 int main(int argc, char **argv)
 {
-    const char *folder = book_folder(argc, argv);
+    const char *folder = book_folder(argc, argv, NULL);
     tg_rng *rng = tg_rng_new(123);
 
     tg_loader *single = book_loader(folder, 1, 4, 1, rng);

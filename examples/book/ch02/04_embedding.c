@@ -1,8 +1,9 @@
 /* 04: an embedding is a table, and a lookup returns rows of it. Seed 123 gives the table that the book prints. */
 #include "../book.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);

@@ -20,7 +20,7 @@ static void print_sum(tg_tape *t)
 
 int main(int argc, char **argv)
 {
-    const char *folder = book_folder(argc, argv);
+    const char *folder = book_folder(argc, argv, NULL);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding token = tg_nn_embedding_make(params, "token_embedding_layer", 50257, 256, NULL);

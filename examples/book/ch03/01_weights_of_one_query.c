@@ -3,8 +3,9 @@
  * trainable here. */
 #include "inputs.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *inputs = inputs_new();
     tg_tensor *query = tg_select(t, inputs, 0, 1);

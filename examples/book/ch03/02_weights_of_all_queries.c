@@ -2,8 +2,9 @@
  * for the context vectors. */
 #include "inputs.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *inputs = inputs_new();
 

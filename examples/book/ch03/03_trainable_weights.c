@@ -11,8 +11,9 @@ static tg_tensor *attend(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_ten
     return tg_matmul(t, tg_softmax(t, tg_div_scalar(t, scores, sqrt((double)tg_tensor_size(keys, -1))), -1), values);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tensor *W_query = tg_params_add_uniform(params, "W_query", TG_SHAPE(3, 2), 0, 1);

@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(789);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();

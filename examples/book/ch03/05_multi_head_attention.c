@@ -64,8 +64,9 @@ static void heads_in_one_product(tg_tape *t)
     tg_release(a);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tape *t = tg_tape_new(rng, NULL);

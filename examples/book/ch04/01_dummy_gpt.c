@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    const char *book = book_folder(argc, argv);
+    const char *book = book_folder(argc, argv, NULL);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     /* V 50257, context 1024, width 768, dropout 0.1 */

@@ -11,8 +11,9 @@ static void print_mean_and_variance(tg_tape *t, tg_tensor *x, int correction, co
     tg_tensor_print(tg_var(t, x, TG_AXES(-1), correction, TG_KEEP_AXES), stdout, config, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tape *t = tg_tape_new(rng, NULL);

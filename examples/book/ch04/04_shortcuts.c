@@ -35,8 +35,9 @@ static void print_gradients(tg_tape *t, const tg_nn_linear layers[LAYERS])
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     tg_rng *rng = tg_rng_new(0);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tape *t = tg_tape_new(rng, NULL);

@@ -70,7 +70,7 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
 
 int main(int argc, char **argv)
 {
-    const char *book = book_folder(argc, argv);
+    const char *book = book_folder(argc, argv, NULL);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt_config config;

@@ -25,7 +25,7 @@ static void print_shapes(const char *first, const tg_tensor *a, const char *seco
 
 int main(int argc, char **argv)
 {
-    tg_tokenizer *bpe = book_tokenizer(book_folder(argc, argv));
+    tg_tokenizer *bpe = book_tokenizer(book_folder(argc, argv, NULL));
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt *model = model_new(params);

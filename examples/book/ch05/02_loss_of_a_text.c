@@ -17,7 +17,7 @@ static int64_t print_pass(tg_loader *loader)
 
 int main(int argc, char **argv)
 {
-    const char *book = book_folder(argc, argv);
+    const char *book = book_folder(argc, argv, NULL);
     tg_tokenizer *bpe = book_tokenizer(book);
     tg_rng *rng = tg_rng_new(123);
     story data = story_new(book, bpe, rng);

@@ -8,9 +8,6 @@
  */
 #include "training.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct run {
     tg_tape *tape;
     tg_gpt *model;
@@ -53,16 +50,7 @@ static bool train_pass(run *r, int epoch, int64_t steps)
 int main(int argc, char **argv)
 {
     int64_t steps = INT64_MAX;
-    if (argc == 5 && strcmp(argv[3], "--steps") == 0) {
-        char *end;
-        steps = strtoll(argv[4], &end, 10);
-        if (*end || steps < 1) {
-            fprintf(stderr, "--steps %s: must be a whole number, at least 1\n", argv[4]);
-            return 2;
-        }
-        argc = 3;
-    }
-    const char *book = book_folder(argc, argv);
+    const char *book = book_folder(argc, argv, &steps);
     tg_tokenizer *bpe = book_tokenizer(book);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);

@@ -28,8 +28,9 @@ static void print_draws(const tg_tensor *logits, double temperature, tg_rng *rng
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    book_begin(argc, argv);
     const float values[WORDS] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
     tg_rng *rng = tg_rng_new(123);
     tg_tape *t = tg_tape_new(rng, NULL);

@@ -1,0 +1,55 @@
+/* checkpoint: the ranks as the processes of tg_checkpoint_save_together. */
+#include <tapegrad/checkpoint.h>
+
+#include "mpi/state.h"
+
+typedef struct files {
+    tg_mpi *mpi;
+    const char *call;
+} files;
+
+static bool agree(void *context, const tg_error *local, tg_error *error)
+{
+    const files *f = context;
+    return tg_mpi_agree_on(f->mpi, f->call, 0, local, error);
+}
+
+static bool share(void *context, void *bytes, int64_t size, tg_error *error)
+{
+    const files *f = context;
+    return tg_mpi_broadcast_bytes(f->mpi, f->call, bytes, size, error);
+}
+
+/* Returns the group of all ranks. */
+static tg_checkpoint_group_config group_of(files *f)
+{
+    tg_checkpoint_group_config group = tg_checkpoint_group_config_default();
+    group.rank = f->mpi->rank;
+    group.size = f->mpi->size;
+    group.agree = agree;
+    group.share = share;
+    group.context = f;
+    return group;
+}
+
+bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                            tg_error *error)
+{
+    files f = {mpi, "mpi_checkpoint_save"};
+    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
+        return false;
+    }
+    const tg_checkpoint_group_config group = group_of(&f);
+    return tg_checkpoint_save_together(path, parts, count, &group, error);
+}
+
+bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                            tg_error *error)
+{
+    files f = {mpi, "mpi_checkpoint_load"};
+    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
+        return false;
+    }
+    const tg_checkpoint_group_config group = group_of(&f);
+    return tg_checkpoint_load_together(path, parts, count, &group, error);
+}

@@ -1,0 +1,196 @@
+/* attention: scale, lengths, masks of keys, broadcast batches and grouped heads. Values and gradients are torch's, and
+ * both paths agree where sequences end within tiles. */
+#include "ops/goldens.h"
+
+#include "ops/calls.h"
+#include "support.h"
+
+#include <math.h>
+
+enum { NOTHING, LENGTHS, MASK, BIAS };
+
+/* The options of make_attention.py. */
+static tg_scaled_dot_product_attention_config config_of(const double *options, tg_tensor *extra)
+{
+    tg_scaled_dot_product_attention_config config = attention_config(options[0] != 0, 0, NULL);
+    config.scale = options[1];
+    config.enable_gqa = options[2] != 0;
+    tg_tensor **fields[] = {NULL, &config.lengths, &config.key_mask, &config.bias};
+    if (options[3] != NOTHING) {
+        *fields[(int)options[3]] = extra;
+    }
+    return config;
+}
+
+static tg_tensor *call_fused(tg_tape *t, tg_tensor **x, const double *options)
+{
+    return attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], config_of(options, options[3] != NOTHING ? x[3] : NULL));
+}
+
+static tg_tensor *call_elementary(tg_tape *t, tg_tensor **x, const double *options)
+{
+    return attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2],
+                  config_of(options, options[3] != NOTHING ? x[3] : NULL));
+}
+
+static void test_against_torch(void **state)
+{
+    (void)state;
+    const golden_call fused = {"attention", call_fused}, elementary = {"attention", call_elementary};
+    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &fused, 1, 1e-13, 1e-6), 21);
+    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &elementary, 1, 1e-13, 1e-6), 21);
+}
+
+/* ---- both paths ---- */
+
+typedef struct sizes {
+    int64_t batch, heads, key_heads, queries, keys, width;
+    int32_t lengths[3];
+    bool causal, dropped;
+} sizes;
+
+typedef struct run {
+    tg_tensor *y, *gradients[4]; /* of queries, keys, values and bias */
+} run;
+
+static void run_free(run *r)
+{
+    tg_release(r->y);
+    for (int i = 0; i < 4; i++) {
+        tg_release(r->gradients[i]);
+    }
+}
+
+/* Keys begin two after the begin of a sequence and end at its length; every seventh key is missing. The bias is shared
+ * by all sequences. */
+static run run_once(tg_attention_path path, const sizes *n)
+{
+    tg_rng *rng = tg_rng_new(5);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tensor *leaves[4];
+    const tg_shape shapes[] = {
+        TG_SHAPE(n->batch, n->heads, n->queries, n->width), TG_SHAPE(n->batch, n->key_heads, n->keys, n->width),
+        TG_SHAPE(n->batch, n->key_heads, n->keys, n->width), TG_SHAPE(n->heads, n->queries, n->keys)};
+    for (int i = 0; i < 4; i++) {
+        leaves[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
+        assert_true(tg_tensor_fill_normal(leaves[i], rng, 0, 1, NULL));
+    }
+    tg_tensor *mask = tg_tensor_new(TG_U8, TG_SHAPE(n->batch, n->keys), NULL);
+    tg_tensor *dy = tg_tensor_new(TG_F64, shapes[0], NULL);
+    assert_true(tg_tensor_fill_normal(dy, rng, 0, 1, NULL));
+    uint8_t *kept = tg_tensor_data_mut(mask);
+    for (int64_t i = 0; i < n->batch * n->keys; i++) {
+        int64_t key = i % n->keys;
+        kept[i] = key >= 2 && key < n->lengths[i / n->keys] && key % 7 != 6;
+    }
+    tg_scaled_dot_product_attention_config config = attention_config(n->causal, n->dropped ? 0.3 : 0, leaves[3]);
+    config.key_mask = mask;
+    config.enable_gqa = n->heads != n->key_heads;
+    config.scale = 0.6;
+    tg_tensor *y = attend(path, t, leaves[0], leaves[1], leaves[2], config);
+    assert_string_equal(tg_tape_error(t)->text, "");
+    assert_true(backward_from(t, y, dy));
+    run r = {.y = tg_tensor_new_copy(y, NULL)};
+    for (int i = 0; i < 4; i++) {
+        r.gradients[i] = tg_tensor_new_dense_grad(leaves[i], NULL);
+        tg_release(leaves[i]);
+    }
+    tg_release(mask);
+    tg_release(dy);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+    return r;
+}
+
+static void assert_near(const tg_tensor *x, const tg_tensor *expected, double tolerance)
+{
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        double want = tg_tensor_value_at(expected, i);
+        assert_true(fabs(tg_tensor_value_at(x, i) - want) <= tolerance * (1 + fabs(want)));
+    }
+}
+
+static const sizes cases[] = {
+    {1, 2, 2, 1, 1, 3, {1}, false, false},          {3, 2, 2, 63, 63, 2, {63, 3, 0}, true, false},
+    {3, 4, 2, 65, 65, 3, {65, 64, 2}, true, true},  {2, 2, 1, 70, 200, 64, {129, 200}, true, false},
+    {2, 6, 3, 129, 130, 5, {60, 130}, false, true}, {3, 2, 2, 1, 300, 64, {300, 65, 64}, false, true}};
+
+static void test_fused_equals_elementary(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        run fused = run_once(TG_ATTENTION_FUSED, &cases[i]), chain = run_once(TG_ATTENTION_ELEMENTARY, &cases[i]);
+        assert_near(fused.y, chain.y, 1e-13);
+        for (int k = 0; k < 4; k++) {
+            assert_near(fused.gradients[k], chain.gradients[k], 1e-12);
+        }
+        run_free(&fused);
+        run_free(&chain);
+    }
+}
+
+static void test_same_bits_for_any_thread_count(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        assert_true(tg_set_threads(1, NULL));
+        run one = run_once(TG_ATTENTION_FUSED, &cases[i]);
+        assert_true(tg_set_threads(3, NULL));
+        run many = run_once(TG_ATTENTION_FUSED, &cases[i]);
+        assert_near(many.y, one.y, 0);
+        for (int k = 0; k < 4; k++) {
+            assert_near(many.gradients[k], one.gradients[k], 0);
+        }
+        run_free(&one);
+        run_free(&many);
+    }
+    assert_true(tg_set_threads(before, NULL));
+}
+
+/* Lengths give the bits of the mask that they stand for, and keys beyond a length may hold anything, also NaN. */
+static void test_lengths(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(3, 70, 4), NULL);
+    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
+    tg_tensor *mask = tg_tensor_new(TG_U8, TG_SHAPE(3, 70), NULL), *padded = tg_tensor_new_copy(x, NULL);
+    tg_tensor *every_other = tensor_i32(TG_SHAPE(6), (int32_t[]){70, -1, 0, -1, 65, -1});
+    uint8_t *kept = tg_tensor_data_mut(mask);
+    float *values = tg_tensor_data_mut(padded);
+    for (int64_t i = 0; i < 3 * 70; i++) {
+        kept[i] = i < 70 || (i >= 140 && i < 140 + 65);
+        for (int64_t c = 0; c < 4 && !kept[i]; c++) {
+            values[4 * i + c] = NAN;
+        }
+    }
+    tg_scaled_dot_product_attention_config masked = attention_config(true, 0, NULL), given = masked;
+    masked.key_mask = mask;
+    given.lengths = tg_slice(t, every_other, 0, 0, 6, 2);
+    tg_tensor *expected = tg_scaled_dot_product_attention(t, x, x, x, &masked);
+    tg_tensor *y = tg_scaled_dot_product_attention(t, x, padded, padded, &given);
+    assert_string_equal(tg_tape_error(t)->text, "");
+    assert_memory_equal(tg_tensor_data(y), tg_tensor_data(expected), (size_t)tg_tensor_count(x) * sizeof(float));
+    for (int64_t i = 0; i < 70 * 4; i++) {
+        assert_true(tg_tensor_value_at(y, 70 * 4 + i) == 0); /* the second sequence has no keys */
+    }
+    tg_release(x);
+    tg_release(padded);
+    tg_release(mask);
+    tg_release(every_other);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_torch),
+        cmocka_unit_test(test_fused_equals_elementary),
+        cmocka_unit_test(test_same_bits_for_any_thread_count),
+        cmocka_unit_test(test_lengths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
