@@ -138,7 +138,10 @@ TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tenso
  * ```
  *
  * ```c
- * bool passed = tg_gradcheck_params(params, forward, &linear, inputs, 1, NULL, NULL, &error);
+ * tg_params *doubles = tg_params_new(TG_F64, rng);
+ * tg_nn_linear head = tg_nn_linear_make(doubles, "head", 4, 3, NULL);
+ * bool passed = tg_gradcheck_params(doubles, forward, &head, inputs, 1, NULL, NULL, &error);
+ * tg_params_free(doubles);
  * ```
  *
  * An error reads: "gradcheck: d output [0,2] / d parameter 'head.weight' [3,2]: ...". The parameters keep their values

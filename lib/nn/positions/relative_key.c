@@ -32,9 +32,9 @@ static bool extend(tg_nn_positional *p, int64_t context, tg_error *error)
 {
     int64_t own = (p->weight->shape[0] + 1) / 2;
     return context == own || tg_error_set(error, context < own ? TG_ERROR_RANGE : TG_ERROR_VALUE,
-                                          "nn_positional_extend: %s positions have a vector per distance up to a "
-                                          "context of %lld, which cannot change",
-                                          tg_position_name(p->kind), (long long)own);
+                                          "nn_positional_extend: context %lld; %s positions have a vector per distance "
+                                          "up to a context of %lld, which cannot change",
+                                          (long long)context, tg_position_name(p->kind), (long long)own);
 }
 
 /* Returns E_d / sqrt(D) of the distances 1 - T .. S - 1, in this order: (T + S - 1,D). */
