@@ -19,6 +19,8 @@ static int64_t count_positions(const tg_gpt_config *c)
     case TG_POSITION_T5: return p.buckets * c->heads;
     case TG_POSITION_SHAW: return c->layers * 2 * (2 * p.clip + 1) * (c->width / c->heads);
     case TG_POSITION_TRANSFORMER_XL: return c->layers * (c->width + 2) * c->width;
+    case TG_POSITION_RELATIVE_KEY:
+    case TG_POSITION_RELATIVE_KEY_QUERY: return c->layers * (2 * c->context - 1) * (c->width / c->heads);
     default: return 0;
     }
 }

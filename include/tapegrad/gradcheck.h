@@ -26,6 +26,7 @@
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H
 
+#include <tapegrad/params.h>
 #include <tapegrad/tape.h>
 
 #ifdef __cplusplus
@@ -95,8 +96,8 @@ typedef struct tg_gradcheck_report {
     /* the number of pairs that were compared */
     int64_t compared;
 
-    /* the input of the worst pair that is out of tolerance, or -1; the flat row-major indices of the input's value and
-     * of the output's value, -1 in the fast mode */
+    /* the input of the worst pair that is out of tolerance, or -1; parameters follow the inputs, in their order; the
+     * flat row-major indices of the input's value and of the output's value, -1 in the fast mode */
     int input;
     int64_t input_index, output_index;
     /* input_index as text: "[3,1]" */
@@ -124,6 +125,28 @@ typedef struct tg_gradcheck_report {
  * tape. */
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                          const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
+
+/* The same, also with respect to all parameters that require a gradient. The function reads them as it does in
+ * training, through a module or tg_params_find, and messages have their names. So one call checks a module or a model:
+ *
+ * ```c
+ * static tg_tensor *forward(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
+ * {
+ *     const tg_nn_linear *linear = context;
+ *     return tg_nn_linear_forward(tape, linear, inputs[0]);
+ * }
+ * ```
+ *
+ * ```c
+ * bool passed = tg_gradcheck_params(params, forward, &linear, inputs, 1, NULL, NULL, &error);
+ * ```
+ *
+ * An error reads: "gradcheck: d output [0,2] / d parameter 'head.weight' [3,2]: ...". The parameters keep their values
+ * and gradients. `inputs`, `context` and `report` are optional. Errors: those of tg_gradcheck and of the params; VALUE
+ * for numeric_in_f64. */
+TG_API bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void *context,
+                                tg_tensor *const *inputs, int input_count, const tg_gradcheck_config *config,
+                                tg_gradcheck_report *report, tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -139,13 +139,17 @@ typedef enum tg_position {
     TG_POSITION_SHAW,
     /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
     TG_POSITION_TRANSFORMER_XL,
+    /* a trained vector per distance, multiplied with the query: Huang et al. 2020, and relative_key in transformers */
+    TG_POSITION_RELATIVE_KEY,
+    /* the same, multiplied with the query and with the key: relative_key_query in transformers */
+    TG_POSITION_RELATIVE_KEY_QUERY,
 
     /* no positions: without a causal mask the order of the tokens then has no effect */
     TG_POSITION_NONE
 } tg_position;
 
-/* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl" or "none"; "unknown" for a number
- * that is no kind. */
+/* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "relative-key",
+ * "relative-key-query" or "none"; "unknown" for a number that is no kind. */
 TG_API const char *tg_position_name(tg_position kind);
 
 /* Writes the kind with this name to *kind. VALUE, with the list of names, for an unknown name. */
@@ -174,7 +178,8 @@ typedef struct tg_nn_positional {
     tg_nn_positional_config config;
     int64_t width;
     /* absolute kinds: the table (context,width), a parameter if learned, a buffer if sinusoidal; T5: (buckets,heads);
-     * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); else NULL */
+     * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); relative key: the vectors of
+     * distances (2 context - 1,D); else NULL */
     tg_tensor *weight;
     /* Shaw: the vectors of values (2 clip + 1,D); else NULL */
     tg_tensor *values;
@@ -187,8 +192,8 @@ TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
 /* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned. T5:
  * "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from N(0,1/sqrt(D)).
  * Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)), "<name>.r_w_bias" (u) and
- * "<name>.r_r_bias" (v), from N(0,0.02). The second number is the standard deviation. The other kinds have no
- * parameters. */
+ * "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight", from N(0,0.02). The second
+ * number is the standard deviation. The other kinds have no parameters. */
 TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
                                               int64_t width, const tg_nn_positional_config *config);
 
@@ -200,8 +205,8 @@ TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional
 
 /* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
  * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
- * sinusoidal table is recomputed. Kinds without a table do nothing, because they accept any context. RANGE for a
- * smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
+ * sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other kinds accept any context.
+ * RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
 TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
 
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */

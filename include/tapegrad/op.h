@@ -60,7 +60,8 @@ typedef struct tg_op_call {
 
     /* in backward: dy, the gradient of each output; NULL for an output that the result does not depend on (zero) */
     const void *output_gradients[TG_OP_MAX_OUTPUTS];
-    /* in backward: dx, the gradient of each input, to add to; NULL if the input needs none */
+    /* in backward: dx, the gradient of each input, to add to; NULL if the input needs none, or is dy itself
+     * (tg_op.passes_gradient) */
     void *const *input_gradients;
     /* in backward: whether input_gradients[i] is uninitialized, and must be written, not added to
      * (tg_op.can_overwrite) */
@@ -109,6 +110,10 @@ struct tg_op {
 
     /* whether backward obeys tg_op_call.overwrite; if not, the tape sets new gradients to zero before backward runs */
     bool can_overwrite;
+
+    /* bit mask of the inputs whose gradient is dy of output 0, with the values in the same order, if they have as many
+     * values as output 0, such as both inputs of a sum. Backward may then use dy as their gradient without a copy. */
+    uint32_t passes_gradient;
 
     /* private: in the library's ops, the kernels of f32 and f64 at each CPU level; NULL: f32 and f64 above */
     const tg_op_kernels (*levels)[2];

@@ -142,19 +142,21 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * tg_optim_flush before an evaluation or a checkpoint; its time is proportional to the table.
  *
  * ```c
+ * tg_nn_embedding table = tg_nn_embedding_make(params, "tok_emb", 1000, 64, NULL);
  * tg_adamw_config config = tg_adamw_config_default();
  * config.deferred = true;
  * tg_optim *adamw = tg_adamw_new(params, &config);
  * for (int step = 0; step < 10; step++) {
  *     tg_tape_reset(t);
- *     tg_tensor *loss = tg_mse_loss(t, tg_embedding(t, ids, table, NULL), y, TG_REDUCTION_MEAN);
+ *     tg_tensor *loss = tg_sum(t, tg_nn_embedding_forward(t, &table, ids), TG_ALL_AXES, TG_DROP_AXES);
  *     tg_optim_zero_grad(adamw);
  *     if (!tg_backward(t, loss, NULL) || !tg_optim_step(adamw)) {
  *         break;
  *     }
  * }
  * tg_optim_flush(adamw);
- * tg_tensor_print(table, stdout, NULL, NULL);
+ * tg_tensor_print(table.weight, stdout, NULL, NULL);
+ * tg_optim_free(adamw);
  * ```
  *
  * A step with a dense gradient applies all missed steps, and then moves all rows. So does a step of Adam in a group

@@ -27,6 +27,9 @@ typedef struct tg_nn_recurrent_config {
     bool bidirectional;
     /* default true */
     bool bias;
+    /* the probability in [0,1] with which a result of each layer except the last is dropped in training; draws as
+     * torch's does without packed sequences; default 0 */
+    double dropout;
 } tg_nn_recurrent_config;
 
 TG_API tg_nn_recurrent_config tg_nn_recurrent_config_default(void);
@@ -46,6 +49,7 @@ typedef struct tg_nn_recurrent {
     int64_t in, width;
     /* directions is 1 or 2 */
     int layers, directions;
+    double dropout;
     /* of layer i and direction d: layer[i * directions + d] */
     tg_nn_recurrent_layer layer[2 * TG_NN_RECURRENT_LAYERS];
 } tg_nn_recurrent;
@@ -61,7 +65,8 @@ typedef struct tg_nn_lstm {
 } tg_nn_lstm;
 
 /* Add "<name>.weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", with "_reverse" behind them for the second
- * direction, and so on for each layer, all uniform in +-1/sqrt(width). VALUE for sizes below 1 and too many layers. */
+ * direction, and so on for each layer, all uniform in +-1/sqrt(width). VALUE for sizes below 1, too many layers, and a
+ * dropout outside of [0,1]. */
 TG_API tg_nn_gru tg_nn_gru_make(tg_params *params, const char *name, int64_t in, int64_t width,
                                 const tg_nn_recurrent_config *config);
 TG_API tg_nn_lstm tg_nn_lstm_make(tg_params *params, const char *name, int64_t in, int64_t width,

@@ -67,6 +67,32 @@ TG_API bool tg_tape_is_recording(const tg_tape *tape);
 TG_API void tg_tape_set_training(tg_tape *tape, bool training);
 TG_API bool tg_tape_is_training(const tg_tape *tape);
 
+/* The precision of matrix products: torch.set_float32_matmul_precision with "highest" and "medium". */
+typedef enum tg_matmul_precision {
+    /* f32, the precision of a new tape */
+    TG_MATMUL_F32,
+    /* bf16: the factors of a product are rounded, and their products are added in f32 */
+    TG_MATMUL_BF16,
+    /* the same, but refused where it is not faster than f32 */
+    TG_MATMUL_BF16_FAST,
+} tg_matmul_precision;
+
+/* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
+ * in backward. A backward has the precision that was set when the call was recorded. Tensors, gradients and the state
+ * of optimizers stay f32, and so do the products inside of other ops, such as fused attention and convolution. f64 does
+ * not change.
+ *
+ * In bf16 each factor of a product is rounded to the upper half of a float, with 8 significant bits: to nearest, ties
+ * to even. Values beyond 3.39e38 become infinite, and values below 1.18e-38, the smallest normal number, become 0. The
+ * rounded copy of a parameter is kept until the reset, in memory of the tape (2 or 4 bytes per value).
+ *
+ * With oneDNN and a processor that has AVX512_BF16 or AMX_BF16, products in bf16 are faster than in f32. Everywhere
+ * else TG_MATMUL_BF16 gives the same products of the same rounded factors, in the time of f32; only the order of the
+ * sums differs. TG_MATMUL_BF16_FAST is STATE there, and the error names what is missing. VALUE for another number;
+ * MEMORY. */
+TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
+TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
+
 /* Begin and end a scope, which frees memory during a long evaluation or generation. The end frees the results of the
  * scope, except `keep`, which is optional and moves to the enclosing scope. Recorded results stay until the reset,
  * because a backward may need them. Scopes nest. An end without a begin is STATE; a begin can report MEMORY. A scope
@@ -87,7 +113,7 @@ typedef struct tg_backward_config {
     bool retain_graph;
     /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as the pass
      * will not change it again, so that the gradient can be used while the rest is computed: sent to other processes,
-     * for example. It must not call ops on the tape. The leaf that is used last comes first. Default NULL. */
+     * for example. It must not call ops on the tape or modify `gradient`. The leaf used last is first. Default NULL. */
     void (*on_gradient)(void *context, tg_tensor *leaf);
     void *context;
 } tg_backward_config;

@@ -94,8 +94,9 @@ static bool slow_column(tg_check *c, int k, int64_t j)
         return false;
     }
     if (!(above - below > 0)) {
-        return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of input %d", c->config.eps, value,
-                             k);
+        char name[TG_CHECK_NAME];
+        return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of %s", c->config.eps, value,
+                             tg_check_name(c, k, name));
     }
     const tg_variable *v = &c->variables[k];
     for (int64_t i = 0; i < c->outputs; i++) {
@@ -249,16 +250,16 @@ static bool fast(tg_check *c)
 static void describe_mismatch(tg_check *c, const char *remark)
 {
     tg_gradcheck_report *report = c->report;
-    char in[TG_SHAPE_TEXT], out[TG_SHAPE_TEXT];
+    char in[TG_SHAPE_TEXT], out[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
+    tg_check_name(c, report->input, name);
     if (report->input_index < 0) {
         tg_check_fail(c, TG_ERROR_VALUE,
-                      "along a random direction of input %d: analytic %.9g, numeric %.9g; they may differ by %.3g%s",
-                      report->input, report->analytic, report->numeric, report->tolerance, remark);
+                      "along a random direction of %s: analytic %.9g, numeric %.9g; they may differ by %.3g%s", name,
+                      report->analytic, report->numeric, report->tolerance, remark);
         return;
     }
-    tg_check_fail(c, TG_ERROR_VALUE,
-                  "d output %s / d input %d %s: analytic %.9g, numeric %.9g; they may differ by %.3g%s",
-                  tg_index_format(&c->output_shape, report->output_index, out), report->input,
+    tg_check_fail(c, TG_ERROR_VALUE, "d output %s / d %s %s: analytic %.9g, numeric %.9g; they may differ by %.3g%s",
+                  tg_index_format(&c->output_shape, report->output_index, out), name,
                   tg_index_format(&c->variables[report->input].shape, report->input_index, in), report->analytic,
                   report->numeric, report->tolerance, remark);
 }
@@ -376,15 +377,14 @@ static void release(tg_check *c)
     tg_release(c->seed);
 }
 
-static bool check_arguments(tg_gradcheck_function function, tg_tensor *const *inputs, int input_count,
-                            const tg_gradcheck_config *config, tg_error *error)
+static bool check_arguments(const tg_check *c, const tg_gradcheck_config *config, tg_error *error)
 {
     if (!tg_config_check("gradcheck", config, mark, error)) {
         return false;
     }
-    if (!function || input_count < 0 || (!inputs && input_count > 0)) {
+    if (!c->function || c->input_count < 0 || (!c->given && c->input_count > 0)) {
         return tg_error_set(error, TG_ERROR_STATE, "gradcheck: the %s",
-                            !function ? "function is NULL" : "inputs are NULL");
+                            !c->function ? "function is NULL" : "inputs are NULL");
     }
     return !config ||
            (config->eps > 0 && isfinite(config->eps) && (config->rows_without_gradient || !config->row_count)) ||
@@ -393,32 +393,32 @@ static bool check_arguments(tg_gradcheck_function function, tg_tensor *const *in
                         config->eps, config->row_count, config->rows_without_gradient ? "an address" : "NULL");
 }
 
-bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
-                  const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error)
+bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error)
 {
     tg_gradcheck_report own_report;
     tg_error own_error = TG_NO_ERROR;
-    report = report ? report : &own_report;
-    *report = (tg_gradcheck_report){.input = -1, .input_index = -1, .output_index = -1};
-    if (!check_arguments(function, inputs, input_count, config, &own_error)) {
-        snprintf(report->text, sizeof report->text, "%s", own_error.text);
-        return tg_error_set(error, own_error.code, "%s", own_error.text);
+    c->report = c->report ? c->report : &own_report;
+    *c->report = (tg_gradcheck_report){.input = -1, .input_index = -1, .output_index = -1};
+    if (check_arguments(c, config, &own_error)) {
+        c->error = &own_error;
+        c->config = config ? *config : tg_gradcheck_config_default();
+        c->config.name = c->config.name ? c->config.name : "gradcheck";
+        if (prepare(c)) {
+            run(c);
+        }
+        release(c);
     }
-    tg_check c = {.function = function,
-                  .context = context,
-                  .given = inputs,
-                  .input_count = input_count,
-                  .config = config ? *config : tg_gradcheck_config_default(),
-                  .report = report,
-                  .error = &own_error};
-    c.config.name = c.config.name ? c.config.name : "gradcheck";
-    if (prepare(&c)) {
-        run(&c);
-    }
-    release(&c);
-    if (!c.report->passed) {
-        snprintf(c.report->text, sizeof c.report->text, "%s", own_error.text);
+    if (!c->report->passed) {
+        snprintf(c->report->text, sizeof c->report->text, "%s", own_error.text);
         tg_error_set(error, own_error.code, "%s", own_error.text);
     }
-    return c.report->passed;
+    return c->report->passed;
+}
+
+bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
+                  const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error)
+{
+    tg_check c = {
+        .function = function, .context = context, .given = inputs, .input_count = input_count, .report = report};
+    return tg_check_run(&c, config, error);
 }

@@ -8,8 +8,9 @@
 
 #include "tape/tape.h"
 
-/* One input of the function. */
+/* One input of the function, or one parameter. */
 typedef struct tg_variable {
+    const char *name; /* of a parameter; NULL for an input */
     bool checked;     /* whether the input requires a gradient */
     uint64_t version; /* the version of the copy before a call */
     int64_t count;
@@ -24,14 +25,16 @@ typedef struct tg_variable {
 typedef struct tg_check {
     tg_gradcheck_function function;
     void *context;
-    tg_tensor *const *given;
-    int input_count;
+    tg_tensor *const *given;  /* the inputs, and then the parameters */
+    const char *const *names; /* of the parameters */
+    int input_count;          /* with the parameters */
+    int parameter_count;
     tg_gradcheck_config config;
     tg_gradcheck_report *report;
     tg_error *error;
     tg_variable *variables;
-    tg_tensor **inputs; /* the copies for the analytic gradient */
-    tg_tensor **moved;  /* the copies for the differences: the same ones, or f64 copies */
+    tg_tensor **inputs; /* the copies for the analytic gradient, and the parameters themselves */
+    tg_tensor **moved;  /* the same for the differences; with numeric_in_f64, f64 copies */
     tg_rng *rng;
     tg_tape *tape;
     tg_shape output_shape;
@@ -46,6 +49,13 @@ typedef struct tg_check {
 /* Sets the error, unless one is set. Returns false. The functions below also return false after an error. */
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 bool tg_check_out_of_memory(tg_check *c);
+
+/* Runs the check: sets the report and the error. */
+bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
+
+/* Writes "input 2" or "parameter 'head.weight'". Returns `text`. */
+#define TG_CHECK_NAME 280
+const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME]);
 
 /* Fills variables[k], inputs[k] and moved[k]. */
 bool tg_check_copy_input(tg_check *c, int k);

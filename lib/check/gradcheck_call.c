@@ -30,6 +30,17 @@ bool tg_check_out_of_memory(tg_check *c)
     return tg_check_fail(c, TG_ERROR_MEMORY, "out of memory");
 }
 
+const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME])
+{
+    const char *name = c->variables[k].name;
+    if (name) {
+        snprintf(text, TG_CHECK_NAME, "parameter '%s'", name);
+    } else {
+        snprintf(text, TG_CHECK_NAME, "input %d", k);
+    }
+    return text;
+}
+
 /* ---- copies of the inputs ---- */
 
 /* Returns whether two indices may have the same address. They cannot if, in ascending order, each stride exceeds the
@@ -87,26 +98,34 @@ static bool copy_frozen_rows(const tg_tensor *x, tg_tensor *copy)
 
 bool tg_check_copy_input(tg_check *c, int k)
 {
-    const tg_tensor *x = c->given[k];
+    tg_tensor *x = c->given[k];
+    tg_variable *v = &c->variables[k];
+    char name[TG_CHECK_NAME];
+    int parameter = k - (c->input_count - c->parameter_count);
+    v->name = parameter >= 0 ? c->names[parameter] : NULL;
     if (!tg_is_tensor(x)) {
-        return tg_check_fail(c, TG_ERROR_STATE, "input %d is NULL, or was freed by its tape", k);
+        return tg_check_fail(c, TG_ERROR_STATE, "%s is NULL, or was freed by its tape", tg_check_name(c, k, name));
     }
     if (x->storage->missed) {
-        return tg_check_fail(c, TG_ERROR_STATE, "input %d has deferred steps; call tg_optim_flush first", k);
+        return tg_check_fail(c, TG_ERROR_STATE, "%s has deferred steps; call tg_optim_flush first",
+                             tg_check_name(c, k, name));
     }
-    tg_variable *v = &c->variables[k];
     tg_dtype dtype = tg_dtype_of(x);
     v->checked = tg_tensor_requires_grad(x);
     v->count = x->count;
     v->shape = tg_shape_of(x);
     if (v->checked && dtype != c->config.dtype) {
-        return tg_check_fail(c, TG_ERROR_DTYPE,
-                             "input %d is %s, but config.dtype is %s; f64 gives the most reliable check", k,
-                             tg_dtype_name(dtype), tg_dtype_name(c->config.dtype));
+        return tg_check_fail(c, TG_ERROR_DTYPE, "%s is %s, but config.dtype is %s; f64 gives the most reliable check",
+                             tg_check_name(c, k, name), tg_dtype_name(dtype), tg_dtype_name(c->config.dtype));
     }
     if (v->checked && overlaps(x)) {
-        return tg_check_fail(c, TG_ERROR_STATE,
-                             "input %d overlaps itself in memory (tg_expand?); check a contiguous copy", k);
+        return tg_check_fail(c, TG_ERROR_STATE, "%s overlaps itself in memory (tg_expand?); check a contiguous copy",
+                             tg_check_name(c, k, name));
+    }
+    if (v->name) {
+        c->inputs[k] = tg_retain(x);
+        c->moved[k] = tg_retain(x);
+        return true;
     }
     c->inputs[k] = copy_like(x, dtype);
     bool shadowed = c->config.numeric_in_f64 && dtype == TG_F32;
@@ -166,7 +185,7 @@ tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs)
     for (int k = 0; k < c->input_count; k++) {
         c->variables[k].version = tg_storage_version(inputs[k]);
     }
-    tg_tensor *y = c->function(c->tape, inputs, c->input_count, c->context);
+    tg_tensor *y = c->function(c->tape, inputs, c->input_count - c->parameter_count, c->context);
     if (tg_tape_error(c->tape)->code != TG_OK) {
         tg_check_fail(c, tg_tape_error(c->tape)->code, "the function failed: %s", tg_tape_error(c->tape)->text);
         return NULL;
@@ -185,7 +204,9 @@ tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs)
     }
     for (int k = 0; k < c->input_count; k++) {
         if (tg_storage_version(inputs[k]) != c->variables[k].version) {
-            tg_check_fail(c, TG_ERROR_STATE, "the function writes to input %d; it may only read it", k);
+            char name[TG_CHECK_NAME];
+            tg_check_fail(c, TG_ERROR_STATE, "the function writes to %s; it may only read it",
+                          tg_check_name(c, k, name));
             return NULL;
         }
     }
@@ -241,7 +262,7 @@ static bool send_back(tg_check *c, tg_tensor *y)
 static bool repeats(tg_check *c, int k, const double *first, int times)
 {
     tg_variable *v = &c->variables[k];
-    char index[TG_SHAPE_TEXT];
+    char index[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
     read_gradient(c->inputs[k], v->again);
     for (int64_t j = 0; j < v->count; j++) {
         double expected = times * first[j];
@@ -252,11 +273,10 @@ static bool repeats(tg_check *c, int k, const double *first, int times)
             c->report->input_index = j;
             return tg_check_fail(
                 c, TG_ERROR_VALUE,
-                times == 1
-                    ? "the gradient of input %d %s is %.17g, and %.17g when computed again: backward is not reentrant"
-                    : "the gradient of input %d %s is %.9g, and %.9g after a second backward: backward must "
-                      "add to the gradient",
-                k, tg_index_format(&v->shape, j, index), first[j], v->again[j]);
+                times == 1 ? "the gradient of %s %s is %.17g, and %.17g when computed again: backward is not reentrant"
+                           : "the gradient of %s %s is %.9g, and %.9g after a second backward: backward must "
+                             "add to the gradient",
+                tg_check_name(c, k, name), tg_index_format(&v->shape, j, index), first[j], v->again[j]);
         }
     }
     return true;
@@ -297,9 +317,9 @@ bool tg_check_zeros_give_zeros(tg_check *c, tg_tensor *y)
         }
         for (int64_t j = 0; v->checked && j < v->count; j++) {
             if (v->again[j] != 0) {
-                return tg_check_fail(c, TG_ERROR_VALUE,
-                                     "a zero gradient of the result gives %g in input %d; it must give 0", v->again[j],
-                                     k);
+                char name[TG_CHECK_NAME];
+                return tg_check_fail(c, TG_ERROR_VALUE, "a zero gradient of the result gives %g in %s; it must give 0",
+                                     v->again[j], tg_check_name(c, k, name));
             }
         }
     }
@@ -313,9 +333,10 @@ bool tg_check_silent_rows(tg_check *c, int64_t rows)
         for (int64_t j = 0; v->checked && j < v->count; j++) {
             for (int64_t i = 0; tg_check_without_gradient(c, k, j) && i < rows; i++) {
                 if (v->jacobian[i * v->count + j] != 0) {
-                    char index[TG_SHAPE_TEXT];
-                    return tg_check_fail(c, TG_ERROR_VALUE, "the gradient of input %d %s is %g; its row must have none",
-                                         k, tg_index_format(&v->shape, j, index), v->jacobian[i * v->count + j]);
+                    char index[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
+                    return tg_check_fail(c, TG_ERROR_VALUE, "the gradient of %s %s is %g; its row must have none",
+                                         tg_check_name(c, k, name), tg_index_format(&v->shape, j, index),
+                                         v->jacobian[i * v->count + j]);
                 }
             }
         }

@@ -269,6 +269,11 @@ bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error)
     if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context, error)) {
         return false;
     }
+    for (int64_t i = 0; model->own_positions && i < model->config.layers; i++) {
+        if (!tg_nn_positional_extend(&model->own_positions[i], context, error)) {
+            return false; /* the first one: all are of one kind */
+        }
+    }
     model->config.context = context;
     return true;
 }

@@ -17,6 +17,8 @@ static const tg_position_kind *const kinds[] = {
     [TG_POSITION_T5] = &tg_t5_positions,
     [TG_POSITION_SHAW] = &tg_shaw_positions,
     [TG_POSITION_TRANSFORMER_XL] = &tg_transformer_xl_positions,
+    [TG_POSITION_RELATIVE_KEY] = &tg_relative_key_positions,
+    [TG_POSITION_RELATIVE_KEY_QUERY] = &tg_relative_key_query_positions,
     [TG_POSITION_NONE] = &tg_no_positions,
 };
 
@@ -46,7 +48,9 @@ bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error)
     }
     return tg_error_set(
         error, TG_ERROR_VALUE,
-        "%s: '%.40s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl and none", call, name);
+        "%s: '%.40s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, "
+        "relative-key-query and none",
+        call, name);
 }
 
 /* ---- the module ---- */
@@ -137,7 +141,7 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_ten
     }
     const tg_position_kind *kind = p ? tg_position_kind_of(p->kind) : &tg_no_positions;
     tg_scaled_dot_product_attention_config config = *given;
-    if (kind->bias && !(config.bias = kind->bias(t, p, queries, keys->shape[2], config.is_causal))) {
+    if (kind->bias && !(config.bias = kind->bias(t, p, queries, keys, config.is_causal))) {
         return NULL;
     }
     if (kind->content) {

@@ -56,8 +56,13 @@ static tg_nn_recurrent make(tg_params *params, const char *call, const char *nam
                        call, name, (long long)in, (long long)width, c.layers, TG_NN_RECURRENT_LAYERS);
         return made;
     }
+    if (!(c.dropout >= 0 && c.dropout <= 1)) {
+        tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1]", call, name, c.dropout);
+        return made;
+    }
     made.in = in;
     made.width = width;
+    made.dropout = c.dropout;
     made.layers = c.layers;
     made.directions = c.bidirectional ? 2 : 1;
     double bound = 1 / sqrt((double)width);
@@ -113,7 +118,7 @@ static tg_tensor *initial(const pass *p, tg_tensor *given, int index, tg_dtype d
                  : tg_full(p->t, dtype, tg_shape_make(2, (int64_t[]){p->batch, p->r->width}), 0);
 }
 
-/* Runs a layer in one direction: x (B,T,in) -> (B,T,H). */
+/* Runs a layer in one direction: x (T,B,in) -> (T,B,H). */
 static tg_tensor *run(pass *p, int index, tg_tensor *x)
 {
     tg_tape *t = p->t;
@@ -124,22 +129,25 @@ static tg_tensor *run(pass *p, int index, tg_tensor *x)
     tg_tensor *c = p->is_lstm ? initial(p, p->config.cell, index, tg_tensor_dtype(x)) : NULL;
     for (int64_t i = 0; i < p->length && h; i++) {
         int64_t at = reverse ? p->length - 1 - i : i;
-        tg_tensor *gi = tg_select(t, gates, 1, at), *gh = tg_linear(t, h, l->weight_hh, l->bias_hh);
+        tg_tensor *gi = tg_select(t, gates, 0, at), *gh = tg_linear(t, h, l->weight_hh, l->bias_hh);
         tg_tensor *mask = p->config.mask ? tg_select(t, p->config.mask, 1, at) : NULL;
         h = p->is_lstm ? tg_lstm_step(t, gi, gh, h, c, mask, &c) : tg_gru_step(t, gi, gh, h, mask);
         p->outputs[at] = h;
     }
     p->states[index] = h;
     p->cells[index] = c;
-    tg_tensor *y = h ? tg_stack(t, p->outputs, (int)p->length, 1) : NULL;
+    tg_tensor *y = h ? tg_stack(t, p->outputs, (int)p->length, 0) : NULL;
     if (!p->config.mask) {
         return y;
     }
-    return tg_masked_fill(t, y, tg_logical_not(t, tg_unsqueeze(t, p->config.mask, -1)), 0);
+    return tg_masked_fill(t, y, tg_logical_not(t, tg_unsqueeze(t, tg_transpose(t, p->config.mask, 0, 1), -1)), 0);
 }
 
+/* Runs all layers: x (B,T,in) -> (B,T,directions H). As in torch, time is the first axis inside: then the values of a
+ * position are neighbors, and dropout draws in torch's order. */
 static tg_tensor *run_layers(pass *p, tg_tensor *x)
 {
+    x = tg_transpose(p->t, x, 0, 1);
     for (int layer = 0; layer < p->r->layers && x; layer++) {
         int first = layer * p->r->directions;
         tg_tensor *both[] = {run(p, first, x), NULL};
@@ -147,8 +155,11 @@ static tg_tensor *run_layers(pass *p, tg_tensor *x)
             both[1] = run(p, first + 1, x);
         }
         x = p->r->directions == 2 ? tg_cat(p->t, both, 2, -1) : both[0];
+        if (p->r->dropout > 0 && layer < p->r->layers - 1) {
+            x = tg_dropout(p->t, x, p->r->dropout);
+        }
     }
-    return x;
+    return tg_contiguous(p->t, tg_transpose(p->t, x, 0, 1));
 }
 
 static bool check_state(const pass *p, const char *name, const tg_tensor *given)
@@ -186,7 +197,7 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
     tg_tensor *y = NULL;
     pass p = {.t = t, .call = call, .r = r, .is_lstm = is_lstm};
     tg_tape_point point;
-    tg_tape_save_point(t, false, &point);
+    tg_tape_save_point(t, true, &point);
     if (tg_module_is_ready(t, call, r) && tg_tape_expect_config(t, call, given, forward_mark)) {
         p.config = given ? *given : tg_nn_recurrent_forward_config_default();
         p.batch = tg_tensor_size(x, 0);

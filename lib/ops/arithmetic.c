@@ -277,7 +277,9 @@ const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
 
 static const tg_elementwise ops[] = {
     [ADD] = TG_ELEMENTWISE("add", tg_arithmetic, ADD, TG_OP_ALL, TG_OP_ALL),
+    [ADD].op.passes_gradient = 3,
     [SUB] = TG_ELEMENTWISE("sub", tg_arithmetic, SUB, TG_OP_ALL, TG_OP_ALL),
+    [SUB].op.passes_gradient = 1,
     [MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL),
     [DIV] = TG_ELEMENTWISE("div", tg_arithmetic, DIV, 1, 0), /* reads b and y */
     [POW] = TG_ELEMENTWISE("pow", tg_arithmetic, POW, 0, 0),
@@ -285,6 +287,7 @@ static const tg_elementwise ops[] = {
     [MAXIMUM] = TG_ELEMENTWISE("maximum", tg_arithmetic, MAXIMUM, 0, TG_OP_ALL),
     [MINIMUM] = TG_ELEMENTWISE("minimum", tg_arithmetic, MINIMUM, 0, TG_OP_ALL),
     [REMAINDER] = TG_ELEMENTWISE("remainder", tg_arithmetic, REMAINDER, 0, 0),
+    [REMAINDER].op.passes_gradient = 1,
     [CLAMP] = TG_ELEMENTWISE("clamp_tensor", tg_arithmetic, CLAMP, 0, TG_OP_ALL),
 };
 

@@ -80,6 +80,7 @@ typedef struct loop {
     void *out;                            /* y, or the gradient of one input */
     bool mask_out;                        /* out is u8 */
     bool add;                             /* results are added to out, instead of written */
+    bool is_dy;                           /* results are dy, so that they are added without a kernel */
     const tg_walk *repeated;              /* the walk that sums into out if out is smaller than y; else NULL */
 } loop;
 
@@ -139,9 +140,27 @@ static void run_chunk(const loop *l, int64_t begin, int64_t n)
     }
 }
 
+/* Adds dy to the gradient of an input. */
+static void add_dy(const loop *l, int64_t begin, int64_t n)
+{
+    const real *dy = l->dy + begin;
+    if (l->repeated) {
+        scatter_add(l->repeated, l->out, begin, n, dy);
+        return;
+    }
+    real *out = (real *)l->out + begin;
+    for (int64_t i = 0; i < n; i++) {
+        out[i] += dy[i];
+    }
+}
+
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const loop *l = context;
+    if (l->is_dy) {
+        add_dy(l, begin, end - begin);
+        return;
+    }
     /* If no buffer is needed, the whole range is one chunk. */
     int64_t step = l->plain_inputs && writes_directly(l) ? end - begin : CHUNK;
     for (int64_t at = begin; at < end; at += step) {
@@ -214,13 +233,14 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
         if (!dx) {
             continue;
         }
-        bool add = !call->overwrite[i];
+        bool add = !call->overwrite[i], is_dy = add && call->op->passes_gradient >> i & 1;
+        const real *added = is_dy ? k->dy : result;
         k->out = add ? result : dx;
-        KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
-        if (add) {
-            for (int64_t at = 0; at < k->n; at++) {
-                dx[at] += result[at];
-            }
+        if (!is_dy) {
+            KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
+        }
+        for (int64_t at = 0; add && at < k->n; at++) {
+            dx[at] += added[at];
         }
     }
 }
@@ -240,7 +260,7 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     l.y = l.dy = NULL;
     l.out = tg_values(y);
     l.mask_out = y->dtype == TG_U8;
-    l.add = false;
+    l.add = l.is_dy = false;
     l.repeated = NULL;
     set_inputs(&l);
     run_threads(&l, y->count);
@@ -269,6 +289,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
         l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
         l.out = call->input_gradients[i];
         l.add = !call->overwrite[i];
+        l.is_dy = (l.add || x->count != y->count) && call->op->passes_gradient >> i & 1;
         l.repeated = NULL;
         if (x->count != y->count) {
             tg_shape shape = tg_shape_of(y);
@@ -305,13 +326,14 @@ static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
 bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
+    const tg_elementwise_kernels *kernels = &op->f32[TG_CPU_BASELINE][op->index];
     bool equal = true;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        equal = equal && (i == 0 || tg_same_shape(x, call->inputs[0]));
-        if (op->f32[TG_CPU_BASELINE][op->index].gradient[i] && !tg_dtype_is_float(x->dtype)) {
+        if (!tg_dtype_is_float(x->dtype) && kernels->gradient[i]) {
             return tg_op_expect_float(call, i);
         }
+        equal = equal && (x == call->inputs[0] || tg_same_shape(x, call->inputs[0]));
     }
     tg_shape shape;
     return equal ? tg_op_output_like(call, dtype, 0)

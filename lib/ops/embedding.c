@@ -50,6 +50,9 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const lookup *l = context;
     for (int64_t i = begin; i < end; i++) {
+        if (i + 1 < end) {
+            prefetch_row(l->W + l->id[i + 1] * l->C, l->C);
+        }
         memcpy(l->y + i * l->C, l->W + l->id[i] * l->C, (size_t)l->C * sizeof(real));
     }
 }

@@ -96,6 +96,9 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
                 continue;
             }
             const real *row = b->table + b->ids[i] * b->width;
+            if (i + 1 < b->entries) {
+                prefetch_row(b->table + b->ids[i + 1] * b->width, b->width);
+            }
             if (b->a.mode == TG_BAG_MAX) {
                 take_maximum(b, bag, i, first);
             } else if (b->weights) {

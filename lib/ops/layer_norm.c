@@ -4,14 +4,19 @@
  *   gradient    db += dy        dw += dy n        summed over rows
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
- * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Threads
- * divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are added
- * in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the last
- * axis.
+ * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Sums over a
+ * row have LANES lanes of `real`, which are added to sums in double every PART values. So vectors are as long as the
+ * processor's, and rounding errors do not grow with the row. m is subtracted in two steps, the nearest `real` and the
+ * rest, because the rounding of a mean far from 0 would be large beside the deviations.
+ *
+ * Threads divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are
+ * added in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the
+ * last axis.
  */
 #include "ops/lanes.h"
 
 #define CHUNKS 16
+#define PART (8 * LANES)
 
 TG_DECLARE_KERNEL(tg_layer_norm_forward);
 TG_DECLARE_KERNEL(tg_layer_norm_backward);
@@ -24,7 +29,7 @@ typedef struct norm {
     const real *x, *weight, *bias, *dy;
     real *y, *dx;
     bool overwrite;
-    real *scratch; /* in backward, per chunk four rows: its sums of dw and db, then n and g of the current row */
+    real *scratch; /* in backward, per chunk two rows: its sums of dw and db */
     row_statistics *rows;
     int64_t count, width; /* number of rows, and of values per row */
     double eps;
@@ -45,20 +50,49 @@ static norm norm_of(const tg_op_call *call)
     return n;
 }
 
-/* Returns sum_c (x_c - mean)^2, in the lanes of lanes.h. */
-static inline double squared_deviations(const real *x, double mean, int64_t n)
+/* The mean of a row, as the sum of two `real`s. */
+typedef struct split_mean {
+    real high, low;
+} split_mean;
+
+static inline split_mean split(double mean)
 {
-    double lane[LANES] = {0};
+    real high = (real)mean;
+    return (split_mean){high, (real)(mean - (double)high)};
+}
+
+static inline real deviation(real x, split_mean m)
+{
+    return x - m.high - m.low;
+}
+
+static inline void add_lanes(double sum[LANES], const real part[LANES])
+{
+    for (int k = 0; k < LANES; k++) {
+        sum[k] += (double)part[k];
+    }
+}
+
+/* Returns sum_c x_c, or the sum of the squared deviations from m. */
+static inline double sum_of_row(const real *x, int64_t n, bool squares, split_mean m)
+{
+    double sum[LANES] = {0};
     int64_t c = 0;
-    for (; c + LANES <= n; c += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += ((double)x[c + k] - mean) * ((double)x[c + k] - mean);
+    while (c + LANES <= n) {
+        real part[LANES] = {0};
+        for (int64_t end = n - c < PART ? n : c + PART; c + LANES <= end; c += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                real d = squares ? deviation(x[c + k], m) : x[c + k];
+                part[k] += squares ? d * d : d;
+            }
         }
+        add_lanes(sum, part);
     }
     for (; c < n; c++) {
-        lane[0] += ((double)x[c] - mean) * ((double)x[c] - mean);
+        double d = squares ? (double)deviation(x[c], m) : (double)x[c];
+        sum[0] += squares ? d * d : d;
     }
-    return sum_of_lanes(lane);
+    return sum_of_lanes(sum);
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end)
@@ -67,11 +101,13 @@ static void normalize_rows(void *context, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width;
         real *y = n->y + row * n->width;
-        double mean = row_sum(x, n->width) / (double)n->width;
-        double squares = squared_deviations(x, mean, n->width);
+        double mean = sum_of_row(x, n->width, false, split(0)) / (double)n->width;
+        split_mean m = split(mean);
+        double squares = sum_of_row(x, n->width, true, m);
         double inverse = 1 / sqrt(squares / (double)n->width + n->eps);
+        real factor = (real)inverse;
         for (int64_t c = 0; c < n->width; c++) {
-            y[c] = (real)(((double)x[c] - mean) * inverse) * n->weight[c] + n->bias[c];
+            y[c] = deviation(x[c], m) * factor * n->weight[c] + n->bias[c];
         }
         n->rows[row] = (row_statistics){mean, inverse};
     }
@@ -83,28 +119,56 @@ void KERNEL(tg_layer_norm_forward)(const tg_op_call *call)
     tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, normalize_rows, &n);
 }
 
-/* Adds dx of one row, and its parts of dw and db. `normal` and `g` are scratch memory for a row. The forward pass
- * computed n = (x - m) r, y = n w + b. */
-static void gradient_of_row(const norm *n, int64_t row, real *restrict normal, real *restrict g, real *restrict dw,
-                            real *restrict db)
+/* The sums over a row that its gradient needs. */
+typedef struct gradient_sums {
+    double g, gn; /* sum_c g_c, sum_c g_c n_c */
+} gradient_sums;
+
+/* Adds dy n to dw and dy to db, and returns the sums. The forward pass computed n = (x - m) r, y = n w + b. */
+static gradient_sums sums_of_row(const norm *n, const real *restrict x, const real *restrict dy, split_mean m,
+                                 real factor, real *restrict dw, real *restrict db)
 {
-    const int64_t width = n->width;
-    const real *x = n->x + row * width, *dy = n->dy + row * width, *weight = n->weight;
-    double mean = n->rows[row].mean, inverse = n->rows[row].inverse;
-    for (int64_t c = 0; c < width; c++) {
-        normal[c] = (real)(((double)x[c] - mean) * inverse);
-        g[c] = dy[c] * weight[c];
-        dw[c] += dy[c] * normal[c];
-        db[c] += dy[c];
+    const real *restrict weight = n->weight;
+    double sum[LANES] = {0}, dot[LANES] = {0};
+    int64_t c = 0;
+    while (c + LANES <= n->width) {
+        real part[LANES] = {0}, product[LANES] = {0};
+        for (int64_t end = n->width - c < PART ? n->width : c + PART; c + LANES <= end; c += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                real normal = deviation(x[c + k], m) * factor, g = dy[c + k] * weight[c + k];
+                dw[c + k] += dy[c + k] * normal;
+                db[c + k] += dy[c + k];
+                part[k] += g;
+                product[k] += g * normal;
+            }
+        }
+        add_lanes(sum, part);
+        add_lanes(dot, product);
     }
+    for (; c < n->width; c++) {
+        real normal = deviation(x[c], m) * factor, g = dy[c] * weight[c];
+        dw[c] += dy[c] * normal;
+        db[c] += dy[c];
+        sum[0] += (double)g;
+        dot[0] += (double)g * (double)normal;
+    }
+    return (gradient_sums){sum_of_lanes(sum), sum_of_lanes(dot)};
+}
+
+/* Adds dx of one row, and its parts of dw and db. */
+static void gradient_of_row(const norm *n, int64_t row, real *restrict dw, real *restrict db)
+{
+    const real *x = n->x + row * n->width, *dy = n->dy + row * n->width, *weight = n->weight;
+    split_mean m = split(n->rows[row].mean);
+    real factor = (real)n->rows[row].inverse;
+    gradient_sums sums = sums_of_row(n, x, dy, m, factor, dw, db);
     if (!n->dx) {
         return;
     }
-    real mean_g = (real)(row_sum(g, width) / (double)width);
-    real mean_gn = (real)(row_dot(g, normal, width) / (double)width);
-    real factor = (real)inverse, *dx = n->dx + row * width;
-    for (int64_t c = 0; c < width; c++) {
-        real gradient = factor * (g[c] - mean_g - normal[c] * mean_gn);
+    real mean_g = (real)(sums.g / (double)n->width), mean_gn = (real)(sums.gn / (double)n->width);
+    real *dx = n->dx + row * n->width;
+    for (int64_t c = 0; c < n->width; c++) {
+        real gradient = factor * (dy[c] * weight[c] - mean_g - deviation(x[c], m) * factor * mean_gn);
         dx[c] = accumulated(n->overwrite, dx[c], gradient);
     }
 }
@@ -114,10 +178,10 @@ static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
 {
     const norm *n = context;
     for (int64_t chunk = begin; chunk < end; chunk++) {
-        real *dw = n->scratch + chunk * 4 * n->width, *db = dw + n->width, *normal = db + n->width;
+        real *dw = n->scratch + chunk * 2 * n->width, *db = dw + n->width;
         memset(dw, 0, 2 * (size_t)n->width * sizeof(real));
         for (int64_t row = chunk * n->count / CHUNKS; row < (chunk + 1) * n->count / CHUNKS; row++) {
-            gradient_of_row(n, row, normal, normal + n->width, dw, db);
+            gradient_of_row(n, row, dw, db);
         }
     }
 }
@@ -126,7 +190,7 @@ static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
 static void add_chunks(const norm *n, int64_t offset, real *gradient, bool overwrite)
 {
     for (int64_t chunk = 0; gradient && chunk < CHUNKS; chunk++) {
-        const real *sums = n->scratch + chunk * 4 * n->width + offset;
+        const real *sums = n->scratch + chunk * 2 * n->width + offset;
         for (int64_t c = 0; c < n->width; c++) {
             gradient[c] = accumulated(overwrite && chunk == 0, gradient[c], sums[c]);
         }
@@ -170,7 +234,7 @@ static bool layer_norm_shape(tg_op_call *call)
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
            tg_op_save(call, x->count / width, sizeof(row_statistics)) &&
-           tg_op_backward_scratch(call, (int64_t)CHUNKS * 4 * width, tg_size_of(x->dtype));
+           tg_op_backward_scratch(call, (int64_t)CHUNKS * 2 * width, tg_size_of(x->dtype));
 }
 
 static const tg_op layer_norm_op = {

@@ -8,11 +8,12 @@
  * transposed weight is not copied; operands of other layouts are made contiguous first. Batches broadcast: if all
  * matrices of a batch are multiplied by one matrix (a linear layer on (B,T,C)), forward and backward are one large
  * product of (B T) rows instead of B small ones. The products of a batch run one after the other, each on BLAS's
- * threads, and the gradients of a shared operand are added in batch order.
+ * threads, and the gradients of a shared operand are added in batch order. ops/product.h rounds the operands if the
+ * tape computes in bf16.
  *
  * Follows torch.matmul.
  */
-#include "ops/kernel.h"
+#include "ops/product.h"
 
 TG_DECLARE_KERNEL(tg_matmul_forward);
 TG_DECLARE_KERNEL(tg_matmul_backward);
@@ -27,9 +28,12 @@ typedef struct operand {
 
 typedef struct product {
     operand a, b, c;
+    operand da, db; /* the gradients of A and B */
     int batch_rank;
     int64_t batch[TG_MAX_RANK];
     int64_t batches;
+    tg_rounded rounded;
+    tg_products products; /* of one batch */
 } product;
 
 static bool row_major(const tg_tensor *x)
@@ -44,33 +48,38 @@ static int64_t at_least(int64_t distance, int64_t least)
     return distance < least ? least : distance;
 }
 
-/* Returns the matrices of x, or, with `contiguous`, those of its gradient, in the batch shape. */
-static operand operand_of(const tg_tensor *x, const product *p, bool contiguous)
+/* Where the matrices of an operand are: in its tensor, without gaps as in a gradient, or in rounded factors
+ * (tg_input_factor). */
+typedef enum operand_layout { AS_STORED, CONTIGUOUS, ROUNDED } operand_layout;
+
+/* Returns the matrices of x in the batch shape. */
+static operand operand_of(const tg_tensor *x, const product *p, operand_layout layout)
 {
-    tg_shape shape = tg_shape_of(x);
-    int64_t plain[TG_MAX_RANK];
-    tg_contiguous_strides(&shape, plain);
-    const int64_t *strides = contiguous ? plain : x->strides;
     operand o = {.rows = x->shape[x->rank - 2], .columns = x->shape[x->rank - 1]};
-    o.transposed = !contiguous && !row_major(x);
-    o.distance = o.transposed ? at_least(o.columns == 1 ? 0 : strides[x->rank - 1], o.rows)
-                              : at_least(o.rows == 1 ? 0 : strides[x->rank - 2], o.columns);
-    for (int axis = 0; axis < p->batch_rank; axis++) {
+    o.transposed = layout != CONTIGUOUS && !row_major(x);
+    int64_t stored =
+        o.transposed ? (o.columns == 1 ? 0 : x->strides[x->rank - 1]) : (o.rows == 1 ? 0 : x->strides[x->rank - 2]);
+    o.distance = at_least(layout == AS_STORED ? stored : 0, o.transposed ? o.rows : o.columns);
+    int64_t next = o.rows * o.columns;
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
         int own = axis - (p->batch_rank - (x->rank - 2));
-        o.stride[axis] = own >= 0 && x->shape[own] != 1 ? strides[own] : 0;
+        bool repeated = own < 0 || x->shape[own] == 1 || (layout == ROUNDED && x->strides[own] == 0);
+        o.stride[axis] = repeated ? 0 : layout == AS_STORED ? x->strides[own] : next;
+        next *= repeated ? 1 : x->shape[own];
     }
     return o;
 }
 
-/* Turns the batch into one product with a tall matrix A, if all matrices A[b] have the same B, and follow each other
- * without gaps. */
+/* Turns the batch into one product with a tall matrix A, if all matrices A[b] have the same B and add to the same
+ * gradient of B, and follow each other without gaps. An expanded B has the same values for all, but a gradient for
+ * each. */
 static void join_batches(product *p)
 {
     bool joined = p->batch_rank > 0 && !p->a.transposed;
     int64_t expected_a = p->a.rows * p->a.distance, expected_c = p->c.rows * p->c.distance;
     for (int axis = p->batch_rank - 1; joined && axis >= 0; axis--) {
         if (p->batch[axis] != 1) {
-            joined = p->b.stride[axis] == 0 && p->a.stride[axis] == expected_a && p->c.stride[axis] == expected_c;
+            joined = p->db.stride[axis] == 0 && p->a.stride[axis] == expected_a && p->c.stride[axis] == expected_c;
             expected_a *= p->batch[axis];
             expected_c *= p->batch[axis];
         }
@@ -83,18 +92,43 @@ static void join_batches(product *p)
     }
 }
 
-static product product_of(const tg_op_call *call)
+/* The matrices of a contiguous C. */
+static operand result_of(const tg_shape *c, const product *p)
 {
-    const tg_tensor *c = call->outputs[0];
-    product p = {.batch_rank = c->rank - 2, .batches = 1};
-    for (int axis = 0; axis < p.batch_rank; axis++) {
-        p.batch[axis] = c->shape[axis];
-        p.batches *= c->shape[axis];
+    operand o = {.rows = c->size[c->rank - 2], .columns = c->size[c->rank - 1]};
+    o.distance = o.columns;
+    int64_t next = o.rows * o.columns;
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
+        o.stride[axis] = p->batch[axis] == 1 ? 0 : next;
+        next *= p->batch[axis];
     }
-    p.a = operand_of(call->inputs[0], &p, false);
-    p.b = operand_of(call->inputs[1], &p, false);
-    p.c = operand_of(c, &p, true);
+    return o;
+}
+
+static product product_of(const tg_op_call *call, tg_shape c)
+{
+    const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    product p = {.batch_rank = c.rank - 2, .batches = 1};
+    for (int axis = 0; axis < p.batch_rank; axis++) {
+        p.batch[axis] = c.size[axis];
+        p.batches *= c.size[axis];
+    }
+    operand_layout layout = tg_has_rounded_factors(call) ? ROUNDED : AS_STORED;
+    p.a = operand_of(a, &p, layout);
+    p.b = operand_of(b, &p, layout);
+    p.c = result_of(&c, &p);
+    p.da = operand_of(a, &p, CONTIGUOUS);
+    p.db = operand_of(b, &p, CONTIGUOUS);
     join_batches(&p);
+    p.rounded = tg_rounded_factors(call, p.c.rows, p.c.columns, p.a.columns);
+    /* C = A B, dA = dC B^T and dB = A^T dC. */
+    p.products = (tg_products){.forward = {p.c.rows, p.c.columns, p.a.columns, p.a.transposed, p.b.transposed,
+                                           p.a.distance, p.b.distance, p.c.distance},
+                               .for_a = {p.c.rows, p.a.columns, p.c.columns, false, !p.b.transposed, p.c.distance,
+                                         p.b.distance, p.da.distance},
+                               .for_b = {p.a.columns, p.c.columns, p.c.rows, !p.a.transposed, false, p.a.distance,
+                                         p.c.distance, p.db.distance},
+                               .outputs = tg_shape_count(c)};
     return p;
 }
 
@@ -111,47 +145,44 @@ static int64_t start(const product *p, const operand *o, int64_t batch)
 
 void KERNEL(tg_matmul_forward)(const tg_op_call *call)
 {
-    product p = product_of(call);
-    const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]);
+    product p = product_of(call, tg_shape_of(call->outputs[0]));
+    tg_factors f = tg_factors_of(call, p.rounded);
+    const void *a = tg_input_factor(&f, 0), *b = tg_input_factor(&f, 1);
     real *c = tg_values(call->outputs[0]);
-    tg_gemm g = {p.a.rows,       p.b.columns,  p.a.columns,  p.a.transposed,
-                 p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
     for (int64_t i = 0; i < p.batches; i++) {
-        gemm(&g, a + start(&p, &p.a, i), b + start(&p, &p.b, i), 0, c + start(&p, &p.c, i));
+        multiply(&f, &p.products.forward, factor_at(&f, a, start(&p, &p.a, i)), factor_at(&f, b, start(&p, &p.b, i)),
+                 false, c + start(&p, &p.c, i));
     }
 }
 
-/* Returns gemm's beta: 0 if the product is the first contribution to a matrix that is to be overwritten, else 1. */
-static real beta_of(bool overwrite, const product *p, const operand *gradient, int64_t batch)
+/* Returns whether a product is added to a gradient: false if it is the first contribution to a matrix that is to be
+ * overwritten. */
+static bool adds_to(bool overwrite, const product *p, const operand *gradient, int64_t batch)
 {
     bool first = true; /* index 0 on every axis along which the matrix is repeated */
     for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
         first = first && (gradient->stride[axis] != 0 || p->batch[axis] == 1 || batch % p->batch[axis] == 0);
         batch /= p->batch[axis];
     }
-    return overwrite && first ? 0 : 1;
+    return !(overwrite && first);
 }
 
 void KERNEL(tg_matmul_backward)(const tg_op_call *call)
 {
-    product p = product_of(call);
-    const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]), *dc = call->output_gradients[0];
+    product p = product_of(call, tg_shape_of(call->outputs[0]));
+    tg_factors f = tg_factors_of(call, p.rounded);
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
-    operand to_a = operand_of(call->inputs[0], &p, true), to_b = operand_of(call->inputs[1], &p, true);
-    /* The forward pass computed C = A B, so dA = dC B^T and dB = A^T dC. */
-    tg_gemm for_a = {p.a.rows,        p.a.columns,  p.c.columns,  false,
-                     !p.b.transposed, p.c.distance, p.b.distance, to_a.distance};
-    tg_gemm for_b = {p.b.rows, p.b.columns,  p.c.rows,     !p.a.transposed,
-                     false,    p.a.distance, p.c.distance, to_b.distance};
+    const void *dc = tg_gradient_factor(&f);
+    const void *a = db ? tg_input_factor(&f, 0) : NULL, *b = da ? tg_input_factor(&f, 1) : NULL;
     for (int64_t i = 0; i < p.batches; i++) {
-        const real *dc_i = dc + start(&p, &p.c, i);
+        const void *dc_i = factor_at(&f, dc, start(&p, &p.c, i));
         if (da) {
-            gemm(&for_a, dc_i, b + start(&p, &p.b, i), beta_of(call->overwrite[0], &p, &to_a, i),
-                 da + start(&p, &to_a, i));
+            multiply(&f, &p.products.for_a, dc_i, factor_at(&f, b, start(&p, &p.b, i)),
+                     adds_to(call->overwrite[0], &p, &p.da, i), da + start(&p, &p.da, i));
         }
         if (db) {
-            gemm(&for_b, a + start(&p, &p.a, i), dc_i, beta_of(call->overwrite[1], &p, &to_b, i),
-                 db + start(&p, &to_b, i));
+            multiply(&f, &p.products.for_b, factor_at(&f, a, start(&p, &p.a, i)), dc_i,
+                     adds_to(call->overwrite[1], &p, &p.db, i), db + start(&p, &p.db, i));
         }
     }
 }
@@ -199,7 +230,11 @@ static bool matmul_shape(tg_op_call *call)
     }
     shape.size[shape.rank++] = m;
     shape.size[shape.rank++] = n;
-    return tg_op_output(call, 0, tg_dtype_of(a), shape);
+    if (!tg_op_output(call, 0, tg_dtype_of(a), shape)) {
+        return false;
+    }
+    product p = product_of(call, shape);
+    return tg_products_declare(call, p.rounded, &p.products);
 }
 
 static const tg_op matmul_op = {
@@ -228,7 +263,7 @@ tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
     a = row ? tg_unsqueeze(t, a, 0) : a;
     b = column ? tg_unsqueeze(t, b, 1) : b;
     tg_tensor *inputs[] = {a, b};
-    tg_tensor *c = tg_apply(t, &matmul_op, inputs, 2, NULL, 0, NULL);
+    tg_tensor *c = tg_apply_product(t, &matmul_op, inputs, 2);
     c = column && c ? tg_squeeze(t, c, -1) : c;
     return tg_tape_end(t, &point, row && c ? tg_squeeze(t, c, column ? -1 : -2) : c);
 }

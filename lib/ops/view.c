@@ -71,15 +71,18 @@ static bool view_shape(tg_op_call *call)
     return tg_op_output_view(call, 0, 0, a->shape, a->strides, a->offset);
 }
 
-#define VIEW_OP(op_name)                                                                                              \
+/* passes: 1 if dy, without gaps, has the values of dx in the same order, unless some are left out or repeated */
+#define VIEW_OP(op_name, passes)                                                                                      \
     {                                                                                                                 \
         .name = op_name, .shape = view_shape, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),                             \
         .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
+        .passes_gradient = passes                                                                                     \
     }
 
-static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), slice_op = VIEW_OP("slice"),
-                   select_op = VIEW_OP("select"), expand_op = VIEW_OP("expand"), unsqueeze_op = VIEW_OP("unsqueeze"),
-                   squeeze_op = VIEW_OP("squeeze"), reshape_op = VIEW_OP("reshape"), flip_op = VIEW_OP("flip");
+static const tg_op transpose_op = VIEW_OP("transpose", 0), permute_op = VIEW_OP("permute", 0),
+                   flip_op = VIEW_OP("flip", 0), slice_op = VIEW_OP("slice", 1), select_op = VIEW_OP("select", 1),
+                   expand_op = VIEW_OP("expand", 1), unsqueeze_op = VIEW_OP("unsqueeze", 1),
+                   squeeze_op = VIEW_OP("squeeze", 1), reshape_op = VIEW_OP("reshape", 1);
 
 /* Returns the plan of x itself. */
 static plan plan_of(const tg_tensor *x)

@@ -225,7 +225,7 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
         if (!x) {
             return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
         }
-        if (x->freed_error) {
+        if (x->is_freed) {
             tg_tape_fail(
                 t, TG_ERROR_STATE, op->name,
                 "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "

@@ -50,6 +50,7 @@ static const tg_op contiguous_op = {
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
+    .passes_gradient = 1,
 };
 
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x)

@@ -1,5 +1,5 @@
-/* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, and backward.c differentiates
- * them. */
+/* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, backward.c differentiates them,
+ * and precision.c has the precision of their products. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void free_values(tg_tape *t, tg_tensor *x, const char *op)
         memset(tg_storage_values(x->storage), 0xff, bytes);
     }
     tg_storage_drop(t->pool, x->storage);
-    x->storage = NULL;
+    x->is_freed = true;
     x->freed_error = &t->error;
     x->freed_op = op;
     t->freed[t->freed_count++] = x;
@@ -103,6 +103,7 @@ void tg_tape_reset(tg_tape *t)
 {
     if (t) {
         truncate_to(t, 0, 0);
+        tg_tape_free_copies(t);
         t->tensor_count = t->attribute_bytes = t->scope_count = 0;
     }
 }
@@ -152,8 +153,10 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->results);
     tg_free(t->scopes);
     tg_free(t->freed);
-    tg_free(t->input_gradients);
+    tg_free(t->gradients);
     tg_free(t->overwrite);
+    tg_free(t->copies);
+    tg_onednn_free(t->onednn);
     tg_pool_free(t->pool);
     tg_free(t);
     tg_level_end_tape();

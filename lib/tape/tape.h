@@ -18,6 +18,8 @@
 #include "base/config.h"
 #include "base/level.h"
 #include "base/random.h"
+#include "tensor/bf16.h"
+#include "tensor/onednn.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {
@@ -31,8 +33,9 @@ typedef struct tg_record {
     uint8_t output_count;
     bool f64;
     bool training;
-    bool planned; /* whether the backward in progress runs the record */
-    bool freed;   /* whether an earlier backward has freed `saved` */
+    bool planned;    /* whether the backward in progress runs the record */
+    bool overwrites; /* whether its backward kernel may overwrite uninitialized gradients */
+    bool freed;      /* whether an earlier backward has freed `saved` */
 } tg_record;
 
 /* The state of a tensor when a call was recorded. */
@@ -45,6 +48,16 @@ typedef struct tg_result {
     tg_tensor *tensor;
     const char *op; /* the name of the op that computed it */
 } tg_result;
+
+/* A rounded copy of a parameter (precision.c). */
+typedef struct tg_rounded_copy {
+    tg_tensor *parameter;
+    tg_rounded kind;
+    bool is_written;
+    uint64_t version; /* of the parameter, when the copy was written */
+    size_t bytes;
+    void *values; /* a block */
+} tg_rounded_copy;
 
 /* Called after each kernel with the time that it took (check/profile.c). */
 typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backward, double seconds);
@@ -77,8 +90,15 @@ struct tg_tape {
     tg_tensor **freed; /* headers of freed results, if detect_freed */
     size_t freed_count, freed_capacity;
 
-    /* for the kernel that backward runs (tg_op_call) */
-    void **input_gradients;
+    tg_matmul_precision precision;
+    tg_onednn *onednn; /* products in bf16; NULL: BLAS computes them */
+    tg_rounded_copy *copies;
+    size_t copy_count, copy_capacity;
+
+    /* parallel to tensors[], for the backward in progress: where the gradient of an input goes, and whether the kernel
+     * overwrites it (tg_op_call). The plan writes the adjoint of a result, the tg_gradient of a leaf, and NULL for an
+     * input that needs no gradient. */
+    void **gradients;
     bool *overwrite;
     size_t gradient_capacity, overwrite_capacity;
 };
@@ -165,6 +185,17 @@ bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, con
 
 /* Returns a contiguous copy, as a recorded op (contiguous.c). */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
+
+/* ---- rounded copies of parameters (precision.c) ---- */
+
+/* Reserves memory for the rounded copy of a parameter, which lives until the reset. False when memory is exhausted. */
+bool tg_tape_reserve_copy(tg_tape *t, tg_tensor *parameter, tg_rounded kind);
+
+/* Returns the copy, which it writes first if the parameter has changed; NULL if none is reserved. */
+const void *tg_tape_copy_of(tg_tape *t, const tg_tensor *x, tg_rounded kind);
+
+/* Frees the copies: the end of a step. */
+void tg_tape_free_copies(tg_tape *t);
 
 /* Returns the idle memory of the tape to the allocator. */
 void tg_tape_trim(tg_tape *t);

@@ -33,6 +33,9 @@ bool tg_gradient_reserve_dense(tg_tensor *leaf)
     if (!leaf->gradient->dense) {
         tg_shape shape = tg_shape_of(leaf);
         leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
+        if (leaf->gradient->dense) {
+            leaf->gradient->dense->is_gradient = true;
+        }
     }
     return leaf->gradient->dense != NULL;
 }

@@ -22,6 +22,7 @@ typedef struct tg_block {
     struct tg_block *next; /* the next block in the pool's list */
     size_t size;           /* bytes, this header included */
     int size_class;
+    int users; /* for the adjoints of backward, which count them (tape/backward.h) */
 } tg_block;
 
 #define TG_BLOCK_HEAD ((size_t)32)

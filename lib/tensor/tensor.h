@@ -67,27 +67,34 @@ typedef struct tg_gradient {
 
 struct tg_tape;
 
+/* The order of the members keeps what each op reads and writes in few cache lines: the header of the block and the
+ * members up to `count` fill the first one, and with the shape and the strides of a matrix a tensor uses three. */
 struct tg_tensor {
     atomic_int references;
     uint8_t dtype; /* tg_dtype */
     uint8_t rank;
     bool contiguous;
-    bool requires_grad;     /* whether it is a leaf that collects a gradient, or a recorded float result */
-    bool overwrite_adjoint; /* whether `adjoint` is uninitialized */
-    bool is_state;          /* whether an optimizer owns the tensor and resizes it with its parameter */
-    int32_t node;           /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use;       /* of a leaf: the index of the record that contributes to its gradient last in backward */
+    bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
+    bool is_gradient;   /* whether it is the dense gradient of a tensor */
+    bool is_state;      /* whether an optimizer owns the tensor and resizes it with its parameter */
+    bool is_freed;      /* whether it is a result whose values the tape has freed, and whose header it has kept */
+    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
+    int16_t optimizers, optimizers_behind;
+    int32_t node;     /* the index of the record on `tape` that computed the tensor, or -1 */
+    int32_t last_use; /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
-    tg_storage *storage;
+    union {
+        tg_storage *storage;
+        tg_error *freed_error; /* of a freed result: the tape's error */
+    };
     struct tg_tape *tape;  /* the owner of this result; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
-    void *adjoint;         /* the gradient of a result during backward: a block, or NULL */
-    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
-    int32_t optimizers, optimizers_behind;
-    tg_error *freed_error; /* the tape's error, if the tape freed this result and kept the header; else NULL */
-    const char *freed_op;  /* the op that computed the freed result */
+    union {
+        void *adjoint;        /* the gradient of a result during backward; else NULL */
+        const char *freed_op; /* of a freed result: the op that computed it */
+    };
     int64_t shape[TG_MAX_RANK];
     int64_t strides[TG_MAX_RANK];
 };
@@ -100,7 +107,7 @@ bool tg_tensor_report_freed(const tg_tensor *x);
 /* Returns whether x is a tensor: neither NULL nor a freed result (tg_tape_config.detect_freed_results). */
 static inline bool tg_is_tensor(const tg_tensor *x)
 {
-    return x && (!x->freed_error || tg_tensor_report_freed(x));
+    return x && (!x->is_freed || tg_tensor_report_freed(x));
 }
 
 /* The same for a call that reports an error, "<call>: the <name> is NULL". */
@@ -233,6 +240,12 @@ static inline void tg_put(tg_tensor *x, int64_t i, double value)
 static inline uint64_t tg_storage_version(const tg_tensor *x)
 {
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
+}
+
+/* Returns the number of tensors that share x's storage. */
+static inline int tg_storage_references(const tg_tensor *x)
+{
+    return atomic_load_explicit(&x->storage->references, memory_order_acquire);
 }
 
 static inline bool tg_dtype_is_float(int dtype)

@@ -333,6 +333,14 @@ static bool apply(world *w)
     return y;
 }
 
+static bool multiply_in_bf16(world *w)
+{
+    bool is_set = tg_tape_set_matmul_precision(w->tape, TG_MATMUL_BF16);
+    tg_tensor *y = is_set ? tg_linear(w->tape, w->x, w->table, NULL) : NULL;
+    add_tensor(w, y);
+    return y;
+}
+
 static bool drop(world *w)
 {
     tg_tensor *y = tg_dropout(w->tape, w->permuted, 0.5);
@@ -358,6 +366,21 @@ static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_coun
 {
     (void)input_count, (void)context;
     return tg_mul(tape, inputs[0], inputs[0]);
+}
+
+static bool gradcheck_params(world *w)
+{
+    tg_gradcheck_report report = {0};
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    config.dtype = TG_F32;
+    config.eps = 1e-2;
+    config.atol = config.rtol = 1e-2;
+    tg_tensor *x = w->x;
+    bool passed = tg_gradcheck_params(w->params, square, NULL, &x, 1, &config, &report, &w->error);
+    if (passed) {
+        add_bits(w, &report.max_absolute_error, sizeof report.max_absolute_error);
+    }
+    return passed;
 }
 
 static bool gradcheck(world *w)
@@ -670,10 +693,12 @@ static const sweep sweeps[] = {
     {"tg_tape_new", new_tape, NULL},
     {"tg_scope_begin", begin_scope, NULL},
     {"tg_matmul", apply, NULL},
+    {"tg_tape_set_matmul_precision", multiply_in_bf16, NULL},
     {"tg_dropout", drop, NULL},
     {"tg_backward", run_backward, NULL},
     {"tg_retain_grad", retain_grad, NULL},
     {"tg_gradcheck", gradcheck, NULL},
+    {"tg_gradcheck_params", gradcheck_params, NULL},
     {"tg_ledger_open", ledger, NULL},
     {"tg_params_new", new_params, NULL},
     {"tg_params_add", add_parameter, NULL},

@@ -8,7 +8,11 @@ BENCH is the program tests/bench of a release build.
 
 Each turn runs a line a few times in each program. Printed are the medians in ms, their ratio, the ratio of the best
 times, and the best time of a memcpy of the result. On a busy machine only the best times of one thread mean something,
-because a thread that waits for another one waits for the machine. AdamW is measured in one process only, by `tests/bench/run`.
+because a thread that waits for another one waits for the machine.
+
+Both programs start backward from a gradient that stays the caller's, and write the gradients of leaves that have none:
+torch.Tensor.backward. torch.autograd.grad has less to do, because it may return the caller's tensor itself as the
+gradient of a leaf. AdamW is measured in one process only, by `tests/bench/run`.
 """
 import argparse
 import statistics
@@ -27,6 +31,14 @@ def ids(below, *size):
     return torch.randint(0, below, size)
 
 
+def gru(x, *weights):
+    return torch._VF.gru(x, torch.zeros(1, 16, 256), weights, False, 1, 0.0, True, False, True)[0]
+
+
+def lstm(x, *weights):
+    return torch._VF.lstm(x, [torch.zeros(1, 16, 256)] * 2, weights, False, 1, 0.0, True, False, True)[0]
+
+
 LINES = {
     'layer_norm 512x768': lambda: (lambda x, w, b: F.layer_norm(x, (768,), w, b), normal(512, 768), normal(768), normal(768)),
     'rms_norm 512x768': lambda: (lambda x, w: F.rms_norm(x, (768,), w, 1e-5), normal(512, 768), normal(768)),
@@ -43,6 +55,8 @@ LINES = {
     'bag 1024x16x768': lambda: (lambda w, i: F.embedding_bag(i, w), normal(50257, 768, grad=False), ids(50257, 1024, 16)),
     'attention 2x12x1024x64': lambda: (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
                                        *[normal(2, 12, 1024, 64) for _ in range(3)]),
+    'gru 16x64x256': lambda: (gru, normal(16, 64, 256), normal(768, 256, std=0.05), normal(768, 256, std=0.05)),
+    'lstm 16x64x256': lambda: (lstm, normal(16, 64, 256), normal(1024, 256, std=0.05), normal(1024, 256, std=0.05)),
 }
 
 
@@ -55,6 +69,12 @@ def seconds(run, rounds):
         run()
         times.append(time.perf_counter() - start)
     return times
+
+
+def backward(y, leaves, dy):
+    for x in leaves:
+        x.grad = None
+    y.backward(dy, retain_graph=True)
 
 
 def main():
@@ -80,7 +100,7 @@ def main():
         dy = torch.randn_like(y)
         passes = {'forward': lambda: call(*inputs)}
         if leaves:
-            passes['backward'] = lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
+            passes['backward'] = lambda: backward(y, leaves, dy)
         for what, run in passes.items():
             if options.only not in '%s, %s' % (name, what):
                 continue

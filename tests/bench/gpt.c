@@ -38,6 +38,25 @@ static void run_step(void *context)
     tg_optim_step(run->optim);
 }
 
+static void run_step_in(training *run, tg_matmul_precision precision)
+{
+    if (!tg_tape_set_matmul_precision(run->tape, precision)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape)->text);
+        exit(1);
+    }
+    run_step(run);
+}
+
+static void run_step_in_bf16(void *context)
+{
+    run_step_in(context, TG_MATMUL_BF16);
+}
+
+static void run_step_in_f32(void *context)
+{
+    run_step_in(context, TG_MATMUL_F32);
+}
+
 static training training_new(void)
 {
     training run = {.rng = bench_must(tg_rng_new(123))};
@@ -176,6 +195,16 @@ static void bench_training(void)
     bench_value("gpt: peak memory", peak * 1e-6, "MB");
     bench_value("gpt: peak memory against 16 bytes a parameter", peak / state, "times");
     free(a.values);
+    run_step_in_bf16(&run); /* takes the memory of the rounded parameters */
+    bench_measure(&(bench_figure){.name = "gpt: the same step, its products in bf16",
+                                  .unit = "ms",
+                                  .bound_name = "the step in f32",
+                                  .run = run_step_in_bf16,
+                                  .bound = run_step_in_f32,
+                                  .context = &run,
+                                  .bound_context = &run,
+                                  .scale = 1e3,
+                                  .rounds = 5});
     training_free(&run);
 }
 

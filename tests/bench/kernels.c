@@ -81,6 +81,29 @@ static tg_tensor *attention(tg_tape *t, tg_tensor *const *x)
     return tg_scaled_dot_product_attention(t, x[0], x[1], x[2], &config);
 }
 
+/* A module of given weights, for x (B,T,256) and a width of 256, without biases. */
+static tg_nn_recurrent recurrent(tg_tensor *const *x)
+{
+    return (tg_nn_recurrent){.module = {NULL, true},
+                             .in = 256,
+                             .width = 256,
+                             .layers = 1,
+                             .directions = 1,
+                             .layer = {{.weight_ih = x[1], .weight_hh = x[2]}}};
+}
+
+static tg_tensor *gru(tg_tape *t, tg_tensor *const *x)
+{
+    tg_nn_gru module = {.module = {NULL, true}, .recurrent = recurrent(x)};
+    return tg_nn_gru_forward(t, &module, x[0], NULL, NULL);
+}
+
+static tg_tensor *lstm(tg_tape *t, tg_tensor *const *x)
+{
+    tg_nn_lstm module = {.module = {NULL, true}, .recurrent = recurrent(x)};
+    return tg_nn_lstm_forward(t, &module, x[0], NULL, NULL, NULL);
+}
+
 #define RANK(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 #define REALS(...)                                         \
     {                                                      \
@@ -118,6 +141,8 @@ static const op_line lines[] = {
     LINE("embedding 65536x768", embedding, REALS(50257, 768), IDS(50257, 65536)),
     LINE("bag 1024x16x768", bag, TABLE(50257, 768), IDS(50257, 1024, 16)),
     LINE("attention 2x12x1024x64", attention, REALS(2, 12, 1024, 64), REALS(2, 12, 1024, 64), REALS(2, 12, 1024, 64)),
+    LINE("gru 16x64x256", gru, REALS(16, 64, 256), SPREAD(0.05, 768, 256), SPREAD(0.05, 768, 256)),
+    LINE("lstm 16x64x256", lstm, REALS(16, 64, 256), SPREAD(0.05, 1024, 256), SPREAD(0.05, 1024, 256)),
 };
 
 #define LINES ((int)(sizeof lines / sizeof lines[0]))

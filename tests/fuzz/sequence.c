@@ -348,7 +348,7 @@ static void begin(program *p)
     p->file = fopen("/dev/null", "w");
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = 2;
-    tg_position kind = (tg_position)(drawn >> 3 & 7);
+    tg_position kind = (tg_position)((drawn >> 3) % (TG_POSITION_NONE + 1));
     p->embedding = tg_nn_embedding_make(p->params, "embedding", 5, 4, NULL);
     p->embedding_bag = tg_nn_embedding_bag_make(p->params, "bag", 5, 4, NULL);
     p->positional = tg_nn_positional_make(p->params, "positional", TG_POSITION_LEARNED, 6, 4, &positions);

@@ -68,6 +68,32 @@ def bag_classifier():
     return "loss %.4f, %d of 240 right" % (loss.item(), (logits.argmax(1) == topics).sum())
 
 
+def encoder_classifier():
+    ids = torch.randint(3, 20, (120, 8))
+    lengths, answers = torch.zeros(120, dtype=torch.int64), torch.zeros(120, dtype=torch.int64)
+    for i in range(120):
+        others = 4 + i % 4
+        first = 1 + i % others
+        second = 1 + (first + i // 4 % (others - 1)) % others
+        lengths[i], answers[i] = others + 1, second < first
+        ids[i, 0], ids[i, first], ids[i, second] = 2, 0, 1
+    padding = torch.arange(8) >= lengths[:, None]
+    words, positions = nn.Embedding(20, 16), nn.Embedding(8, 16)
+    layer, head = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 2)
+    optim = torch.optim.Adam([p for part in (words, positions, layer, head) for p in part.parameters()], lr=0.01)
+
+    def forward():
+        return head(layer(words(ids) + positions.weight, src_key_padding_mask=padding)[:, 0])
+
+    for _ in range(60):
+        loss = F.cross_entropy(forward(), answers)
+        optim.zero_grad()
+        loss.backward()
+        optim.step()
+    layer.eval()
+    return "loss %.4f, %d of 120 right" % (loss.item(), (forward().argmax(1) == answers).sum())
+
+
 def gru_characters():
     rhyme = "one two buckle my shoe three four knock at the door"
     ids = torch.tensor([[0 if c == " " else ord(c) - ord("a") + 1 for c in rhyme]])
@@ -101,6 +127,6 @@ def digits():
     return "loss %.3f, %d of 50 right" % (loss.item(), (logits.argmax(1) == labels).sum())
 
 
-for recipe in (bag_classifier, digits, gru_characters, recommender, word2vec):
+for recipe in (bag_classifier, digits, encoder_classifier, gru_characters, recommender, word2vec):
     torch.manual_seed(123)
     print("%s: %s" % (recipe.__name__, recipe()))

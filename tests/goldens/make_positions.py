@@ -10,7 +10,7 @@ import math
 
 import torch
 
-B, T, M, C, H = 2, 7, 3, 12, 3
+B, T, M, C, H, CONTEXT = 2, 7, 3, 12, 3, 64
 D = C // H
 torch.set_default_dtype(torch.float64)
 
@@ -62,7 +62,8 @@ def run(case, kind, both=False, memory=0, **options):
     past = fill(8, B, memory, C).detach()
     p = {"alibi": [], "rotary": [], "none": [], "t5": [fill(9, options.get("buckets", 0), H)],
          "shaw": [fill(9, 2 * options.get("clip", 0) + 1, D), fill(10, 2 * options.get("clip", 0) + 1, D)],
-         "transformer-xl": [fill(9, C, C), fill(10, H, D), fill(11, H, D)]}[kind]
+         "transformer-xl": [fill(9, C, C), fill(10, H, D), fill(11, H, D)],
+         "relative-key": [fill(9, 2 * CONTEXT - 1, D)], "relative-key-query": [fill(9, 2 * CONTEXT - 1, D)]}[kind]
     seen = torch.cat([past, x], 1)
     out = []
     for b in range(B):
@@ -83,6 +84,10 @@ def run(case, kind, both=False, memory=0, **options):
                         r = (p[0] @ sinusoid(i - j))[part]
                         score = (a + p[1][h]) @ key + (a + p[2][h]) @ r
                     clipped = max(-options.get("clip", 0), min(options.get("clip", 0), j - i)) + options.get("clip", 0)
+                    if kind in ("relative-key", "relative-key-query"):
+                        score = score + a @ p[0][i - j + CONTEXT - 1]
+                    if kind == "relative-key-query":
+                        score = score + key @ p[0][i - j + CONTEXT - 1]
                     if kind == "shaw":
                         score = score + a @ p[0][clipped]
                     score = score / math.sqrt(D)
@@ -116,6 +121,10 @@ def main():
     run("xl", "transformer-xl")
     run("xl_both", "transformer-xl", both=True)
     run("xl_memory", "transformer-xl", memory=M)
+    for kind in ("relative-key", "relative-key-query"):
+        run(kind, kind)
+        run(kind + "_both", kind, both=True)
+        run(kind + "_memory", kind, memory=M)
     run("rotary_memory", "rotary", memory=M, neighbours=False, base=10000.0, scale=1.0)
     for both in (False, True):
         print("buckets%d" % both, "t5", *(bucket(d, 32, 128, both) for d in range(-1024, 1025)))

@@ -2,7 +2,7 @@
 """Goldens of convolutions, pooling and recurrent layers, by torch 2.13.0. Writes conv.txt (golden_file.py) and
 recurrent.txt beside itself.
 
-A case of recurrent.txt: "KIND SEED IN WIDTH LAYERS BIDIRECTIONAL BIAS MASKED", with KIND 0 for a GRU and 1 for an LSTM;
+A case of recurrent.txt: "KIND SEED IN WIDTH LAYERS BIDIRECTIONAL BIAS MASKED DROPOUT", with KIND 0 for a GRU and 1 for an LSTM;
 then the losses of 50 steps of Adam, and the sum of squares of each parameter after them.
 """
 import os
@@ -40,10 +40,10 @@ def convolutions(case):
     case("max_pool1d", [3, 3, 0, 1], [ties], lambda x: F.max_pool1d(x, 3))
 
 
-def train(out, kind, seed, inputs, width, layers, bidirectional, bias, masked):
+def train(out, kind, seed, inputs, width, layers, bidirectional, bias, masked, dropout):
     torch.manual_seed(seed)
     net = (torch.nn.LSTM if kind else torch.nn.GRU)(inputs, width, layers, bool(bias), batch_first=True,
-                                                    bidirectional=bool(bidirectional))
+                                                    dropout=dropout, bidirectional=bool(bidirectional))
     x, target = torch.randn(3, 4, inputs), torch.randn(3, 4, width * (1 + bidirectional))
     optim = torch.optim.Adam(net.parameters(), lr=0.01)
     losses = []
@@ -59,7 +59,7 @@ def train(out, kind, seed, inputs, width, layers, bidirectional, bias, masked):
         loss.backward()
         optim.step()
         losses.append(loss.item())
-    print(kind, seed, inputs, width, layers, bidirectional, bias, masked, file=out)
+    print(kind, seed, inputs, width, layers, bidirectional, bias, masked, dropout, file=out)
     print(*[repr(v) for v in losses], file=out)
     print(*[repr(p.detach().square().sum().item()) for p in net.parameters()], file=out)
 
@@ -69,9 +69,10 @@ def main():
         convolutions(lambda *arguments: golden_file.write(out, *arguments))
     with open(os.path.join(HERE, "recurrent.txt"), "w") as out:
         for kind in (0, 1):
-            for seed, (layers, bidirectional, bias, masked) in enumerate(((1, 0, 1, 0), (2, 0, 1, 0), (1, 1, 1, 0),
-                                                                          (2, 1, 1, 1), (1, 0, 0, 1), (3, 1, 0, 0))):
-                train(out, kind, seed, 5, 3, layers, bidirectional, bias, masked)
+            for seed, (layers, bidirectional, bias, masked, dropout) in enumerate((
+                    (1, 0, 1, 0, 0), (2, 0, 1, 0, 0), (1, 1, 1, 0, 0), (2, 1, 1, 1, 0), (1, 0, 0, 1, 0),
+                    (3, 1, 0, 0, 0), (3, 0, 1, 0, 0.25), (2, 1, 0, 0, 0.5))):
+                train(out, kind, seed, 5, 3, layers, bidirectional, bias, masked, dropout)
 
 
 if __name__ == "__main__":

@@ -198,6 +198,12 @@ static void test_every_kind(void **state)
         {"xl_both", TG_POSITION_TRANSFORMER_XL, true, 0, usual},
         {"xl_memory", TG_POSITION_TRANSFORMER_XL, false, M, usual},
         {"rotary_memory", TG_POSITION_ROTARY, false, M, usual},
+        {"relative-key", TG_POSITION_RELATIVE_KEY, false, 0, usual},
+        {"relative-key_both", TG_POSITION_RELATIVE_KEY, true, 0, usual},
+        {"relative-key_memory", TG_POSITION_RELATIVE_KEY, false, M, usual},
+        {"relative-key-query", TG_POSITION_RELATIVE_KEY_QUERY, false, 0, usual},
+        {"relative-key-query_both", TG_POSITION_RELATIVE_KEY_QUERY, true, 0, usual},
+        {"relative-key-query_memory", TG_POSITION_RELATIVE_KEY_QUERY, false, M, usual},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int path = 0; path < 2; path++) {
@@ -351,7 +357,11 @@ static void test_extension_of_other_kinds(void **state)
     for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
         tg_nn_positional p = tg_nn_positional_make(params, tg_position_name(kind), kind, 9, C, &config);
         tg_tensor *before = p.weight ? tg_tensor_new_copy(p.weight, NULL) : NULL;
-        assert_true(tg_nn_positional_extend(&p, 1000000, &error));
+        bool is_fixed = kind == TG_POSITION_RELATIVE_KEY || kind == TG_POSITION_RELATIVE_KEY_QUERY;
+        assert_true(tg_nn_positional_extend(&p, 1000000, &error) != is_fixed);
+        assert_int_equal(error.code, is_fixed ? TG_ERROR_VALUE : TG_OK);
+        tg_error_clear(&error);
+        assert_true(tg_nn_positional_extend(&p, 9, &error));
         if (before) {
             assert_values(p.weight, tg_tensor_data(before), tg_tensor_count(before), 0, 0);
         }
@@ -482,7 +492,7 @@ static void test_refuses(void **state)
     assert_false(tg_position_from_name("t5", NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "position_from_name: the kind is NULL");
     assert_int_equal(kind, TG_POSITION_T5);
-    assert_string_equal(tg_position_name((tg_position)8), "unknown");
+    assert_string_equal(tg_position_name((tg_position)(TG_POSITION_NONE + 1)), "unknown");
     tg_tensor *odd = tg_tensor_new(TG_F64, TG_SHAPE(2, 3), NULL);
     tg_rotary(tape, odd, 0, NULL);
     assert_tape_error(tape, TG_ERROR_SHAPE, "rotary: x is (2,3); it must be (..,T,D) with an even D");
@@ -512,6 +522,35 @@ static void test_rotary_options(void **state)
     }
 }
 
+/* Relative key has vectors for the distances of its context only. */
+static void test_context_of_relative_key(void **state)
+{
+    (void)state;
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    positions.heads = H;
+    for (tg_position kind = TG_POSITION_RELATIVE_KEY; kind <= TG_POSITION_RELATIVE_KEY_QUERY; kind++) {
+        tg_nn_positional p = tg_nn_positional_make(params, tg_position_name(kind), kind, T, C, &positions);
+        assert_true(tg_shape_equal(tg_tensor_shape(p.weight), TG_SHAPE(2 * T - 1, C / H)));
+        tg_nn_multihead_attention_config config = separate();
+        config.positional = &p;
+        tg_nn_multihead_attention a = tg_nn_multihead_attention_make(params, kind % 2 ? "a" : "b", C, C, H, &config);
+        tg_tensor *x = tg_tensor_new_full(TG_F64, TG_SHAPE(B, T + 1, C), 1, NULL);
+        char text[200];
+        assert_non_null(tg_nn_multihead_attention_forward(tape, &a, tg_slice(tape, x, 1, 0, T, 1), NULL));
+        assert_null(tg_nn_multihead_attention_forward(tape, &a, x, NULL));
+        snprintf(text, sizeof text,
+                 "nn_multihead_attention_forward: 8 queries and 8 keys; the %s positions were made for a context of 7",
+                 tg_position_name(kind));
+        assert_tape_error(tape, TG_ERROR_RANGE, text);
+        tg_error error = TG_NO_ERROR;
+        assert_false(tg_nn_positional_extend(&p, T - 1, &error));
+        assert_int_equal(error.code, TG_ERROR_RANGE);
+        assert_false(tg_nn_positional_make(params, "long", kind, INT32_MAX, C, &positions).module.is_made);
+        assert_params_error(params, TG_ERROR_SHAPE, "'long' has context 2147483647");
+        tg_release(x);
+    }
+}
+
 /* An attention takes relative positions with its own heads and width, or none. */
 static void test_positions_of_another_attention(void **state)
 {
@@ -519,11 +558,11 @@ static void test_positions_of_another_attention(void **state)
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     tg_nn_multihead_attention_config config = separate();
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
-    const tg_position relative[] = {TG_POSITION_ROTARY, TG_POSITION_ALIBI, TG_POSITION_T5, TG_POSITION_SHAW,
-                                    TG_POSITION_TRANSFORMER_XL};
+    const tg_position relative[] = {TG_POSITION_ROTARY, TG_POSITION_ALIBI,          TG_POSITION_T5,
+                                    TG_POSITION_SHAW,   TG_POSITION_TRANSFORMER_XL, TG_POSITION_RELATIVE_KEY};
     for (int layout = 0; layout < 2; layout++) {
         config.layout = (tg_attention_layout)layout;
-        for (int i = 0; i < 5; i++) {
+        for (size_t i = 0; i < sizeof relative / sizeof *relative; i++) {
             const char *name = tg_position_name(relative[i]);
             char full[64], text[200];
             for (int other = 0; other < 2; other++) {
@@ -616,6 +655,7 @@ int main(void)
         cmocka_unit_test(test_in_a_gpt),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rotary_options, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_context_of_relative_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_positions_of_another_attention, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

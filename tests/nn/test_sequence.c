@@ -98,6 +98,7 @@ static void train(FILE *goldens, int kind)
     config.bidirectional = next_number(goldens) != 0;
     config.bias = next_number(goldens) != 0;
     bool masked = next_number(goldens) != 0;
+    config.dropout = next_number(goldens);
     tg_params *params = tg_params_new(TG_F64, rng);
     net n = {.is_lstm = kind == 1};
     if (n.is_lstm) {
@@ -113,7 +114,7 @@ static void train(FILE *goldens, int kind)
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.01;
     tg_optim *optim = tg_adam_new(params, &adam);
-    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tape *t = tg_tape_new(rng, NULL);
     for (int step = 0; step < 50; step++) {
         tg_tape_reset(t);
         tg_tensor *loss = loss_of(t, &n);
@@ -153,7 +154,7 @@ static void test_training_is_torchs(void **state)
         train(goldens, kind);
     }
     fclose(goldens);
-    assert_int_equal(cases, 12);
+    assert_int_equal(cases, 16);
 }
 
 /* The names of PyTorch; and two halves of a sequence, with the state of the first passed to the second, give the
@@ -205,6 +206,10 @@ static void test_errors(void **state)
     assert_params_error(params, TG_ERROR_VALUE,
                         "nn_gru_make: 'gru' has 2 inputs, width 3 and 9 layers; all must be at least 1, and the layers "
                         "at most 8");
+    tg_nn_recurrent_config dropping = tg_nn_recurrent_config_default();
+    dropping.dropout = 1.5;
+    assert_false(tg_nn_gru_make(params, "gru", 2, 3, &dropping).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "nn_gru_make: 'gru' has dropout 1.5, outside [0,1]");
     assert_false(tg_nn_lstm_make(params, "lstm", 0, 3, NULL).module.is_made);
     assert_params_error(params, TG_ERROR_VALUE, "nn_lstm_make: 'lstm' has 0 inputs");
     assert_int_equal(tg_params_count(params), 0);

@@ -137,11 +137,31 @@ static void test_threads_change_no_bits(void **state)
     tg_rng_free(rng);
 }
 
+/* A target of 0 has no derivative: NaN, as in torch, and only there: log 0.5 + 1 - 0.25 = 0.0569. */
+static void test_kl_div_has_no_gradient_of_a_target_of_0(void **state)
+{
+    (void)state;
+    tg_tensor *x = tensor_f64(TG_SHAPE(3), (double[]){0.25, 0.25, 0.25});
+    tg_tensor *target = leaf(tensor_f64(TG_SHAPE(3), (double[]){0.5, 0.5, 0}));
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_kl_div_config config = tg_kl_div_config_default();
+    config.reduction = TG_REDUCTION_SUM;
+    assert_true(tg_backward(t, tg_kl_div(t, x, target, &config), NULL));
+    for (int i = 0; i < 2; i++) {
+        assert_true(fabs(tg_tensor_value_at(tg_tensor_grad(target), i) - (log(0.5) + 0.75)) < 1e-12);
+    }
+    assert_true(isnan(tg_tensor_value_at(tg_tensor_grad(target), 2)));
+    tg_tape_free(t);
+    tg_release(x);
+    tg_release(target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
         cmocka_unit_test(test_threads_change_no_bits),
+        cmocka_unit_test(test_kl_div_has_no_gradient_of_a_target_of_0),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
 }

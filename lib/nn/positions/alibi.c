@@ -25,20 +25,20 @@ double tg_alibi_slope(int64_t heads, int64_t head)
 
 /* The bias depends on the distance alone, so it is computed once per distance: (H,1,L), where index l means the
  * distance S - 1 - l (lib/ops/relative.h). */
-static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal)
+static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";
     (void)is_causal;
-    int64_t heads = p->config.heads, count = queries->shape[2], distances = count + keys > 0 ? count + keys - 1 : 0;
+    int64_t heads = p->config.heads, T = queries->shape[2], S = keys->shape[2], distances = T + S > 0 ? T + S - 1 : 0;
     tg_tensor *by_distance =
         tg_tape_new_tensor(t, call, tg_dtype_of(queries), tg_shape_make(3, (int64_t[]){heads, 1, distances}));
     for (int64_t h = 0; by_distance && h < heads; h++) {
         double slope = tg_alibi_slope(heads, h);
         for (int64_t l = 0; l < distances; l++) {
-            tg_put(by_distance, h * distances + l, -slope * fabs((double)(keys - 1 - l)));
+            tg_put(by_distance, h * distances + l, -slope * fabs((double)(S - 1 - l)));
         }
     }
-    return by_distance ? tg_relative_shift(t, by_distance, count, keys) : NULL;
+    return by_distance ? tg_relative_shift(t, by_distance, T, S) : NULL;
 }
 
 const tg_position_kind tg_alibi_positions = {

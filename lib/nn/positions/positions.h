@@ -20,15 +20,15 @@ typedef struct tg_position_kind {
     /* Adds the vectors of the positions start .. start + T - 1 to x (..,T,width). Absolute kinds only. */
     tg_tensor *(*add)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start);
 
-    /* Extends the context (tg_nn_positional_extend). Absolute kinds only. */
+    /* Extends the context (tg_nn_positional_extend), or reports that it cannot. */
     bool (*extend)(tg_nn_positional *p, int64_t context, tg_error *error);
 
     /* Rotates queries or keys x (B,H,T,D), at the positions start .. start + T - 1. */
     tg_tensor *(*rotate)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start);
 
-    /* Returns the bias of the scaled scores of queries (B,H,T,D) and `keys` keys. If causal, only its values for keys
-     * up to each query's position matter. */
-    tg_tensor *(*bias)(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal);
+    /* Returns the bias of the scaled scores of queries (B,H,T,D) and keys (B,H,S,D). If causal, only its values for
+     * keys up to each query's position matter. */
+    tg_tensor *(*bias)(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal);
 
     /* Returns the queries that are multiplied with the keys. */
     tg_tensor *(*content)(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries);
@@ -38,7 +38,8 @@ typedef struct tg_position_kind {
 } tg_position_kind;
 
 extern const tg_position_kind tg_learned_positions, tg_sinusoidal_positions, tg_rotary_positions, tg_alibi_positions,
-    tg_t5_positions, tg_shaw_positions, tg_transformer_xl_positions, tg_no_positions;
+    tg_t5_positions, tg_shaw_positions, tg_transformer_xl_positions, tg_relative_key_positions,
+    tg_relative_key_query_positions, tg_no_positions;
 
 /* Returns the structure of a kind; tg_no_positions for a number that is no kind. */
 const tg_position_kind *tg_position_kind_of(tg_position kind);

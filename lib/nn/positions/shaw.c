@@ -27,11 +27,11 @@ static void make(tg_params *params, const char *name, int64_t context, tg_nn_pos
     made->values = tg_positions_add(params, name, "values", rows, width, std);
 }
 
-static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal)
+static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     (void)is_causal;
     tg_tensor *scaled = tg_div_scalar(t, p->weight, sqrt((double)queries->shape[3]));
-    return tg_relative_spread(t, tg_matmul(t, queries, tg_transpose(t, scaled, 0, 1)), keys);
+    return tg_relative_spread(t, tg_matmul(t, queries, tg_transpose(t, scaled, 0, 1)), keys->shape[2]);
 }
 
 static tg_tensor *values(tg_tape *t, const tg_nn_positional *p, tg_tensor *weights)

@@ -45,20 +45,20 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
 }
 
 /* The bias is looked up once per distance: (H,1,L), where index l means the distance S - 1 - l (lib/ops/relative.h). */
-static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal)
+static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";
-    int64_t count = queries->shape[2], distances = count + keys > 0 ? count + keys - 1 : 0;
+    int64_t T = queries->shape[2], S = keys->shape[2], distances = T + S > 0 ? T + S - 1 : 0;
     tg_tensor *buckets = tg_tape_new_tensor(t, call, TG_I32, tg_shape_make(1, &distances));
     if (!buckets) {
         return NULL;
     }
     int32_t *bucket = tg_values(buckets);
     for (int64_t l = 0; l < distances; l++) {
-        bucket[l] = (int32_t)tg_t5_bucket(keys - 1 - l, p->config.buckets, p->config.max_distance, is_causal);
+        bucket[l] = (int32_t)tg_t5_bucket(S - 1 - l, p->config.buckets, p->config.max_distance, is_causal);
     }
     tg_tensor *by_distance = tg_embedding(t, buckets, p->weight, NULL); /* (L,H) */
-    return tg_relative_shift(t, tg_unsqueeze(t, tg_transpose(t, by_distance, 0, 1), 1), count, keys);
+    return tg_relative_shift(t, tg_unsqueeze(t, tg_transpose(t, by_distance, 0, 1), 1), T, S);
 }
 
 const tg_position_kind tg_t5_positions = {

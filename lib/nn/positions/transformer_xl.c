@@ -19,22 +19,22 @@ static void make(tg_params *params, const char *name, int64_t context, tg_nn_pos
 
 /* R W_r^T is computed once per distance: (H,L,D), where index l means the distance S - 1 - l (lib/ops/relative.h). If
  * causal, the distances are 0 .. S - 1 only. */
-static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, int64_t keys, bool is_causal)
+static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";
-    int64_t heads = p->config.heads, count = queries->shape[2];
-    int64_t distances = is_causal ? keys : count + keys > 0 ? count + keys - 1 : 0;
+    int64_t heads = p->config.heads, T = queries->shape[2], S = keys->shape[2];
+    int64_t distances = is_causal ? S : T + S > 0 ? T + S - 1 : 0;
     tg_tensor *r =
         tg_tape_new_tensor(t, call, tg_dtype_of(queries), tg_shape_make(2, (int64_t[]){distances, p->width}));
     if (!r) {
         return NULL;
     }
-    tg_fill_sinusoidal(r, (double)(keys - 1), -1, 1 / sqrt((double)queries->shape[3]));
+    tg_fill_sinusoidal(r, (double)(S - 1), -1, 1 / sqrt((double)queries->shape[3]));
     tg_tensor *projected = tg_linear(t, r, p->weight, NULL);
     tg_shape by_head = tg_shape_make(3, (int64_t[]){distances, heads, p->width / heads});
     projected = tg_transpose(t, tg_reshape(t, projected, by_head), 0, 1);
     tg_tensor *biased = tg_add(t, queries, tg_unsqueeze(t, p->position_bias, 1));
-    return tg_relative_scores(t, biased, projected, keys, is_causal);
+    return tg_relative_scores(t, biased, projected, S, is_causal);
 }
 
 static tg_tensor *content(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries)

@@ -1,0 +1,72 @@
+/* backward (private): what the two passes of backward share. plan.c has the first pass, backward.c the second. */
+#ifndef TG_TAPE_BACKWARD_H
+#define TG_TAPE_BACKWARD_H
+
+#include "tape/tape.h"
+
+/* One backward. */
+typedef struct tg_pass {
+    tg_tape *tape;
+    tg_tensor *result;
+    /* The values of config.gradient, if they serve as the adjoint of the result; NULL: backward writes that adjoint. */
+    void *borrowed;
+    void *first;   /* the adjoint of the result: borrowed, or a block */
+    void *scratch; /* a block for the kernels */
+} tg_pass;
+
+/* The first pass. `result`, `borrowed` and `tape` are set, and it sets the rest. Returns false, with the error set and
+ * nothing changed, if backward is not possible. */
+bool tg_plan_backward(tg_pass *pass);
+
+static inline const tg_op_kernels *tg_kernels_of(const tg_record *record)
+{
+    return tg_op_kernels_of(record->op, record->f64);
+}
+
+/* Returns whether an array of bits has bit i. Inputs from the 32nd on share the last bit. */
+static inline bool tg_has_bit(uint32_t bits, int i)
+{
+    return bits >> (i < 31 ? i : 31) & 1;
+}
+
+/* Returns whether input i gets a gradient. */
+static inline bool tg_is_needed(const tg_tape *t, const tg_record *record, int i)
+{
+    size_t tensor = record->first_tensor + (size_t)i;
+    return t->states[tensor].requires_grad && t->tensors[tensor]->requires_grad;
+}
+
+/* Returns whether input i, a leaf, collects its gradient by rows, which it does until a dense contribution arrives. */
+static inline bool tg_wants_rows(const tg_record *record, const tg_tensor *leaf, int i)
+{
+    return tg_has_bit(record->op->row_inputs, i) && leaf->rank == 2 && tg_tensor_grad_kind(leaf) != TG_GRAD_DENSE;
+}
+
+/* ---- the users of an adjoint: the tensors of which it is the gradient ---- */
+
+/* Returns the number of users, for an adjoint that is a block. */
+static inline int *tg_adjoint_users(void *adjoint)
+{
+    return &((tg_block *)((char *)adjoint - TG_BLOCK_HEAD))->users;
+}
+
+/* Returns whether the adjoint has other users than one tensor, so that nothing may be added to it. */
+static inline bool tg_adjoint_is_shared(const tg_pass *pass, void *adjoint)
+{
+    return adjoint == pass->borrowed || *tg_adjoint_users(adjoint) > 1;
+}
+
+static inline void tg_adjoint_share(const tg_pass *pass, void *adjoint)
+{
+    if (adjoint != pass->borrowed) {
+        ++*tg_adjoint_users(adjoint);
+    }
+}
+
+/* Removes a user. Returns whether it was the last one of a block. NULL is allowed. */
+static inline bool tg_adjoint_leave(const tg_pass *pass, void *adjoint)
+{
+    return adjoint && adjoint != pass->borrowed && --*tg_adjoint_users(adjoint) == 0;
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* plan: the first pass of backward. It finds the records on which the result depends, checks them, and decides where
+ * the gradient of each of their inputs goes (tg_tape.gradients).
+ *
+ * The gradient of an intermediate result, its adjoint, is in a block of memory. A record is the last reader of the
+ * adjoints of its outputs. So after it is planned, their blocks return to the pool, where the adjoint of an earlier
+ * record may reuse them: a chain of any length needs the memory of a few adjoints.
+ *
+ * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum,
+ * and the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to
+ * the pool when its last user leaves. A second contribution to an adjoint may not change what other users read. So if
+ * there are others, it goes to a new block, which begins as a copy.
+ *
+ * If this pass fails, it is undone: no gradient has changed.
+ */
+#include "base/alloc.h"
+#include "tape/backward.h"
+
+static bool matters(const tg_tape *t, const tg_record *record)
+{
+    for (int i = 0; i < record->output_count; i++) {
+        if (tg_record_outputs(t, record)[i]->adjoint) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- checks ---- */
+
+/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). */
+static bool check_versions(tg_tape *t, const tg_record *record)
+{
+    const tg_op *op = record->op;
+    if ((op->backward_ignores_inputs & op->backward_ignores_outputs) == TG_OP_ALL) {
+        return true;
+    }
+    const tg_tensor_state *states = t->states + record->first_tensor;
+    tg_tensor *const *tensors = t->tensors + record->first_tensor;
+    for (int i = 0; i < record->input_count + record->output_count; i++) {
+        bool output = i >= record->input_count;
+        int number = output ? i - record->input_count : i;
+        bool ignored = tg_has_bit(output ? op->backward_ignores_outputs : op->backward_ignores_inputs, number);
+        if (!ignored && tg_storage_version(tensors[i]) != states[i].version) {
+            return tg_tape_fail(
+                t, TG_ERROR_STATE, "backward",
+                "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "
+                "change a copy, or change it after backward",
+                output ? "output" : "input", number, op->name, (unsigned long long)states[i].version,
+                (unsigned long long)tg_storage_version(tensors[i]));
+        }
+    }
+    return true;
+}
+
+static bool check_record(tg_tape *t, const tg_record *record)
+{
+    if (record->freed) {
+        return tg_tape_fail(
+            t, TG_ERROR_STATE, "backward",
+            "an earlier backward has freed the record of '%s'; set retain_graph in every backward but the last",
+            record->op->name);
+    }
+    if (!tg_kernels_of(record)->backward) {
+        return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
+                            record->f64 ? "f64" : "f32");
+    }
+    return check_versions(t, record);
+}
+
+/* Returns whether two inputs are the same tensor. Then a kernel may not overwrite gradients: it would overwrite what it
+ * has added for the other input. */
+static bool has_duplicates(tg_tensor *const *inputs, int count)
+{
+    if (count == 2) {
+        return inputs[0] == inputs[1];
+    }
+    for (int i = 1; i < count; i++) {
+        for (int k = 0; k < i; k++) {
+            if (inputs[i] == inputs[k]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- memory ---- */
+
+/* Gives tensor x a new adjoint. Returns false when memory is exhausted. */
+static bool take_adjoint(const tg_pass *pass, tg_tensor *x)
+{
+    void *block = tg_pool_take(pass->tape->pool, tg_bytes_of(x));
+    if (block) {
+        *tg_adjoint_users(block) = 1;
+        x->adjoint = block;
+    }
+    return block != NULL;
+}
+
+static void drop_adjoints(const tg_pass *pass, const tg_record *record)
+{
+    for (int i = 0; i < record->output_count; i++) {
+        tg_tensor *y = tg_record_outputs(pass->tape, record)[i];
+        if (tg_adjoint_leave(pass, y->adjoint)) {
+            tg_pool_give(pass->tape->pool, y->adjoint);
+        }
+        y->adjoint = NULL;
+    }
+}
+
+static bool plan_leaf(tg_pass *pass, const tg_record *record, int i)
+{
+    tg_tape *t = pass->tape;
+    tg_tensor *x = tg_record_inputs(t, record)[i];
+    /* the pass goes from last to first: the record that is planned last contributes last */
+    x->last_use = (int32_t)(record - t->records);
+    if (tg_wants_rows(record, x, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
+        return false;
+    }
+    t->gradients[record->first_tensor + (size_t)i] = x->gradient;
+    return true;
+}
+
+/* Returns whether the gradient of input i is dy, the adjoint of output 0. */
+static bool is_passed(const tg_record *record, const tg_tensor *x, const tg_tensor *y, int i)
+{
+    return tg_has_bit(record->op->passes_gradient, i) && y->adjoint && x->count == y->count && x->dtype == y->dtype;
+}
+
+static bool plan_result(tg_pass *pass, const tg_record *record, int i)
+{
+    tg_tape *t = pass->tape;
+    tg_tensor *x = tg_record_inputs(t, record)[i], *y = tg_record_outputs(t, record)[0];
+    if (!x->adjoint && is_passed(record, x, y, i)) {
+        x->adjoint = y->adjoint;
+        tg_adjoint_share(pass, x->adjoint);
+    } else if (!x->adjoint) {
+        if (!take_adjoint(pass, x)) {
+            return false;
+        }
+    } else if (tg_adjoint_is_shared(pass, x->adjoint)) {
+        void *shared = x->adjoint;
+        if (!take_adjoint(pass, x)) {
+            return false;
+        }
+        tg_adjoint_leave(pass, shared);
+    }
+    t->gradients[record->first_tensor + (size_t)i] = x->adjoint;
+    return true;
+}
+
+/* Decides where the gradients of a record's inputs go. Returns false after an error, and when memory is exhausted; then
+ * the caller sets the error. */
+static bool plan_inputs(tg_pass *pass, tg_record *record)
+{
+    tg_tape *t = pass->tape;
+    tg_tensor *const *inputs = tg_record_inputs(t, record);
+    record->overwrites = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
+    for (int i = 0; i < record->input_count; i++) {
+        tg_tensor *x = inputs[i];
+        if (x->node < 0 && t->states[record->first_tensor + (size_t)i].version < x->storage->first_version) {
+            return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+                                "input %d of '%s' was resized after it was recorded; run backward before the resize", i,
+                                record->op->name);
+        }
+        t->gradients[record->first_tensor + (size_t)i] = NULL;
+        if (tg_is_needed(t, record, i) && !(x->node < 0 ? plan_leaf(pass, record, i) : plan_result(pass, record, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the pass ---- */
+
+/* Undoes a plan that failed. */
+static void abandon(const tg_pass *pass)
+{
+    tg_tape *t = pass->tape;
+    for (int32_t k = pass->result->node; k >= 0; k--) {
+        drop_adjoints(pass, &t->records[k]);
+        for (int i = 0; i < t->records[k].input_count; i++) {
+            tg_gradient_end_reservations(tg_record_inputs(t, &t->records[k])[i]);
+        }
+    }
+    tg_pool_give(t->pool, pass->scratch);
+}
+
+/* Takes the memory of the whole pass. Returns false when memory is exhausted. */
+static bool begin(tg_pass *pass)
+{
+    tg_tape *t = pass->tape;
+    tg_tensor *y = pass->result;
+    size_t largest = 0;
+    for (int32_t k = y->node; k >= 0; k--) {
+        if (t->records[k].backward_scratch > largest) {
+            largest = t->records[k].backward_scratch;
+        }
+    }
+    if (!tg_grow((void **)&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
+        !tg_grow((void **)&t->overwrite, &t->overwrite_capacity, 0, t->tensor_count, sizeof *t->overwrite)) {
+        return false;
+    }
+    pass->scratch = tg_pool_take(t->pool, largest);
+    y->adjoint = pass->borrowed;
+    if (!pass->scratch || (!pass->borrowed && !take_adjoint(pass, y))) {
+        tg_pool_give(t->pool, pass->scratch);
+        y->adjoint = NULL;
+        return false;
+    }
+    pass->first = y->adjoint;
+    return true;
+}
+
+bool tg_plan_backward(tg_pass *pass)
+{
+    tg_tape *t = pass->tape;
+    if (!begin(pass)) {
+        return tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
+    }
+    for (int32_t k = pass->result->node; k >= 0; k--) {
+        tg_record *record = &t->records[k];
+        record->planned = matters(t, record);
+        if (!record->planned) {
+            continue;
+        }
+        if (!check_record(t, record) || !plan_inputs(pass, record)) {
+            tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
+            abandon(pass);
+            return false;
+        }
+        drop_adjoints(pass, record);
+    }
+    return true;
+}

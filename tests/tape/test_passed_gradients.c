@@ -1,0 +1,276 @@
+/* Gradients that backward passes on without a copy (tg_op.passes_gradient), in random graphs of sums, differences,
+ * views and products, beside a plain reverse pass over arrays. All values are small whole numbers, so they are exact.
+ */
+#include "support.h"
+
+#include <string.h>
+
+#include <tapegrad/op.h>
+
+#include "base/random.h"
+
+enum { WIDTH = 3, LEAVES = 2, NODES = 14, GRAPHS = 400 };
+
+typedef enum kind { SUM, DIFFERENCE, DOUBLED, VIEW, SCALED, KINDS } kind;
+
+/* A result: its op, its inputs, and what the reverse pass finds. Nodes below LEAVES are leaves. */
+typedef struct node {
+    kind kind;
+    int a, b;
+    bool retained;
+    tg_tensor *tensor;
+    double gradient[WIDTH];
+} node;
+
+typedef struct graph {
+    tg_tape *tape;
+    tg_rng *rng;
+    tg_tensor *leaves[LEAVES], *factor, *first;
+    node nodes[NODES];
+} graph;
+
+static const double factors[WIDTH] = {2, -1, 3}, firsts[WIDTH] = {1, 10, -100};
+
+static int draw(graph *g, int below)
+{
+    return (int)(tg_rng_u32(g->rng) % (uint32_t)below);
+}
+
+static tg_tensor *compute(graph *g, const node *n)
+{
+    tg_tensor *a = g->nodes[n->a].tensor, *b = g->nodes[n->b].tensor;
+    switch (n->kind) {
+    case SUM: return tg_add(g->tape, a, b);
+    case DIFFERENCE: return tg_sub(g->tape, a, b);
+    case DOUBLED: return tg_add(g->tape, a, a);
+    case VIEW: return tg_unsqueeze(g->tape, tg_reshape(g->tape, a, TG_SHAPE(WIDTH)), 0);
+    default: return tg_mul(g->tape, a, g->factor);
+    }
+}
+
+static void record_graph(graph *g)
+{
+    tg_tape_reset(g->tape);
+    for (int i = 0; i < NODES; i++) {
+        node *n = &g->nodes[i];
+        *n = (node){.tensor = i < LEAVES ? g->leaves[i] : NULL};
+        if (i >= LEAVES) {
+            n->kind = (kind)draw(g, KINDS);
+            n->a = draw(g, i);
+            n->b = draw(g, i);
+            n->tensor = compute(g, n);
+            assert_non_null(n->tensor);
+            n->retained = draw(g, 4) == 0;
+            assert_true(!n->retained || tg_retain_grad(g->tape, n->tensor));
+        }
+    }
+}
+
+/* The reverse pass: y is the last node, and its gradient `firsts`. */
+static void differentiate(graph *g)
+{
+    memcpy(g->nodes[NODES - 1].gradient, firsts, sizeof firsts);
+    for (int i = NODES - 1; i >= LEAVES; i--) {
+        const node *n = &g->nodes[i];
+        for (int c = 0; c < WIDTH; c++) {
+            double dy = n->gradient[c];
+            g->nodes[n->a].gradient[c] += n->kind == DOUBLED ? 2 * dy : n->kind == SCALED ? dy * factors[c] : dy;
+            if (n->kind == SUM || n->kind == DIFFERENCE) {
+                g->nodes[n->b].gradient[c] += n->kind == SUM ? dy : -dy;
+            }
+        }
+    }
+}
+
+static bool backward(graph *g)
+{
+    tg_backward_config config = tg_backward_config_default();
+    config.gradient = g->first;
+    config.retain_graph = true;
+    return tg_backward(g->tape, g->nodes[NODES - 1].tensor, &config);
+}
+
+/* Asserts that the gradients are `times` those of the reverse pass. */
+static void check_gradients(const graph *g, int times)
+{
+    for (int i = 0; i < NODES; i++) {
+        const node *n = &g->nodes[i];
+        const tg_tensor *gradient = tg_tensor_grad(n->tensor);
+        for (int c = 0; gradient && c < WIDTH; c++) {
+            assert_true(tg_tensor_value_at(gradient, c) == times * n->gradient[c]);
+        }
+        for (int c = 0; !gradient && (i < LEAVES || n->retained) && c < WIDTH; c++) {
+            assert_true(n->gradient[c] == 0);
+        }
+    }
+    assert_values(g->first, firsts, WIDTH, 0, 0);
+}
+
+static graph graph_new(void)
+{
+    graph g = {.rng = tg_rng_new(5)};
+    g.tape = tg_tape_new(NULL, NULL);
+    for (int i = 0; i < LEAVES; i++) {
+        g.leaves[i] = leaf(tensor_f64(TG_SHAPE(1, WIDTH), (double[]){i + 1, 2, -1}));
+    }
+    g.factor = tensor_f64(TG_SHAPE(WIDTH), factors);
+    g.first = tensor_f64(TG_SHAPE(1, WIDTH), firsts);
+    return g;
+}
+
+static void graph_free(graph *g)
+{
+    tg_tape_free(g->tape);
+    tg_rng_free(g->rng);
+    for (int i = 0; i < LEAVES; i++) {
+        tg_release(g->leaves[i]);
+    }
+    tg_release(g->factor);
+    tg_release(g->first);
+}
+
+/* Gives every shape that the last result may have, (WIDTH) or (1,WIDTH), a gradient to start from. */
+static void fit_first_gradient(graph *g)
+{
+    tg_release(g->first);
+    g->first = tensor_f64(tg_tensor_shape(g->nodes[NODES - 1].tensor), firsts);
+}
+
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    graph g = graph_new();
+    for (int i = 0; i < GRAPHS; i++) {
+        tg_tensor_zero_grad(g.leaves[0]);
+        tg_tensor_zero_grad(g.leaves[1]);
+        record_graph(&g);
+        fit_first_gradient(&g);
+        differentiate(&g);
+        for (int times = 1; times <= 3; times++) {
+            assert_true(backward(&g));
+            check_gradients(&g, times);
+        }
+    }
+    graph_free(&g);
+}
+
+/* A backward without memory changes nothing, and the next one has the right gradients. */
+static void test_failed_backward(void **state)
+{
+    (void)state;
+    graph g = graph_new();
+    counting_allocator counting;
+    for (int i = 0; i < 40; i++) {
+        bool done = false;
+        for (size_t fail = 1; !done; fail++) {
+            tg_tape_free(g.tape);
+            g.tape = tg_tape_new(NULL, NULL);
+            tg_rng_free(g.rng);
+            g.rng = tg_rng_new((uint64_t)i);
+            tg_tensor_zero_grad(g.leaves[0]);
+            tg_tensor_zero_grad(g.leaves[1]);
+            record_graph(&g);
+            fit_first_gradient(&g);
+            differentiate(&g);
+            allocator_install(&counting);
+            allocator_arm(&counting, fail, false);
+            done = backward(&g);
+            allocator_restore();
+            if (!done) {
+                assert_tape_error(g.tape, TG_ERROR_MEMORY, "backward: out of memory");
+                assert_null(tg_tensor_grad(g.leaves[0]));
+                assert_null(tg_tensor_grad(g.leaves[1]));
+                assert_true(backward(&g));
+            }
+            check_gradients(&g, 1);
+        }
+    }
+    graph_free(&g);
+}
+
+/* A gradient to start from may be the gradient of a leaf, or share its values: the pass reads what it was before. */
+static void test_first_gradient_of_a_leaf(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        tg_tape *tape = tg_tape_new(NULL, NULL);
+        tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2), (double[]){3, 4})),
+                  *a = leaf(tensor_f64(TG_SHAPE(2), (double[]){1, 2}));
+        assert_true(tg_backward(tape, tg_sum(tape, tg_mul(tape, x, a), TG_ALL_AXES, TG_DROP_AXES), NULL));
+        tg_backward_config config = tg_backward_config_default();
+        config.gradient = shared ? tg_detach(tape, tg_tensor_grad(x)) : tg_tensor_grad(x);
+        /* y = (x + x) + x */
+        assert_true(tg_backward(tape, tg_add(tape, tg_add(tape, x, x), x), &config));
+        assert_values(tg_tensor_grad(x), (double[]){1 + 3, 2 + 6}, 2, 0, 0);
+        tg_tape_free(tape);
+        tg_release(x);
+        tg_release(a);
+    }
+}
+
+/* ---- an op of a user ---- */
+
+static int kernel_calls;
+
+static bool identity_shape(tg_op_call *call)
+{
+    return tg_op_output(call, 0, tg_tensor_dtype(call->inputs[0]), tg_tensor_shape(call->inputs[0]));
+}
+
+static void identity_forward(const tg_op_call *call)
+{
+    memcpy(tg_tensor_data_mut(call->outputs[0]), tg_tensor_data(call->inputs[0]),
+           (size_t)tg_tensor_count(call->inputs[0]) * sizeof(double));
+}
+
+static void identity_backward(const tg_op_call *call)
+{
+    double *dx = call->input_gradients[0];
+    const double *dy = call->output_gradients[0];
+    kernel_calls++;
+    for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
+        dx[i] += dy[i];
+    }
+}
+
+static const tg_op identity_op = {
+    .name = "identity",
+    .shape = identity_shape,
+    .f64 = {identity_forward, identity_backward},
+    .passes_gradient = 1,
+};
+
+static tg_tensor *identity(tg_tape *tape, tg_tensor *x)
+{
+    return tg_apply(tape, &identity_op, &x, 1, NULL, 0, NULL);
+}
+
+/* The kernel runs only to add to a gradient: that of a leaf, and that of a result with an earlier contribution. */
+static void test_kernel_runs_only_to_add(void **state)
+{
+    (void)state;
+    tg_tape *tape = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(1), (double[]){3}));
+    assert_true(tg_backward(tape, identity(tape, identity(tape, identity(tape, x))), NULL));
+    assert_int_equal(kernel_calls, 1);
+    assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 1);
+    tg_tensor *y = tg_mul(tape, x, x);
+    tg_tensor *twice = identity(tape, y);
+    assert_true(tg_backward(tape, tg_mul(tape, y, twice), NULL));
+    assert_int_equal(kernel_calls, 2);
+    /* d x^4 / dx = 4 x^3 */
+    assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 1 + 4 * 27);
+    tg_tape_free(tape);
+    tg_release(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_failed_backward),
+        cmocka_unit_test(test_first_gradient_of_a_leaf),
+        cmocka_unit_test(test_kernel_runs_only_to_add),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
