@@ -353,6 +353,26 @@ static bool one_step(fixture *f, tg_tensor *ids)
     return good;
 }
 
+/* Steps do not collect memory. */
+static void test_memory_of_steps(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    fixture f = fixture_make();
+    tg_tensor *ids = tensor_i32(TG_SHAPE(4), (int32_t[]){1, 18, 1, 7});
+    size_t live = 0;
+    for (int step = 0; step < 10; step++) {
+        assert_true(one_step(&f, ids));
+        live = step == 3 ? counting.live : live;
+    }
+    assert_int_equal(counting.live, live);
+    tg_release(ids);
+    fixture_free(&f);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+}
+
 /* Memory is exhausted on one rank, at each allocation of a lookup, its backward and the reduction. */
 static void test_out_of_memory(void **state)
 {
@@ -433,9 +453,10 @@ static void test_out_of_memory_at_first(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_initial_values),    cmocka_unit_test(test_training),
-    cmocka_unit_test(test_ranks_without_ids), cmocka_unit_test(test_errors_on_all_ranks),
-    cmocka_unit_test(test_out_of_memory),     cmocka_unit_test(test_out_of_memory_at_first),
+    cmocka_unit_test(test_initial_values),         cmocka_unit_test(test_training),
+    cmocka_unit_test(test_ranks_without_ids),      cmocka_unit_test(test_errors_on_all_ranks),
+    cmocka_unit_test(test_memory_of_steps),        cmocka_unit_test(test_out_of_memory),
+    cmocka_unit_test(test_out_of_memory_at_first),
 };
 
 DEFINE_MAIN("table", tests)

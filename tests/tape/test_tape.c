@@ -572,6 +572,28 @@ static void test_no_tape(void **state)
     tg_tape_free(NULL);
 }
 
+/* An input that the program releases before the tape returns to the allocator, and not to the pool. */
+static void test_released_inputs(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    size_t live = 0;
+    for (int step = 0; step < 10; step++) {
+        tg_tape_reset(t);
+        tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(500), NULL);
+        tg_tensor_set_requires_grad(x, true, NULL);
+        assert_true(tg_backward(t, tg_sum(t, x, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        tg_release(x);
+        live = step == 3 ? counting.live : live;
+    }
+    assert_int_equal(counting.live, live);
+    tg_tape_free(t);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_without_recycling),
         cmocka_unit_test_setup_teardown(test_configs_without_a_mark, set_up, tear_down),
         cmocka_unit_test(test_no_tape),
+        cmocka_unit_test(test_released_inputs),
     };
     return cmocka_run_group_tests_name("tape", tests, NULL, NULL);
 }
