@@ -36,8 +36,9 @@ typedef struct tg_storage {
     tg_missed_steps *missed; /* NULL: the values are up to date */
 } tg_storage;
 
-/* The headers of the block and of the storage fill one cache line, and the values begin on the next one. */
-#define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD)
+/* The headers of the block and of the storage fill one cache line, and the values begin on the next one. With
+ * AddressSanitizer a line between them is poisoned. */
+#define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD + (TG_HAS_POISON ? TG_ALIGNMENT : 0))
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
 /* The rows of a table that one process has: `first` and those after it, of `rows` rows of all processes. All zeros: the
