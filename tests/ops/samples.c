@@ -633,7 +633,7 @@ const sample samples[] = {
      "",
      call_layer_norm,
      {REAL, REAL, REAL},
-     .shapes = {"2,5 5 5", "5 5 5", "2,2,3 3 3", "1,1 1 1", "0,3 3 3"}},
+     .shapes = {"2,5 5 5", "5 5 5", "2,2,3 3 3", "1,1 1 1", "0,3 3 3", "17,17 17 17", "2,37 37 37"}},
     {"tg_dropout", "", call_dropout, {REAL}, .shapes = {"4,5", "20", "2,3,4", "4,1", "0,3"}},
     {"tg_dropout", "p = 0", call_dropout_nothing, {REAL}, .shapes = ANY_SHAPE},
     {"tg_cross_entropy", "", call_cross_entropy, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
