@@ -51,7 +51,7 @@ void book_begin(int argc, char **argv)
 const char *book_folder(int argc, char **argv, int64_t *steps)
 {
     const char *folder = read_command_line(argc, argv, steps);
-    if (!folder) {
+    if (!folder || !*folder) {
         fputs(needs, stderr);
         exit(2);
     }
