@@ -67,6 +67,17 @@ static tg_nn_layer_norm make_norm(tg_params *params, const char *name, const cha
     return tg_nn_layer_norm_make(params, tg_module_name(params, name, part, full), width, &config);
 }
 
+/* Begins a layer, and writes the config that holds for it. */
+static bool begin(tg_params *params, const char *call, const char *name, const tg_nn_transformer_layer_config *given,
+                  tg_nn_transformer_layer_config *config, tg_params_point *point)
+{
+    if (!tg_module_begin(params, call, name, given, mark, point)) {
+        return false;
+    }
+    *config = given ? *given : tg_nn_transformer_layer_config_default();
+    return check(params, call, name, config);
+}
+
 tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *params, const char *name, int64_t width,
                                                                      int64_t heads,
                                                                      const tg_nn_transformer_layer_config *given)
@@ -74,14 +85,10 @@ tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *
     static const char call[] = "nn_transformer_encoder_layer_make";
     tg_nn_transformer_encoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+    if (!begin(params, call, name, given, &made.config, &point)) {
         return none;
     }
-    tg_nn_transformer_layer_config config = given ? *given : tg_nn_transformer_layer_config_default();
-    if (!check(params, call, name, &config)) {
-        return none;
-    }
-    made.config = config;
+    const tg_nn_transformer_layer_config config = made.config;
     made.self_attn = make_attention(params, name, "self_attn", width, heads, &config, true);
     made.linear1 = make_linear(params, name, "linear1", width, config.hidden);
     made.linear2 = make_linear(params, name, "linear2", config.hidden, width);
@@ -98,14 +105,10 @@ tg_nn_transformer_decoder_layer tg_nn_transformer_decoder_layer_make(tg_params *
     static const char call[] = "nn_transformer_decoder_layer_make";
     tg_nn_transformer_decoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!tg_module_begin(params, call, name, given, mark, &point)) {
+    if (!begin(params, call, name, given, &made.config, &point)) {
         return none;
     }
-    tg_nn_transformer_layer_config config = given ? *given : tg_nn_transformer_layer_config_default();
-    if (!check(params, call, name, &config)) {
-        return none;
-    }
-    made.config = config;
+    const tg_nn_transformer_layer_config config = made.config;
     made.self_attn = make_attention(params, name, "self_attn", width, heads, &config, true);
     made.multihead_attn = make_attention(params, name, "multihead_attn", width, heads, &config, false);
     made.linear1 = make_linear(params, name, "linear1", width, config.hidden);
