@@ -446,6 +446,25 @@ static void test_in_a_gpt(void **state)
     }
 }
 
+/* The blocks of a GPT share DeBERTa's vectors of distances, and each projects them. */
+static void test_shared_distances(void **state)
+{
+    (void)state;
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = 20;
+    config.context = 16;
+    config.width = C;
+    config.heads = H;
+    config.layers = 2;
+    config.position = TG_POSITION_DEBERTA;
+    tg_gpt *model = tg_gpt_new(params, &config);
+    assert_non_null(tg_params_find(params, "trf_blocks.0.att.position.rel_embeddings.weight"));
+    assert_null(tg_params_find(params, "trf_blocks.1.att.position.rel_embeddings.weight"));
+    assert_non_null(tg_params_find(params, "trf_blocks.0.att.position.pos_key_proj.weight"));
+    assert_non_null(tg_params_find(params, "trf_blocks.1.att.position.pos_key_proj.weight"));
+    tg_gpt_free(model);
+}
+
 /* ---- what is refused ---- */
 
 static void test_refuses(void **state)
@@ -758,6 +777,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_extension_of_other_kinds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_learned_can_start_sinusoidal, set_up, tear_down),
         cmocka_unit_test(test_in_a_gpt),
+        cmocka_unit_test_setup_teardown(test_shared_distances, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_deberta, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rotary_options, set_up, tear_down),
