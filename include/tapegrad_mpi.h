@@ -64,7 +64,7 @@ typedef struct tg_mpi_config {
     /* private: tg_mpi_config_default() sets it */
     tg_config_mark mark;
     /* The size in bytes of the pieces in which dense gradients travel, at least 64. Four pieces are in memory at a
-     * time, each twice. Equal on all ranks. Default 4 MiB. */
+     * time, each twice; a model with fewer bytes is one piece. Equal on all ranks. Default 4 MiB. */
     int64_t bucket_bytes;
 } tg_mpi_config;
 

@@ -142,8 +142,9 @@ bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t 
 
 /* ---- dense gradients (buckets.c) ---- */
 
-/* Reserves the memory for `leaf_count` leaves and the ring. Returns false when memory is exhausted. */
-bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, tg_dtype dtype);
+/* Reserves the memory for `leaf_count` leaves with `values` values together, and the ring. Returns false when memory is
+ * exhausted. */
+bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, int64_t values, tg_dtype dtype);
 
 /* Empties the list of leaves; adds a leaf; and computes the buckets. */
 void tg_mpi_flat_clear(tg_mpi_flat *flat, double share);
