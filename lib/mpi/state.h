@@ -102,6 +102,12 @@ typedef struct tg_mpi_samples {
     tg_mpi_buffer keys; /* for sorting rows */
 } tg_mpi_samples;
 
+/* The ranks as the processes of a checkpoint (checkpoint.c), and the call that an error names. */
+typedef struct tg_mpi_files {
+    tg_mpi *mpi;
+    const char *call;
+} tg_mpi_files;
+
 struct tg_mpi {
     tg_mpi_buffer self; /* the memory of this struct */
     MPI_Comm comm;
@@ -122,6 +128,8 @@ struct tg_mpi {
     double share;     /* of the reduction that has begun */
     tg_error pending; /* an error since then */
     tg_mpi_samples samples;
+    tg_mpi_files files;
+    tg_checkpoint_group_config group; /* tg_mpi_checkpoint_group returns it */
 };
 
 /* Check the config of a reduction: its mark, and its share. */
