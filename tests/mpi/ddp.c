@@ -1,6 +1,7 @@
 /* ddp STEPS [VOCABULARY CONTEXT WIDTH BATCH]: trains an embedding model on the ranks of mpirun, and prints the loss of
  * every step; and on stderr the best times of a step, of its part after backward that reduces the gradients, and of all
- * that this rank does for the reduction, during backward and after it. compare_ddp.py trains the same model with PyTorch's DistributedDataParallel. */
+ * that this rank does for the reduction, during backward and after it. compare_ddp.py trains the same model with
+ * PyTorch's DistributedDataParallel. */
 #include "ranks.h"
 
 #include <math.h>
