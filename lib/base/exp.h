@@ -6,8 +6,8 @@
  * P has the coefficients of Moshier's Cephes library, expf.c. 2^n is built from exponent bits as a product of two
  * factors, so that subnormal results are rounded once and results above the largest float are infinite.
  *
- * The error is at most 1 ulp for every float, and 2 ulp for tanh (tests/base/test_exp.c). The code has no branch, no fma
- * and no table, so any vector width gives the same bits.
+ * The error is at most 1 ulp for every float, and 2.5 ulp for tanh (tests/base/test_exp.c). The code has no branch, no
+ * fma and no table, so any vector width gives the same bits.
  */
 #ifndef TG_BASE_EXP_H
 #define TG_BASE_EXP_H

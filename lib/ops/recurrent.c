@@ -277,6 +277,10 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     l.dc = l.dh + count;
     l.dstates = call->output_gradients[0];
     l.da = gradients[INPUTS];
+    if (cell == &lstm_cell && l.da && overwrite[INPUTS]) {
+        l.db = l.da; /* they are equal */
+        l.da = NULL;
+    }
     l.overwrite = overwrite[INPUTS];
     const recurrent_attributes *at = call->attributes;
     l.dbias = at->bias ? gradients[at->bias] : NULL;

@@ -51,14 +51,18 @@ static inline void store_blocks(int64_t rows, int64_t columns, const real *from,
     }
 }
 
-/* Copies the transpose of a matrix (columns,rows) into blocks. */
+/* Copies the transpose of a matrix (columns,rows) into blocks, a few rows at a time: their cache lines are filled while
+ * they are in the cache. */
 static inline void store_transposed_blocks(int64_t rows, int64_t columns, const real *from, real *matrix)
 {
-    for (int64_t column = 0; column < columns; column++) {
-        int64_t width = block_width(columns, column);
-        real *to = in_blocks(matrix, rows, columns, 0, column);
-        for (int64_t row = 0; row < rows; row++) {
-            to[row * width] = from[column * rows + row];
+    for (int64_t first = 0, end; first < rows; first = end) {
+        end = rows - first < ROWS_AT_ONCE ? rows : first + ROWS_AT_ONCE;
+        for (int64_t column = 0; column < columns; column++) {
+            int64_t width = block_width(columns, column);
+            real *to = in_blocks(matrix, rows, columns, 0, column);
+            for (int64_t row = first; row < end; row++) {
+                to[row * width] = from[column * rows + row];
+            }
         }
     }
 }
