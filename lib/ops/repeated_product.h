@@ -2,8 +2,8 @@
  *
  * BLAS copies its factors into another order in every call. For a few rows that takes as long as half of the product.
  * So the matrix is copied once, into blocks of BLOCK columns, and the rows are multiplied with these. In a block the
- * values of a row are neighbors, and so are the rows: the cache keeps a block, and a loop over its columns is vectorized.
- * Sums have the order of the terms, so their bits depend neither on the blocks nor on the ranges of threads.
+ * values of a row are neighbors, and so are the rows: the cache keeps a block, and a loop over its columns is
+ * vectorized. Sums have the order of the terms, so their bits depend neither on the blocks nor on the threads.
  *
  *     store_blocks(rows, columns, from, matrix);
  *     for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
