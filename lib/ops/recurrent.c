@@ -92,7 +92,7 @@ static cell_step step_of(const layer *l, int64_t row, int64_t column, int64_t n)
     if (l->step > 0) {
         int64_t last = (position_of(l, l->step - 1) * l->B + row) * H + column;
         s.h = l->states + last;
-        s.c = l->kept + last;
+        s.c = l->first_c ? l->kept + last : NULL;
     }
     return s;
 }
