@@ -79,8 +79,8 @@ typedef enum tg_matmul_precision {
 
 /* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
  * in backward. A backward has the precision that was set when the call was recorded. Tensors, gradients and the state
- * of optimizers stay f32, and so do the products inside of other ops, such as fused attention and convolution. f64 does
- * not change.
+ * of optimizers stay f32, and so do the products inside of other ops, such as fused attention, convolution, and the
+ * products with the state of a GRU or an LSTM. f64 does not change.
  *
  * In bf16 each factor of a product is rounded to the upper half of a float, with 8 significant bits: to nearest, ties
  * to even. Values beyond 3.39e38 become infinite, and values below 1.18e-38, the smallest normal number, become 0. The

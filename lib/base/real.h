@@ -25,8 +25,9 @@ typedef float real;
 #define KERNEL(name) LEVEL(name##_f32)
 /* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
-/* e^x, for loops that the compiler vectorizes. */
+/* e^x and tanh x, for loops that the compiler vectorizes. */
 #define EXP(x) tg_exp_f32(x)
+#define TANH(x) tg_tanh_f32(x)
 /* The smallest normal number. */
 #define SMALLEST FLT_MIN
 #define REAL_DTYPE TG_F32
@@ -36,6 +37,7 @@ typedef double real;
 #define KERNEL(name) LEVEL(name##_f64)
 #define REAL(function) function
 #define EXP(x) exp(x)
+#define TANH(x) tanh(x)
 #define SMALLEST DBL_MIN
 #define REAL_DTYPE TG_F64
 #else
@@ -44,6 +46,13 @@ typedef double real;
 
 /* e^x, or 0 where that is not a normal number. */
 #define EXP_OR_ZERO(x) TYPED(tg_exp_or_zero)(x)
+
+/* Returns e^x / (1 + e^x), for negative x as it stands, else divided by e^x: so no power of e overflows. */
+static inline real sigmoid_of(real x)
+{
+    real e = EXP_OR_ZERO(-REAL(fabs)(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
 
 /* Returns x, or 0 if it is subnormal: for values that a matrix product reads next. */
 static inline real normal_or_zero(real x)

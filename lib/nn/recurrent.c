@@ -1,9 +1,8 @@
 /* recurrent: GRU and LSTM as modules, with one or more layers, in one or both directions.
  *
- * A layer projects the inputs of all positions with one product, and then goes through the positions: a product with
- * the state, and a step (lib/ops/recurrent.c). The other direction goes from the last position to the first. A position
- * that is 0 in the mask keeps the state and gives zeros, so a padded sequence has the results of torch's
- * pack_padded_sequence.
+ * A layer projects the inputs of all positions with one product, and an op goes through the positions
+ * (lib/ops/recurrent.c). The other direction goes from the last position to the first. A position that is 0 in the mask
+ * keeps the state and gives zeros, so a padded sequence has the results of torch's pack_padded_sequence.
  */
 #include <tapegrad/sequence.h>
 
@@ -99,7 +98,7 @@ tg_nn_lstm tg_nn_lstm_make(tg_params *params, const char *name, int64_t in, int6
 
 /* ---- forward ---- */
 
-/* One forward pass. Lists of tensors are in the tape's pool. */
+/* One forward pass. */
 typedef struct pass {
     tg_tape *t;
     const char *call;
@@ -107,7 +106,6 @@ typedef struct pass {
     bool is_lstm;
     tg_nn_recurrent_forward_config config;
     int64_t batch, length;
-    tg_tensor **outputs; /* of the positions of a layer */
     tg_tensor *states[2 * TG_NN_RECURRENT_LAYERS], *cells[2 * TG_NN_RECURRENT_LAYERS];
 } pass;
 
@@ -123,20 +121,15 @@ static tg_tensor *run(pass *p, int index, tg_tensor *x)
 {
     tg_tape *t = p->t;
     const tg_nn_recurrent_layer *l = &p->r->layer[index];
-    bool reverse = index % p->r->directions == 1;
-    tg_tensor *gates = tg_linear(t, x, l->weight_ih, l->bias_ih);
-    tg_tensor *h = initial(p, p->config.state, index, tg_tensor_dtype(x));
-    tg_tensor *c = p->is_lstm ? initial(p, p->config.cell, index, tg_tensor_dtype(x)) : NULL;
-    for (int64_t i = 0; i < p->length && h; i++) {
-        int64_t at = reverse ? p->length - 1 - i : i;
-        tg_tensor *gi = tg_select(t, gates, 0, at), *gh = tg_linear(t, h, l->weight_hh, l->bias_hh);
-        tg_tensor *mask = p->config.mask ? tg_select(t, p->config.mask, 1, at) : NULL;
-        h = p->is_lstm ? tg_lstm_step(t, gi, gh, h, c, mask, &c) : tg_gru_step(t, gi, gh, h, mask);
-        p->outputs[at] = h;
-    }
-    p->states[index] = h;
-    p->cells[index] = c;
-    tg_tensor *y = h ? tg_stack(t, p->outputs, (int)p->length, 0) : NULL;
+    tg_recurrence r = {.inputs = tg_linear(t, x, l->weight_ih, l->bias_ih),
+                       .state = initial(p, p->config.state, index, tg_tensor_dtype(x)),
+                       .weight = l->weight_hh,
+                       .bias = l->bias_hh,
+                       .mask = p->config.mask,
+                       .reverse = index % p->r->directions == 1};
+    tg_tensor *y = p->is_lstm ? tg_lstm(t, &r, initial(p, p->config.cell, index, tg_tensor_dtype(x)), &p->cells[index])
+                              : tg_gru(t, &r);
+    p->states[index] = tg_select(t, y, 0, r.reverse ? 0 : p->length - 1);
     if (!p->config.mask) {
         return y;
     }
@@ -203,12 +196,7 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
         p.batch = tg_tensor_size(x, 0);
         p.length = tg_tensor_size(x, 1);
         if (check(&p, x) && check_state(&p, "state", p.config.state) && check_state(&p, "cell", p.config.cell)) {
-            p.outputs = tg_pool_take(t->pool, (size_t)p.length * sizeof(tg_tensor *));
-            y = p.outputs ? run_layers(&p, x) : NULL;
-            if (!p.outputs) {
-                tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
-            }
-            tg_pool_give(t->pool, p.outputs);
+            y = run_layers(&p, x);
         }
     }
     int count = y ? r->layers * r->directions : 0;

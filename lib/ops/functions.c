@@ -127,7 +127,7 @@ static void hyperbolic_tangent(const tg_chunk *k)
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = REAL(tanh)(x[i]);
+        out[i] = TANH(x[i]);
     }
 }
 
@@ -138,13 +138,6 @@ static void hyperbolic_tangent_gradient(const tg_chunk *k)
     for (int64_t i = 0; i < k->n; i++) {
         out[i] = dy[i] * (1 - y[i] * y[i]);
     }
-}
-
-/* Returns e^x / (1 + e^x), for negative x as it stands, else divided by e^x: so no power of e overflows. */
-static inline real sigmoid_of(real x)
-{
-    real e = EXP_OR_ZERO(-REAL(fabs)(x));
-    return (x < 0 ? e : 1) / (1 + e);
 }
 
 static void sigmoid(const tg_chunk *k)

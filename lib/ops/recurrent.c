@@ -1,268 +1,416 @@
-/* recurrent: one step of a GRU (Cho et al. 2014) and of an LSTM (Hochreiter and Schmidhuber 1997), in torch's form.
+/* recurrent: a GRU or an LSTM over all positions of a sequence, in one direction.
  *
- *   GRU         r = sigmoid(gi_r + gh_r)        z = sigmoid(gi_z + gh_z)        n = tanh(gi_n + r gh_n)
- *               y = (1 - z) n + z h
- *   gradient    dn = dy (1 - z)     dz = dy (h - n)     dh += dy z
- *               dgi_n += dn' = dn (1 - n^2)     dgh_n += dn' r     dr = dn' gh_n
- *               dgi_r, dgh_r += dr r (1 - r)    dgi_z, dgh_z += dz z (1 - z)
+ *   forward     b_t = h_{t-1} W^T + bias,   h_t = step(a_t, b_t, h_{t-1})        (ops/recurrent_cells.h)
+ *   gradient    from the last position to the first:   da_t and db_t from dh_t,   dh_{t-1} += db_t W
+ *               then dW += sum_t db_t^T h_{t-1},   dbias += sum_t db_t
  *
- *   LSTM        i, f, o = sigmoid(gi + gh)      g = tanh(gi_g + gh_g)
- *               c' = f c + i g                  y = o tanh(c')
- *   gradient    dc = dc' + dy o (1 - tanh(c')^2)
- *               di = dc g     df = dc c     dg = dc i     do = dy tanh(c')      and through sigmoid and tanh as above
- *               dc += dc f
- *
- * The gates of a row are in the order r, z, n and i, f, g, o, each of H values. Forward saves their values. A row that
- * is 0 in the mask copies h (and c), and passes their gradient.
+ * The products with W follow each other, and each has only the rows of the batch; ops/repeated_product.h computes them.
+ * The gradient of W is one product over all positions, and another one for the initial state. Threads divide the
+ * columns of the state: a thread computes its columns of the product and of the step, and then waits for the others. A
+ * row that is 0 in the mask copies h (and c), and passes their gradient. With `reverse` the last position is the first
+ * one.
  */
 #include "ops/recurrent.h"
 
-#include "ops/kernel.h"
+#include "ops/recurrent_cells.h"
+#include "ops/repeated_product.h"
 
-TG_DECLARE_KERNEL(tg_gru_step_forward);
-TG_DECLARE_KERNEL(tg_gru_step_backward);
-TG_DECLARE_KERNEL(tg_lstm_step_forward);
-TG_DECLARE_KERNEL(tg_lstm_step_backward);
+TG_DECLARE_KERNEL(tg_gru_forward);
+TG_DECLARE_KERNEL(tg_gru_backward);
+TG_DECLARE_KERNEL(tg_lstm_forward);
+TG_DECLARE_KERNEL(tg_lstm_backward);
 
-typedef struct step {
-    const tg_op_call *call;
-    const real *gi, *gh, *h, *c;
-    const uint8_t *mask; /* NULL: all rows */
-    real *gates;         /* the saved values */
-    int64_t width;       /* H */
-} step;
+enum { INPUTS, STATE, WEIGHT, CELL }; /* a bias and a mask follow */
 
-static real sigmoid_of(real x)
+typedef struct recurrent_attributes {
+    int bias, mask; /* numbers of inputs; 0: none */
+    bool reverse;
+} recurrent_attributes;
+
+/* A call, and the position at which it is. Matrices "in blocks" are those of ops/repeated_product.h. */
+typedef struct layer {
+    const recurrent_cell *cell;
+    int64_t T, B, H;
+    bool reverse;
+    const real *a, *first_h, *first_c, *bias;
+    const uint8_t *mask;   /* (B,T); NULL: all rows */
+    real *states;          /* (T,B,H) */
+    real *gates, *kept;    /* saved: (T,B,GH) and (T,B,H) */
+    real *matrix;          /* forward: the transpose (H,H) of each gate's weight; backward: W (GH,H); in blocks */
+    real *b;               /* forward: (B,H) per gate, in blocks */
+    const real *dstates;   /* (T,B,H); NULL: zeros */
+    real *da, *db, *dbias; /* (T,B,GH), (T,B,GH) and (GH); da and dbias may be NULL */
+    real *dh, *dc;         /* (B,H), in blocks */
+    bool overwrite;        /* da */
+    int64_t step;          /* 0 .. T - 1 */
+} layer;
+
+static layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
 {
-    return 1 / (1 + EXP(-x));
+    const recurrent_attributes *at = call->attributes;
+    const tg_tensor *states = call->outputs[0];
+    layer l = {.cell = cell,
+               .T = states->shape[0],
+               .B = states->shape[1],
+               .H = states->shape[2],
+               .reverse = at->reverse,
+               .a = tg_values(call->inputs[INPUTS]),
+               .first_h = tg_values(call->inputs[STATE]),
+               .first_c = cell == &lstm_cell ? tg_values(call->inputs[CELL]) : NULL,
+               .bias = at->bias ? tg_values(call->inputs[at->bias]) : NULL,
+               .mask = at->mask ? tg_values(call->inputs[at->mask]) : NULL,
+               .states = tg_values(states),
+               .gates = call->saved,
+               .matrix = call->scratch};
+    l.kept = l.gates + cell->gates * states->count;
+    return l;
 }
 
-static step step_of(const tg_op_call *call, bool is_lstm)
+/* Returns the position of a step. */
+static int64_t position_of(const layer *l, int64_t step)
 {
-    int mask = is_lstm ? 4 : 3;
-    step s = {.call = call,
-              .gi = tg_values(call->inputs[0]),
-              .gh = tg_values(call->inputs[1]),
-              .h = tg_values(call->inputs[2]),
-              .c = is_lstm ? tg_values(call->inputs[3]) : NULL,
-              .mask = call->input_count > mask ? tg_values(call->inputs[mask]) : NULL,
-              .gates = call->saved,
-              .width = call->inputs[2]->shape[1]};
+    return l->reverse ? l->T - 1 - step : step;
+}
+
+static bool keeps(const layer *l, int64_t row)
+{
+    return l->mask && !l->mask[row * l->T + position_of(l, l->step)];
+}
+
+/* Returns the n columns from `column` on of a row, at the current step. */
+static cell_step step_of(const layer *l, int64_t row, int64_t column, int64_t n)
+{
+    const int64_t H = l->H, at = position_of(l, l->step) * l->B + row, gates = at * l->cell->gates * H + column;
+    cell_step s = {.n = n,
+                   .H = H,
+                   .a = l->a + gates,
+                   .h = l->first_h + row * H + column,
+                   .c = l->first_c ? l->first_c + row * H + column : NULL,
+                   .gates = l->gates + gates,
+                   .kept = l->kept + at * H + column,
+                   .y = l->states + at * H + column};
+    if (l->step > 0) {
+        int64_t last = (position_of(l, l->step - 1) * l->B + row) * H + column;
+        s.h = l->states + last;
+        s.c = l->first_c ? l->kept + last : NULL;
+    }
     return s;
 }
 
-static void over_rows(const tg_op_call *call, bool is_lstm, loop_body *body)
+/* Returns the smallest number of columns that is worth a thread. */
+static int64_t grain_of(const layer *l)
 {
-    step s = step_of(call, is_lstm);
-    tg_parallel_for(call->inputs[2]->shape[0], 1 + TG_GRAIN / 32 / (s.width + 1), body, &s);
+    return 1 + 32 * TG_GRAIN / (l->B * l->cell->gates * l->H + 1);
 }
 
-/* ---- GRU ---- */
+/* ---- forward ---- */
 
-static void gru_rows(void *context, int64_t begin, int64_t end)
+/* Computes the n columns from `column` on of b = h W^T + bias. */
+static void project_state(const layer *l, const real *h, int64_t column, int64_t n)
 {
-    const step *s = context;
-    const int64_t H = s->width;
-    for (int64_t row = begin; row < end; row++) {
-        const real *gi = s->gi + row * 3 * H, *gh = s->gh + row * 3 * H, *h = s->h + row * H;
-        real *gates = s->gates + row * 3 * H, *y = (real *)tg_values(s->call->outputs[0]) + row * H;
-        if (s->mask && !s->mask[row]) {
-            memcpy(y, h, (size_t)H * sizeof *y);
-            continue;
+    const int64_t B = l->B, H = l->H, width = block_width(H, column);
+    for (int64_t gate = 0; gate < l->cell->gates; gate++) {
+        real *b = in_blocks(l->b + gate * B * H, B, H, 0, column);
+        for (int64_t row = 0; row < B; row++) {
+            if (l->bias) {
+                memcpy(b + row * width, l->bias + gate * H + column, (size_t)n * sizeof *b);
+            } else {
+                memset(b + row * width, 0, (size_t)n * sizeof *b);
+            }
         }
-        for (int64_t k = 0; k < H; k++) {
-            real r = sigmoid_of(gi[k] + gh[k]), z = sigmoid_of(gi[H + k] + gh[H + k]);
-            real n = REAL(tanh)(gi[2 * H + k] + r * gh[2 * H + k]);
-            gates[k] = r;
-            gates[H + k] = z;
-            gates[2 * H + k] = n;
-            y[k] = n + z * (h[k] - n);
-        }
+        add_product(&(block_product){.rows = B,
+                                     .terms = H,
+                                     .columns = n,
+                                     .a = h,
+                                     .m = in_blocks(l->matrix + gate * H * H, H, H, 0, column),
+                                     .sum = b,
+                                     .a_distance = H,
+                                     .m_distance = width,
+                                     .sum_distance = width});
     }
 }
 
-static void add(real *gradient, int64_t at, real value)
+static void forward_columns(void *context, int64_t begin, int64_t end)
 {
-    if (gradient) {
-        gradient[at] += value;
-    }
-}
-
-/* The forward pass computed y = (1 - z) n + z h. */
-static void gru_gradient_rows(void *context, int64_t begin, int64_t end)
-{
-    const step *s = context;
-    const int64_t H = s->width;
-    real *dgi = s->call->input_gradients[0], *dgh = s->call->input_gradients[1], *dh = s->call->input_gradients[2];
-    for (int64_t row = begin; row < end; row++) {
-        const real *gates = s->gates + row * 3 * H, *h = s->h + row * H, *gh = s->gh + row * 3 * H;
-        const real *dy = (const real *)s->call->output_gradients[0] + row * H;
-        bool keeps = s->mask && !s->mask[row];
-        for (int64_t k = 0; k < H; k++) {
-            if (keeps) {
-                add(dh, row * H + k, dy[k]);
+    const layer *l = context;
+    const real *h = l->step > 0 ? l->states + position_of(l, l->step - 1) * l->B * l->H : l->first_h;
+    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+        project_state(l, h, column, n);
+        for (int64_t row = 0; row < l->B; row++) {
+            cell_step s = step_of(l, row, column, n);
+            s.b = in_blocks(l->b, l->B, l->H, row, column);
+            s.b_distance = l->B * l->H;
+            if (!keeps(l, row)) {
+                l->cell->forward(&s);
                 continue;
             }
-            real r = gates[k], z = gates[H + k], n = gates[2 * H + k];
-            real dn = dy[k] * (1 - z) * (1 - n * n), dz = dy[k] * (h[k] - n) * z * (1 - z);
-            real dr = dn * gh[2 * H + k] * r * (1 - r);
-            int64_t at = row * 3 * H + k;
-            add(dgi, at, dr);
-            add(dgi, at + H, dz);
-            add(dgi, at + 2 * H, dn);
-            add(dgh, at, dr);
-            add(dgh, at + H, dz);
-            add(dgh, at + 2 * H, dn * r);
-            add(dh, row * H + k, dy[k] * z);
-        }
-    }
-}
-
-void KERNEL(tg_gru_step_forward)(const tg_op_call *call)
-{
-    over_rows(call, false, gru_rows);
-}
-
-void KERNEL(tg_gru_step_backward)(const tg_op_call *call)
-{
-    over_rows(call, false, gru_gradient_rows);
-}
-
-/* ---- LSTM ---- */
-
-static void lstm_rows(void *context, int64_t begin, int64_t end)
-{
-    const step *s = context;
-    const int64_t H = s->width;
-    for (int64_t row = begin; row < end; row++) {
-        const real *gi = s->gi + row * 4 * H, *gh = s->gh + row * 4 * H, *c = s->c + row * H;
-        real *gates = s->gates + row * 4 * H;
-        real *y = (real *)tg_values(s->call->outputs[0]) + row * H;
-        real *next = (real *)tg_values(s->call->outputs[1]) + row * H;
-        if (s->mask && !s->mask[row]) {
-            memcpy(y, s->h + row * H, (size_t)H * sizeof *y);
-            memcpy(next, c, (size_t)H * sizeof *next);
-            continue;
-        }
-        for (int64_t k = 0; k < H; k++) {
-            real i = sigmoid_of(gi[k] + gh[k]), f = sigmoid_of(gi[H + k] + gh[H + k]);
-            real g = REAL(tanh)(gi[2 * H + k] + gh[2 * H + k]), o = sigmoid_of(gi[3 * H + k] + gh[3 * H + k]);
-            gates[k] = i;
-            gates[H + k] = f;
-            gates[2 * H + k] = g;
-            gates[3 * H + k] = o;
-            next[k] = f * c[k] + i * g;
-            y[k] = o * REAL(tanh)(next[k]);
-        }
-    }
-}
-
-/* The forward pass computed c' = f c + i g and y = o tanh(c'). */
-static void lstm_gradient_rows(void *context, int64_t begin, int64_t end)
-{
-    const step *s = context;
-    const int64_t H = s->width;
-    void *const *d = s->call->input_gradients;
-    const real *dy = s->call->output_gradients[0], *dnext = s->call->output_gradients[1];
-    for (int64_t row = begin; row < end; row++) {
-        const real *gates = s->gates + row * 4 * H;
-        const real *next = (const real *)tg_values(s->call->outputs[1]) + row * H;
-        bool keeps = s->mask && !s->mask[row];
-        for (int64_t k = 0; k < H; k++) {
-            int64_t at = row * H + k;
-            real dh = dy ? dy[at] : 0, dc = dnext ? dnext[at] : 0;
-            if (keeps) {
-                add(d[2], at, dh);
-                add(d[3], at, dc);
-                continue;
+            memcpy(s.y, s.h, (size_t)n * sizeof *s.y);
+            if (s.c) {
+                memcpy(s.kept, s.c, (size_t)n * sizeof *s.kept);
             }
-            real i = gates[k], f = gates[H + k], g = gates[2 * H + k], o = gates[3 * H + k];
-            real t = REAL(tanh)(next[k]);
-            dc += dh * o * (1 - t * t);
-            const real gate[] = {dc * g * i * (1 - i), dc * s->c[at] * f * (1 - f), dc * i * (1 - g * g),
-                                 dh * t * o * (1 - o)};
-            for (int64_t part = 0; part < 4; part++) {
-                add(d[0], (row * 4 + part) * H + k, gate[part]);
-                add(d[1], (row * 4 + part) * H + k, gate[part]);
-            }
-            add(d[3], at, dc * f);
         }
     }
 }
 
-void KERNEL(tg_lstm_step_forward)(const tg_op_call *call)
+static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
 {
-    over_rows(call, true, lstm_rows);
+    layer l = layer_of(call, cell);
+    const real *weight = tg_values(call->inputs[WEIGHT]);
+    for (int64_t gate = 0; gate < cell->gates; gate++) {
+        store_transposed_blocks(l.H, l.H, weight + gate * l.H * l.H, l.matrix + gate * l.H * l.H);
+    }
+    l.b = l.matrix + cell->gates * l.H * l.H;
+    for (l.step = 0; l.step < l.T; l.step++) {
+        tg_parallel_for(l.H, grain_of(&l), forward_columns, &l);
+    }
+    if (call->output_count > 1) {
+        memcpy(tg_values(call->outputs[1]), l.kept + position_of(&l, l.T - 1) * l.B * l.H,
+               (size_t)(l.B * l.H) * sizeof(real));
+    }
 }
 
-void KERNEL(tg_lstm_step_backward)(const tg_op_call *call)
+void KERNEL(tg_gru_forward)(const tg_op_call *call)
 {
-    over_rows(call, true, lstm_gradient_rows);
+    run_forward(call, &gru_cell);
 }
+
+void KERNEL(tg_lstm_forward)(const tg_op_call *call)
+{
+    run_forward(call, &lstm_cell);
+}
+
+/* ---- backward ---- */
+
+/* Adds the gradient that the next step has given to its state: dh += db W. */
+static void add_state_gradient(const layer *l, int64_t step, int64_t column, int64_t n)
+{
+    const int64_t B = l->B, H = l->H, gates = l->cell->gates * H, width = block_width(H, column);
+    add_product(&(block_product){.rows = B,
+                                 .terms = gates,
+                                 .columns = n,
+                                 .a = l->db + position_of(l, step) * B * gates,
+                                 .m = in_blocks(l->matrix, gates, H, 0, column),
+                                 .sum = in_blocks(l->dh, B, H, 0, column),
+                                 .a_distance = gates,
+                                 .m_distance = width,
+                                 .sum_distance = width});
+}
+
+/* Computes db and da for the columns of a row, and dh and dc without the product of db. */
+static void row_gradient(const layer *l, int64_t row, int64_t column, int64_t n)
+{
+    const int64_t H = l->H, G = l->cell->gates, at = position_of(l, l->step) * l->B + row;
+    cell_step s = step_of(l, row, column, n);
+    cell_gradient d = {.dh = in_blocks(l->dh, l->B, H, row, column),
+                       .dc = in_blocks(l->dc, l->B, H, row, column),
+                       .da = l->da ? l->da + at * G * H + column : NULL,
+                       .db = l->db + at * G * H + column,
+                       .overwrite = l->overwrite};
+    for (int64_t k = 0; l->dstates && k < n; k++) {
+        d.dh[k] += l->dstates[at * H + column + k];
+    }
+    if (!keeps(l, row)) {
+        l->cell->backward(&s, &d);
+    } else {
+        for (int64_t gate = 0; gate < G; gate++) {
+            memset(d.db + gate * H, 0, (size_t)n * sizeof *d.db);
+        }
+        pass_to_input(&s, &d, (int)G);
+    }
+    for (int64_t gate = 0; l->dbias && gate < G; gate++) {
+        for (int64_t k = 0; k < n; k++) {
+            l->dbias[gate * H + column + k] += d.db[gate * H + k];
+        }
+    }
+}
+
+static void backward_columns(void *context, int64_t begin, int64_t end)
+{
+    const layer *l = context;
+    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+        if (l->step < l->T - 1) {
+            add_state_gradient(l, l->step + 1, column, n);
+        }
+        for (int64_t row = 0; row < l->B; row++) {
+            row_gradient(l, row, column, n);
+        }
+    }
+}
+
+/* Adds the columns of the gradient of the initial state that come from db. */
+static void first_state_columns(void *context, int64_t begin, int64_t end)
+{
+    const layer *l = context;
+    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+        add_state_gradient(l, 0, column, n);
+    }
+}
+
+/* Adds a matrix (B,H) in blocks to a gradient, which may be NULL. */
+static void add_blocks(const layer *l, real *matrix, bool overwrite, real *gradient)
+{
+    for (int64_t i = 0; gradient && i < l->B * l->H; i++) {
+        gradient[i] = accumulated(overwrite, gradient[i], *in_blocks(matrix, l->B, l->H, i / l->H, i % l->H));
+    }
+}
+
+/* Adds the gradient of W: sum_t db_t^T h_{t-1}. In the states, those before the steps 1 .. T - 1 are neighbors. */
+static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
+{
+    const int64_t H = l->H, gates = l->cell->gates * H, rows = (l->T - 1) * l->B;
+    tg_gemm product = {gates, H, rows, .transpose_a = true, .lda = gates, .ldb = H, .ldc = H};
+    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), overwrite ? 0 : 1,
+         dweight);
+    product.k = l->B;
+    gemm(&product, l->db + position_of(l, 0) * l->B * gates, l->first_h, 1, dweight);
+}
+
+static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
+{
+    layer l = layer_of(call, cell);
+    const int64_t H = l.H, count = l.B * H;
+    void *const *gradients = call->input_gradients;
+    const bool *overwrite = call->overwrite;
+    store_blocks(cell->gates * H, H, tg_values(call->inputs[WEIGHT]), l.matrix);
+    l.db = l.matrix + cell->gates * H * H;
+    l.dh = l.db + cell->gates * l.T * count;
+    l.dc = l.dh + count;
+    l.dstates = call->output_gradients[0];
+    l.da = gradients[INPUTS];
+    if (cell == &lstm_cell && l.da && overwrite[INPUTS]) {
+        l.db = l.da; /* they are equal */
+        l.da = NULL;
+    }
+    l.overwrite = overwrite[INPUTS];
+    const recurrent_attributes *at = call->attributes;
+    l.dbias = at->bias ? gradients[at->bias] : NULL;
+    if (l.dbias && overwrite[at->bias]) {
+        memset(l.dbias, 0, (size_t)(cell->gates * H) * sizeof(real));
+    }
+    memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
+    const real *dlast = call->output_count > 1 ? call->output_gradients[1] : NULL;
+    if (dlast) {
+        store_blocks(l.B, H, dlast, l.dc);
+    }
+    for (l.step = l.T - 1; l.step >= 0; l.step--) {
+        tg_parallel_for(H, grain_of(&l), backward_columns, &l);
+    }
+    if (gradients[STATE]) {
+        tg_parallel_for(H, grain_of(&l), first_state_columns, &l);
+        add_blocks(&l, l.dh, overwrite[STATE], gradients[STATE]);
+    }
+    if (cell == &lstm_cell) {
+        add_blocks(&l, l.dc, overwrite[CELL], gradients[CELL]);
+    }
+    if (gradients[WEIGHT]) {
+        add_weight_gradient(&l, overwrite[WEIGHT], gradients[WEIGHT]);
+    }
+}
+
+void KERNEL(tg_gru_backward)(const tg_op_call *call)
+{
+    run_backward(call, &gru_cell);
+}
+
+void KERNEL(tg_lstm_backward)(const tg_op_call *call)
+{
+    run_backward(call, &lstm_cell);
+}
+
+/* ---- the ops ---- */
 
 #ifdef TG_ONCE
 
-/* Checks the inputs, which a module has computed, and declares an output like the state, and the saved gates. */
-static bool step_shape(tg_op_call *call, int gates, int outputs)
+static bool has_shape(const tg_tensor *x, tg_dtype dtype, tg_shape shape)
 {
-    const tg_tensor *h = call->inputs[2];
-    bool fits = h->rank == 2 && tg_op_expect_float(call, 2);
-    for (int i = 0; fits && i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        int64_t columns = i < 2 ? gates : 1;
-        bool is_mask = i == 2 + outputs;
-        fits = x->rank == (is_mask ? 1 : 2) && x->shape[0] == h->shape[0] &&
-               (is_mask ? x->dtype == TG_U8
-                        : x->dtype == h->dtype && x->shape[1] % columns == 0 && x->shape[1] / columns == h->shape[1]);
+    return tg_dtype_of(x) == dtype && tg_shape_equal(tg_shape_of(x), shape);
+}
+
+/* Checks the inputs, which a module has computed. */
+static bool fits(const tg_op_call *call, int64_t gates, bool has_cell)
+{
+    const recurrent_attributes *at = call->attributes;
+    const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
+    if (a->rank != 3 || h->rank != 2 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT) {
+        return false;
     }
-    if (!fits) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the inputs of a step do not fit a state (B,H)");
+    int64_t B = a->shape[1], H = h->shape[1], rows = gates * H;
+    tg_dtype dtype = tg_dtype_of(a);
+    return H > 0 && a->shape[2] == rows && has_shape(h, dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
+           has_shape(call->inputs[WEIGHT], dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
+           (!has_cell || has_shape(call->inputs[CELL], dtype, tg_shape_of(h))) &&
+           (!at->bias || has_shape(call->inputs[at->bias], dtype, tg_shape_make(1, &rows))) &&
+           (!at->mask || has_shape(call->inputs[at->mask], TG_U8, tg_shape_make(2, (int64_t[]){B, a->shape[0]})));
+}
+
+static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
+{
+    if (!tg_op_expect_float(call, INPUTS) || !fits(call, gates, has_cell)) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the inputs do not fit projected inputs (T,B,%lld H)",
+                          (long long)gates);
     }
-    bool is_declared = true;
-    for (int i = 0; is_declared && i < outputs; i++) {
-        is_declared = tg_op_output(call, i, tg_dtype_of(h), tg_shape_of(h));
-    }
-    return is_declared && tg_op_save(call, gates * h->count, tg_size_of(h->dtype));
+    const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
+    int64_t T = a->shape[0], weights = gates * h->shape[1] * h->shape[1];
+    size_t size = tg_size_of(a->dtype);
+    return tg_op_output(call, 0, tg_dtype_of(a), tg_shape_make(3, (int64_t[]){T, h->shape[0], h->shape[1]})) &&
+           (!has_cell || tg_op_output(call, 1, tg_dtype_of(a), tg_shape_of(h))) &&
+           tg_op_save(call, a->count + T * h->count, size) && tg_op_scratch(call, weights + gates * h->count, size) &&
+           tg_op_backward_scratch(call, weights + a->count + 2 * h->count, size);
 }
 
 static bool gru_shape(tg_op_call *call)
 {
-    return step_shape(call, 3, 1);
+    return recurrent_shape(call, 3, false);
 }
 
 static bool lstm_shape(tg_op_call *call)
 {
-    return step_shape(call, 4, 2);
+    return recurrent_shape(call, 4, true);
 }
 
 static const tg_op gru_op = {
     .name = "gru",
     .shape = gru_shape,
-    TG_KERNELS(tg_gru_step_forward, tg_gru_step_backward),
-    .backward_ignores_inputs = 1u << 0,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_KERNELS(tg_gru_forward, tg_gru_backward),
+    .backward_ignores_inputs = 1u << INPUTS,
+    .can_overwrite = true,
 };
 
 static const tg_op lstm_op = {
     .name = "lstm",
     .shape = lstm_shape,
-    TG_KERNELS(tg_lstm_step_forward, tg_lstm_step_backward),
-    .backward_ignores_inputs = 1u << 0 | 1u << 1 | 1u << 2,
-    .backward_ignores_outputs = 1u << 0,
+    TG_KERNELS(tg_lstm_forward, tg_lstm_backward),
+    .backward_ignores_inputs = 1u << INPUTS,
+    .backward_ignores_outputs = 1u << 1,
+    .can_overwrite = true,
 };
 
-tg_tensor *tg_gru_step(tg_tape *t, tg_tensor *gi, tg_tensor *gh, tg_tensor *h, tg_tensor *mask)
+static tg_tensor *apply(tg_tape *t, const tg_op *op, const tg_recurrence *r, tg_tensor *cell, tg_tensor **outputs)
 {
-    tg_tensor *inputs[] = {gi, gh, h, mask};
-    return tg_apply(t, &gru_op, inputs, mask ? 4 : 3, NULL, 0, NULL);
+    tg_tensor *inputs[6] = {r->inputs, r->state, r->weight, cell};
+    int count = op == &lstm_op ? 4 : 3;
+    recurrent_attributes at = {.reverse = r->reverse};
+    if (r->bias) {
+        at.bias = count;
+        inputs[count++] = r->bias;
+    }
+    if (r->mask) {
+        at.mask = count;
+        inputs[count++] = r->mask;
+    }
+    return tg_apply(t, op, inputs, count, &at, sizeof at, outputs);
 }
 
-tg_tensor *tg_lstm_step(tg_tape *t, tg_tensor *gi, tg_tensor *gh, tg_tensor *h, tg_tensor *c, tg_tensor *mask,
-                        tg_tensor **next_c)
+tg_tensor *tg_gru(tg_tape *t, const tg_recurrence *recurrence)
 {
-    tg_tensor *inputs[] = {gi, gh, h, c, mask}, *outputs[TG_OP_MAX_OUTPUTS] = {NULL};
-    tg_apply(t, &lstm_op, inputs, mask ? 5 : 4, NULL, 0, outputs);
-    *next_c = outputs[1];
+    return apply(t, &gru_op, recurrence, NULL, NULL);
+}
+
+tg_tensor *tg_lstm(tg_tape *t, const tg_recurrence *recurrence, tg_tensor *cell, tg_tensor **last_cell)
+{
+    tg_tensor *outputs[TG_OP_MAX_OUTPUTS] = {NULL};
+    apply(t, &lstm_op, recurrence, cell, outputs);
+    *last_cell = outputs[1];
     return outputs[0];
 }
 

@@ -1,4 +1,4 @@
-/* exp: at most 1 ulp from e^x for every float; and the functions that build on it. */
+/* exp and tanh: at most 1 and 2.5 ulp from the exact value for every float; and the functions that build on exp. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -54,6 +54,28 @@ static void test_or_zero(void **state)
     assert_true(tg_exp_or_zero_f64(-700) == exp(-700.0) && tg_exp_or_zero_f64(-709) == 0);
 }
 
+/* tanh of every 101st float, against libm's double. */
+static void test_tanh(void **state)
+{
+    (void)state;
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 101) {
+        uint32_t word = (uint32_t)bits;
+        float x;
+        memcpy(&x, &word, sizeof x);
+        if (isnan(x)) {
+            assert_true(isnan(tg_tanh_f32(x)));
+            continue;
+        }
+        double expected = tanh((double)x), found = (double)tg_tanh_f32(x);
+        float nearest = (float)fabs(expected);
+        double ulp = (double)nextafterf(nearest, INFINITY) - (double)nearest;
+        if (!(fabs(found - expected) <= 2.5 * ulp && fabs(found) <= 1 && !signbit(found) == !signbit(x))) {
+            fail_msg("tanh(%.9g) is %.9g, not %.9g", (double)x, found, expected);
+        }
+    }
+    assert_true(tg_tanh_f32(INFINITY) == 1 && tg_tanh_f32(-INFINITY) == -1);
+}
+
 /* The tail of the normal distribution, against libm's double. */
 static void test_normal_tail(void **state)
 {
@@ -73,10 +95,8 @@ static void test_normal_tail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_ulp),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_or_zero),
-        cmocka_unit_test(test_normal_tail),
+        cmocka_unit_test(test_one_ulp), cmocka_unit_test(test_edges),       cmocka_unit_test(test_or_zero),
+        cmocka_unit_test(test_tanh),    cmocka_unit_test(test_normal_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

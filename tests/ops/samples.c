@@ -199,22 +199,48 @@ CALL(index_add_first, tg_index_add(t, x[0], 0, x[1], x[2]))
 CALL(index_add_last, tg_index_add(t, x[0], -1, x[1], x[2]))
 CALL(layer_norm_plain, tg_layer_norm(t, x[0], NULL, NULL, 1e-5))
 
-static tg_tensor *call_lstm_step(tg_tape *t, tg_tensor *const *x)
+/* The first row keeps its state at the second position, and so on. */
+static tg_tensor *mask_of(tg_tape *t, const tg_tensor *x)
 {
-    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[2], NULL, &c);
+    uint8_t values[16];
+    int64_t positions = tg_tensor_size(x, 0), rows = tg_tensor_size(x, 1);
+    for (int64_t i = 0; i < positions * rows; i++) {
+        values[i] = i % positions != i / positions + 1;
+    }
+    return tg_constant(t, TG_U8, TG_SHAPE(rows, positions), values);
+}
+
+CALL(gru, tg_gru(t, &(tg_recurrence){.inputs = x[0], .state = x[1], .weight = x[2], .bias = x[3]}))
+CALL(gru_masked,
+     tg_gru(t,
+            &(tg_recurrence){.inputs = x[0], .state = x[1], .weight = x[2], .mask = mask_of(t, x[0]), .reverse = true}))
+
+static tg_tensor *call_lstm(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *c, *h = tg_lstm(t, &(tg_recurrence){x[0], x[1], x[2], x[3], NULL, false}, x[1], &c);
     return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
 }
 
-/* The second row keeps its state. */
 static tg_tensor *call_lstm_masked(tg_tape *t, tg_tensor *const *x)
 {
-    tg_tensor *mask = tg_constant(t, TG_U8, TG_SHAPE(2), (uint8_t[]){1, 0});
-    tg_tensor *c, *h = tg_lstm_step(t, x[0], x[1], x[2], x[3], mask, &c);
+    tg_tensor *c, *h = tg_lstm(t, &(tg_recurrence){x[0], x[1], x[2], NULL, mask_of(t, x[0]), true}, x[1], &c);
     return tg_add(t, h, tg_mul_scalar(t, c, 0.7));
 }
 
-CALL(gru_step, tg_gru_step(t, x[0], x[1], x[2], NULL))
-CALL(gru_masked, tg_gru_step(t, x[0], x[1], x[2], x[3]))
+/* Only the last cell has a gradient. */
+static tg_tensor *call_lstm_cell(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *c;
+    tg_lstm(t, &(tg_recurrence){x[0], x[1], x[2], NULL, NULL, false}, x[3], &c);
+    return c;
+}
+
+/* The gradient of the projected inputs is added to another one. */
+static tg_tensor *call_lstm_added(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *c, *h = tg_lstm(t, &(tg_recurrence){x[0], x[1], x[2], NULL, NULL, false}, x[1], &c);
+    return tg_add(t, h, tg_slice(t, x[0], 2, 0, tg_tensor_size(h, 2), 1));
+}
 
 static tg_tensor *call_conv1d(tg_tape *t, tg_tensor *const *x)
 {
@@ -792,10 +818,20 @@ const sample samples[] = {
      .shapes = {"2,3 4 2,4", "2,2,3 2 2,2,2"},
      .bound = 3},
     {"tg_layer_norm", "plain", call_layer_norm_plain, {REAL}, .shapes = {"2,5", "5", "2,2,3", "0,3"}},
-    {"tg_gru_step", "", call_gru_step, {REAL, REAL, REAL}, .shapes = {"2,9 2,9 2,3", "1,3 1,3 1,1"}},
-    {"tg_gru_step", "masked", call_gru_masked, {REAL, REAL, REAL, MASK}, .shapes = {"3,6 3,6 3,2 3"}},
-    {"tg_lstm_step", "", call_lstm_step, {REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3", "1,4 1,4 1,1"}},
-    {"tg_lstm_step", "masked", call_lstm_masked, {REAL, REAL, REAL, REAL}, .shapes = {"2,12 2,12 2,3 2,3"}},
+    {"tg_gru",
+     "",
+     call_gru,
+     {REAL, REAL, REAL, REAL},
+     .shapes = {"3,2,9 2,3 9,3 9", "1,1,3 1,1 3,1 3", "2,6,15 6,5 15,5 15", "2,0,9 0,3 9,3 9"}},
+    {"tg_gru", "masked", call_gru_masked, {REAL, REAL, REAL}, .shapes = {"3,3,6 3,2 6,2", "3,2,9 2,3 9,3"}},
+    {"tg_lstm",
+     "",
+     call_lstm,
+     {REAL, REAL, REAL, REAL},
+     .shapes = {"3,2,12 2,3 12,3 12", "1,1,4 1,1 4,1 4", "2,6,20 6,5 20,5 20", "2,0,12 0,3 12,3 12"}},
+    {"tg_lstm", "masked", call_lstm_masked, {REAL, REAL, REAL}, .shapes = {"3,3,8 3,2 8,2", "3,2,12 2,3 12,3"}},
+    {"tg_lstm", "cell", call_lstm_cell, {REAL, REAL, REAL, REAL}, .shapes = {"3,2,12 2,3 12,3 2,3"}},
+    {"tg_lstm", "added", call_lstm_added, {REAL, REAL, REAL}, .shapes = {"3,2,12 2,3 12,3"}},
     {"tg_conv1d",
      "groups",
      call_conv1d,
