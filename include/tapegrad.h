@@ -9,6 +9,7 @@
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
 #include <tapegrad/data.h>
+#include <tapegrad/words.h>
 #include <tapegrad/dataset.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
