@@ -20,6 +20,7 @@
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>
 #include <tapegrad/profile.h>
+#include <tapegrad/metrics.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>

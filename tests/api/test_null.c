@@ -20,6 +20,7 @@ typedef struct world {
     tg_dataset_loader *dataset;
     tg_csv *csv;
     tg_words *words;
+    tg_accuracy accuracy;
     tg_profile *profile;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
