@@ -15,7 +15,7 @@
 const char program_name[] = "cookbook_masked_language_model";
 
 enum { MASK, UNKNOWN, FIRST_WORD, NO_TARGET = -100 };
-enum { T = 16, SHIFT = 8, WIDTH = 64, HEADS = 4, BATCH = 32, STEPS = 400, TEXTS = 180 };
+enum { T = 16, SHIFT = 8, WIDTH = 64, HEADS = 4, BATCH = 32, STEPS = 800, TEXTS = 180 };
 
 typedef struct model {
     tg_nn_embedding words, types;
@@ -38,6 +38,7 @@ static void make(model *m, tg_params *params, bool is_relative, int64_t vocabula
     m->norm = tg_nn_layer_norm_make(params, "norm", WIDTH, NULL);
     tg_nn_transformer_layer_config config = tg_nn_transformer_layer_config_default();
     config.hidden = 2 * WIDTH;
+    config.dropout = 0;
     config.activation = TG_ACTIVATION_GELU;
     config.positional = &m->relative;
     m->layer = tg_nn_transformer_encoder_layer_make(params, "layer", WIDTH, HEADS, &config);
@@ -163,8 +164,13 @@ int main(int argc, char **argv)
     config.min_count = 2;
     tg_words *words = tg_words_new(text, length, &config, &error);
     story s = {.vocabulary = tg_words_vocabulary(words)};
-    if (!tg_words_encode(words, text, length, &s.words, &error)) {
+    if (!text || !tg_words_encode(words, text, length, &s.words, &error)) {
         complain("%s", error.text);
+        return 1;
+    }
+    s.trained = s.words.count - TEXTS * (T / 4) - T;
+    if (s.trained <= T) {
+        complain("%s has %lld words; at least %d are needed", path, (long long)s.words.count, TEXTS * (T / 4) + 2 * T + 1);
         return 1;
     }
     int32_t spoken = 0, quote = tg_words_find(words, "\"");
@@ -173,7 +179,6 @@ int main(int argc, char **argv)
         s.types[i] = spoken;
         spoken ^= s.words.ids[i] == quote;
     }
-    s.trained = s.words.count - TEXTS * (T / 4) - T;
     bool is_done = s.types && run(false, &s, &error) && run(true, &s, &error);
 
     free(s.types);

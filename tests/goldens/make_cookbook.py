@@ -132,7 +132,7 @@ class RelativeAttention(nn.MultiheadAttention):
     """Adds q . E[i - j] + k . E[i - j] to the scores (Huang et al. 2020, method 4), for sequences of at most `context`."""
 
     def __init__(self, width, heads, context, distances):
-        super().__init__(width, heads, dropout=0.1, batch_first=True)
+        super().__init__(width, heads, batch_first=True)
         self.distances, self.context = distances, context
 
     def forward(self, x, *_, key_padding_mask, **__):
@@ -142,7 +142,7 @@ class RelativeAttention(nn.MultiheadAttention):
         E = self.distances.weight[rows]
         bias = torch.einsum("bhid,ijd->bhij", q, E) + torch.einsum("bhjd,ijd->bhij", k, E)
         bias = bias / q.shape[-1] ** 0.5 + key_padding_mask[:, None, None]
-        y = F.scaled_dot_product_attention(q, k, v, bias, dropout_p=0.1 if self.training else 0)
+        y = F.scaled_dot_product_attention(q, k, v, bias)
         return self.out_proj(y.transpose(1, 2).reshape(B, T, C)), None
 
 
@@ -155,7 +155,7 @@ class MaskedLanguageModel(nn.Module):
         if is_relative:
             nn.init.normal_(distances.weight, 0, 0.02)
         self.norm = nn.LayerNorm(width)
-        self.layer = nn.TransformerEncoderLayer(width, heads, 2 * width, activation="gelu", batch_first=True)
+        self.layer = nn.TransformerEncoderLayer(width, heads, 2 * width, 0, "gelu", batch_first=True)
         self.head = nn.Linear(width, vocabulary)
         if is_relative:
             with torch.random.fork_rng():
@@ -193,7 +193,7 @@ def masked_language_model():
         torch.manual_seed(123)
         model = MaskedLanguageModel(len(order), is_relative)
         optim = torch.optim.Adam(model.parameters(), lr=0.003)
-        for _ in range(400):
+        for _ in range(800):
             inputs, kinds, targets = mask(torch.randint(0, trained - 16, (32,)))
             loss = F.cross_entropy(model(inputs, kinds, 0).flatten(0, 1), targets.flatten())
             optim.zero_grad()
