@@ -122,6 +122,12 @@ TG_API tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int 
 TG_API tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
                                         tg_error *error);
 
+/* Returns the texts of a column as the ids (rows) i32 that tg_csv_new_categories gives them in a column of another
+ * file: so the rows of a test set get the ids of the training set. Yours (tg_release). FORMAT, with the line and the
+ * field, for a text that is not in the other column; RANGE for a column that does not exist. */
+TG_API tg_tensor *tg_csv_new_known_categories(const tg_csv *csv, int column, const tg_csv *known, int known_column,
+                                              tg_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,13 +1,11 @@
-/* csv: reads a CSV file by RFC 4180 into a table of texts, and columns of it into tensors.
+/* csv: reads a CSV file by RFC 4180 into a table of texts.
  *
  * The text of the file is kept. Each field is unquoted in place and ends with a NUL, and the table has the offset of
  * each field. A field never grows, so the text that was not read yet is not overwritten.
  */
-#include <tapegrad/dataset.h>
+#include "data/csv.h"
 
 #include <errno.h>
-#include <locale.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +13,6 @@
 #include "base/config.h"
 #include "data/file.h"
 #include "tensor/tensor.h"
-
-struct tg_csv {
-    char *text;
-    size_t *fields; /* offsets in text, row after row, the header first */
-    int64_t *lines; /* of each row, the number of its first line */
-    size_t field_count, field_capacity, line_count, line_capacity;
-    int64_t rows, columns;
-    bool has_header;
-};
 
 static const char call[] = "csv_open";
 static const char mark[] = "tg_csv_config_default";
@@ -221,137 +210,4 @@ const char *tg_csv_field(const tg_csv *csv, int64_t row, int64_t column)
         return NULL;
     }
     return csv->text + csv->fields[(row + csv->has_header) * csv->columns + column];
-}
-
-static bool check_column(const tg_csv *csv, const char *name, int column, tg_error *error)
-{
-    return (column >= 0 && column < csv->columns) ||
-           tg_error_set(error, TG_ERROR_RANGE, "%s: column %d is outside [0,%lld)", name, column,
-                        (long long)csv->columns);
-}
-
-/* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */
-static bool parse_number(const char *text, double *value)
-{
-    char copy[64], *end;
-    const char *point = localeconv()->decimal_point;
-    size_t length = strlen(text), point_length = strlen(point), used = 0;
-    if (length == 0 || length + point_length > sizeof copy - 1 ||
-        strspn(text, "+-.0123456789eEinfINFatyATY") != length) {
-        return false;
-    }
-    bool has_point = false;
-    for (const char *c = text; *c; c++) {
-        if (*c != '.') {
-            copy[used++] = *c;
-        } else if (has_point) {
-            return false;
-        } else {
-            memcpy(copy + used, point, point_length);
-            used += point_length;
-            has_point = true;
-        }
-    }
-    copy[used] = '\0';
-    *value = strtod(copy, &end);
-    return end == copy + used;
-}
-
-/* Checks that the dtype represents a number. */
-static bool fits(double value, tg_dtype dtype)
-{
-    return tg_dtype_is_float(dtype) || (value == floor(value) && value >= (dtype == TG_I32 ? INT32_MIN : 0) &&
-                                        value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX));
-}
-
-tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error)
-{
-    static const char name[] = "csv_new_numbers";
-    if (!csv || !columns) {
-        tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, csv ? "array of columns" : "csv");
-        return NULL;
-    }
-    for (int i = 0; i < count; i++) {
-        if (!check_column(csv, name, columns[i], error)) {
-            return NULL;
-        }
-    }
-    tg_tensor *x = tg_tensor_new(dtype, tg_shape_make(2, (int64_t[]){csv->rows, count}), error);
-    for (int64_t i = 0; x && i < csv->rows * count; i++) {
-        const char *text = tg_csv_field(csv, i / count, columns[i % count]);
-        double value = (double)NAN;
-        bool is_number = *text ? parse_number(text, &value) && fits(value, dtype) : tg_dtype_is_float(dtype);
-        if (!is_number) {
-            tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.40s' is not a number of %s", name,
-                         (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, text,
-                         tg_dtype_name(dtype));
-            tg_release(x);
-            return NULL;
-        }
-        tg_convert((char *)tg_values(x) + (size_t)i * tg_size_of(dtype), dtype, &value, TG_F64, 1);
-    }
-    return x;
-}
-
-/* A row with its text, for sorting. */
-typedef struct labeled_row {
-    const char *text;
-    int64_t row;
-} labeled_row;
-
-static int compare_rows(const void *a, const void *b)
-{
-    const labeled_row *left = a, *right = b;
-    int order = strcmp(left->text, right->text);
-    return order != 0 ? order : left->row < right->row ? -1 : 1;
-}
-
-/* Sorts the rows by text, so that equal texts are neighbors, and writes to first[row] the first row of its text. */
-static void find_first_rows(labeled_row *sorted, int64_t rows, int64_t *first)
-{
-    qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
-    for (int64_t i = 0, begin = 0; i < rows; i++) {
-        begin = strcmp(sorted[i].text, sorted[begin].text) == 0 ? begin : i;
-        first[sorted[i].row] = sorted[begin].row;
-    }
-}
-
-tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categories, int64_t *category_count,
-                                 tg_error *error)
-{
-    static const char name[] = "csv_new_categories";
-    if (!csv) {
-        tg_error_set(error, TG_ERROR_STATE, "%s: the csv is NULL", name);
-        return NULL;
-    }
-    if (!check_column(csv, name, column, error)) {
-        return NULL;
-    }
-    int64_t rows = csv->rows, found = 0;
-    tg_tensor *ids = tg_tensor_new(TG_I32, tg_shape_make(1, &rows), error);
-    labeled_row *sorted = tg_alloc((size_t)rows + 1, sizeof *sorted);
-    int64_t *first = tg_alloc((size_t)rows + 1, sizeof *first);
-    if (ids && sorted && first) {
-        for (int64_t i = 0; i < rows; i++) {
-            sorted[i] = (labeled_row){tg_csv_field(csv, i, column), i};
-        }
-        find_first_rows(sorted, rows, first);
-        int32_t *id = tg_values(ids);
-        for (int64_t i = 0; i < rows; i++) {
-            if (first[i] == i && categories) {
-                categories[found] = i;
-            }
-            id[i] = first[i] == i ? (int32_t)found++ : id[first[i]];
-        }
-        if (category_count) {
-            *category_count = found;
-        }
-    } else {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", name, (long long)rows);
-        tg_release(ids);
-        ids = NULL;
-    }
-    tg_free(sorted);
-    tg_free(first);
-    return ids;
 }

@@ -55,6 +55,12 @@ static bool check(int64_t step, const tg_schedule_config *c, tg_error *error)
     return tg_error_set(error, TG_ERROR_VALUE, "%s: kind %d does not exist", call, (int)c->kind);
 }
 
+/* Returns p. Only a cosine and a line have a total_steps that was checked. */
+static double part_of_way(const tg_schedule_config *c, int64_t since)
+{
+    return fmin(1, (double)since / (double)(c->total_steps - c->warmup_steps));
+}
+
 double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error)
 {
     if (!tg_config_check(call, config, mark, error)) {
@@ -68,12 +74,10 @@ double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *
         return c.initial_lr + (double)step * ((c.lr - c.initial_lr) / (double)c.warmup_steps);
     }
     int64_t since = step - c.warmup_steps;
-    int64_t way = c.total_steps - c.warmup_steps;
-    double part = way > 0 ? fmin(1, (double)since / (double)way) : 0;
     switch (c.kind) {
     case TG_SCHEDULE_COSINE:
-        return c.minimum_lr + (c.lr - c.minimum_lr) * 0.5 * (1 + cos(3.14159265358979323846 * part));
-    case TG_SCHEDULE_LINEAR: return c.lr + (c.minimum_lr - c.lr) * part;
+        return c.minimum_lr + (c.lr - c.minimum_lr) * 0.5 * (1 + cos(3.14159265358979323846 * part_of_way(&c, since)));
+    case TG_SCHEDULE_LINEAR: return c.lr + (c.minimum_lr - c.lr) * part_of_way(&c, since);
     case TG_SCHEDULE_STEP: return c.lr * pow(c.gamma, (double)(since / c.step_size));
     default: return c.lr;
     }

@@ -95,7 +95,7 @@ void tg_tape_free_copies(tg_tape *t)
 {
     for (size_t i = 0; i < t->copy_count; i++) {
         tg_pool_give(t->pool, t->copies[i].values);
-        tg_release(t->copies[i].parameter);
+        tg_tensor_drop(t->pool, t->copies[i].parameter);
     }
     t->copy_count = 0;
     if (t->onednn) {

@@ -87,8 +87,7 @@ static void truncate_to(tg_tape *t, size_t records, size_t results)
         tg_pool_give(t->pool, record->saved);
         for (int k = 0; k < record->input_count; k++) {
             if (!tg_tape_recorded(t, inputs[k])) {
-                /* the program's tensors return to the allocator: one per step would fill the pool */
-                tg_tensor_drop(inputs[k]->tape ? t->pool : NULL, inputs[k]);
+                tg_tensor_drop(t->pool, inputs[k]);
             }
         }
     }

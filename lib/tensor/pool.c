@@ -78,7 +78,7 @@ void *tg_pool_take_any(tg_pool *pool, size_t bytes)
             return NULL;
         }
         taken->size = size;
-        taken->size_class = size_class;
+        taken->size_class = pool ? size_class : TG_NO_CLASS;
     }
     return tg_block_open(taken, bytes);
 }

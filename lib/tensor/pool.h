@@ -21,8 +21,8 @@
 typedef struct tg_block {
     struct tg_block *next; /* the next block in the pool's list */
     size_t size;           /* bytes, this header included */
-    int size_class;
-    int users; /* for the adjoints of backward, which count them (tape/backward.h) */
+    int size_class;        /* TG_NO_CLASS: of no pool */
+    int users;             /* for the adjoints of backward, which count them (tape/backward.h) */
 } tg_block;
 
 #define TG_BLOCK_HEAD ((size_t)32)
@@ -31,6 +31,7 @@ _Static_assert(sizeof(tg_block) <= TG_BLOCK_HEAD, "the header of a block must fi
 /* 16 small classes in steps of 64 bytes, then 8 per doubling from 1 KiB to 2^63. */
 #define TG_SMALL_CLASSES 16
 #define TG_POOL_CLASSES (TG_SMALL_CLASSES + 8 * 53)
+#define TG_NO_CLASS (-1)
 
 typedef struct tg_pool {
     /* whether returned blocks are kept: always, and until tg_pool_hold(pool, false) */
@@ -78,14 +79,15 @@ static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
     return tg_pool_take_any(pool, bytes);
 }
 
-/* Returns a block to the pool, or to the allocator if the pool is NULL. `memory` may be NULL. */
+/* Returns a block to the pool, or to the allocator if the pool is NULL, or if no pool gave it: the tensors of a program
+ * that a tape releases last, one per step, would fill the pool. `memory` may be NULL. */
 static inline void tg_pool_give(tg_pool *pool, void *memory)
 {
     if (!memory) {
         return;
     }
     tg_block *given = (tg_block *)((char *)memory - TG_BLOCK_HEAD);
-    if (pool && (pool->recycle || pool->held)) {
+    if (pool && given->size_class != TG_NO_CLASS && (pool->recycle || pool->held)) {
         given->next = pool->waiting[given->size_class];
         pool->waiting[given->size_class] = given;
         tg_poison(memory, given->size - TG_BLOCK_HEAD);

@@ -278,11 +278,13 @@ USE(params_load)
 USE(checkpoint_folder)
 {
     tg_error_clear(&w->error);
+    char lock[64];
+    snprintf(lock, sizeof lock, "%s/lock", checkpoints);
+    remove(lock);
+    remove(checkpoints);
     tg_checkpoint_folder *folder = tg_checkpoint_folder_open(checkpoints, GIVEN(checkpoint_folder), &w->error);
     bool is_open = folder;
     tg_checkpoint_folder_free(folder);
-    char lock[64];
-    snprintf(lock, sizeof lock, "%s/lock", checkpoints);
     assert_int_equal(remove(lock) == 0, is_open);
     assert_int_equal(remove(checkpoints) == 0, is_open);
 }

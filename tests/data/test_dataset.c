@@ -227,6 +227,8 @@ static void test_csv(void **state)
 {
     (void)state;
     tg_error error = TG_NO_ERROR;
+    tg_csv_config no_header = tg_csv_config_default();
+    no_header.has_header = false;
     const char text[] = "\xEF\xBB\xBFname,\"a \"\"b\"\"\",count\r\n"
                         "\"Rome, \r\nIt\",-1.5e2,7\r\n"
                         "Oslo,,8\n"
@@ -250,6 +252,21 @@ static void test_csv(void **state)
     assert_values(ids, (double[]){0, 1, 0}, 3, 0, 0);
     assert_int_equal(count, 2);
     assert_int_equal(categories[1], 1);
+    const char with_unknown[] = "count,name\n1,Oslo\n2,\"Rome, \r\nIt\"\n3,Bern\n";
+    const char known[] = "Oslo\n\"Rome, \r\nIt\"\nOslo\n";
+    tg_csv *test_set = csv_of(with_unknown, sizeof with_unknown - 1, NULL, &error);
+    assert_string_equal(error.text, "");
+    assert_null(tg_csv_new_known_categories(test_set, 1, csv, 0, &error));
+    assert_error(&error, TG_ERROR_FORMAT,
+                 "csv_new_known_categories: line 5, field 2: 'Bern' is none of the 2 known categories");
+    assert_null(tg_csv_new_known_categories(test_set, 1, csv, 3, &error));
+    assert_error(&error, TG_ERROR_RANGE, "csv_new_known_categories: column 3 is outside [0,3)");
+    tg_csv_free(test_set);
+    test_set = csv_of(known, sizeof known - 1, &no_header, &error);
+    tg_tensor *known_ids = tg_csv_new_known_categories(test_set, 0, csv, 0, &error);
+    assert_values(known_ids, (double[]){1, 0, 1}, 3, 0, 0);
+    tg_release(known_ids);
+    tg_csv_free(test_set);
     assert_null(tg_csv_new_numbers(csv, (int[]){1}, 1, TG_I32, &error));
     assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 4, field 2: '' is not a number of i32");
     assert_null(tg_csv_new_numbers(csv, (int[]){0}, 1, TG_F32, &error));

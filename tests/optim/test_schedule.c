@@ -153,9 +153,27 @@ static void test_bad_input(void **state)
     tg_params_free(p.params);
 }
 
+/* Kinds that do not read total_steps accept any number there. */
+static void test_member_that_is_not_read(void **state)
+{
+    (void)state;
+    static const tg_schedule_kind kinds[] = {TG_SCHEDULE_CONSTANT, TG_SCHEDULE_STEP};
+    for (int i = 0; i < 2; i++) {
+        tg_schedule_config schedule = schedule_of(kinds[i], 0.01);
+        schedule.warmup_steps = 5;
+        schedule.step_size = 10;
+        schedule.total_steps = INT64_MIN;
+        assert_true(rate_at(5, &schedule) == 0.01);
+        assert_true(rate_at(4, &schedule) < 0.01);
+        schedule.total_steps = INT64_MAX;
+        assert_true(rate_at(6, &schedule) == 0.01);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_member_that_is_not_read),
         cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_past_the_end),
         cmocka_unit_test(test_defaults),

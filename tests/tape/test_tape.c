@@ -572,7 +572,8 @@ static void test_no_tape(void **state)
     tg_tape_free(NULL);
 }
 
-/* An input that the program releases before the tape returns to the allocator, and not to the pool. */
+/* Inputs that the program releases before the tape return to the allocator, and not to the pool: one whose tensor the
+ * tape releases last, and one whose values a view on the tape releases last. */
 static void test_released_inputs(void **state)
 {
     (void)state;
@@ -586,6 +587,9 @@ static void test_released_inputs(void **state)
         tg_tensor_set_requires_grad(x, true, NULL);
         assert_true(tg_backward(t, tg_sum(t, x, TG_ALL_AXES, TG_DROP_AXES), NULL));
         tg_release(x);
+        tg_tensor *constant = tg_tensor_new(TG_F32, TG_SHAPE(500), NULL);
+        assert_non_null(tg_reshape(t, constant, TG_SHAPE(20, 25)));
+        tg_release(constant);
         live = step == 3 ? counting.live : live;
     }
     assert_int_equal(counting.live, live);
