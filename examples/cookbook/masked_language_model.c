@@ -45,17 +45,22 @@ static void make(model *m, tg_params *params, bool is_relative, int64_t vocabula
     m->head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, NULL);
 }
 
+/* x (N,T) -> (N,shift + T), with zeros in front */
+static tg_tensor *pad(tg_tape *t, tg_tensor *x, int64_t shift)
+{
+    tg_tensor *zeros = tg_full(t, tg_tensor_dtype(x), TG_SHAPE(tg_tensor_size(x, 0), shift), 0);
+    return tg_cat(t, (tg_tensor *[]){zeros, x}, 2, 1);
+}
+
 /* ids and types (N,T) -> logits (N,T,V), with `shift` positions of padding in front of each text. */
 static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids, tg_tensor *types, int64_t shift)
 {
-    int64_t N = tg_tensor_size(ids, 0);
-    tg_tensor *padding = tg_full(t, TG_I32, TG_SHAPE(N, shift), 0), *words = tg_full(t, TG_U8, TG_SHAPE(N, T), 1);
     tg_nn_multihead_attention_forward_config padded = tg_nn_multihead_attention_forward_config_default();
-    padded.key_mask = tg_cat(t, (tg_tensor *[]){tg_full(t, TG_U8, TG_SHAPE(N, shift), 0), words}, 2, 1);
-    ids = tg_cat(t, (tg_tensor *[]){padding, ids}, 2, 1);
-    types = tg_cat(t, (tg_tensor *[]){padding, types}, 2, 1);
-    tg_tensor *x = tg_nn_positional_forward(t, &m->absolute, tg_nn_embedding_forward(t, &m->words, ids), 0);
-    x = tg_nn_layer_norm_forward(t, &m->norm, tg_add(t, x, tg_nn_embedding_forward(t, &m->types, types)));
+    padded.key_mask = pad(t, tg_full(t, TG_U8, tg_tensor_shape(ids), 1), shift);
+    tg_tensor *x = tg_nn_embedding_forward(t, &m->words, pad(t, ids, shift));
+    x = tg_nn_positional_forward(t, &m->absolute, x, 0);
+    x = tg_add(t, x, tg_nn_embedding_forward(t, &m->types, pad(t, types, shift)));
+    x = tg_nn_layer_norm_forward(t, &m->norm, x);
     x = tg_nn_transformer_encoder_layer_forward(t, &m->layer, x, &padded);
     return tg_nn_linear_forward(t, &m->head, tg_slice(t, x, 1, shift, shift + T, 1));
 }
@@ -170,7 +175,8 @@ int main(int argc, char **argv)
     }
     s.trained = s.words.count - TEXTS * (T / 4) - T;
     if (s.trained <= T) {
-        complain("%s has %lld words; at least %d are needed", path, (long long)s.words.count, TEXTS * (T / 4) + 2 * T + 1);
+        complain("%s has %lld words; at least %d are needed", path, (long long)s.words.count,
+                 TEXTS * (T / 4) + 2 * T + 1);
         return 1;
     }
     int32_t spoken = 0, quote = tg_words_find(words, "\"");

@@ -37,8 +37,7 @@ typedef enum tg_word_split {
 
 /* The order of the ids. */
 typedef enum tg_word_order {
-    /* the most frequent word first; equally frequent words by their bytes, as in torchtext's build_vocab_from_iterator
-     */
+    /* the most frequent word first, and equally frequent words by their bytes: torchtext's build_vocab_from_iterator */
     TG_WORD_ORDER_FREQUENCY,
     /* by the bytes of the words: Python's sorted(), and the order of the course's chapter 2 */
     TG_WORD_ORDER_BYTES

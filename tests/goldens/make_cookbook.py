@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, random_split
 
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
+
 
 def word2vec():
     words, contexts = nn.Embedding(20, 8), nn.Embedding(20, 8)
@@ -110,7 +112,7 @@ def gru_characters():
 
 
 def digits():
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "cookbook", "digits.c")
+    source = os.path.join(EXAMPLES, "cookbook", "digits.c")
     glyphs = re.findall(r'"([ #]{35})"', open(source).read())
     font = torch.tensor([[float(c == "#") for c in glyph] for glyph in glyphs]).reshape(10, 7, 5)
     hidden, head = nn.Linear(63, 32), nn.Linear(32, 10)
@@ -129,7 +131,7 @@ def digits():
 
 
 class RelativeAttention(nn.MultiheadAttention):
-    """Adds q . E[i - j] + k . E[i - j] to the scores (Huang et al. 2020, method 4), for sequences of at most `context`."""
+    """Adds q . E[i - j] + k . E[i - j] to the scores: Huang et al. 2020, method 4."""
 
     def __init__(self, width, heads, context, distances):
         super().__init__(width, heads, batch_first=True)
@@ -137,7 +139,8 @@ class RelativeAttention(nn.MultiheadAttention):
 
     def forward(self, x, *_, key_padding_mask, **__):
         B, T, C = x.shape
-        q, k, v = F.linear(x, self.in_proj_weight, self.in_proj_bias).view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        projected = F.linear(x, self.in_proj_weight, self.in_proj_bias)
+        q, k, v = projected.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         rows = torch.arange(T)[:, None] - torch.arange(T) + self.context - 1
         E = self.distances.weight[rows]
         bias = torch.einsum("bhid,ijd->bhij", q, E) + torch.einsum("bhjd,ijd->bhij", k, E)
@@ -173,7 +176,7 @@ class MaskedLanguageModel(nn.Module):
 
 
 def masked_language_model():
-    text = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "lighthouse.txt")).read()
+    text = open(os.path.join(EXAMPLES, "lighthouse.txt")).read()
     story = [word for word in re.split(r'([,.:;?_!"()\']|--|\s)', text) if word.strip()]
     counts = collections.Counter(story)
     order = ["[MASK]", "<|unk|>"] + sorted((w for w in counts if counts[w] > 1), key=lambda w: (-counts[w], w))
@@ -186,8 +189,9 @@ def masked_language_model():
         windows = torch.as_tensor(starts)[:, None] + torch.arange(16)
         kind, which = torch.empty(2, *windows.shape).uniform_().unbind()[::-1]
         random = torch.randint(2, len(order), windows.shape)
-        masked = words[windows].where(kind >= 0.9, random).where(kind >= 0.8, torch.tensor(0)).where(which < 0.15, words[windows])
-        return masked, types[windows], words[windows].where(which < 0.15, torch.tensor(-100))
+        targets = words[windows]
+        masked = targets.where(kind >= 0.9, random).where(kind >= 0.8, torch.tensor(0)).where(which < 0.15, targets)
+        return masked, types[windows], targets.where(which < 0.15, torch.tensor(-100))
 
     def run(is_relative):
         torch.manual_seed(123)
