@@ -1,9 +1,9 @@
-/* masked_language_model: BERT's objective (Devlin et al. 2019) on a story. 15 % of the words are targets: 80 % of these
- * are masked, 10 % become a random word, 10 % stay, and one layer of a transformer's encoder guesses them. The vector of
- * a token is the sum of three: its word, its position, and its type, here whether the word is spoken. The model is
- * trained with learned positions, and then with relative ones (Huang et al. 2020). Prints the loss of the last step, and
- * what the model guesses in the end of the story, which it has not read; then the same with padding in front of each
- * text, which moves the words to positions that were never trained. Distances stay. */
+/* masked_language_model: BERT's objective (Devlin et al. 2019) on a story. 15 % of the words are targets: 80 % of
+ * these are masked, 10 % become a random word, 10 % stay, and a layer of a transformer's encoder guesses them. The
+ * vector of a token is the sum of three: its word, its position, and its type, here whether the word is spoken. The
+ * model is trained with learned positions, and then with relative ones (Huang et al. 2020). Prints the loss of the last
+ * step, and what the model guesses in the end of the story, which it has not read; then the same with padding in front
+ * of each text, which moves the words to positions that were never trained. Distances stay. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* tg_accuracy_add and tg_confusion_add: tests/goldens/metrics.txt has torch's counts (make_metrics.py); layouts, sums over
- * batches, and errors. */
+/* tg_accuracy_add and tg_confusion_add: tests/goldens/metrics.txt has torch's counts (make_metrics.py). Layouts, sums
+ * over batches, and errors. */
 #include "support.h"
 
 #include <math.h>
