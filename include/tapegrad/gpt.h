@@ -15,6 +15,7 @@
 #ifndef TAPEGRAD_GPT_H
 #define TAPEGRAD_GPT_H
 
+#include <tapegrad/losses.h>
 #include <tapegrad/nn.h>
 
 #ifdef __cplusplus
@@ -95,6 +96,12 @@ TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *erro
  * (STATE). RANGE, with the index, for an id outside of [0,V), and for positions beyond the context or the cache; SHAPE
  * for ids that are not i32 (B,T), and for a cache made for other sizes. */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+
+/* Returns the loss of predicting the targets (B,T) i32 from the ids (B,T) i32: tg_cross_entropy of tg_gpt_forward, but
+ * the logits (B,T,V) never exist as a whole (tg_linear_cross_entropy). So a step needs less memory, and takes longer by
+ * a third of the time of the head. Errors as for the two. */
+TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
+                              const tg_cross_entropy_config *config);
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */
 

@@ -51,6 +51,14 @@ TG_API tg_cross_entropy_config tg_cross_entropy_config_default(void);
 TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *targets,
                                    const tg_cross_entropy_config *config);
 
+/* The cross-entropy of the logits x weight^T: x (..,C), weight (V,C) and targets (..) i32, the result as above. The
+ * logits, the largest tensor of a model with a large vocabulary, and their gradient never exist as a whole: at most
+ * 2^23 of them, or those of 64 rows. Backward computes them again. The result differs from that of tg_linear and
+ * tg_cross_entropy by roundings, and the products are those of the dtype, whatever the tape's precision. A head with a
+ * bias needs these two ops. Follows torch.nn.functional.linear_cross_entropy. */
+TG_API tg_tensor *tg_linear_cross_entropy(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
+                                          const tg_cross_entropy_config *config);
+
 /* The same from log-probabilities (..,V): -log_probs[..,target]. */
 TG_API tg_tensor *tg_nll_loss(tg_tape *tape, tg_tensor *log_probs, tg_tensor *targets,
                               const tg_cross_entropy_config *config);

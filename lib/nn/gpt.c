@@ -347,6 +347,16 @@ tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv
     return finish(t, &point, features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL, cache);
 }
 
+tg_tensor *tg_gpt_loss(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
+                       const tg_cross_entropy_config *config)
+{
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
+    tg_tensor *features = features_of(t, model, ids, NULL);
+    tg_tensor *loss = features ? tg_linear_cross_entropy(t, features, model->out_head.weight, targets, config) : NULL;
+    return tg_tape_end(t, &point, loss);
+}
+
 tg_tensor *tg_gpt_next_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
     tg_tape_point point;

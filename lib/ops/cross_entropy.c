@@ -23,41 +23,17 @@
 #include "ops/cross_entropy.h"
 #include "ops/lanes.h"
 
-typedef struct loss_attributes {
-    tg_cross_entropy_config config;
-    bool from_log_probabilities; /* nll_loss: L_s is 0, and so is its gradient */
-} loss_attributes;
-
 TG_DECLARE_KERNEL(tg_cross_entropy_forward);
 TG_DECLARE_KERNEL(tg_cross_entropy_backward);
 
-/* The values that forward saves for backward. */
-typedef struct loss_saved {
-    double counted; /* the number of targets that are not ignored, or the sum of their weights */
-    tg_softmax_row rows[];
-} loss_saved;
-
-typedef struct loss_rows {
-    const real *x, *dy;
-    const int32_t *targets;
-    const real *weight; /* (V), or NULL */
-    double weight_sum;  /* sum w, with weights and label smoothing */
-    real *losses;       /* (S), in the forward pass */
-    real *dx;
-    bool overwrite;
-    loss_saved *saved;
-    int64_t classes;
-    loss_attributes a;
-} loss_rows;
-
-static loss_rows rows_of(const tg_op_call *call)
+static tg_cross_entropy_rows rows_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
-    loss_rows r = {.x = tg_values(x),
-                   .targets = tg_values(call->inputs[1]),
-                   .saved = call->saved,
-                   .classes = x->shape[x->rank - 1],
-                   .a = *(const loss_attributes *)call->attributes};
+    tg_cross_entropy_rows r = {.x = tg_values(x),
+                               .targets = tg_values(call->inputs[1]),
+                               .saved = call->saved,
+                               .classes = x->shape[x->rank - 1],
+                               .a = *(const tg_cross_entropy_attributes *)call->attributes};
     if (call->input_count > 2) {
         r.weight = tg_values(call->inputs[2]);
         r.weight_sum = row_sum(r.weight, r.classes);
@@ -90,12 +66,13 @@ static double weighted_distance(const real *x, const real *w, int64_t n, real mo
     return sum;
 }
 
-static void loss_of_rows(void *context, int64_t begin, int64_t end)
+void KERNEL(tg_cross_entropy_of_rows)(void *context, int64_t begin, int64_t end)
 {
-    const loss_rows *r = context;
+    const tg_cross_entropy_rows *r = context;
     double e = r->a.config.label_smoothing;
-    for (int64_t s = begin; s < end; s++) {
-        const real *x = r->x + s * r->classes;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t s = r->first + row;
+        const real *x = r->x + row * r->classes;
         r->losses[s] = 0;
         if (r->targets[s] == r->a.config.ignore_index) {
             continue;
@@ -120,33 +97,38 @@ static void loss_of_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
+void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t rows, real *y)
 {
-    loss_rows r = rows_of(call);
-    int64_t rows = call->inputs[1]->count;
-    bool each = r.a.config.reduction == TG_REDUCTION_NONE;
-    r.losses = each ? tg_values(call->outputs[0]) : call->scratch;
-    tg_parallel_for(rows, 1 + TG_GRAIN / 8 / (r.classes + 1), loss_of_rows, &r);
     double sum = 0, counted = 0;
     for (int64_t s = 0; s < rows; s++) {
-        sum += (double)r.losses[s];
-        bool counts = r.targets[s] != r.a.config.ignore_index;
-        counted += counts && r.weight ? (double)r.weight[r.targets[s]] : counts;
+        sum += (double)r->losses[s];
+        bool counts = r->targets[s] != r->a.config.ignore_index;
+        counted += counts && r->weight ? (double)r->weight[r->targets[s]] : counts;
     }
-    r.saved->counted = counted;
-    if (!each) {
-        double divisor = r.a.config.reduction == TG_REDUCTION_MEAN ? counted : 1;
-        *(real *)tg_values(call->outputs[0]) = (real)(sum / divisor);
+    r->saved->counted = counted;
+    if (r->a.config.reduction != TG_REDUCTION_NONE) {
+        *y = (real)(sum / (r->a.config.reduction == TG_REDUCTION_MEAN ? counted : 1));
     }
 }
 
-static void gradient_of_rows(void *context, int64_t begin, int64_t end)
+void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
 {
-    const loss_rows *r = context;
+    tg_cross_entropy_rows r = rows_of(call);
+    int64_t rows = call->inputs[1]->count;
+    real *y = tg_values(call->outputs[0]);
+    r.losses = r.a.config.reduction == TG_REDUCTION_NONE ? y : call->scratch;
+    tg_parallel_for(rows, 1 + TG_GRAIN / 8 / (r.classes + 1), KERNEL(tg_cross_entropy_of_rows), &r);
+    KERNEL(tg_cross_entropy_reduce)(&r, rows, y);
+}
+
+void KERNEL(tg_cross_entropy_gradient_of_rows)(void *context, int64_t begin, int64_t end)
+{
+    const tg_cross_entropy_rows *r = context;
     double e = r->a.config.label_smoothing;
-    for (int64_t s = begin; s < end; s++) {
-        const real *x = r->x + s * r->classes;
-        real *dx = r->dx + s * r->classes;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t s = r->first + row;
+        const real *x = r->x + row * r->classes;
+        real *dx = r->dx + row * r->classes;
         bool counts = r->targets[s] != r->a.config.ignore_index;
         if (r->overwrite && (!counts || r->a.from_log_probabilities)) {
             memset(dx, 0, (size_t)r->classes * sizeof *dx);
@@ -164,10 +146,15 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
             if (r->weight) {
                 inverse *= (real)((1 - e) * (double)r->weight[r->targets[s]]) + smoothed * (real)r->weight_sum;
             }
-            for (int64_t k = 0; k < r->classes; k++) {
-                real spread = r->weight ? smoothed * r->weight[k] : smoothed;
-                real gradient = normal_or_zero(dl * (EXP_OR_ZERO(x[k] - most) * inverse - spread));
-                dx[k] = accumulated(r->overwrite, dx[k], gradient);
+            real part[256]; /* the exponentials: x may be dx */
+            for (int64_t k = 0; k < r->classes; k += 256) {
+                int64_t length = r->classes - k < 256 ? r->classes - k : 256;
+                row_exp(x + k, length, most, part);
+                for (int64_t i = 0; i < length; i++) {
+                    real spread = r->weight ? smoothed * r->weight[k + i] : smoothed;
+                    real gradient = normal_or_zero(dl * (part[i] * inverse - spread));
+                    dx[k + i] = accumulated(r->overwrite, dx[k + i], gradient);
+                }
             }
         }
         real own = r->weight ? r->weight[r->targets[s]] : 1;
@@ -178,16 +165,17 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
 /* The forward pass computed l = (1-e) (L - x[t]) + e (L - mean x). */
 void KERNEL(tg_cross_entropy_backward)(const tg_op_call *call)
 {
-    loss_rows r = rows_of(call);
+    tg_cross_entropy_rows r = rows_of(call);
     r.dy = call->output_gradients[0];
     r.dx = call->input_gradients[0];
     r.overwrite = call->overwrite[0];
-    tg_parallel_for(call->inputs[1]->count, 1 + TG_GRAIN / 8 / (r.classes + 1), gradient_of_rows, &r);
+    tg_parallel_for(call->inputs[1]->count, 1 + TG_GRAIN / 8 / (r.classes + 1),
+                    KERNEL(tg_cross_entropy_gradient_of_rows), &r);
 }
 
 #ifdef TG_ONCE
 
-static bool check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
+bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
 {
     const tg_tensor *targets = call->inputs[1];
     const int32_t *target = tg_values(targets);
@@ -202,10 +190,8 @@ static bool check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
     return true;
 }
 
-bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config)
+bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight)
 {
-    const tg_tensor *logits = call->inputs[0];
-    int64_t classes = logits->shape[logits->rank - 1];
     char text[TG_SHAPE_TEXT];
     if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1)) {
         return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,1]", config->label_smoothing);
@@ -213,20 +199,21 @@ bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *con
     if (!tg_loss_check_reduction(call, config->reduction, false)) {
         return false;
     }
-    if (call->input_count == 2) {
+    if (call->input_count <= weight) {
         return true;
     }
-    if (!tg_op_expect_float(call, 2) || !tg_loss_expect_constant(call, 2, "weight")) {
+    if (!tg_op_expect_float(call, weight) || !tg_loss_expect_constant(call, weight, "weight")) {
         return false;
     }
-    return (call->inputs[2]->rank == 1 && call->inputs[2]->count == classes) ||
+    const tg_tensor *w = call->inputs[weight];
+    return (w->rank == 1 && w->count == classes) ||
            tg_op_fail(call, TG_ERROR_SHAPE, "a weight of shape %s for %lld classes; it must be (V)",
-                      tg_shape_format(tg_shape_of(call->inputs[2]), text), (long long)classes);
+                      tg_shape_format(tg_shape_of(w), text), (long long)classes);
 }
 
 static bool cross_entropy_shape(tg_op_call *call)
 {
-    const loss_attributes *a = call->attributes;
+    const tg_cross_entropy_attributes *a = call->attributes;
     const tg_tensor *logits = call->inputs[0], *targets = call->inputs[1];
     tg_shape rows = tg_shape_of(logits);
     char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT];
@@ -242,12 +229,13 @@ static bool cross_entropy_shape(tg_op_call *call)
     if (a->from_log_probabilities && a->config.label_smoothing != 0) {
         return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,0]", a->config.label_smoothing);
     }
-    if (!tg_check_cross_entropy(call, &a->config)) {
+    if (!tg_check_cross_entropy(call, &a->config, logits->shape[rows.rank], 2)) {
         return false;
     }
-    return check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
+    return tg_check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
            tg_op_output(call, 0, tg_dtype_of(logits), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
-           tg_op_save(call, 1, sizeof(loss_saved)) && tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
+           tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
+           tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
            tg_op_scratch(call, targets->count + 1, tg_size_of(tg_dtype_of(logits)));
 }
 
@@ -268,20 +256,21 @@ static const tg_op nll_loss_op = {
     .can_overwrite = true,
 };
 
-static const char mark[] = "tg_cross_entropy_config_default";
+const char tg_cross_entropy_mark[] = "tg_cross_entropy_config_default";
 
 tg_cross_entropy_config tg_cross_entropy_config_default(void)
 {
-    return (tg_cross_entropy_config){.mark = mark, .ignore_index = -100, .reduction = TG_REDUCTION_MEAN};
+    return (tg_cross_entropy_config){
+        .mark = tg_cross_entropy_mark, .ignore_index = -100, .reduction = TG_REDUCTION_MEAN};
 }
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, tg_tensor *targets,
                         const tg_cross_entropy_config *config, bool from_log_probabilities)
 {
-    loss_attributes a = {.config = config ? *config : tg_cross_entropy_config_default(),
-                         .from_log_probabilities = from_log_probabilities};
+    tg_cross_entropy_attributes a = {.config = config ? *config : tg_cross_entropy_config_default(),
+                                     .from_log_probabilities = from_log_probabilities};
     tg_tensor *inputs[] = {x, targets, a.config.weight};
-    return tg_tape_expect_config(t, op->name, config, mark)
+    return tg_tape_expect_config(t, op->name, config, tg_cross_entropy_mark)
                ? tg_apply(t, op, inputs, a.config.weight ? 3 : 2, &a, sizeof a, NULL)
                : NULL;
 }

@@ -23,8 +23,48 @@ static inline tg_softmax_row softmax_row(const real *x, int64_t n)
     return (tg_softmax_row){(double)most, sum};
 }
 
-/* Checks the options and, if it exists, the weight, input 2. Input 0 has the rank 1 or more. */
-bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config);
+/* ---- ids as targets: tg_cross_entropy, tg_nll_loss and tg_linear_cross_entropy ---- */
+
+typedef struct tg_cross_entropy_attributes {
+    tg_cross_entropy_config config;
+    bool from_log_probabilities; /* nll_loss: L_s is 0, and so is its gradient */
+} tg_cross_entropy_attributes;
+
+/* The values that forward saves for backward. */
+typedef struct tg_cross_entropy_saved {
+    double counted; /* the number of targets that are not ignored, or the sum of their weights */
+    tg_softmax_row rows[];
+} tg_cross_entropy_saved;
+
+typedef struct tg_cross_entropy_rows {
+    int64_t first; /* the sample s at which x and dx begin */
+    const real *x, *dy;
+    const int32_t *targets;
+    const real *weight; /* (V), or NULL */
+    double weight_sum;  /* sum w, with weights and label smoothing */
+    real *losses;       /* (S), in the forward pass */
+    real *dx;           /* may be x */
+    bool overwrite;
+    tg_cross_entropy_saved *saved;
+    int64_t classes;
+    tg_cross_entropy_attributes a;
+} tg_cross_entropy_rows;
+
+/* Compute the losses, or the gradients of the logits, of the rows begin .. end - 1 of x. */
+void KERNEL(tg_cross_entropy_of_rows)(void *loss_rows, int64_t begin, int64_t end);
+void KERNEL(tg_cross_entropy_gradient_of_rows)(void *loss_rows, int64_t begin, int64_t end);
+
+/* Writes the mean or the sum of the losses to *y, or nothing if y has each loss; and saves the number that counts. */
+void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t rows, real *y);
+
+/* The mark of a tg_cross_entropy_config. */
+extern const char tg_cross_entropy_mark[];
+
+/* Checks that each target, input 1, is ignored or in [0,classes). */
+bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored);
+
+/* Checks the options and, if it exists, the weight of the classes, the input of this number. */
+bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight);
 
 /* The op for targets that are probabilities. Its attributes begin with a tg_cross_entropy_config. */
 extern const tg_op tg_cross_entropy_probabilities_op;

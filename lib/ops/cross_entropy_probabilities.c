@@ -124,7 +124,7 @@ static bool probabilities_shape(tg_op_call *call)
     tg_shape rows = tg_shape_of(logits);
     rows.rank--;
     int64_t count = tg_shape_count(rows);
-    return tg_check_cross_entropy(call, config) &&
+    return tg_check_cross_entropy(call, config, logits->shape[rows.rank], 2) &&
            tg_op_output(call, 0, tg_dtype_of(logits), config->reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, count, sizeof(tg_softmax_row)) && tg_op_scratch(call, count + 1, sizeof(double));
 }

@@ -24,18 +24,30 @@ typedef struct training {
     tg_tensor *inputs, *targets;
 } training;
 
-static void run_step(void *context)
+/* The rest of a step, from the loss on. */
+static void train(training *run, tg_tensor *loss)
 {
-    training *run = context;
-    tg_tape_reset(run->tape);
-    tg_tensor *logits = tg_gpt_forward(run->tape, run->model, run->inputs, NULL);
-    tg_tensor *loss = tg_cross_entropy(run->tape, logits, run->targets, NULL);
     tg_optim_zero_grad(run->optim);
     if (!tg_backward(run->tape, loss, NULL)) {
         fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape)->text);
         exit(1);
     }
     tg_optim_step(run->optim);
+}
+
+static void run_step(void *context)
+{
+    training *run = context;
+    tg_tape_reset(run->tape);
+    tg_tensor *logits = tg_gpt_forward(run->tape, run->model, run->inputs, NULL);
+    train(run, tg_cross_entropy(run->tape, logits, run->targets, NULL));
+}
+
+static void run_step_without_logits(void *context)
+{
+    training *run = context;
+    tg_tape_reset(run->tape);
+    train(run, tg_gpt_loss(run->tape, run->model, run->inputs, run->targets, NULL));
 }
 
 static void run_step_in(training *run, tg_matmul_precision precision)
@@ -164,15 +176,24 @@ static void print_products(void)
     }
 }
 
+/* Runs two steps, and prints the peak of the process's memory so far. */
+static void bench_memory(training *run, void (*step)(void *run), const char *name)
+{
+    step(run);
+    step(run);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    bench_value(name, (double)usage.ru_maxrss * 1024 / (16.0 * (double)tg_params_value_count(run->params)),
+                "times 16 bytes a parameter");
+}
+
 static void bench_training(void)
 {
     training run = training_new();
-    for (int i = 0; i < 2; i++) {
-        run_step(&run);
-    }
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    double state = 16.0 * (double)tg_params_value_count(run.params), peak = (double)usage.ru_maxrss * 1024;
+    bench_memory(&run, run_step_without_logits, "gpt: peak memory, tg_gpt_loss");
+    training_free(&run);
+    run = training_new();
+    bench_memory(&run, run_step, "gpt: peak memory, with logits");
     /* 400 MiB */
     arena a = {.size = (size_t)400 << 18};
     a.values = bench_must(malloc(a.size * sizeof(float)));
@@ -192,8 +213,15 @@ static void bench_training(void)
                                                 .scale = 1e3,
                                                 .rounds = 5});
     bench_value("gpt: training", B * T / step, "tokens/s");
-    bench_value("gpt: peak memory", peak * 1e-6, "MB");
-    bench_value("gpt: peak memory against 16 bytes a parameter", peak / state, "times");
+    bench_measure(&(bench_figure){.name = "gpt: the same step by tg_gpt_loss",
+                                  .unit = "ms",
+                                  .bound_name = "the step with logits",
+                                  .run = run_step_without_logits,
+                                  .bound = run_step,
+                                  .context = &run,
+                                  .bound_context = &run,
+                                  .scale = 1e3,
+                                  .rounds = 5});
     free(a.values);
     run_step_in_bf16(&run); /* takes the memory of the rounded parameters */
     bench_measure(&(bench_figure){.name = "gpt: the same step, its products in bf16",

@@ -138,11 +138,23 @@ def classes(case):
          lambda x, t: F.cross_entropy(x, t, reduction="none"))
 
 
+def heads(case):
+    weight, ids = torch.rand(4) + 0.1, torch.tensor([0, 3, -100, 2, 3])
+    for reduction, smooth in itertools.product(range(3), (0.0, 0.2)):
+        mode = REDUCTIONS[reduction]
+        case("linear_cross_entropy", [reduction, smooth], [draw(5, 3), draw(4, 3), ids], lambda x, head, t:
+             F.linear_cross_entropy(x, head, t, reduction=mode, label_smoothing=smooth))
+        case("linear_cross_entropy_weight", [reduction, smooth], [draw(5, 3), draw(4, 3), ids, weight],
+             lambda x, head, t, w: F.linear_cross_entropy(x, head, t, weight=w.detach(), reduction=mode,
+                                                          label_smoothing=smooth), [3])
+    case("linear_cross_entropy", [0, 0.0], [draw(2, 3) * 100, draw(4, 3), torch.tensor([1, 2])], F.linear_cross_entropy)
+
+
 def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt"), "w") as out:
         def case(name, options, inputs, function, constants=()):
             golden_file.write(out, name, options, inputs, function, constants)
-        for family in (pointwise, binary, divergence, rows, classes):
+        for family in (pointwise, binary, divergence, rows, classes, heads):
             family(case)
 
 

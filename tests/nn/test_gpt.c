@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "nn/gpt.h"
 #include "tensor/tensor.h"
 
@@ -281,6 +282,40 @@ static void test_gpt2_init_begins_at_ln_v(void **state)
     assert_true(first_loss(TG_GPT_INIT_MODULES) > 10);
 }
 
+/* The loss without logits: the value and the gradients of the loss from logits. A failure leaves nothing. */
+static void test_loss(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        tg_gpt_config config = small();
+        config.tied_head = tied;
+        config.dropout = 0.1;
+        fixture f[] = {fixture_make(&config, TG_F64), fixture_make(&config, TG_F64)};
+        tg_tensor *losses[] = {
+            tg_gpt_loss(f[0].tape, f[0].model, f[0].ids, f[0].targets, NULL),
+            tg_cross_entropy(f[1].tape, tg_gpt_forward(f[1].tape, f[1].model, f[1].ids, NULL), f[1].targets, NULL)};
+        assert_true(fabs(tg_tensor_item(losses[0], NULL) - tg_tensor_item(losses[1], NULL)) < 1e-12);
+        for (int i = 0; i < 2; i++) {
+            assert_true(tg_backward(f[i].tape, losses[i], NULL));
+        }
+        for (int64_t i = 0; i < tg_params_count(f[0].params); i++) {
+            const tg_tensor *own = tg_tensor_grad(tg_params_at(f[0].params, i).tensor);
+            const tg_tensor *usual = tg_tensor_grad(tg_params_at(f[1].params, i).tensor);
+            for (int64_t k = 0; k < tg_tensor_count(own); k++) {
+                assert_true(fabs(tg_tensor_value_at(own, k) - tg_tensor_value_at(usual, k)) < 1e-12);
+            }
+        }
+        tg_tape_reset(f[0].tape);
+        ((int32_t *)tg_tensor_data_mut(f[0].targets))[4] = V;
+        uint32_t next = tg_rng_u32(f[1].rng);
+        assert_null(tg_gpt_loss(f[0].tape, f[0].model, f[0].ids, f[0].targets, NULL));
+        assert_tape_error(f[0].tape, TG_ERROR_RANGE, "linear_cross_entropy: target 31 at [0,4] is outside [0,31)");
+        assert_int_equal(tg_rng_u32(f[0].rng), next);
+        fixture_free(&f[0]);
+        fixture_free(&f[1]);
+    }
+}
+
 /* ---- tied heads ---- */
 
 /* The tied table's gradient is the sum of what an untied model, with equal weights, gives to its two. */
@@ -510,10 +545,15 @@ static void test_refuses_inputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_starts_as_torchs),         cmocka_unit_test(test_runs_as_torchs),
-        cmocka_unit_test(test_gpt2_init_begins_at_ln_v), cmocka_unit_test(test_tied_head),
-        cmocka_unit_test(test_evaluation_draws_nothing), cmocka_unit_test(test_named),
-        cmocka_unit_test(test_refuses_configurations),   cmocka_unit_test(test_refuses_inputs),
+        cmocka_unit_test(test_starts_as_torchs),
+        cmocka_unit_test(test_runs_as_torchs),
+        cmocka_unit_test(test_gpt2_init_begins_at_ln_v),
+        cmocka_unit_test(test_tied_head),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_evaluation_draws_nothing),
+        cmocka_unit_test(test_named),
+        cmocka_unit_test(test_refuses_configurations),
+        cmocka_unit_test(test_refuses_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,6 +339,17 @@ static tg_tensor *weighted_classes(tg_tape *t, tg_tensor *const *x, tg_tensor *t
     return y;
 }
 
+CALL(linear_cross_entropy, tg_linear_cross_entropy(t, x[0], x[1], x[2], NULL))
+
+static tg_tensor *call_linear_cross_entropy_weight(tg_tape *t, tg_tensor *const *x)
+{
+    tg_cross_entropy_config config = loss_config(-100, 0.2, TG_REDUCTION_NONE);
+    config.weight = tg_tensor_new_arange(tg_tensor_dtype(x[0]), 1, 1 + (double)tg_tensor_size(x[1], 0), 1, NULL);
+    tg_tensor *y = tg_linear_cross_entropy(t, x[0], x[1], x[2], &config);
+    tg_release(config.weight);
+    return y;
+}
+
 CALL(cross_entropy_weight, weighted_classes(t, x, x[1], TG_REDUCTION_MEAN))
 CALL(cross_entropy_probabilities, tg_cross_entropy(t, x[0], x[1], NULL))
 CALL(cross_entropy_probabilities_weight, weighted_classes(t, x, x[1], TG_REDUCTION_NONE))
@@ -698,6 +709,18 @@ const sample samples[] = {
      {REAL, REAL},
      .shapes = {"3,2 3,2", "3 3", "3,2,2 3,1,2"}},
     {"tg_cross_entropy", "weighted", call_cross_entropy_weight, {REAL, TARGETS}, .shapes = LOGITS, .bound = 3},
+    {"tg_linear_cross_entropy",
+     "",
+     call_linear_cross_entropy,
+     {REAL, REAL, TARGETS},
+     .shapes = {"4,2 3,2 4", "2,2,3 5,3 2,2", "1,2 3,2 1", "2 3,2 -"},
+     .bound = 3},
+    {"tg_linear_cross_entropy",
+     "weighted, each",
+     call_linear_cross_entropy_weight,
+     {REAL, REAL, TARGETS},
+     .shapes = {"4,2 3,2 4", "2,2,3 5,3 2,2", "0,2 3,2 0"},
+     .bound = 3},
     {"tg_cross_entropy",
      "probabilities",
      call_cross_entropy_probabilities,

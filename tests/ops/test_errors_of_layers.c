@@ -325,6 +325,31 @@ static void test_losses(void **state)
     REFUSED(tg_cross_entropy(t, NULL, f->id_list, NULL), STATE, NULL_INPUT("cross_entropy", 0));
     REFUSED((tg_cross_entropy(t, f->x, f->id_list, &(tg_cross_entropy_config){.ignore_index = 5})), VALUE,
             NO_CONFIG("cross_entropy", "tg_cross_entropy_config_default"));
+    REFUSED(
+        tg_linear_cross_entropy(t, f->x, f->x, f->four_ids, NULL), SHAPE,
+        "linear_cross_entropy: x is (2,3), the weight (2,3), the targets (4,); they must be (..,C), (V,C) and (..), "
+        "V and C >= 1");
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->vector, f->id_list, NULL), SHAPE,
+            "linear_cross_entropy: x is (2,3), the weight (3,), the targets (2,); they must be (..,C), (V,C) and (..), "
+            "V and C >= 1");
+    REFUSED(tg_linear_cross_entropy(t, f->scalar, f->x, f->id_list, NULL), SHAPE,
+            "linear_cross_entropy: x is (), the weight (2,3), the targets (2,); they must be (..,C), (V,C) and (..), "
+            "V and C >= 1");
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, NULL), RANGE,
+            "linear_cross_entropy: target 5 at [0] is outside [0,2), and is not ignore_index, -100");
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->mask, NULL), DTYPE, NOT_IDS("linear_cross_entropy", 1, "u8"));
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->ids, f->id_list, NULL), DTYPE,
+            NOT_FLOAT("linear_cross_entropy", 2, "i32"));
+    REFUSED(tg_linear_cross_entropy(t, f->x, NULL, f->id_list, NULL), STATE, NULL_INPUT("linear_cross_entropy", 2));
+    const tg_cross_entropy_config too_smooth = loss_config(5, 1.5, TG_REDUCTION_MEAN);
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, &too_smooth), VALUE,
+            "linear_cross_entropy: label_smoothing 1.5 is outside [0,1]");
+    tg_cross_entropy_config weighted = loss_config(5, 0, TG_REDUCTION_MEAN);
+    weighted.weight = f->vector;
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, &weighted), SHAPE,
+            "linear_cross_entropy: a weight of shape (3,) for 2 classes; it must be (V)");
+    REFUSED((tg_linear_cross_entropy(t, f->x, f->x, f->id_list, &(tg_cross_entropy_config){.ignore_index = 5})), VALUE,
+            NO_CONFIG("linear_cross_entropy", "tg_cross_entropy_config_default"));
     REFUSED(tg_nll_loss(t, f->x, f->four_ids, NULL), SHAPE,
             "nll_loss: log-probabilities (2,3) and targets (4,); they must be (..,V) and (..) with V >= 1");
     REFUSED(tg_nll_loss(t, f->x, f->id_list, NULL), RANGE,

@@ -61,6 +61,18 @@ static tg_tensor *cross_entropy_weight(tg_tape *t, tg_tensor **in, const double 
     return tg_cross_entropy(t, in[0], in[1], &config);
 }
 
+LOSS_WITH(linear_cross_entropy, tg_cross_entropy, config.label_smoothing = options[1],
+          tg_linear_cross_entropy(t, in[0], in[1], in[2], &config))
+
+static tg_tensor *linear_cross_entropy_weight(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_cross_entropy_config config = tg_cross_entropy_config_default();
+    config.reduction = (tg_reduction)options[0];
+    config.label_smoothing = options[1];
+    config.weight = tg_detach(t, in[3]);
+    return tg_linear_cross_entropy(t, in[0], in[1], in[2], &config);
+}
+
 static tg_tensor *nll_weight(tg_tape *t, tg_tensor **in, const double *options)
 {
     tg_cross_entropy_config config = tg_cross_entropy_config_default();
@@ -105,6 +117,8 @@ static const golden_call calls[] = {
     {"cross_entropy_probabilities", cross_entropy},
     {"cross_entropy_probabilities_weight", cross_entropy_weight},
     {"nll_weight", nll_weight},
+    {"linear_cross_entropy", linear_cross_entropy},
+    {"linear_cross_entropy_weight", linear_cross_entropy_weight},
 };
 
 static void test_against_torch(void **state)
@@ -112,7 +126,55 @@ static void test_against_torch(void **state)
     (void)state;
     int cases =
         check_goldens_with_options(TG_TEST_GOLDENS "/losses.txt", calls, sizeof calls / sizeof *calls, 5e-13, 4e-6);
-    assert_int_equal(cases, 488);
+    assert_int_equal(cases, 501);
+}
+
+/* The largest distance of two tensors, by the largest value of the second. */
+static double distance(const tg_tensor *x, const tg_tensor *y)
+{
+    double far = 0, most = 0;
+    assert_int_equal(tg_tensor_count(x), tg_tensor_count(y));
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        far = fmax(far, fabs(tg_tensor_value_at(x, i) - tg_tensor_value_at(y, i)));
+        most = fmax(most, fabs(tg_tensor_value_at(y, i)));
+    }
+    return far / most;
+}
+
+/* 2^17 classes, so that a chunk has 64 rows: the results of 150 rows are those of a linear layer and a cross-entropy.
+ * The second backward adds to the gradients of the first. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    enum { ROWS = 150, CLASSES = 1 << 17 };
+    tg_rng *rng = tg_rng_new(5);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    int32_t id[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        id[i] = i == 70 ? -100 : i * 7919 % CLASSES;
+    }
+    tg_tensor *x[2], *weight[2], *losses[2], *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(ROWS), id, NULL);
+    for (int i = 0; i < 2; i++) {
+        tg_rng_seed(rng, 6);
+        x[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(ROWS, 2), NULL));
+        weight[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(CLASSES, 2), NULL));
+        assert_true(tg_tensor_fill_normal(x[i], rng, 0, 2, NULL) && tg_tensor_fill_normal(weight[i], rng, 0, 2, NULL));
+        for (int repeat = 0; repeat < 2; repeat++) {
+            losses[i] = i == 0 ? tg_linear_cross_entropy(t, x[i], weight[i], ids, NULL)
+                               : tg_cross_entropy(t, tg_linear(t, x[i], weight[i], NULL), ids, NULL);
+            assert_true(tg_backward(t, losses[i], NULL));
+        }
+    }
+    assert_true(distance(losses[0], losses[1]) < 1e-6);
+    assert_true(distance(tg_tensor_grad(x[0]), tg_tensor_grad(x[1])) < 1e-6);
+    assert_true(distance(tg_tensor_grad(weight[0]), tg_tensor_grad(weight[1])) < 1e-6);
+    for (int i = 0; i < 2; i++) {
+        tg_release(x[i]);
+        tg_release(weight[i]);
+    }
+    tg_release(ids);
+    tg_tape_free(t);
+    tg_rng_free(rng);
 }
 
 /* The sum of a loss has the same bits for any number of threads. */
@@ -160,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
+        cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_threads_change_no_bits),
         cmocka_unit_test(test_kl_div_has_no_gradient_of_a_target_of_0),
     };
