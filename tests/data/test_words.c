@@ -204,6 +204,27 @@ static void test_an_empty_text(void **state)
     remove("words.txt");
 }
 
+/* Words that begin longer words, in a table in which many of them have the same slot. */
+static void test_prefixes(void **state)
+{
+    (void)state;
+    enum { LONGEST = 600 };
+    static char text[LONGEST * (LONGEST + 3) / 2];
+    size_t length = 0;
+    for (size_t size = LONGEST; size > 0; size--) {
+        memset(text + length, 'a', size);
+        length += size;
+        text[length++] = ' ';
+    }
+    tg_words *words = tg_words_new(text, length, NULL, &error);
+    assert_int_equal(tg_words_vocabulary(words), LONGEST + 1);
+    for (int32_t id = 1; id <= LONGEST; id++) {
+        assert_int_equal(strlen(tg_words_at(words, id)), id);
+        assert_int_equal(tg_words_find(words, tg_words_at(words, id)), id);
+    }
+    tg_words_free(words);
+}
+
 /* A word that the text cuts off is not another word that begins with it, and a read stops at `length`. */
 static void test_the_length_of_a_text(void **state)
 {
@@ -382,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_goldens, set_up),
         cmocka_unit_test_setup(test_ids, set_up),
+        cmocka_unit_test_setup(test_prefixes, set_up),
         cmocka_unit_test_setup(test_an_empty_text, set_up),
         cmocka_unit_test_setup(test_the_length_of_a_text, set_up),
         cmocka_unit_test_setup(test_new_refuses, set_up),
