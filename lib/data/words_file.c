@@ -6,6 +6,12 @@
 #include "data/words.h"
 
 static const char call[] = "words_open";
+static const char byte_order_mark[] = "\xEF\xBB\xBF";
+
+static bool begins_with_mark(const char *text, size_t length)
+{
+    return length >= 3 && memcmp(text, byte_order_mark, 3) == 0;
+}
 
 /* Adds the word of one line, which has no line break. */
 static bool read_line(tg_words *w, const char *path, const char *line, size_t length, tg_error *error)
@@ -36,7 +42,7 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
 
 static bool read_lines(tg_words *w, const char *path, const char *text, size_t length, tg_error *error)
 {
-    size_t begin = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    size_t begin = begins_with_mark(text, length) ? 3 : 0;
     while (begin < length) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         size_t end = newline ? (size_t)(newline - text) : length;
@@ -87,17 +93,20 @@ bool tg_words_save(const tg_words *w, const char *path, tg_error *error)
     if (!w || !path) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", name, w ? "path is" : "words are");
     }
-    char *lines = tg_alloc((uint64_t)w->text_used + 1, 1);
+    /* tg_words_open skips one mark, so a first word that begins with it has another one in front */
+    size_t begin = begins_with_mark(w->text, w->text_used) ? 3 : 0;
+    char *lines = tg_alloc((uint64_t)w->text_used + 4, 1);
     if (!lines) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", name, w->text_used);
     }
+    memcpy(lines, byte_order_mark, begin);
     for (size_t i = 0; i < w->text_used; i++) {
-        lines[i] = w->text[i];
-        if (lines[i] == '\0') {
-            lines[i] = '\n';
+        lines[begin + i] = w->text[i];
+        if (w->text[i] == '\0') {
+            lines[begin + i] = '\n';
         }
     }
-    bool is_saved = tg_file_replace(name, path, lines, w->text_used, error);
+    bool is_saved = tg_file_replace(name, path, lines, begin + w->text_used, error);
     tg_free(lines);
     return is_saved;
 }

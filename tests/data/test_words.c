@@ -389,6 +389,26 @@ static void test_open(void **state)
     tg_words_free(words);
 }
 
+/* A byte-order mark in front of the first word belongs to the word. */
+static void test_a_mark_in_a_word(void **state)
+{
+    (void)state;
+    tg_words_config config = tg_words_config_default();
+    config.unknown = NULL;
+    tg_words *words = tg_words_new("\xEF\xBB\xBF"
+                                   "a",
+                                   4, &config, &error);
+    assert_true(tg_words_save(words, "words.txt", &error));
+    tg_words *opened = tg_words_open("words.txt", &config, &error);
+    assert_int_equal(tg_words_vocabulary(opened), 1);
+    assert_string_equal(tg_words_at(words, 0), "\xEF\xBB\xBF"
+                                               "a");
+    assert_string_equal(tg_words_at(opened, 0), tg_words_at(words, 0));
+    tg_words_free(opened);
+    tg_words_free(words);
+    remove("words.txt");
+}
+
 static void test_save_refuses(void **state)
 {
     (void)state;
@@ -411,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup(test_encode_and_decode_refuse, set_up),
         cmocka_unit_test_setup(test_open_refuses, set_up),
         cmocka_unit_test_setup(test_open, set_up),
+        cmocka_unit_test_setup(test_a_mark_in_a_word, set_up),
         cmocka_unit_test_setup(test_save_refuses, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
