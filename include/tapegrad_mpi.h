@@ -64,7 +64,7 @@ typedef struct tg_mpi_config {
     /* private: tg_mpi_config_default() sets it */
     tg_config_mark mark;
     /* The size in bytes of the pieces in which dense gradients travel, at least 64. Four pieces are in memory at a
-     * time, each twice. Equal on all ranks. Default 4 MiB. */
+     * time, each twice; a model with fewer bytes is one piece. Equal on all ranks. Default 4 MiB. */
     int64_t bucket_bytes;
 } tg_mpi_config;
 
@@ -254,6 +254,16 @@ TG_API bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_check
                                    tg_error *error);
 TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                                    tg_error *error);
+
+/* Returns the ranks as a group of processes, for a folder of checkpoints:
+ *
+ *     tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+ *     config.group = tg_mpi_checkpoint_group(mpi);
+ *     tg_checkpoint_folder *folder = tg_checkpoint_folder_open("run", &config, &error);
+ *
+ * Owned by the tg_mpi, which must outlive the folder. The three calls on the folder are collective, except
+ * tg_checkpoint_folder_free; rank 0 holds the lock. NULL for NULL, which is one process. */
+TG_API const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi);
 
 #ifdef __cplusplus
 }

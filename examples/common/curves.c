@@ -102,7 +102,7 @@ bool curves_svg(const char *path, const curve *curves, int count)
 {
     enum { LEFT = 64, TOP = 20, WIDTH = 556, HEIGHT = 300 };
     static const char *const colors[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
-                                               "#17a2a2", "#7f5539", "#d63384", "#6c757d"};
+                                               "#17a2a2", "#7f5539", "#d63384", "#6c757d", "#9aa82b"};
     double low, high, mean[PARTS];
     int64_t last = last_step(curves, count);
     FILE *file = svg_begin(path, 780, 380);

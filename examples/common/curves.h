@@ -14,7 +14,7 @@ typedef struct curve {
 } curve;
 
 /* The maximum number of curves in an SVG file. On the terminal it is 4. */
-#define CURVES 9
+#define CURVES 10
 
 /* Prints the curves. Losses in the same column are averaged. A curve without losses is left out. */
 void curves_terminal(const curve *curves, int count);

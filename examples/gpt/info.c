@@ -21,6 +21,8 @@ static int64_t count_positions(const tg_gpt_config *c)
     case TG_POSITION_TRANSFORMER_XL: return c->layers * (c->width + 2) * c->width;
     case TG_POSITION_RELATIVE_KEY:
     case TG_POSITION_RELATIVE_KEY_QUERY: return c->layers * (2 * c->context - 1) * (c->width / c->heads);
+    case TG_POSITION_DEBERTA: /* a vector per distance, and per layer two projections with biases */
+        return 2 * c->context * c->width + c->layers * 2 * (c->width + 1) * c->width;
     default: return 0;
     }
 }

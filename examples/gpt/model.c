@@ -18,7 +18,7 @@ bool model_configure(const options *o, tg_gpt_config *config)
     config->vocabulary = o->vocab_size == AS_CONFIGURED ? config->vocabulary : o->vocab_size;
     if (o->position && !tg_position_from_name(o->position, &config->position, NULL)) {
         return complain("--position %s: must be learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, "
-                        "relative-key, relative-key-query or none",
+                        "relative-key, relative-key-query, deberta or none",
                         o->position);
     }
     if (config->position == TG_POSITION_ROTARY && config->width % (2 * config->heads) != 0) {

@@ -23,8 +23,8 @@ static const command_line_option table[] = {
      TRAIN | INFO},
     {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
     {"position", "KIND", VALUE_TEXT, AT(position), NULL,
-     "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, relative-key-query or none (default "
-     "learned)",
+     "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, relative-key-query, deberta or none "
+     "(default learned)",
      TRAIN | INFO},
     {"dropout", "P", VALUE_NUMBER, AT(dropout), "[0,1)",
      "dropout of embeddings, attention weights and shortcuts (default from --config)", TRAIN | INFO},

@@ -72,6 +72,7 @@ static int run(int argc, char **argv)
         {.name = "t5", .kind = TG_POSITION_T5, .is_causal = true},
         {.name = "shaw", .kind = TG_POSITION_SHAW, .is_causal = true},
         {.name = "transformer-xl", .kind = TG_POSITION_TRANSFORMER_XL, .is_causal = true},
+        {.name = "deberta", .kind = TG_POSITION_DEBERTA, .is_causal = true},
     };
     enum { COUNT = sizeof lessons / sizeof *lessons };
     options o = {.out = "out/positions", .steps = 400};

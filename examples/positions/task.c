@@ -30,7 +30,7 @@ void puzzle_free(puzzle *p)
 bool model_make(model *m, tg_position kind, bool is_causal)
 {
     bool absolute = kind == TG_POSITION_LEARNED || kind == TG_POSITION_SINUSOIDAL;
-    bool own = kind == TG_POSITION_SHAW || kind == TG_POSITION_TRANSFORMER_XL;
+    bool own = kind == TG_POSITION_SHAW || kind == TG_POSITION_TRANSFORMER_XL || kind == TG_POSITION_DEBERTA;
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = HEADS;
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
@@ -47,6 +47,8 @@ bool model_make(model *m, tg_position kind, bool is_causal)
         if (own) {
             m->own_positions[i] = tg_nn_positional_make(m->params, name, kind, LENGTH, WIDTH, &positions);
             block.attention.positional = &m->own_positions[i];
+            /* DeBERTa's blocks share the vectors of the first one */
+            positions.distances = m->own_positions[0].weight;
         }
         snprintf(name, sizeof name, "blocks.%d", i);
         m->blocks[i] = tg_nn_transformer_block_make(m->params, name, WIDTH, HEADS, &block);

@@ -24,7 +24,7 @@ typedef struct model {
     tg_nn_embedding tokens;
     /* absolute positions, or relative ones that all blocks share */
     tg_nn_positional position;
-    /* one per block, for the kinds that need their own parameters in each: Shaw and Transformer-XL */
+    /* one per block, for the kinds that need their own parameters in each: Shaw, Transformer-XL and DeBERTa */
     tg_nn_positional own_positions[BLOCKS];
     tg_nn_transformer_block blocks[BLOCKS];
     tg_nn_layer_norm norm;

@@ -120,6 +120,10 @@ typedef struct tg_checkpoint_folder_config {
     tg_config_mark mark;
     /* the number of last checkpoints that stay, at least 1; default 3 */
     int64_t keep;
+    /* Several processes with one folder (tg_checkpoint_save_together; over MPI tg_mpi_checkpoint_group): all of them
+     * open, save and clear it together, process 0 has the lock, and an error of one is that of all. It is copied.
+     * Default NULL, one process. */
+    const tg_checkpoint_group_config *group;
 } tg_checkpoint_folder_config;
 
 TG_API tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void);

@@ -117,98 +117,6 @@ TG_API tg_nn_embedding_bag tg_nn_embedding_bag_make(tg_params *params, const cha
 TG_API tg_tensor *tg_nn_embedding_bag_forward(tg_tape *tape, const tg_nn_embedding_bag *bag, tg_tensor *ids,
                                               tg_tensor *offsets, tg_tensor *weights);
 
-/* ---- positions --------------------------------------------------------------------------------------------------- */
-
-typedef enum tg_position {
-    /* Absolute kinds add a vector per position to the tokens' vectors. */
-
-    /* a trained table (context,width): GPT */
-    TG_POSITION_LEARNED,
-    /* a fixed table of sines and cosines with geometric wavelengths: Vaswani et al. 2017, section 3.5 */
-    TG_POSITION_SINUSOIDAL,
-
-    /* Relative kinds let attention depend on the distance between a query and a key. */
-
-    /* a rotation of queries and keys: Su et al. 2021 */
-    TG_POSITION_ROTARY,
-    /* a fixed penalty for distance: Press, Smith and Lewis 2022 */
-    TG_POSITION_ALIBI,
-    /* a trained number per head and bucket of distances: Raffel et al. 2020 */
-    TG_POSITION_T5,
-    /* trained vectors per clipped distance: Shaw, Uszkoreit and Vaswani 2018 */
-    TG_POSITION_SHAW,
-    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
-    TG_POSITION_TRANSFORMER_XL,
-    /* a trained vector per distance, multiplied with the query: Huang et al. 2020, and relative_key in transformers */
-    TG_POSITION_RELATIVE_KEY,
-    /* the same, multiplied with the query and with the key: relative_key_query in transformers */
-    TG_POSITION_RELATIVE_KEY_QUERY,
-
-    /* no positions: without a causal mask the order of the tokens then has no effect */
-    TG_POSITION_NONE
-} tg_position;
-
-/* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "relative-key",
- * "relative-key-query" or "none"; "unknown" for a number that is no kind. */
-TG_API const char *tg_position_name(tg_position kind);
-
-/* Writes the kind with this name to *kind. VALUE, with the list of names, for an unknown name. */
-TG_API bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error);
-
-typedef struct tg_nn_positional_config {
-    /* private: tg_nn_positional_config_default() sets it */
-    tg_config_mark mark;
-    /* relative kinds: the number of heads of the attention, which divides the width; must be set */
-    int64_t heads;
-    /* learned: whether the table starts as the sinusoidal table, with no draws; default false */
-    bool sinusoidal_start;
-    /* T5: the number of buckets, a multiple of 4; default 32 */
-    int64_t buckets;
-    /* T5: the distance from which on all share the last bucket, above buckets / 2; default 128 */
-    int64_t max_distance;
-    /* Shaw: the largest distance with a vector of its own, at least 1; default 16 */
-    int64_t clip;
-    /* rotary: its options; default tg_rotary_config_default() */
-    tg_rotary_config rotary;
-} tg_nn_positional_config;
-
-typedef struct tg_nn_positional {
-    tg_nn_module module;
-    tg_position kind;
-    tg_nn_positional_config config;
-    int64_t width;
-    /* absolute kinds: the table (context,width), a parameter if learned, a buffer if sinusoidal; T5: (buckets,heads);
-     * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); relative key: the vectors of
-     * distances (2 context - 1,D); else NULL */
-    tg_tensor *weight;
-    /* Shaw: the vectors of values (2 clip + 1,D); else NULL */
-    tg_tensor *values;
-    /* Transformer-XL: u and v, (heads,D); else NULL */
-    tg_tensor *content_bias, *position_bias;
-} tg_nn_positional;
-
-TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
-
-/* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned. T5:
- * "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from N(0,1/sqrt(D)).
- * Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)), "<name>.r_w_bias" (u) and
- * "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight", from N(0,0.02). The second
- * number is the standard deviation. The other kinds have no parameters. */
-TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
-                                              int64_t width, const tg_nn_positional_config *config);
-
-/* Adds the vectors of the positions start .. start + T - 1 to x (..,T,width). Relative kinds, which attention applies
- * (tg_nn_multihead_attention_config.positional), and TG_POSITION_NONE return x itself. RANGE if start < 0, or if the
- * positions exceed the context. */
-TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional *positional, tg_tensor *x,
-                                           int64_t start);
-
-/* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
- * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
- * sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other kinds accept any context.
- * RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
-TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
-
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
 
 typedef struct tg_nn_linear_config {
@@ -286,6 +194,126 @@ TG_API tg_nn_rms_norm tg_nn_rms_norm_make(tg_params *params, const char *name, i
 /* tg_rms_norm: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_rms_norm_forward(tg_tape *tape, const tg_nn_rms_norm *norm, tg_tensor *x);
 
+/* ---- positions --------------------------------------------------------------------------------------------------- */
+
+typedef enum tg_position {
+    /* Absolute kinds add a vector per position to the tokens' vectors. */
+
+    /* a trained table (context,width): GPT */
+    TG_POSITION_LEARNED,
+    /* a fixed table of sines and cosines with geometric wavelengths: Vaswani et al. 2017, section 3.5 */
+    TG_POSITION_SINUSOIDAL,
+
+    /* Relative kinds let attention depend on the distance between a query and a key. */
+
+    /* a rotation of queries and keys: Su et al. 2021 */
+    TG_POSITION_ROTARY,
+    /* a fixed penalty for distance: Press, Smith and Lewis 2022 */
+    TG_POSITION_ALIBI,
+    /* a trained number per head and bucket of distances: Raffel et al. 2020 */
+    TG_POSITION_T5,
+    /* trained vectors per clipped distance: Shaw, Uszkoreit and Vaswani 2018 */
+    TG_POSITION_SHAW,
+    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
+    TG_POSITION_TRANSFORMER_XL,
+    /* a trained vector per distance, multiplied with the query: Huang et al. 2020, and relative_key in transformers */
+    TG_POSITION_RELATIVE_KEY,
+    /* the same, multiplied with the query and with the key: relative_key_query in transformers */
+    TG_POSITION_RELATIVE_KEY_QUERY,
+    /* a trained vector per distance, or per bucket of distances. Each layer projects it to a key for the queries, and
+     * to a query for the keys: He et al. 2021, and DeBERTa 2 and 3 in transformers */
+    TG_POSITION_DEBERTA,
+
+    /* no positions: without a causal mask the order of the tokens then has no effect */
+    TG_POSITION_NONE
+} tg_position;
+
+/* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "relative-key",
+ * "relative-key-query", "deberta" or "none"; "unknown" for a number that is no kind. */
+TG_API const char *tg_position_name(tg_position kind);
+
+/* Writes the kind with this name to *kind. VALUE, with the list of names, for an unknown name. */
+TG_API bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error);
+
+typedef struct tg_nn_positional_config {
+    /* private: tg_nn_positional_config_default() sets it */
+    tg_config_mark mark;
+    /* relative kinds: the number of heads of the attention, which divides the width; must be set */
+    int64_t heads;
+    /* learned: whether the table starts as the sinusoidal table, with no draws; default false */
+    bool sinusoidal_start;
+    /* T5: the number of buckets, a multiple of 4; default 32 */
+    int64_t buckets;
+    /* T5: the distance from which on all share the last bucket, above buckets / 2; default 128 */
+    int64_t max_distance;
+    /* Shaw: the largest distance with a vector of its own, at least 1; default 16 */
+    int64_t clip;
+    /* rotary: its options; default tg_rotary_config_default() */
+    tg_rotary_config rotary;
+    /* DeBERTa: whether queries are multiplied with distances, and whether keys are ("c2p" and "p2c" in pos_att_type);
+     * at least one is true; default both */
+    bool content_to_position, position_to_content;
+    /* DeBERTa: whether the attention's own projections to queries and keys also project the distances (share_att_key);
+     * default false */
+    bool shared_projections;
+    /* DeBERTa 2: the number of buckets of each direction, at least 2. Half of them hold one distance each, and the
+     * others grow exponentially up to max_relative_positions. Default -1, a vector per distance */
+    int64_t position_buckets;
+    /* DeBERTa: the distance from which on all share the last vector, above position_buckets / 2 + 1; default -1, the
+     * context */
+    int64_t max_relative_positions;
+    /* DeBERTa: the table of distances that all layers share. It has (2 span,width) values of the params' dtype, where
+     * the span is position_buckets, or else max_relative_positions, and it must outlive the module. Default NULL, a
+     * table of its own */
+    tg_tensor *distances;
+    /* DeBERTa: the layer norm of the table (norm_rel_ebd), made for the width; its parameters must outlive the module.
+     * Default NULL, none */
+    const tg_nn_layer_norm *distances_norm;
+} tg_nn_positional_config;
+
+typedef struct tg_nn_positional {
+    tg_nn_module module;
+    tg_position kind;
+    tg_nn_positional_config config;
+    int64_t width;
+    /* absolute kinds: the table (context,width), a parameter if learned, a buffer if sinusoidal; T5: (buckets,heads);
+     * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); relative key: the vectors of
+     * distances (2 context - 1,D); DeBERTa: those of distances or buckets (2 span,width); else NULL */
+    tg_tensor *weight;
+    /* Shaw: the vectors of values (2 clip + 1,D); else NULL */
+    tg_tensor *values;
+    /* Transformer-XL: u and v, (heads,D); else NULL */
+    tg_tensor *content_bias, *position_bias;
+    /* DeBERTa: the projections of the distances to keys and to queries; without weights if absent or shared */
+    tg_nn_linear position_key, position_query;
+    /* DeBERTa: the layer norm of the distances; without weights if absent */
+    tg_nn_layer_norm distances_norm;
+} tg_nn_positional;
+
+TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
+
+/* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned. T5:
+ * "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from N(0,1/sqrt(D)).
+ * Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)), "<name>.r_w_bias" (u) and
+ * "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight", from N(0,0.02).
+ * DeBERTa: "<name>.rel_embeddings.weight", unless a table is given, and, unless the projections are shared, the weights
+ * and biases of "<name>.pos_key_proj" and "<name>.pos_query_proj"; the weights from N(0,0.02), the biases zeros. The
+ * second number is the standard deviation. The other kinds have no parameters. */
+TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
+                                              int64_t width, const tg_nn_positional_config *config);
+
+/* Adds the vectors of the positions start .. start + T - 1 to x (..,T,width). Relative kinds, which attention applies
+ * (tg_nn_multihead_attention_config.positional), and TG_POSITION_NONE return x itself. RANGE if start < 0, or if the
+ * positions exceed the context. */
+TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional *positional, tg_tensor *x,
+                                           int64_t start);
+
+/* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
+ * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
+ * sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other kinds accept any context.
+ * RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
+TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
+
 /* ---- cache of keys and values ------------------------------------------------------------------------------------ */
 /* For generation, in which each pass continues the text of the last one. Attention writes the keys and values of a pass
  * to its layer of the cache, and the next pass attends to them. A pass belongs to the cache after tg_kv_cache_commit
@@ -334,8 +362,9 @@ typedef struct tg_nn_multihead_attention_config {
     bool is_causal;
     /* the probability that an attention weight is dropped in training, in [0,1); default 0 */
     double dropout;
-    /* relative positions, made for the same width and number of heads; they must outlive the module. Shaw's positions
-     * always use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL, none */
+    /* relative positions, made for the same width and number of heads; they must outlive the module. If they share the
+     * projections, `in` and `out` are equal. Shaw's positions always use TG_ATTENTION_ELEMENTARY, because their values
+     * need the weights. Default NULL, none */
     const tg_nn_positional *positional;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;

@@ -4,6 +4,8 @@
  *   best                         the name of the best checkpoint and a newline; written after the checkpoint
  *   lock                         empty; its owner holds flock(2) on it, which ends with the process
  *
+ * Of several processes, process 0 does all this, and all have its errors. Together they write only the checkpoint.
+ *
  * Files are removed last, and only by the owner of the lock. A run may be killed at any moment: it leaves complete
  * checkpoints, perhaps one too many, and perhaps a temporary file, which the next run removes.
  */
@@ -22,6 +24,7 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "io/checkpoint.h"
+#include "io/checkpoint_group.h"
 
 #define MOST_STEPS 99999999
 
@@ -32,8 +35,9 @@ static const char mark[] = "tg_checkpoint_folder_config_default";
 static const char open_call[] = "checkpoint_folder_open";
 
 struct tg_checkpoint_folder {
-    tg_checkpoint_folder_config config;
-    int lock; /* the descriptor that holds the lock */
+    int64_t keep;
+    tg_checkpoint_group_config group;
+    int lock; /* the descriptor that holds the lock; -1 in processes 1, 2, ... */
     char path[];
 };
 
@@ -223,7 +227,7 @@ static void remove_old(void *context, const char *name)
 static bool remove_all_old(const char *call, const tg_checkpoint_folder *folder, tg_error *error)
 {
     removal r = {.folder = folder->path};
-    last_steps last = {.capacity = folder->config.keep};
+    last_steps last = {.capacity = folder->keep};
     last.steps = tg_alloc((size_t)last.capacity, sizeof *last.steps);
     if (!last.steps) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
@@ -256,6 +260,15 @@ static bool lock(tg_checkpoint_folder *folder, tg_error *error)
                : tg_error_set(error, TG_ERROR_FILE, "%s: lock '%s': %s", open_call, folder->path, strerror(errno));
 }
 
+/* Creates the folder, locks it, and removes what a killed run left. */
+static bool prepare(tg_checkpoint_folder *folder, tg_error *error)
+{
+    bool exists = mkdir(folder->path, 0777) == 0 || errno == EEXIST ||
+                  tg_error_set(error, TG_ERROR_FILE, "%s: create '%s': %s", open_call, folder->path, strerror(errno));
+    return exists && lock(folder, error) &&
+           for_each_name(open_call, folder->path, remove_leftover, folder->path, error);
+}
+
 tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *given,
                                                 tg_error *error)
 {
@@ -267,22 +280,27 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
         return NULL;
     }
     tg_checkpoint_folder_config config = given ? *given : tg_checkpoint_folder_config_default();
-    if (config.keep < 1 || config.keep > MOST_STEPS) {
-        tg_error_set(error, TG_ERROR_VALUE, "%s: keep %lld; allowed are 1 to %d", open_call, (long long)config.keep,
-                     MOST_STEPS);
+    if (!tg_group_check(open_call, config.group, error)) {
         return NULL;
     }
+    const tg_checkpoint_group_config group = config.group ? *config.group : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
     tg_checkpoint_folder *folder = tg_alloc(1, sizeof *folder + strlen(path) + 1);
-    if (!folder) {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", open_call);
-        return NULL;
+    if (config.keep < 1 || config.keep > MOST_STEPS) {
+        tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; allowed are 1 to %d", open_call, (long long)config.keep,
+                     MOST_STEPS);
+    } else if (!folder) {
+        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);
     }
-    *folder = (tg_checkpoint_folder){.config = config, .lock = -1};
-    memcpy(folder->path, path, strlen(path) + 1);
-    bool exists = mkdir(path, 0777) == 0 || errno == EEXIST ||
-                  tg_error_set(error, TG_ERROR_FILE, "%s: create '%s': %s", open_call, path, strerror(errno));
-    if (!exists || !lock(folder, error) ||
-        !for_each_name(open_call, folder->path, remove_leftover, folder->path, error)) {
+    if (folder) {
+        *folder = (tg_checkpoint_folder){.keep = config.keep, .group = group, .lock = -1};
+        memcpy(folder->path, path, strlen(path) + 1);
+    }
+    bool is_ready = tg_group_agree(&group, &local, error);
+    if (is_ready && group.rank == 0) {
+        prepare(folder, &local);
+    }
+    if (!is_ready || !tg_group_agree(&group, &local, error)) {
         tg_checkpoint_folder_free(folder);
         return NULL;
     }
@@ -313,36 +331,41 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
                                const tg_checkpoint_part *parts, int64_t count, tg_error *error)
 {
     static const char call[] = "checkpoint_folder_save";
-    char name[FILE_NAME_SIZE];
     if (!folder) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
     }
+    tg_error local = TG_NO_ERROR;
+    char name[FILE_NAME_SIZE], *path = NULL;
     if (step < 0 || step > MOST_STEPS) {
-        return tg_error_set(error, TG_ERROR_RANGE, "%s: step %lld is outside [0,%d]", call, (long long)step,
-                            MOST_STEPS);
+        tg_error_set(&local, TG_ERROR_RANGE, "%s: step %lld is outside [0,%d]", call, (long long)step, MOST_STEPS);
+    } else {
+        name_of_step(step, name);
+        path = path_of(folder->path, name);
     }
-    name_of_step(step, name);
-    char *path = path_of(folder->path, name);
-    bool is_saved = path ? tg_checkpoint_save(path, parts, count, error)
-                         : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    if (!path) {
+        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", call);
+    }
+    bool is_saved = tg_group_agree(&folder->group, &local, error) &&
+                    tg_checkpoint_save_together(path, parts, count, &folder->group, error);
     tg_free(path);
-    return is_saved && (!is_best || write_best(call, folder, name, error)) && remove_all_old(call, folder, error);
+    if (is_saved && folder->group.rank == 0 && (!is_best || write_best(call, folder, name, &local))) {
+        remove_all_old(call, folder, &local);
+    }
+    return is_saved && tg_group_agree(&folder->group, &local, error);
 }
 
 /* What remove_checkpoint needs, and its error. */
 typedef struct clearing {
     const char *folder;
     tg_error *error;
-    bool is_good;
 } clearing;
 
 static void remove_checkpoint(void *context, const char *name)
 {
-    clearing *c = context;
+    const clearing *c = context;
     char *path = step_of_name(name) >= 0 ? path_of(c->folder, name) : NULL;
-    if (path && unlink(path) != 0 && c->is_good) {
-        c->is_good =
-            tg_error_set(c->error, TG_ERROR_FILE, "checkpoint_folder_clear: remove '%s': %s", path, strerror(errno));
+    if (path && unlink(path) != 0) {
+        tg_error_set(c->error, TG_ERROR_FILE, "checkpoint_folder_clear: remove '%s': %s", path, strerror(errno));
     }
     tg_free(path);
 }
@@ -353,7 +376,11 @@ bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
     if (!folder) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
     }
-    clearing c = {folder->path, error, true};
-    remove_file(folder->path, "best");
-    return for_each_name(call, folder->path, remove_checkpoint, &c, error) && c.is_good;
+    tg_error local = TG_NO_ERROR;
+    if (folder->group.rank == 0) {
+        clearing c = {folder->path, &local};
+        remove_file(folder->path, "best");
+        for_each_name(call, folder->path, remove_checkpoint, &c, &local);
+    }
+    return tg_group_agree(&folder->group, &local, error);
 }

@@ -168,7 +168,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
                !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 8) ||
                !tg_mpi_buffer_reserve(&mpi->count_memory,
                                       ((size_t)mpi->size + 1) * ((size_t)count + 2) * sizeof(int64_t)) ||
-               !tg_mpi_flat_reserve(mpi, count, dtype_of(params))) {
+               !tg_mpi_flat_reserve(mpi, count, tg_params_value_count(params), dtype_of(params))) {
         tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
     }
     expect_values(params, &local);

@@ -17,12 +17,14 @@
 
 #include "mpi/state.h"
 
-bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, tg_dtype dtype)
+bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, int64_t values, tg_dtype dtype)
 {
     tg_mpi_flat *flat = &mpi->flat;
     int64_t size = (int64_t)tg_mpi_size_of(dtype), ranks = mpi->size;
     flat->dtype = dtype;
-    flat->bucket_values = mpi->bucket_bytes / size;
+    /* A small model is one bucket, which has its size. At least 1, because a resize may add values later. */
+    int64_t most = mpi->bucket_bytes / size;
+    flat->bucket_values = values < 1 ? 1 : values < most ? values : most;
     char *list = tg_mpi_buffer_reserve(&flat->list, (size_t)leaf_count * (sizeof *flat->leaves + sizeof *flat->ends));
     int64_t chunk = (flat->bucket_values + ranks - 1) / ranks, bytes = chunk * ranks * size;
     char *memory = tg_mpi_buffer_reserve(&flat->memory, (size_t)(2 * TG_MPI_RING * bytes));

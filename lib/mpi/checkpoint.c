@@ -3,25 +3,20 @@
 
 #include "mpi/state.h"
 
-typedef struct files {
-    tg_mpi *mpi;
-    const char *call;
-} files;
-
 static bool agree(void *context, const tg_error *local, tg_error *error)
 {
-    const files *f = context;
+    const tg_mpi_files *f = context;
     return tg_mpi_agree_on(f->mpi, f->call, 0, local, error);
 }
 
 static bool share(void *context, void *bytes, int64_t size, tg_error *error)
 {
-    const files *f = context;
+    const tg_mpi_files *f = context;
     return tg_mpi_broadcast_bytes(f->mpi, f->call, bytes, size, error);
 }
 
 /* Returns the group of all ranks. */
-static tg_checkpoint_group_config group_of(files *f)
+static tg_checkpoint_group_config group_of(tg_mpi_files *f)
 {
     tg_checkpoint_group_config group = tg_checkpoint_group_config_default();
     group.rank = f->mpi->rank;
@@ -32,10 +27,20 @@ static tg_checkpoint_group_config group_of(files *f)
     return group;
 }
 
+const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi)
+{
+    if (!mpi) {
+        return NULL;
+    }
+    mpi->files = (tg_mpi_files){mpi, "mpi_checkpoint_group"};
+    mpi->group = group_of(&mpi->files);
+    return &mpi->group;
+}
+
 bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                             tg_error *error)
 {
-    files f = {mpi, "mpi_checkpoint_save"};
+    tg_mpi_files f = {mpi, "mpi_checkpoint_save"};
     if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
         return false;
     }
@@ -46,7 +51,7 @@ bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_p
 bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                             tg_error *error)
 {
-    files f = {mpi, "mpi_checkpoint_load"};
+    tg_mpi_files f = {mpi, "mpi_checkpoint_load"};
     if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
         return false;
     }

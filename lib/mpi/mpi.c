@@ -48,7 +48,8 @@ bool tg_mpi_expect_config(const char *call, const void *config, const char *mark
 void *tg_mpi_buffer_reserve(tg_mpi_buffer *buffer, size_t bytes)
 {
     if (bytes > buffer->size || !buffer->block) {
-        size_t larger = bytes < SIZE_MAX / 4 ? bytes + bytes / 2 + 64 : bytes;
+        /* a buffer that grows once may grow in each step */
+        size_t larger = buffer->block && bytes < SIZE_MAX / 4 ? bytes + bytes / 2 + 64 : bytes;
         tg_tensor *block =
             larger <= INT64_MAX ? tg_tensor_new(TG_U8, tg_shape_make(1, (int64_t[]){(int64_t)larger}), NULL) : NULL;
         if (!block) {

@@ -102,6 +102,12 @@ typedef struct tg_mpi_samples {
     tg_mpi_buffer keys; /* for sorting rows */
 } tg_mpi_samples;
 
+/* The ranks as the processes of a checkpoint (checkpoint.c), and the call that an error names. */
+typedef struct tg_mpi_files {
+    tg_mpi *mpi;
+    const char *call;
+} tg_mpi_files;
+
 struct tg_mpi {
     tg_mpi_buffer self; /* the memory of this struct */
     MPI_Comm comm;
@@ -122,6 +128,8 @@ struct tg_mpi {
     double share;     /* of the reduction that has begun */
     tg_error pending; /* an error since then */
     tg_mpi_samples samples;
+    tg_mpi_files files;
+    tg_checkpoint_group_config group; /* tg_mpi_checkpoint_group returns it */
 };
 
 /* Check the config of a reduction: its mark, and its share. */
@@ -142,8 +150,9 @@ bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t 
 
 /* ---- dense gradients (buckets.c) ---- */
 
-/* Reserves the memory for `leaf_count` leaves and the ring. Returns false when memory is exhausted. */
-bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, tg_dtype dtype);
+/* Reserves the memory for `leaf_count` leaves with `values` values together, and the ring. Returns false when memory is
+ * exhausted. */
+bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, int64_t values, tg_dtype dtype);
 
 /* Empties the list of leaves; adds a leaf; and computes the buckets. */
 void tg_mpi_flat_clear(tg_mpi_flat *flat, double share);

@@ -112,7 +112,7 @@ static bool check(tg_params *params, const tg_gpt_config *c)
 
 /* ---- constructor ---- */
 
-static void make_blocks(tg_gpt *model, const tg_nn_positional_config *positions)
+static void make_blocks(tg_gpt *model, tg_nn_positional_config *positions)
 {
     const tg_gpt_config *c = &model->config;
     const tg_position_kind *kind = tg_position_kind_of(c->position);
@@ -129,6 +129,8 @@ static void make_blocks(tg_gpt *model, const tg_nn_positional_config *positions)
             model->own_positions[i] =
                 tg_nn_positional_make(model->params, name, c->position, c->context, c->width, positions);
             block.attention.positional = &model->own_positions[i];
+            /* all layers share DeBERTa's distances */
+            positions->distances = model->own_positions[0].weight;
         }
         snprintf(name, sizeof name, "trf_blocks.%lld", (long long)i);
         model->blocks[i] = tg_nn_transformer_block_make(model->params, name, c->width, c->heads, &block);

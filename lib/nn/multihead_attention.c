@@ -28,8 +28,8 @@ tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_confi
 
 /* ---- make ---- */
 
-static bool check_positional(tg_params *params, const char *call, const char *name, int64_t out, int64_t heads,
-                             const tg_nn_positional *positional)
+static bool check_positional(tg_params *params, const char *call, const char *name, int64_t in, int64_t out,
+                             int64_t heads, const tg_nn_positional *positional)
 {
     const tg_position_kind *kind = tg_position_kind_of(positional->kind);
     if (!positional->module.is_made) {
@@ -41,12 +41,18 @@ static bool check_positional(tg_params *params, const char *call, const char *na
             "%s: '%s' has %s positions, which tg_nn_positional_forward adds; attention takes relative kinds", call,
             name, kind->name);
     }
-    return !kind->is_relative || (positional->config.heads == heads && positional->width == out) ||
+    if (kind->is_relative && (positional->config.heads != heads || positional->width != out)) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "%s: '%s' has %lld heads and width %lld, but its %s positions were made for %lld heads "
+                              "and width %lld",
+                              call, name, (long long)heads, (long long)out, kind->name,
+                              (long long)positional->config.heads, (long long)positional->width);
+    }
+    return !tg_positional_shares_projections(positional) || in == out ||
            tg_params_fail(params, TG_ERROR_VALUE,
-                          "%s: '%s' has %lld heads and width %lld, but its %s positions were made for %lld heads and "
-                          "width %lld",
-                          call, name, (long long)heads, (long long)out, kind->name, (long long)positional->config.heads,
-                          (long long)positional->width);
+                          "%s: '%s' goes from width %lld to %lld; both must be equal, because its %s positions share "
+                          "the projections",
+                          call, name, (long long)in, (long long)out, kind->name);
 }
 
 static bool check(tg_params *params, const char *call, const char *name, int64_t in, int64_t out, int64_t heads,
@@ -79,7 +85,7 @@ static bool check(tg_params *params, const char *call, const char *name, int64_t
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1)", call, name,
                               config->dropout);
     }
-    return !config->positional || check_positional(params, call, name, out, heads, config->positional);
+    return !config->positional || check_positional(params, call, name, in, out, heads, config->positional);
 }
 
 static void make_separate(tg_params *params, const char *name, int64_t in, int64_t out, tg_nn_multihead_attention *made)
@@ -156,22 +162,29 @@ static tg_tensor *split_heads(tg_tape *t, tg_tensor *x, int64_t heads)
     return tg_transpose(t, tg_reshape(t, x, shape), 1, 2);
 }
 
+/* Returns `count` of the three projections of in_proj_weight as one, from number `first` on. */
+static tg_nn_linear projection_of(tg_tape *t, const tg_nn_multihead_attention *a, int first, int count)
+{
+    int64_t width = a->in_proj_weight->shape[1], begin = first * width, end = (first + count) * width;
+    tg_nn_linear part = {.module = a->module, .weight = a->in_proj_weight, .bias = a->in_proj_bias};
+    if (count < 3) {
+        part.weight = tg_slice(t, part.weight, 0, begin, end, 1);
+        part.bias = part.bias ? tg_slice(t, part.bias, 0, begin, end, 1) : NULL;
+    }
+    return part;
+}
+
 /* Computes, in one product, `count` of the three projections of in_proj_weight, from number `first` on: x (B,T,C) ->
  * parts[i] (B,H,T,D). */
 static void project_parts(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x, int first, int count,
                           tg_tensor *parts[])
 {
-    int64_t width = a->in_proj_weight->shape[1], begin = first * width, end = (first + count) * width;
-    tg_tensor *weight = a->in_proj_weight, *bias = a->in_proj_bias;
-    if (count < 3) {
-        weight = tg_slice(t, weight, 0, begin, end, 1);
-        bias = bias ? tg_slice(t, bias, 0, begin, end, 1) : NULL;
-    }
-    tg_tensor *packed = tg_linear(t, x, weight, bias);
+    tg_nn_linear projection = projection_of(t, a, first, count);
+    tg_tensor *packed = tg_linear(t, x, projection.weight, projection.bias);
     if (!packed) {
         return;
     }
-    int64_t shape[] = {x->shape[0], x->shape[1], count, a->heads, width / a->heads};
+    int64_t shape[] = {x->shape[0], x->shape[1], count, a->heads, packed->shape[2] / count / a->heads};
     packed = tg_reshape(t, packed, tg_shape_make(5, shape));
     for (int i = 0; i < count; i++) {
         parts[i] = tg_transpose(t, tg_select(t, packed, 2, i), 1, 2);
@@ -235,6 +248,16 @@ static bool check_forward(tg_tape *t, const char *call, const tg_nn_multihead_at
                         kind->name);
 }
 
+/* Returns positions whose distances are projected by the attention's own projections. */
+static tg_nn_positional with_projections(tg_tape *t, const tg_nn_multihead_attention *a)
+{
+    tg_nn_positional positional = *a->config.positional;
+    bool is_packed = a->config.layout == TG_ATTENTION_IN_PROJ;
+    positional.position_query = is_packed ? projection_of(t, a, 0, 1) : a->query;
+    positional.position_key = is_packed ? projection_of(t, a, 1, 1) : a->key;
+    return positional;
+}
+
 /* The forward pass, after the checks of the arguments. */
 static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x,
                           const tg_nn_multihead_attention_forward_config *config)
@@ -263,6 +286,11 @@ static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_ten
     attention.path = a->config.path;
     attention.lengths = config->lengths;
     attention.key_mask = config->key_mask;
+    tg_nn_positional sharing;
+    if (tg_positional_shares_projections(positional)) {
+        sharing = with_projections(t, a);
+        positional = &sharing;
+    }
     tg_tensor *y = tg_positional_attention(t, positional, qkv[0], qkv[1], qkv[2], &attention);
     if (!y) {
         return NULL;

@@ -19,6 +19,7 @@ static const tg_position_kind *const kinds[] = {
     [TG_POSITION_TRANSFORMER_XL] = &tg_transformer_xl_positions,
     [TG_POSITION_RELATIVE_KEY] = &tg_relative_key_positions,
     [TG_POSITION_RELATIVE_KEY_QUERY] = &tg_relative_key_query_positions,
+    [TG_POSITION_DEBERTA] = &tg_deberta_positions,
     [TG_POSITION_NONE] = &tg_no_positions,
 };
 
@@ -49,7 +50,7 @@ bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error)
     return tg_error_set(
         error, TG_ERROR_VALUE,
         "%s: '%.40s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, "
-        "relative-key-query and none",
+        "relative-key-query, deberta and none",
         call, name);
 }
 
@@ -59,8 +60,15 @@ static const char mark[] = "tg_nn_positional_config_default";
 
 tg_nn_positional_config tg_nn_positional_config_default(void)
 {
-    return (tg_nn_positional_config){
-        .mark = mark, .buckets = 32, .max_distance = 128, .clip = 16, .rotary = tg_rotary_config_default()};
+    return (tg_nn_positional_config){.mark = mark,
+                                     .buckets = 32,
+                                     .max_distance = 128,
+                                     .clip = 16,
+                                     .rotary = tg_rotary_config_default(),
+                                     .content_to_position = true,
+                                     .position_to_content = true,
+                                     .position_buckets = -1,
+                                     .max_relative_positions = -1};
 }
 
 static bool check(tg_params *params, const char *name, int64_t context, const tg_nn_positional *made)
@@ -132,6 +140,11 @@ bool tg_nn_positional_extend(tg_nn_positional *p, int64_t context, tg_error *err
 }
 
 /* ---- for attention ---- */
+
+bool tg_positional_shares_projections(const tg_nn_positional *p)
+{
+    return p && tg_position_kind_of(p->kind)->projects_distances && p->config.shared_projections;
+}
 
 tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys,
                                    tg_tensor *values, const tg_scaled_dot_product_attention_config *given)

@@ -498,12 +498,12 @@ ADDS(make_decoder_layer,
      tg_nn_transformer_decoder_layer m = tg_nn_transformer_decoder_layer_make(w->params, "new", 4, 2, NULL),
      m.module.is_made)
 
-/* Transformer-XL's positions have the most parameters. */
+/* DeBERTa's positions have the most parameters. */
 static bool make_positions(world *w)
 {
     tg_nn_positional_config config = tg_nn_positional_config_default();
     config.heads = 2;
-    tg_nn_positional m = tg_nn_positional_make(w->params, "new", TG_POSITION_TRANSFORMER_XL, 6, 4, &config);
+    tg_nn_positional m = tg_nn_positional_make(w->params, "new", TG_POSITION_DEBERTA, 6, 4, &config);
     add_params(w, w->params);
     return m.module.is_made;
 }

@@ -315,8 +315,11 @@ CONFIG(tg_nn_embedding_config,
        BITS WHOLE(padding_index) REAL(mean) FIELD(from, draw_tensor(p, TG_F32)) FLAG(frozen) REAL(max_norm) REAL(std))
 CONFIG(tg_nn_embedding_bag_config, BITS CHOICE(mode, tg_bag_mode) FLAG(last_offset) WHOLE(padding_index) REAL(std)
                                        FIELD(from, draw_tensor(p, TG_F32)) REAL(max_norm))
-CONFIG(tg_nn_positional_config, c->heads = 2; BITS WHOLE(heads) FLAG(sinusoidal_start)
-           FIELD(buckets, draw_integer(p) % 64 * 4) WHOLE(max_distance) WHOLE(clip) REAL(rotary.base))
+CONFIG(tg_nn_positional_config, c->heads = 2;
+       BITS WHOLE(heads) FLAG(sinusoidal_start) FIELD(buckets, draw_integer(p) % 64 * 4) WHOLE(max_distance) WHOLE(clip)
+           REAL(rotary.base) FLAG(content_to_position) FLAG(position_to_content) FLAG(shared_projections)
+               FIELD(position_buckets, draw_integer(p) % 64) WHOLE(max_relative_positions)
+                   FIELD(distances, p->embedding.weight) FIELD(distances_norm, &p->layer_norm))
 CONFIG(tg_nn_linear_config, BITS FLAG(bias))
 CONFIG(tg_nn_layer_norm_config, BITS REAL(eps))
 CONFIG(tg_nn_rms_norm_config, BITS REAL(eps))

@@ -6,27 +6,23 @@ Every parameter is filled by `fill` with a salt of its own; the test repeats it.
 existing tokens, each times a function of its index. A case is KIND_LENGTH, with two sequences: the second one has LEFT
 tokens fewer than the first one if the length allows, and padding behind them.
 
-One line per result: case, name, values. transformers 5 has no relative kinds. A version that ignores the field would
+transformers 5 has no relative kinds. A version that ignores the field would
 give the same numbers for all kinds, which fails here.
 """
-import math
 import os
 
 import torch
 import transformers
 from transformers import BertConfig, BertForMaskedLM
 
+from transformers_file import fill, line
+
 assert transformers.__version__ == "4.46.3" and torch.__version__.startswith("2.13.0")
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
-VOCABULARY, WIDTH, HEADS, LAYERS, HIDDEN, CONTEXT, LEFT = 11, 8, 2, 2, 12, 64, 3
-LENGTHS = (1, 2, 9, 63)
+VOCABULARY, WIDTH, HEADS, LAYERS, HIDDEN, LEFT = 11, 8, 2, 2, 12, 3
+LENGTHS = (1, 2, 9, 63, 512)
 KINDS = {"absolute": "absolute", "relative-key": "relative_key", "relative-key-query": "relative_key_query"}
-
-
-def fill(salt, shape):
-    values = [0.3 * math.sin(0.7 * i + salt) for i in range(math.prod(shape))]
-    return torch.tensor(values).reshape(shape)
 
 
 # The parameters in the order of their salts: names of a layer, with its number, then the others.
@@ -46,7 +42,7 @@ NAMES = ["bert.encoder.layer.%d.%s" % (i, name) for i in range(LAYERS) for name 
 
 def run(kind, length, out):
     config = BertConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-                        intermediate_size=HIDDEN, max_position_embeddings=CONTEXT, pad_token_id=None,
+                        intermediate_size=HIDDEN, max_position_embeddings=64 if length < 64 else 512, pad_token_id=None,
                         position_embedding_type=KINDS[kind], attn_implementation="eager")
     model = BertForMaskedLM(config).double().eval()
     parameters = dict(model.named_parameters())
@@ -63,13 +59,13 @@ def run(kind, length, out):
     (result.logits * weight).sum().backward()
     case = "%s_%d" % (kind, length)
     for name, x in (("hidden", result.hidden_states[-1]), ("logits", result.logits)):
-        print(case, name, *("%.17g" % v for v in (x * mask[:, :, None]).flatten().tolist()), file=out)
+        line(case, name, x * mask[:, :, None], out)
     for name in ("bert.encoder.layer.0.attention.self.query.weight", "bert.encoder.layer.1.attention.self.key.weight",
                  "bert.encoder.layer.0.attention.self.distance_embedding.weight",
                  "bert.encoder.layer.0.intermediate.dense.weight", "bert.embeddings.word_embeddings.weight",
                  "bert.embeddings.token_type_embeddings.weight", "bert.embeddings.position_embeddings.weight"):
         if name in parameters and parameters[name].grad is not None:
-            print(case, name, *("%.17g" % v for v in parameters[name].grad.flatten().tolist()), file=out)
+            line(case, name, parameters[name].grad, out)
     return result.logits.detach()
 
 

@@ -52,6 +52,25 @@ def bucket(relative, buckets, most, both):
     return ret + min(exact + int(large), buckets - 1)
 
 
+def deberta_bucket(distance, buckets, most):
+    """He et al. 2021's code, utils.make_log_bucket_position; -1 buckets are the distances themselves."""
+    exact, size = buckets // 2, abs(distance)
+    if buckets < 0 or size <= exact:
+        return distance
+    beyond = math.ceil(math.log(size / exact) / math.log((most - 1) / exact) * (exact - 1))
+    return (exact + beyond) * (1 if distance > 0 else -1)
+
+
+def deberta_vectors(p, distance, wq, wk, terms, shared, log_buckets, most):
+    """The key and the query of a distance: He et al. 2021, equations 4 and 5."""
+    span = log_buckets if log_buckets > 0 else most
+    e = p[0][max(0, min(2 * span - 1, span + deberta_bucket(distance, log_buckets, most)))]
+    if shared:
+        return e @ wk.T, e @ wq.T
+    own = iter(p[1:])
+    return [next(own) @ e + next(own) if term in terms else None for term in ("c2p", "p2c")]
+
+
 def sinusoid(position):
     return torch.tensor([(math.sin if c % 2 == 0 else math.cos)(position / 10000 ** ((c - c % 2) / C)) for c in range(C)])
 
@@ -63,6 +82,9 @@ def run(case, kind, both=False, memory=0, **options):
     p = {"alibi": [], "rotary": [], "none": [], "t5": [fill(9, options.get("buckets", 0), H)],
          "shaw": [fill(9, 2 * options.get("clip", 0) + 1, D), fill(10, 2 * options.get("clip", 0) + 1, D)],
          "transformer-xl": [fill(9, C, C), fill(10, H, D), fill(11, H, D)],
+         "deberta": [fill(9, 2 * options.get("span", 0), C)] +
+                    ([] if options.get("shared") else [fill(10 + n, *shape) for n, shape in enumerate(
+                        ((C, C), (C,)) * len(options.get("terms", ())))]),
          "relative-key": [fill(9, 2 * CONTEXT - 1, D)], "relative-key-query": [fill(9, 2 * CONTEXT - 1, D)]}[kind]
     seen = torch.cat([past, x], 1)
     out = []
@@ -90,6 +112,12 @@ def run(case, kind, both=False, memory=0, **options):
                         score = score + key @ p[0][i - j + CONTEXT - 1]
                     if kind == "shaw":
                         score = score + a @ p[0][clipped]
+                    if kind == "deberta":
+                        terms = options["terms"]
+                        keys, queries = deberta_vectors(p, i - j, wq, wk, terms, options["shared"],
+                                                        options["log_buckets"], options["most"])
+                        score = score + (a @ keys[part] if "c2p" in terms else 0)
+                        score = (score + (key @ queries[part] if "p2c" in terms else 0)) / math.sqrt(1 + len(terms))
                     score = score / math.sqrt(D)
                     if kind == "alibi":
                         score = score - slope(h) * abs(i - j)
@@ -125,6 +153,15 @@ def main():
         run(kind, kind)
         run(kind + "_both", kind, both=True)
         run(kind + "_memory", kind, memory=M)
+    terms = ("c2p", "p2c")
+    for case, terms, shared, buckets, most, both, memory in (
+            ("_both", terms, False, -1, 12, True, 0), ("_memory", terms, False, -1, 12, False, M),
+            ("_clipped", terms, False, -1, 3, True, 0), ("_c2p", terms[:1], False, -1, 5, False, M),
+            ("_p2c", terms[1:], False, -1, 5, True, 0),
+            ("_shared", terms, True, -1, 6, True, 0), ("_buckets", terms, True, 4, 8, False, M),
+            ("_buckets_both", terms, False, 5, 6, True, M)):
+        run("deberta" + case, "deberta", both=both, memory=memory, terms=terms, shared=shared, log_buckets=buckets,
+            most=most, span=buckets if buckets > 0 else most)
     run("rotary_memory", "rotary", memory=M, neighbours=False, base=10000.0, scale=1.0)
     for both in (False, True):
         print("buckets%d" % both, "t5", *(bucket(d, 32, 128, both) for d in range(-1024, 1025)))

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -48,8 +49,7 @@ def batches(vocabulary, context, batch):
 
 
 def train(rank, ranks, path, vocabulary, context, width, batch):
-    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='29517')
-    torch.distributed.init_process_group('gloo', rank=rank, world_size=ranks)
+    torch.distributed.init_process_group('gloo', init_method='file://' + path + '.group', rank=rank, world_size=ranks)
     torch.set_num_threads(1)
     torch.manual_seed(123)
     model = torch.nn.parallel.DistributedDataParallel(Model(vocabulary, context, width), broadcast_buffers=False)
@@ -77,18 +77,18 @@ def train(rank, ranks, path, vocabulary, context, width, batch):
 def main():
     build, ranks = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2
     sizes = [int(size) for size in sys.argv[3:7]] or [61, 6, 8, 12]
-    path = os.path.join(build, 'ddp_losses.pt')
     run = [os.path.join(os.path.dirname(os.path.abspath(__file__)), 'run'), str(ranks)]
     run += [os.path.join(build, 'tests', 'mpi', 'mpi_ddp'), str(STEPS)] + [str(size) for size in sizes]
     our_best, their_best = float('inf'), float('inf')
     for turn in range(5):
-        torch.multiprocessing.spawn(train, (ranks, path, *sizes), nprocs=ranks)
-        theirs, best = torch.load(path)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'losses.pt')
+            torch.multiprocessing.spawn(train, (ranks, path, *sizes), nprocs=ranks)
+            theirs, best = torch.load(path)
         their_best = min(their_best, 1e3 * best)
         output = subprocess.run(run, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         ours = [float(line) for line in output.stdout.split()]
         our_best = min(our_best, float(re.search(r'best step ([\d.]+) ms', output.stderr).group(1)))
-    os.remove(path)
     largest = max(abs(a - b) for a, b in zip(ours, theirs))
     print('%d ranks: losses %.6f .. %.6f; the largest difference to DistributedDataParallel in %d steps is %.2g' %
           (ranks, theirs[0], theirs[-1], STEPS, largest))

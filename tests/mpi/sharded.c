@@ -1,7 +1,8 @@
-/* sharded ROWS STEPS [FILE EVERY]: trains a table (ROWS,64) that is sharded over the ranks of mpirun, by SparseAdam;
- * with a negative number, an ordinary table of -ROWS rows, on one rank. STEPS is the number of the last step. Prints
- * the loss of every step; and on stderr the time of a step, and each rank's memory beside its share of the table, its
- * moments and the index of its gradient.
+/* sharded ROWS STEPS METHOD [FILE EVERY]: trains a table (ROWS,64) that is sharded over the ranks of mpirun, by METHOD,
+ * sgd or sparse_adam; with a negative number, an ordinary table of -ROWS rows, on one rank. STEPS is the number of the
+ * last step. Prints the loss of every step; and on stderr the time of a step, and each rank's memory beside its share
+ * of the table, its moments and the index of its gradient. The memory of MPI, BLAS and the program is measured before,
+ * by three steps of a table with one row per rank, and subtracted.
  *
  * With FILE it continues from that checkpoint, if it exists, and writes it after each EVERY steps and at the end. */
 #include "ranks.h"
@@ -17,6 +18,7 @@ static tg_error error;
 
 static int64_t rows, steps, every, step;
 static const char *file;
+static bool is_sgd;
 
 typedef struct model {
     tg_mpi *mpi;
@@ -68,16 +70,25 @@ static model make(bool is_ordinary)
     }
     check(m.table, error.text);
     check(tg_mpi_broadcast(m.mpi, m.params, &error), error.text);
-    tg_sparse_adam_config config = tg_sparse_adam_config_default();
-    config.lr = 1e-2;
+    tg_sgd_config sgd = tg_sgd_config_default();
+    tg_sparse_adam_config sparse_adam = tg_sparse_adam_config_default();
+    sgd.lr = sparse_adam.lr = 1e-2;
     m.optim = tg_adamw_new(m.params, NULL);
-    m.rows_optim = tg_sparse_adam_new(m.shards, &config);
+    m.rows_optim = is_sgd ? tg_sgd_new(m.shards, &sgd) : tg_sparse_adam_new(m.shards, &sparse_adam);
     /* the system gives memory to a page at its first write, which is not part of a step's time */
     for (int64_t i = 0; tg_optim_state_at(m.rows_optim, i).tensor; i++) {
         tg_tensor_fill(tg_optim_state_at(m.rows_optim, i).tensor, 0, NULL);
     }
     tg_rng_free(rng);
     return m;
+}
+
+static void model_free(model *m)
+{
+    tg_optim_free(m->optim), tg_optim_free(m->rows_optim);
+    tg_mpi_table_free(m->sharded);
+    tg_params_free(m->params), tg_params_free(m->shards);
+    tg_mpi_free(m->mpi);
 }
 
 static void load_or_save(model *m, bool saves)
@@ -137,12 +148,29 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Returns the memory that a training takes without a table. */
+static double memory_without_table(bool is_ordinary)
+{
+    int64_t all = rows;
+    rows = ranks;
+    model m = make(is_ordinary);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        train_step(&m, t);
+    }
+    double used = memory("VmRSS:");
+    tg_tape_free(t);
+    model_free(&m);
+    rows = all;
+    return used;
+}
+
 static int train(const char *name, const struct CMUnitTest *unused, size_t count)
 {
     (void)name, (void)unused, (void)count;
     bool is_ordinary = rows < 0;
     rows = is_ordinary ? -rows : rows;
-    double before = memory("VmRSS:");
+    double before = memory_without_table(is_ordinary);
     model m = make(is_ordinary);
     tg_tape *t = tg_tape_new(NULL, NULL);
     if (file && access(file, F_OK) == 0) {
@@ -161,35 +189,34 @@ static int train(const char *name, const struct CMUnitTest *unused, size_t count
         }
     }
     qsort(times, (size_t)timed, sizeof *times, compare);
-    double own = (double)tg_tensor_size(m.table, 0), share = own * (3 * WIDTH * 4 + 4) / 1e6;
-    double now = memory("VmRSS:") - before, most = memory("VmHWM:") - before;
+    double own = (double)tg_tensor_size(m.table, 0), share = own * ((is_sgd ? 1 : 3) * WIDTH * 4 + 4) / 1e6;
+    double now = memory("VmRSS:"), most = memory("VmHWM:");
     for (int turn = 0; turn < ranks; turn++) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (turn == rank && timed > 0) {
             fprintf(stderr,
-                    "rank %d of %d: %.0f of %lld rows, step %.3f ms (best) %.3f ms (median), memory %.0f MB, at "
-                    "most %.0f MB, share %.0f MB\n",
-                    rank, ranks, own, (long long)rows, 1e3 * times[0], 1e3 * times[timed / 2], now, most, share);
+                    "rank %d of %d: %.0f of %lld rows, step %.3f ms (best) %.3f ms (median), memory %.0f MB (at most "
+                    "%.0f MB), without the table %.0f MB, difference %.0f MB, share %.0f MB, ratio %.3f\n",
+                    rank, ranks, own, (long long)rows, 1e3 * times[0], 1e3 * times[timed / 2], now, most, before,
+                    now - before, share, (now - before) / share);
         }
     }
     free(times);
     tg_tape_free(t);
-    tg_optim_free(m.optim), tg_optim_free(m.rows_optim);
-    tg_mpi_table_free(m.sharded);
-    tg_params_free(m.params), tg_params_free(m.shards);
-    tg_mpi_free(m.mpi);
+    model_free(&m);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 3 && argc != 5) {
-        fprintf(stderr, "usage: sharded ROWS STEPS [FILE EVERY]\n");
+    if ((argc != 4 && argc != 6) || (strcmp(argv[3], "sgd") != 0 && strcmp(argv[3], "sparse_adam") != 0)) {
+        fprintf(stderr, "usage: sharded ROWS STEPS sgd|sparse_adam [FILE EVERY]\n");
         return 2;
     }
     rows = strtoll(argv[1], NULL, 10);
     steps = strtoll(argv[2], NULL, 10);
-    file = argc == 5 ? argv[3] : NULL;
-    every = argc == 5 ? strtoll(argv[4], NULL, 10) : 1;
+    is_sgd = strcmp(argv[3], "sgd") == 0;
+    file = argc == 6 ? argv[4] : NULL;
+    every = argc == 6 ? strtoll(argv[5], NULL, 10) : 1;
     return run_on_ranks("sharded", NULL, 0, train);
 }

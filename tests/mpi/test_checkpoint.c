@@ -393,6 +393,116 @@ static void test_out_of_memory(void **state)
     }
 }
 
+/* ---- folders ---- */
+
+#define RUN FOLDER "/run"
+
+static tg_checkpoint_folder *open_folder(const run *r, const char *path, int64_t keep)
+{
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.keep = keep;
+    config.group = tg_mpi_checkpoint_group(r->mpi);
+    return tg_checkpoint_folder_open(path, &config, &error);
+}
+
+static bool save_step(run *r, tg_checkpoint_folder *folder, int64_t step)
+{
+    tg_checkpoint_part parts[PARTS];
+    parts_of(r, parts);
+    return tg_checkpoint_folder_save(folder, step, true, parts, PARTS, &error);
+}
+
+static bool exists(const char *path)
+{
+    struct stat status;
+    /* not before rank 0 has removed files, and not after it has written new ones */
+    MPI_Barrier(MPI_COMM_WORLD);
+    bool found = stat(path, &status) == 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    return found;
+}
+
+static void test_folder(void **state)
+{
+    (void)state;
+    run r = run_make(ranks, 9);
+    tg_checkpoint_folder *folder = open_folder(&r, RUN, 1);
+    assert_string_equal(error.text, "");
+    assert_true(save_step(&r, folder, 3) && save_step(&r, folder, 4));
+    assert_false(exists(RUN "/step-00000003.safetensors"));
+    char *best = tg_checkpoint_find(RUN, TG_CHECKPOINT_BEST, &error);
+    assert_string_equal(best, RUN "/step-00000004.safetensors");
+    run loaded = run_make(ranks, 0);
+    assert_true(load(&loaded, best));
+    assert_state(&loaded, 9);
+    run_free(&loaded);
+    tg_text_free(best);
+    /* rank 0 has the lock */
+    assert_null(open_folder(&r, RUN, 1));
+    assert_failed_on_all(false, TG_ERROR_STATE,
+                         "mpi_checkpoint_group: rank 0: checkpoint_folder_open: another run writes to '" RUN "'");
+    assert_failed_on_all(save_step(&r, folder, rank == ranks - 1 ? -1 : 5), TG_ERROR_RANGE,
+                         "checkpoint_folder_save: step -1 is outside [0,99999999]");
+    assert_false(exists(RUN "/step-00000005.safetensors"));
+    assert_true(exists(RUN "/step-00000004.safetensors") && exists(RUN "/best"));
+    assert_true(tg_checkpoint_folder_clear(folder, &error));
+    assert_false(exists(RUN "/step-00000004.safetensors") || exists(RUN "/best"));
+    tg_checkpoint_folder_free(folder);
+    run_free(&r);
+}
+
+/* The errors that only rank 0 can have, and invalid options of one rank. */
+static void test_folder_errors(void **state)
+{
+    (void)state;
+    run r = run_make(ranks, 9);
+    assert_null(open_folder(&r, FOLDER "/nowhere/run", 1));
+    assert_failed_on_all(false, TG_ERROR_FILE,
+                         "mpi_checkpoint_group: rank 0: checkpoint_folder_open: create '" FOLDER "/nowhere/run'");
+    assert_null(open_folder(&r, RUN, rank == 1 ? 0 : 1));
+    assert_failed_on_all(false, TG_ERROR_VALUE, ranks > 1 ? "rank 1: checkpoint_folder_open: keep 0" : "keep 0");
+    assert_null(tg_mpi_checkpoint_group(NULL));
+    /* a folder in the way of "best", of the removal of old checkpoints, and of the removal of all */
+    tg_checkpoint_folder *folder = open_folder(&r, RUN, 1);
+    assert_true(rank > 0 || (mkdir(RUN "/best", 0777) == 0 && mkdir(RUN "/step-00000001.safetensors", 0777) == 0));
+    MPI_Barrier(MPI_COMM_WORLD);
+    assert_failed_on_all(save_step(&r, folder, 3), TG_ERROR_FILE, "rank 0: checkpoint_folder_save: ");
+    assert_failed_on_all(tg_checkpoint_folder_clear(folder, &error), TG_ERROR_FILE,
+                         "rank 0: checkpoint_folder_clear: remove '" RUN "/step-00000001.safetensors'");
+    assert_true(rank > 0 || (rmdir(RUN "/best") == 0 && rmdir(RUN "/step-00000001.safetensors") == 0));
+    tg_checkpoint_folder_free(folder);
+    run_free(&r);
+}
+
+/* Memory is exhausted on one rank, at each allocation of an open, a save and a clear. */
+static void test_folder_out_of_memory(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    for (int failing = 0; failing < ranks; failing += ranks - 1 ? ranks - 1 : 1) {
+        allocator_install(&counting);
+        bool finished = false;
+        int failures = 0;
+        for (size_t k = 1; !finished; k++) {
+            allocator_arm(&counting, 0, false);
+            run r = run_make(ranks, 9);
+            allocator_arm(&counting, rank == failing ? k : 0, true);
+            tg_checkpoint_folder *folder = open_folder(&r, RUN, 1);
+            finished = folder && save_step(&r, folder, 1) && tg_checkpoint_folder_clear(folder, &error);
+            allocator_arm(&counting, 0, false);
+            tg_checkpoint_folder_free(folder);
+            if (!finished) {
+                failures++;
+                assert_failed_on_all(false, TG_ERROR_MEMORY, "out of memory");
+            }
+            run_free(&r);
+            assert_int_equal(counting.live, 0);
+        }
+        assert_true(failures > 10);
+        allocator_restore();
+    }
+}
+
 static void remove_files(void)
 {
     DIR *folder = opendir(FOLDER);
@@ -404,6 +514,7 @@ static void remove_files(void)
         }
     }
     closedir(folder);
+    assert_true(unlink(RUN "/lock") == 0 && rmdir(RUN) == 0);
     assert_int_equal(rmdir(FOLDER), 0);
 }
 
@@ -417,8 +528,15 @@ static void test_end(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_numbers_of_ranks), cmocka_unit_test(test_params),        cmocka_unit_test(test_save_errors),
-    cmocka_unit_test(test_load_errors),      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_end),
+    cmocka_unit_test(test_numbers_of_ranks),
+    cmocka_unit_test(test_params),
+    cmocka_unit_test(test_save_errors),
+    cmocka_unit_test(test_load_errors),
+    cmocka_unit_test(test_out_of_memory),
+    cmocka_unit_test(test_folder),
+    cmocka_unit_test(test_folder_errors),
+    cmocka_unit_test(test_folder_out_of_memory),
+    cmocka_unit_test(test_end),
 };
 
 DEFINE_MAIN("checkpoint", tests)

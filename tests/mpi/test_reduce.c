@@ -471,6 +471,29 @@ static void test_broadcast_copies_values(void **state)
     fixture_free(&f);
 }
 
+/* A small model needs no pieces of the config's size, and may grow after the broadcast. */
+static void test_pieces_of_a_small_model(void **state)
+{
+    (void)state;
+    metered_allocator meter;
+    allocator_measure(&meter);
+    tg_error_clear(&error);
+    fixture f = {.params = tg_params_new(TG_F32, NULL), .mpi = mpi_make(1 << 20)};
+    f.table = tg_params_add(f.params, "table", TG_SHAPE(2, WIDTH));
+    assert_true(tg_mpi_broadcast(f.mpi, f.params, &error));
+    assert_true(meter.most < 1 << 16);
+    assert_true(tg_tensor_resize_rows(f.table, ROWS, &error));
+    for (int step = 0; step < 3; step++) {
+        tg_tensor_zero_grad(f.table);
+        give_dense(f.table, step);
+        assert_true(tg_mpi_reduce(f.mpi, f.params, NULL, &error));
+        assert_sum(f.table, "d", step, 1.0 / ranks, false);
+    }
+    fixture_free(&f);
+    assert_int_equal(meter.now, 0);
+    allocator_restore();
+}
+
 /* Memory is exhausted on one rank, at each of its allocations: all ranks report it, nothing has changed, and the call
  * can be repeated. */
 static void test_out_of_memory(void **state)
@@ -518,6 +541,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_models_differ),
     cmocka_unit_test(test_values_differ),
     cmocka_unit_test(test_broadcast_copies_values),
+    cmocka_unit_test(test_pieces_of_a_small_model),
     cmocka_unit_test(test_out_of_memory),
 };
 

@@ -162,7 +162,7 @@ static void train_alone(const setting *o, result *r)
 
 static void train_sharded(const setting *o, result *r)
 {
-    tg_mpi *mpi = mpi_make(64);
+    tg_mpi *mpi = mpi_make(4000);
     tg_rng *rng = tg_rng_new(9);
     tg_params *params = tg_params_new(o->dtype, rng), *shards = tg_params_new(o->dtype, NULL);
     net n = {.kind = o->kind};

@@ -122,7 +122,7 @@ static void assert_same_bits(const result *a, const result *b)
 static void compare(model_kind kind, tg_dtype dtype, int accumulate)
 {
     for (int method = 0; method < 7; method++) {
-        run_options o = {kind, dtype, method, accumulate, ALONE, 1000};
+        run_options o = {kind, dtype, method, accumulate, ALONE, 4000};
         result alone = run(&o);
         o.way = TOGETHER;
         result together = run(&o);

@@ -35,6 +35,8 @@ static void make_modules(fixture *f, tg_position kind)
 {
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = HEADS;
+    positions.shared_projections = true;
+    positions.position_buckets = 3;
     f->positional = tg_nn_positional_make(f->params, "own_positions", kind, 2 * T, C, &positions);
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
     block.dropout = block.attention.dropout = 0.25;

@@ -480,7 +480,7 @@ static void test_refuses_configurations(void **state)
         {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
          "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
-        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; allowed are 0 to 9"},
+        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; allowed are 0 to 10"},
         {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
          "gpt_new: path 2 does not exist; allowed are 0, fused, and 1, elementary"},
     };

@@ -210,6 +210,7 @@ static void test_made_without_memory(void **state)
         /* each block has positions of its own */
         check_made(TG_POSITION_SHAW, on);
         check_made(TG_POSITION_TRANSFORMER_XL, on);
+        check_made(TG_POSITION_DEBERTA, on);
     }
 }
 

@@ -130,6 +130,37 @@ static void test_attention_in_proj_causal(void **state)
     check_attention(6, 6, 3, &config);
 }
 
+/* DeBERTa 2: buckets, a table with a norm, and distances that the attention projects. */
+static void check_deberta(const tg_nn_multihead_attention_config *given)
+{
+    tg_nn_multihead_attention_config config = *given;
+    tg_nn_embedding distances = tg_nn_embedding_make(params, "distances", 6, 4, NULL);
+    tg_nn_layer_norm norm = tg_nn_layer_norm_make(params, "norm", 4, NULL);
+    tg_nn_positional_config positions = tg_nn_positional_config_default();
+    positions.heads = 2;
+    positions.shared_projections = true;
+    positions.position_buckets = 3;
+    positions.distances = distances.weight;
+    positions.distances_norm = &norm;
+    tg_nn_positional positional = tg_nn_positional_make(params, "deberta", TG_POSITION_DEBERTA, 4, 4, &positions);
+    config.positional = &positional;
+    check_attention(4, 4, 2, &config);
+}
+
+static void test_deberta_in_proj(void **state)
+{
+    (void)state;
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    check_deberta(&config);
+}
+
+static void test_deberta_separate(void **state)
+{
+    (void)state;
+    tg_nn_multihead_attention_config config = separate();
+    check_deberta(&config);
+}
+
 static void test_feed_forward(void **state)
 {
     (void)state;
@@ -424,6 +455,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_attention_in_both_directions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention_in_proj, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention_in_proj_causal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_deberta_in_proj, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_deberta_separate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_feed_forward, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_swiglu, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_block, set_up, tear_down),

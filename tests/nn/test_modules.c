@@ -228,6 +228,13 @@ static bool make_transformer_xl(tg_params *in, const char *name)
     return tg_nn_positional_make(in, name, TG_POSITION_TRANSFORMER_XL, 8, 6, &config).module.is_made;
 }
 
+static bool make_deberta(tg_params *in, const char *name)
+{
+    tg_nn_positional_config config = tg_nn_positional_config_default();
+    config.heads = 2;
+    return tg_nn_positional_make(in, name, TG_POSITION_DEBERTA, 8, 6, &config).module.is_made;
+}
+
 static bool make_in_proj(tg_params *in, const char *name)
 {
     return tg_nn_multihead_attention_make(in, name, 6, 6, 2, NULL).module.is_made;
@@ -281,10 +288,10 @@ static const struct {
     maker *make;
     /* the name is not used */
     bool has_own_names;
-} makers[] = {{make_linear, false},    {make_padded_embedding, false}, {make_padded_bag, false},
-              {make_shaw, false},      {make_transformer_xl, false},   {make_in_proj, false},
-              {make_separate, false},  {make_swiglu, false},           {make_block, false},
-              {make_untied_gpt, true}, {make_tied_gpt, true}};
+} makers[] = {{make_linear, false},  {make_padded_embedding, false}, {make_padded_bag, false},
+              {make_shaw, false},    {make_transformer_xl, false},   {make_deberta, false},
+              {make_in_proj, false}, {make_separate, false},         {make_swiglu, false},
+              {make_block, false},   {make_untied_gpt, true},        {make_tied_gpt, true}};
 
 #define MAKERS (sizeof makers / sizeof makers[0])
 

@@ -39,6 +39,7 @@ static training training_make(tg_attention_path path, tg_position kind, bool is_
     m.bag = tg_nn_embedding_bag_make(m.params, "bag", V, C, &bag);
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = HEADS;
+    positions.shared_projections = is_causal;
     m.positions = tg_nn_positional_make(m.params, "positions", kind, T, C, &positions);
     tg_nn_multihead_attention_config attention = tg_nn_multihead_attention_config_default();
     attention.path = path;

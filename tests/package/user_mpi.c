@@ -18,6 +18,12 @@ int main(void)
     tg_checkpoint_part part = {.name = "shards", .params = shards};
     bool is_loaded = tg_mpi_checkpoint_save(mpi, "user_mpi.safetensors", &part, 1, &error) &&
                      tg_mpi_checkpoint_load(mpi, "user_mpi.safetensors", &part, 1, &error);
+    /* the same in the folder of a run */
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.group = tg_mpi_checkpoint_group(mpi);
+    tg_checkpoint_folder *folder = tg_checkpoint_folder_open("user_mpi", &config, &error);
+    is_loaded = tg_checkpoint_folder_save(folder, 1, true, &part, 1, &error) && is_loaded;
+    tg_checkpoint_folder_free(folder);
     tg_mpi_table_free(table);
     tg_params_free(shards);
     tg_rng_free(rng);

@@ -8,8 +8,9 @@
 /* A kind of positions. A function that is NULL does nothing: it returns x itself, or adds nothing. */
 typedef struct tg_position_kind {
     const char *name;
-    bool is_relative;  /* attention applies it, so the config has the number of heads */
-    bool is_per_layer; /* each layer of a model has parameters of its own */
+    bool is_relative;        /* attention applies it, so the config has the number of heads */
+    bool is_per_layer;       /* each layer of a model has parameters of its own */
+    bool projects_distances; /* with projections of its own or, if the config shares them, with the attention's */
 
     /* Checks the config; false with the params' error set. */
     bool (*check)(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config);
@@ -39,10 +40,14 @@ typedef struct tg_position_kind {
 
 extern const tg_position_kind tg_learned_positions, tg_sinusoidal_positions, tg_rotary_positions, tg_alibi_positions,
     tg_t5_positions, tg_shaw_positions, tg_transformer_xl_positions, tg_relative_key_positions,
-    tg_relative_key_query_positions, tg_no_positions;
+    tg_relative_key_query_positions, tg_deberta_positions, tg_no_positions;
 
 /* Returns the structure of a kind; tg_no_positions for a number that is no kind. */
 const tg_position_kind *tg_position_kind_of(tg_position kind);
+
+/* Returns whether the attention must set the projections of the distances, position_key and position_query, to its own
+ * projections in each pass. `positional` may be NULL. */
+bool tg_positional_shares_projections(const tg_nn_positional *positional);
 
 /* Returns scaled dot-product attention with relative positions. It does not call `rotate`: the queries and keys are
  * already rotated. `positional` may be NULL. A kind with a bias replaces the config's. */
@@ -63,5 +68,8 @@ double tg_alibi_slope(int64_t heads, int64_t head);
 
 /* Returns T5's bucket of a distance, the position of the query minus that of the key. */
 int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bool is_causal);
+
+/* Returns DeBERTa 2's bucket of a distance, with its sign; the distance itself if buckets is -1. */
+int64_t tg_deberta_bucket(int64_t distance, int64_t buckets, int64_t max_distance);
 
 #endif
