@@ -9,6 +9,7 @@
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
 #include <tapegrad/data.h>
+#include <tapegrad/words.h>
 #include <tapegrad/dataset.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
@@ -19,6 +20,7 @@
 #include <tapegrad/ledger.h>
 #include <tapegrad/find_nan.h>
 #include <tapegrad/profile.h>
+#include <tapegrad/metrics.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>

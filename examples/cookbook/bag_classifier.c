@@ -38,7 +38,8 @@ int main(int argc, char **argv)
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.05;
     tg_optim *optim = tg_adam_new(params, &adam);
-    double last = 0, right = 0;
+    tg_accuracy accuracy = {0, 0};
+    double last = 0;
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
         tg_tensor *ids = tg_constant(t, TG_I32, TG_SHAPE(TEXTS, LENGTH), texts);
@@ -51,10 +52,10 @@ int main(int argc, char **argv)
             return 1;
         }
         last = tg_tensor_item(loss, &error);
-        tg_tensor *hits = tg_eq(t, tg_argmax(t, logits, -1, TG_DROP_AXES), targets);
-        right = tg_tensor_item(tg_sum(t, hits, TG_ALL_AXES, TG_DROP_AXES), &error);
+        accuracy = (tg_accuracy){0, 0};
+        tg_accuracy_add(&accuracy, logits, targets, NULL, &error);
     }
-    printf("loss %.4f, %.0f of %d right\n", last, right, TEXTS);
+    printf("loss %.4f, %lld of %lld right\n", last, (long long)accuracy.correct, (long long)accuracy.count);
 
     tg_optim_free(optim);
     tg_release(any);

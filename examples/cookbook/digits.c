@@ -45,7 +45,8 @@ int main(int argc, char **argv)
     tg_tensor *pictures = tg_tensor_new(TG_F32, TG_SHAPE(PICTURES, HEIGHT * WIDTH), &error);
     tg_tensor *shifts = tg_tensor_new(TG_I32, TG_SHAPE(PICTURES, 2), &error);
     int32_t digits[PICTURES];
-    double last = 0, right = 0;
+    tg_accuracy accuracy = {0, 0};
+    double last = 0;
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
         tg_tensor_fill_normal(pictures, rng, 0, 0.2, &error);
@@ -65,10 +66,10 @@ int main(int argc, char **argv)
             return 1;
         }
         last = tg_tensor_item(loss, &error);
-        tg_tensor *hits = tg_eq(t, tg_argmax(t, logits, -1, TG_DROP_AXES), targets);
-        right = tg_tensor_item(tg_sum(t, hits, TG_ALL_AXES, TG_DROP_AXES), &error);
+        accuracy = (tg_accuracy){0, 0};
+        tg_accuracy_add(&accuracy, logits, targets, NULL, &error);
     }
-    printf("loss %.3f, %.0f of %d right\n", last, right, PICTURES);
+    printf("loss %.3f, %lld of %lld right\n", last, (long long)accuracy.correct, (long long)accuracy.count);
 
     tg_optim_free(optim);
     tg_release(pictures);

@@ -62,7 +62,8 @@ int main(int argc, char **argv)
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.01;
     tg_optim *optim = tg_adam_new(params, &adam);
-    double last = 0, right = 0;
+    tg_accuracy accuracy = {0, 0};
+    double last = 0;
     for (int step = 0; step <= STEPS; step++) {
         tg_tape_reset(t);
         tg_tensor *targets = tg_constant(t, TG_I32, TG_SHAPE(TEXTS), answers);
@@ -70,8 +71,7 @@ int main(int argc, char **argv)
         tg_tape_set_training(t, step < STEPS);
         tg_tensor *logits = forward(t, &m, ids, lengths_of_texts);
         if (step == STEPS) {
-            tg_tensor *hits = tg_eq(t, tg_argmax(t, logits, -1, TG_DROP_AXES), targets);
-            right = tg_tensor_item(tg_sum(t, hits, TG_ALL_AXES, TG_DROP_AXES), &error);
+            tg_accuracy_add(&accuracy, logits, targets, NULL, &error);
             break;
         }
         tg_tensor *loss = tg_cross_entropy(t, logits, targets, NULL);
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         }
         last = tg_tensor_item(loss, &error);
     }
-    printf("loss %.4f, %.0f of %d right\n", last, right, TEXTS);
+    printf("loss %.4f, %lld of %lld right\n", last, (long long)accuracy.correct, (long long)accuracy.count);
 
     tg_optim_free(optim);
     tg_release(ids);

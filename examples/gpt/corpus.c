@@ -68,8 +68,11 @@ bool corpus_load(corpus *c, const options *o, tg_tokenizer *bpe, int64_t vocabul
         loaded = open_tokens(&c->validation, &c->files[1], o->val_tokens, vocabulary, &error);
     }
     if (!loaded) {
+        bool is_default = !o->tokens && !o->val_tokens && !o->text && error.code == TG_ERROR_FILE;
         corpus_free(c);
-        return complain("%s", error.text);
+        return complain("%s%s", error.text,
+                        is_default ? "; this story is a file of tapegrad's sources; elsewhere, --text FILE names a text"
+                                   : "");
     }
     return true;
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/config.h"
 #include "data/file.h"
+#include "data/hash.h"
 
 /* ---- errors ---- */
 
@@ -77,11 +78,7 @@ bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
 
 static size_t slot_of(const tg_vocabulary *v, const char *bytes, size_t length)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
-    }
-    size_t slot = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
+    size_t slot = tg_hash_bytes(bytes, length) & (v->slot_count - 1);
     for (; v->slots[slot] >= 0; slot = (slot + 1) & (v->slot_count - 1)) {
         size_t other;
         const char *name = tg_tokenizer_bytes(v->z, v->slots[slot], &other);

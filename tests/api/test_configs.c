@@ -315,6 +315,20 @@ USE(csv)
     tg_csv_free(tg_csv_open("no file", GIVEN(csv), &w->error));
 }
 
+USE(words)
+{
+    tg_error_clear(&w->error);
+    tg_words_free(tg_words_new("a b", 3, GIVEN(words), &w->error));
+}
+
+USE(metric)
+{
+    tg_error_clear(&w->error);
+    tg_accuracy accuracy = {0, 0};
+    tg_accuracy_add(&accuracy, w->x, w->ids, GIVEN(metric), &w->error);
+    assert_true(accuracy.count == (w->error.code == TG_OK ? 4 : 0));
+}
+
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
 {
     (void)input_count;
@@ -361,7 +375,8 @@ typedef struct config_entry {
     X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
     X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
-    X(dataset_loader) X(csv) X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
+    X(dataset_loader) X(csv) X(words) X(metric) \
+    X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
 /* clang-format on */

@@ -19,6 +19,8 @@ typedef struct world {
     tg_loader *loader;
     tg_dataset_loader *dataset;
     tg_csv *csv;
+    tg_words *words;
+    tg_accuracy accuracy;
     tg_profile *profile;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
@@ -155,6 +157,7 @@ static void make_data(world *w)
     assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
     assert_non_null(w->csv);
+    w->words = tg_words_new(w->text, strlen(w->text), NULL, NULL);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
@@ -203,6 +206,7 @@ static void world_close(world *w)
     tg_loader_free(w->loader);
     tg_dataset_loader_free(w->dataset);
     tg_csv_free(w->csv);
+    tg_words_free(w->words);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
     tg_tokenizer_free(w->tokenizer);

@@ -12,6 +12,7 @@
 
 static const char text[] = "the cat sat on the mat and the cat sat on the hat, it's 1899 <|endoftext|> na\xc3\xafve";
 static const char bpe_path[] = "out_of_memory.bpe", bin_path[] = "out_of_memory.bin";
+static const char words_path[] = "out_of_memory.txt";
 
 /* The objects of one call. */
 typedef struct world {
@@ -27,6 +28,7 @@ typedef struct world {
     tg_optim *optim;
     tg_loader *loader;
     tg_tokenizer *tokenizer;
+    tg_words *words;
     tg_token_file *file;
     tg_error error;
     uint64_t bits; /* a hash of what the call has computed */
@@ -97,6 +99,51 @@ static bool decode(world *w)
 {
     size_t length;
     char *decoded = tg_tokenizer_decode(w->tokenizer, (int32_t[]){70, 257, 260, 71}, 4, &length, &w->error);
+    add_bits(w, decoded, decoded ? length : 0);
+    tg_text_free(decoded);
+    return decoded;
+}
+
+static bool new_words(world *w)
+{
+    tg_words_config config = tg_words_config_default();
+    config.special = (const char *const[]){"[MASK]"};
+    config.special_count = 1;
+    config.order = TG_WORD_ORDER_BYTES;
+    tg_words *words = tg_words_new(text, strlen(text), &config, &w->error);
+    for (int32_t id = 0; id < tg_words_vocabulary(words); id++) {
+        add_bits(w, tg_words_at(words, id), strlen(tg_words_at(words, id)));
+    }
+    tg_words_free(words);
+    return words;
+}
+
+static bool open_words(world *w)
+{
+    tg_words *words = tg_words_open(words_path, NULL, &w->error);
+    tg_words_free(words);
+    return words;
+}
+
+static bool save_words(world *w)
+{
+    return tg_words_save(w->words, words_path, &w->error);
+}
+
+static bool encode_words(world *w)
+{
+    tg_tokens tokens;
+    bool is_done = tg_words_encode(w->words, text, strlen(text), &tokens, &w->error);
+    assert_true(is_done || (!tokens.ids && tokens.count == 0));
+    add_bits(w, tokens.ids, (size_t)tokens.count * sizeof *tokens.ids);
+    tg_tokens_free(&tokens);
+    return is_done;
+}
+
+static bool decode_words(world *w)
+{
+    size_t length;
+    char *decoded = tg_words_decode(w->words, (int32_t[]){1, 0, 2}, 3, &length, &w->error);
     add_bits(w, decoded, decoded ? length : 0);
     tg_text_free(decoded);
     return decoded;
@@ -661,6 +708,11 @@ static const sweep sweeps[] = {
     {"tg_tokenizer_save", save_tokenizer, NULL},
     {"tg_tokenizer_encode", encode, NULL},
     {"tg_tokenizer_decode", decode, NULL},
+    {"tg_words_new", new_words, NULL},
+    {"tg_words_open", open_words, NULL},
+    {"tg_words_save", save_words, NULL},
+    {"tg_words_encode", encode_words, NULL},
+    {"tg_words_decode", decode_words, NULL},
     {"tg_text_read", read_text, NULL},
     {"tg_token_file_open", open_token_file, NULL},
     {"tg_token_file_write", write_token_file, NULL},
@@ -761,6 +813,7 @@ static world world_new(void)
     w.loader = tg_loader_new((int32_t[]){1, 2, 3, 4, 0, 1, 2}, 7, w.rng, &batches);
     w.file = tg_token_file_open(bin_path, 2, NULL);
     w.tokenizer = have_tokenizer ? tg_tokenizer_train(text, strlen(text), 280, NULL) : NULL;
+    w.words = tg_words_new(text, strlen(text), NULL, NULL);
     w.permuted = tg_transpose(w.tape, w.x, 0, 1);
     w.loss = tg_sum(w.tape, tg_matmul(w.tape, tg_embedding(w.tape, w.ids, w.table, NULL), w.permuted), TG_ALL_AXES,
                     TG_DROP_AXES);
@@ -772,6 +825,7 @@ static world world_new(void)
 static void world_free(world *w)
 {
     tg_tokenizer_free(w->tokenizer);
+    tg_words_free(w->words);
     tg_token_file_free(w->file);
     tg_loader_free(w->loader);
     tg_optim_free(w->optim);
@@ -891,11 +945,17 @@ int main(void)
     if (!tg_token_file_write(bin_path, 2, (int32_t[]){5, 4, 3, 2, 1, 0, 1, 2, 3}, 9, NULL)) {
         return 1;
     }
+    tg_words *words = tg_words_new(text, strlen(text), NULL, NULL);
+    if (!tg_words_save(words, words_path, NULL)) {
+        return 1;
+    }
+    tg_words_free(words);
     allocator_install(&counting);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweeps)};
     int failed = cmocka_run_group_tests_name("out_of_memory", tests, NULL, NULL);
     allocator_restore();
     remove(bpe_path);
     remove(bin_path);
+    remove(words_path);
     return failed;
 }

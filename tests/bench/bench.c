@@ -11,6 +11,7 @@
 #include "bench/io.h"
 #include "bench/kernels.h"
 #include "bench/positions.h"
+#include "bench/profile.h"
 
 /* ---- the tape ---- */
 
@@ -318,6 +319,7 @@ int main(int argc, char **argv)
     bench_deferred();
     bench_adam();
     bench_kernels();
+    bench_profile();
     if (!bench_quick) {
         bench_io();
         bench_positions();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The twins of examples/cookbook in torch 2.13.0, with the same seeds and the same draws. Prints the figures that
 tests/meson.build compares."""
+import collections
 import os
 import re
 
@@ -8,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, random_split
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 
 
 def word2vec():
@@ -109,7 +112,7 @@ def gru_characters():
 
 
 def digits():
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "cookbook", "digits.c")
+    source = os.path.join(EXAMPLES, "cookbook", "digits.c")
     glyphs = re.findall(r'"([ #]{35})"', open(source).read())
     font = torch.tensor([[float(c == "#") for c in glyph] for glyph in glyphs]).reshape(10, 7, 5)
     hidden, head = nn.Linear(63, 32), nn.Linear(32, 10)
@@ -127,6 +130,93 @@ def digits():
     return "loss %.3f, %d of 50 right" % (loss.item(), (logits.argmax(1) == labels).sum())
 
 
-for recipe in (bag_classifier, digits, encoder_classifier, gru_characters, recommender, word2vec):
+class RelativeAttention(nn.MultiheadAttention):
+    """Adds q . E[i - j] + k . E[i - j] to the scores: Huang et al. 2020, method 4."""
+
+    def __init__(self, width, heads, context, distances):
+        super().__init__(width, heads, batch_first=True)
+        self.distances, self.context = distances, context
+
+    def forward(self, x, *_, key_padding_mask, **__):
+        B, T, C = x.shape
+        projected = F.linear(x, self.in_proj_weight, self.in_proj_bias)
+        q, k, v = projected.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        rows = torch.arange(T)[:, None] - torch.arange(T) + self.context - 1
+        E = self.distances.weight[rows]
+        bias = torch.einsum("bhid,ijd->bhij", q, E) + torch.einsum("bhjd,ijd->bhij", k, E)
+        bias = bias / q.shape[-1] ** 0.5 + key_padding_mask[:, None, None]
+        y = F.scaled_dot_product_attention(q, k, v, bias)
+        return self.out_proj(y.transpose(1, 2).reshape(B, T, C)), None
+
+
+class MaskedLanguageModel(nn.Module):
+    def __init__(self, vocabulary, is_relative, width=64, heads=4, context=24):
+        super().__init__()
+        self.words, self.types = nn.Embedding(vocabulary, width), nn.Embedding(2, width)
+        self.positions = None if is_relative else nn.Embedding(context, width)
+        distances = nn.Embedding(2 * context - 1, width // heads, _weight=torch.empty(2 * context - 1, width // heads))
+        if is_relative:
+            nn.init.normal_(distances.weight, 0, 0.02)
+        self.norm = nn.LayerNorm(width)
+        self.layer = nn.TransformerEncoderLayer(width, heads, 2 * width, 0, "gelu", batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+        if is_relative:
+            with torch.random.fork_rng():
+                attention = RelativeAttention(width, heads, context, distances)
+            attention.load_state_dict({**self.layer.self_attn.state_dict(), "distances.weight": distances.weight})
+            self.layer.self_attn = attention
+
+    def forward(self, ids, types, shift):
+        ids, types = F.pad(ids, (shift, 0)), F.pad(types, (shift, 0))
+        x = self.words(ids)
+        x = x if self.positions is None else x + self.positions.weight[:ids.shape[1]]
+        padding = (torch.arange(ids.shape[1]) < shift).expand(len(ids), -1)
+        x = self.layer(self.norm(x + self.types(types)), src_key_padding_mask=padding)
+        return self.head(x[:, shift:])
+
+
+def masked_language_model():
+    text = open(os.path.join(EXAMPLES, "lighthouse.txt")).read()
+    story = [word for word in re.split(r'([,.:;?_!"()\']|--|\s)', text) if word.strip()]
+    counts = collections.Counter(story)
+    order = ["[MASK]", "<|unk|>"] + sorted((w for w in counts if counts[w] > 1), key=lambda w: (-counts[w], w))
+    ids = {word: i for i, word in enumerate(order)}
+    words = torch.tensor([ids.get(w, 1) for w in story])
+    types = torch.tensor([story[:i].count('"') % 2 for i in range(len(story))])
+    trained = len(words) - 180 * 4 - 16
+
+    def mask(starts):
+        windows = torch.as_tensor(starts)[:, None] + torch.arange(16)
+        kind, which = torch.empty(2, *windows.shape).uniform_().unbind()[::-1]
+        random = torch.randint(2, len(order), windows.shape)
+        targets = words[windows]
+        masked = targets.where(kind >= 0.9, random).where(kind >= 0.8, torch.tensor(0)).where(which < 0.15, targets)
+        return masked, types[windows], targets.where(which < 0.15, torch.tensor(-100))
+
+    def run(is_relative):
+        torch.manual_seed(123)
+        model = MaskedLanguageModel(len(order), is_relative)
+        optim = torch.optim.Adam(model.parameters(), lr=0.003)
+        for _ in range(800):
+            inputs, kinds, targets = mask(torch.randint(0, trained - 16, (32,)))
+            loss = F.cross_entropy(model(inputs, kinds, 0).flatten(0, 1), targets.flatten())
+            optim.zero_grad()
+            loss.backward()
+            optim.step()
+        line = "%s: loss %.2f" % ("relative" if is_relative else "absolute", loss.item())
+        model.eval()
+        torch.manual_seed(123)
+        inputs, kinds, targets = mask([trained + 4 * i for i in range(180)])
+        for shift in 0, 8:
+            logits = model(inputs, kinds, shift)
+            held_out = F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+            right = (logits.argmax(-1) == targets).sum(), (targets >= 0).sum()
+            line += "; %s %.2f, %d of %d right" % ("shifted" if shift else "held out", held_out, *right)
+        return line
+
+    return run(False) + "\n" + run(True)
+
+
+for recipe in (bag_classifier, digits, encoder_classifier, gru_characters, masked_language_model, recommender, word2vec):
     torch.manual_seed(123)
     print("%s: %s" % (recipe.__name__, recipe()))

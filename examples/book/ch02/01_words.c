@@ -1,14 +1,18 @@
 /* 01: a text as words, and words as ids: the chapter's first tokenizer, whose tokens are whole words.
  *
- * The text is split at white space and at punctuation. Words and punctuation marks are tokens. The vocabulary is the
- * sorted set of tokens, and the id of a token is its index. A token that is not in the vocabulary becomes <|unk|>.
+ * The text is split at white space and at punctuation, first step by step and then by tg_words_new. Words and
+ * punctuation marks are tokens. The vocabulary is the sorted set of tokens, and the id of a token is its index. A token
+ * that is not in the vocabulary becomes <|unk|>.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "../book.h"
 
 #define MAX_WORDS 20000
+
+static const char all_marks[] = ",.:;?_!\"()'";
+
+static tg_error error = TG_NO_ERROR;
 
 /* A word or a punctuation mark: a part of the text, which is not copied. */
 typedef struct word {
@@ -71,73 +75,36 @@ static void print_words(const words *w, int count)
     printf("]\n");
 }
 
-static void print_entries(const words *vocabulary, int begin, int end)
+static void print_entries(const tg_words *vocabulary, int32_t begin, int32_t end)
 {
-    for (int i = begin; i < end; i++) {
+    for (int32_t id = begin; id < end; id++) {
+        const char *text = tg_words_at(vocabulary, id);
         printf("(");
-        print_word(vocabulary->word[i]);
-        printf(", %d)\n", i);
+        print_word((word){text, (int)strlen(text)});
+        printf(", %d)\n", id);
     }
 }
 
-/* Compares bytes, as Python's sort does: a prefix of a word comes before the word. */
-static int compare(const void *a, const void *b)
+/* Prints the ids of a text, and returns them. */
+static tg_tokens print_encoded(const tg_words *vocabulary, const char *text)
 {
-    const word *x = a, *y = b;
-    int order = memcmp(x->text, y->text, (size_t)(x->length < y->length ? x->length : y->length));
-    return order ? order : x->length - y->length;
-}
-
-static void make_vocabulary(words *text, words *vocabulary)
-{
-    *vocabulary = *text;
-    qsort(vocabulary->word, (size_t)vocabulary->count, sizeof(word), compare);
-    int distinct = 0;
-    for (int i = 0; i < vocabulary->count; i++) {
-        if (i == 0 || compare(&vocabulary->word[i], &vocabulary->word[distinct - 1])) {
-            vocabulary->word[distinct++] = vocabulary->word[i];
-        }
-    }
-    vocabulary->count = distinct;
-}
-
-static const char marks[] = ",.:;?_!\"()'";
-
-/* Returns the id of a word. A word that is not in the vocabulary gets the last id, which must be that of <|unk|>. */
-static int32_t id_of(const words *vocabulary, word w)
-{
-    for (int32_t id = 0; id < vocabulary->count; id++) {
-        if (compare(&vocabulary->word[id], &w) == 0) {
-            return id;
-        }
-    }
-    return vocabulary->count - 1;
-}
-
-static int encode(const words *vocabulary, const char *text, int32_t *ids)
-{
-    static words w;
-    split(text, marks, true, true, &w);
-    for (int i = 0; i < w.count; i++) {
-        ids[i] = id_of(vocabulary, w.word[i]);
-    }
-    return w.count;
+    tg_tokens tokens;
+    tg_words_encode(vocabulary, text, strlen(text), &tokens, &error);
+    print_ids(tokens.ids, (int)tokens.count);
+    return tokens;
 }
 
 /* Prints the words with a space before each, except before punctuation. */
-static void print_decoded(const words *vocabulary, const int32_t *ids, int count)
+static void print_decoded(const tg_words *vocabulary, const tg_tokens *tokens)
 {
-    for (int i = 0; i < count; i++) {
-        word w = vocabulary->word[ids[i]];
-        bool punctuation = w.length == 1 && strchr(",.?!\"()'", w.text[0]);
-        printf("%s%.*s", i && !punctuation ? " " : "", w.length, w.text);
-    }
-    printf("\n");
+    char *text = tg_words_decode(vocabulary, tokens->ids, tokens->count, NULL, &error);
+    printf("%s\n", text ? text : "");
+    tg_text_free(text);
 }
 
 int main(int argc, char **argv)
 {
-    static words w, text, vocabulary;
+    static words w, text;
     size_t length;
     char *raw = book_text(book_folder(argc, argv, NULL), &length);
 
@@ -154,47 +121,55 @@ int main(int argc, char **argv)
     split("Hello, world. This, is a test.", ",.", false, true, &w);
     print_words(&w, w.count);
     cell(26);
-    split("Hello, world. Is this-- a test?", marks, true, true, &w);
+    split("Hello, world. Is this-- a test?", all_marks, true, true, &w);
     print_words(&w, w.count);
 
-    split(raw, marks, true, true, &text);
+    split(raw, all_marks, true, true, &text);
     cell(29);
     print_words(&text, 30);
     cell(31);
     printf("%d\n", text.count);
 
-    make_vocabulary(&text, &vocabulary);
+    /* the chapter's first tokenizer has no token for a word that it does not know */
+    tg_words_config config = tg_words_config_default();
+    config.order = TG_WORD_ORDER_BYTES;
+    config.unknown = NULL;
+    tg_words *vocabulary = tg_words_new(raw, length, &config, &error);
     cell(36);
-    printf("%d\n", vocabulary.count);
+    printf("%d\n", tg_words_vocabulary(vocabulary));
     cell(39);
-    print_entries(&vocabulary, 0, 51);
+    print_entries(vocabulary, 0, 51);
 
-    int32_t ids[100];
-    int count =
-        encode(&vocabulary,
-               "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride.", ids);
     cell(47);
-    print_ids(ids, count);
+    tg_tokens tokens = print_encoded(
+        vocabulary, "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride.");
     cell(49);
-    print_decoded(&vocabulary, ids, count);
+    print_decoded(vocabulary, &tokens);
     cell(50);
-    print_decoded(&vocabulary, ids, count);
+    print_decoded(vocabulary, &tokens);
+    tg_tokens_free(&tokens);
+    tg_words_free(vocabulary);
 
-    add(&vocabulary, "<|endoftext|>", 13);
-    add(&vocabulary, "<|unk|>", 7);
+    config.special = (const char *const[]){"<|endoftext|>"};
+    config.special_count = 1;
+    config.special_last = true;
+    config.unknown = "<|unk|>";
+    vocabulary = tg_words_new(raw, length, &config, &error);
     cell(61);
-    printf("%d\n", vocabulary.count);
+    printf("%d\n", tg_words_vocabulary(vocabulary));
     cell(62);
-    print_entries(&vocabulary, vocabulary.count - 5, vocabulary.count);
+    print_entries(vocabulary, tg_words_vocabulary(vocabulary) - 5, tg_words_vocabulary(vocabulary));
 
     const char two[] = "Hello, do you like tea? <|endoftext|> In the sunlit terraces of the palace.";
     cell(66);
     printf("%s\n", two);
     cell(67);
-    count = encode(&vocabulary, two, ids);
-    print_ids(ids, count);
+    tokens = print_encoded(vocabulary, two);
     cell(68);
-    print_decoded(&vocabulary, ids, count);
+    print_decoded(vocabulary, &tokens);
+    tg_tokens_free(&tokens);
+    tg_words_free(vocabulary);
     tg_text_free(raw);
+    check(&error);
     return book_end();
 }

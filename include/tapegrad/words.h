@@ -1,0 +1,111 @@
+/* words: a vocabulary whose tokens are whole words, beside the byte pairs of data.h. It needs no PCRE2.
+ *
+ * ```c
+ * tg_words *words = tg_words_new(text, length, NULL, &error);
+ * tg_tokens tokens;
+ * tg_words_encode(words, text, length, &tokens, &error);
+ * for (int64_t i = 0; i < tokens.count; i++) {
+ *     printf("%d %s\n", tokens.ids[i], tg_words_at(words, tokens.ids[i]));
+ * }
+ * tg_words_save(words, "vocabulary.txt", &error);                     // one word per line
+ * ```
+ *
+ * White space is what Python's str.isspace calls so. It separates words and belongs to none.
+ *
+ * Errors. A call can also report MEMORY, and a call that takes a path FILE. The comments do not repeat these two, nor
+ * STATE for a NULL. A text must be UTF-8 without a NUL: FORMAT, with the offset of the byte.
+ */
+#ifndef TAPEGRAD_WORDS_H
+#define TAPEGRAD_WORDS_H
+
+#include <tapegrad/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tg_words tg_words;
+
+/* How a text becomes words. */
+typedef enum tg_word_split {
+    /* The rule of the course's chapter 2: each of , . : ; ? _ ! " ( ) ' is a word, and so is --; the other words are
+     * between these and white space. */
+    TG_WORD_SPLIT_PUNCTUATION,
+    /* what is between white space: Python's str.split() */
+    TG_WORD_SPLIT_SPACE
+} tg_word_split;
+
+/* The order of the ids. */
+typedef enum tg_word_order {
+    /* the most frequent word first, and equally frequent words by their bytes: torchtext's build_vocab_from_iterator */
+    TG_WORD_ORDER_FREQUENCY,
+    /* by the bytes of the words: Python's sorted(), and the order of the course's chapter 2 */
+    TG_WORD_ORDER_BYTES
+} tg_word_order;
+
+typedef struct tg_words_config {
+    /* private: tg_words_config_default() sets it */
+    tg_config_mark mark;
+    /* default TG_WORD_SPLIT_PUNCTUATION */
+    tg_word_split split;
+    /* the token that a word outside of the vocabulary becomes. NULL: such a word is an error. Default "<|unk|>" */
+    const char *unknown;
+
+    /* The fields below have no effect in tg_words_open. */
+    /* default TG_WORD_ORDER_FREQUENCY */
+    tg_word_order order;
+    /* words that are rarer are left out, at least 1; default 1 */
+    int64_t min_count;
+    /* the largest number of ids, special tokens included; the most frequent words stay. Default INT32_MAX */
+    int32_t vocabulary;
+    /* Special tokens, in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". `unknown` follows them if it
+     * is none of them. The text of a special token is one word of `split`. Default NULL */
+    const char *const *special;
+    /* the number of these tokens; default 0 */
+    int special_count;
+    /* whether the special tokens have the last ids, as in the course, and not the first ones; default false */
+    bool special_last;
+} tg_words_config;
+
+TG_API tg_words_config tg_words_config_default(void);
+
+/* Returns the vocabulary of a text of `length` bytes. Yours to free. VALUE for a field that is not allowed: a special
+ * token that is no single word or is given twice, a min_count below 1, and a vocabulary without an id for each special
+ * token. */
+TG_API tg_words *tg_words_new(const char *text, size_t length, const tg_words_config *config, tg_error *error);
+
+/* Opens a file with one word per line, whose ids are 0, 1, 2, ...: the files of tg_words_save, and those of torchtext
+ * and BERT. Yours to free. Lines end with LF or CR LF, and a byte-order mark is skipped. FORMAT, with the line, for an
+ * empty line, a word that an earlier line has, white space inside of a line, a NUL, and bytes that are not UTF-8; also
+ * for a file without the token `unknown`. */
+TG_API tg_words *tg_words_open(const char *path, const tg_words_config *config, tg_error *error);
+
+/* Writes the words to a file, one per line, in the order of their ids. */
+TG_API bool tg_words_save(const tg_words *words, const char *path, tg_error *error);
+TG_API void tg_words_free(tg_words *words);
+
+/* Returns the number of ids. */
+TG_API int32_t tg_words_vocabulary(const tg_words *words);
+
+/* Returns the id of a word, or -1 if it is not in the vocabulary. */
+TG_API int32_t tg_words_find(const tg_words *words, const char *word);
+
+/* Returns the word of an id, borrowed; NULL for an id that does not exist. */
+TG_API const char *tg_words_at(const tg_words *words, int32_t id);
+
+/* Encodes a text of `length` bytes into ids, which are yours (tg_tokens_free). The text of a special token is a word
+ * like any other. RANGE, with its offset, for a word outside of a vocabulary without an unknown token. After an error
+ * *tokens is empty. */
+TG_API bool tg_words_encode(const tg_words *words, const char *text, size_t length, tg_tokens *tokens, tg_error *error);
+
+/* Decodes `count` ids into a text that ends with a NUL; yours (tg_text_free). A space stands before each word except
+ * the first, and with TG_WORD_SPLIT_PUNCTUATION also except the words that begin with one of , . ? ! " ( ) ', as in the
+ * course. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does not
+ * exist. */
+TG_API char *tg_words_decode(const tg_words *words, const int32_t *ids, int64_t count, size_t *length, tg_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
