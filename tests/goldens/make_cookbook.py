@@ -146,7 +146,8 @@ class RelativeAttention(nn.MultiheadAttention):
         bias = torch.einsum("bhid,ijd->bhij", q, E) + torch.einsum("bhjd,ijd->bhij", k, E)
         bias = bias / q.shape[-1] ** 0.5 + key_padding_mask[:, None, None]
         y = F.scaled_dot_product_attention(q, k, v, bias)
-        return self.out_proj(y.transpose(1, 2).reshape(B, T, C)), None
+        # (T,B,C) in memory, as in MultiheadAttention: a dropout of the result draws in this order
+        return self.out_proj(y.permute(2, 0, 1, 3).reshape(T, B, C)).transpose(0, 1), None
 
 
 class MaskedLanguageModel(nn.Module):

@@ -199,11 +199,14 @@ CALL(index_add_first, tg_index_add(t, x[0], 0, x[1], x[2]))
 CALL(index_add_last, tg_index_add(t, x[0], -1, x[1], x[2]))
 CALL(layer_norm_plain, tg_layer_norm(t, x[0], NULL, NULL, 1e-5))
 
-/* The first row keeps its state at the second position, and so on. */
+/* The first row keeps its state at the second position, and so on. For inputs of other shapes, no mask. */
 static tg_tensor *mask_of(tg_tape *t, const tg_tensor *x)
 {
     uint8_t values[16];
-    int64_t positions = tg_tensor_size(x, 0), rows = tg_tensor_size(x, 1);
+    int64_t positions = tg_tensor_size(x, 0), rows = tg_tensor_rank(x) == 3 ? tg_tensor_size(x, 1) : 0;
+    if (rows < 1 || rows > 4 || positions > 4) {
+        return NULL;
+    }
     for (int64_t i = 0; i < positions * rows; i++) {
         values[i] = i % positions != i / positions + 1;
     }
