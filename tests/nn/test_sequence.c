@@ -159,80 +159,6 @@ static void test_training_is_torchs(void **state)
 
 /* The names of PyTorch; and two halves of a sequence, with the state of the first passed to the second, give the
  * results of the whole. */
-/* The same layer as a chain of ops: its last state. */
-static tg_tensor *gru_of_ops(tg_tape *t, const tg_nn_gru *gru, tg_tensor *x)
-{
-    const tg_nn_recurrent_layer *l = &gru->recurrent.layer[0];
-    int64_t H = gru->recurrent.width;
-    tg_tensor *h = tg_full(t, TG_F64, TG_SHAPE(tg_tensor_size(x, 0), H), 0);
-    for (int64_t i = 0; i < tg_tensor_size(x, 1); i++) {
-        tg_tensor *a[3], *b[3];
-        for (int gate = 0; gate < 3; gate++) {
-            a[gate] = tg_slice(t, tg_linear(t, tg_select(t, x, 1, i), l->weight_ih, l->bias_ih), 1, gate * H,
-                               (gate + 1) * H, 1);
-            b[gate] = tg_slice(t, tg_linear(t, h, l->weight_hh, l->bias_hh), 1, gate * H, (gate + 1) * H, 1);
-        }
-        tg_tensor *r = tg_sigmoid(t, tg_add(t, a[0], b[0])), *z = tg_sigmoid(t, tg_add(t, a[1], b[1]));
-        tg_tensor *n = tg_tanh(t, tg_add(t, a[2], tg_mul(t, r, b[2])));
-        h = tg_add(t, n, tg_mul(t, z, tg_sub(t, h, n)));
-    }
-    return h;
-}
-
-/* Returns the largest difference of two tensors. */
-static double difference(const tg_tensor *a, const tg_tensor *b)
-{
-    const double *x = tg_tensor_data(a), *y = tg_tensor_data(b);
-    double most = 0;
-    for (int64_t i = 0; i < tg_tensor_count(a); i++) {
-        most = fmax(most, fabs(x[i] - y[i]));
-    }
-    return most;
-}
-
-/* A width of more than one block of columns, which two threads divide, and rows that are no multiple of four. */
-static void test_a_wide_gru_is_its_ops(void **state)
-{
-    (void)state;
-    tg_rng *rng = tg_rng_new(3);
-    tg_params *params = tg_params_new(TG_F64, rng);
-    tg_nn_gru gru = tg_nn_gru_make(params, "gru", 2, 301, NULL);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(22, 3, 2), NULL);
-    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
-    tg_tensor *gradients[3], *states[3];
-    const int threads = tg_threads();
-    for (int i = 0; i < 3; i++) {
-        assert_true(tg_set_threads(i == 0 ? threads : i, NULL));
-        tg_tensor *h = NULL;
-        if (i == 0) {
-            h = gru_of_ops(t, &gru, x);
-        } else {
-            tg_nn_gru_forward(t, &gru, x, &h, NULL);
-        }
-        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, h, h), TG_ALL_AXES, TG_DROP_AXES), NULL));
-        states[i] = tg_tensor_new_copy(h, NULL);
-        gradients[i] = tg_tensor_new_copy(tg_tensor_grad(gru.recurrent.layer[0].weight_hh), NULL);
-        tg_tape_reset(t);
-        for (int64_t k = 0; k < tg_params_count(params); k++) {
-            tg_tensor_zero_grad(tg_params_at(params, k).tensor);
-        }
-    }
-    assert_true(tg_set_threads(threads, NULL));
-    for (int i = 1; i < 3; i++) {
-        assert_true(difference(states[i], states[0]) < 1e-14);
-        assert_true(difference(gradients[i], gradients[0]) < 1e-13);
-    }
-    for (int i = 0; i < 3; i++) {
-        tg_release(states[i]);
-        tg_release(gradients[i]);
-    }
-    tg_release(x);
-    tg_tape_free(t);
-    tg_params_free(params);
-    tg_rng_free(rng);
-}
-
 static void test_states_continue(void **state)
 {
     (void)state;
@@ -362,7 +288,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions_are_torchs),
         cmocka_unit_test(test_training_is_torchs),
-        cmocka_unit_test(test_a_wide_gru_is_its_ops),
         cmocka_unit_test(test_states_continue),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_conv1d_draws_what_torch_draws),

@@ -1,0 +1,91 @@
+/* A GRU over all positions of a sequence against a chain of ops, for a width of more than one block of columns, which
+ * two threads divide, and rows that are no multiple of four. The samples of test_gradcheck_ops.c are narrower. */
+#include "support.h"
+
+#include <math.h>
+
+#include "ops/recurrent.h"
+
+enum { T = 3, B = 22, H = 301, LEAVES = 4 };
+
+static tg_tensor *gru_of_ops(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *h = x[1];
+    for (int64_t i = 0; i < T; i++) {
+        tg_tensor *a[3], *b[3];
+        for (int gate = 0; gate < 3; gate++) {
+            a[gate] = tg_slice(t, tg_select(t, x[0], 0, i), 1, gate * H, (gate + 1) * H, 1);
+            b[gate] = tg_slice(t, tg_linear(t, h, x[2], x[3]), 1, gate * H, (gate + 1) * H, 1);
+        }
+        tg_tensor *r = tg_sigmoid(t, tg_add(t, a[0], b[0])), *z = tg_sigmoid(t, tg_add(t, a[1], b[1]));
+        tg_tensor *n = tg_tanh(t, tg_add(t, a[2], tg_mul(t, r, b[2])));
+        h = tg_add(t, n, tg_mul(t, z, tg_sub(t, h, n)));
+    }
+    return h;
+}
+
+static tg_tensor *gru(tg_tape *t, tg_tensor *const *x)
+{
+    tg_recurrence recurrence = {.inputs = x[0], .state = x[1], .weight = x[2], .bias = x[3]};
+    return tg_select(t, tg_gru(t, &recurrence), 0, -1);
+}
+
+static void assert_close(const tg_tensor *x, const tg_tensor *y)
+{
+    assert_int_equal(tg_tensor_count(x), tg_tensor_count(y));
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        assert_true(fabs(tg_tensor_value_at(x, i) - tg_tensor_value_at(y, i)) < 1e-13);
+    }
+}
+
+/* Computes the last state and the gradients of its sum of squares: copies, yours. */
+static void run(tg_tape *t, tg_tensor *(*call)(tg_tape *t, tg_tensor *const *x), tg_tensor *const *x,
+                tg_tensor *results[LEAVES + 1])
+{
+    tg_tensor *h = call(t, x);
+    assert_true(tg_backward(t, tg_sum(t, tg_mul(t, h, h), TG_ALL_AXES, TG_DROP_AXES), NULL));
+    results[LEAVES] = tg_tensor_new_copy(h, NULL);
+    for (int i = 0; i < LEAVES; i++) {
+        results[i] = tg_tensor_new_copy(tg_tensor_grad(x[i]), NULL);
+        tg_tensor_zero_grad(x[i]);
+    }
+    tg_tape_reset(t);
+}
+
+static void test_wide_gru(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(3);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    const tg_shape shapes[LEAVES] = {TG_SHAPE(T, B, 3 * H), TG_SHAPE(B, H), TG_SHAPE(3 * H, H), TG_SHAPE(3 * H)};
+    tg_tensor *x[LEAVES], *expected[LEAVES + 1], *results[LEAVES + 1];
+    for (int i = 0; i < LEAVES; i++) {
+        x[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
+        assert_true(tg_tensor_fill_normal(x[i], rng, 0, i < 2 ? 1 : 0.05, NULL));
+    }
+    run(t, gru_of_ops, x, expected);
+    const int threads = tg_threads();
+    for (int count = 1; count < 3; count++) {
+        assert_true(tg_set_threads(count, NULL));
+        run(t, gru, x, results);
+        for (int i = 0; i <= LEAVES; i++) {
+            assert_close(results[i], expected[i]);
+            tg_release(results[i]);
+        }
+    }
+    assert_true(tg_set_threads(threads, NULL));
+    for (int i = 0; i <= LEAVES; i++) {
+        tg_release(expected[i]);
+    }
+    for (int i = 0; i < LEAVES; i++) {
+        tg_release(x[i]);
+    }
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wide_gru)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
