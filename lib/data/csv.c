@@ -5,14 +5,11 @@
  */
 #include "data/csv.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/config.h"
 #include "data/file.h"
-#include "tensor/tensor.h"
 
 static const char call[] = "csv_open";
 static const char mark[] = "tg_csv_config_default";

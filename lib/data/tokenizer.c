@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/hash.h"
 
 /* ---- tokens ---- */
 
@@ -127,25 +128,13 @@ static size_t slot_of(const tg_tokenizer *z, int32_t left, int32_t right)
     return slot;
 }
 
-/* Sets the table to at least `merges` * 3 / 2 slots. */
 static bool reserve_slots(tg_tokenizer *z, size_t merges)
 {
-    size_t needed = merges + merges / 2 + 1, size = z->slot_count ? z->slot_count : 64;
-    while (size < needed) {
-        size *= 2;
-    }
-    if (size == z->slot_count) {
-        return true;
-    }
-    int32_t *slots = tg_alloc(size, sizeof *slots);
-    if (!slots) {
+    bool is_new;
+    if (!tg_slots_reserve(&z->slots, &z->slot_count, merges, &is_new)) {
         return false;
     }
-    memset(slots, -1, size * sizeof *slots);
-    tg_free(z->slots);
-    z->slots = slots;
-    z->slot_count = size;
-    for (size_t r = 0; r < z->merge_count; r++) {
+    for (size_t r = 0; is_new && r < z->merge_count; r++) {
         z->slots[slot_of(z, z->merges[r].left, z->merges[r].right)] = (int32_t)r;
     }
     return true;

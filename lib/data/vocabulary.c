@@ -65,15 +65,9 @@ size_t tg_vocabulary_decode(const char *text, size_t length, char *out)
 
 bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
 {
-    for (v->slot_count = 1024; v->slot_count < tokens + tokens / 2; v->slot_count *= 2) {
-    }
-    v->slots = tg_alloc(v->slot_count, sizeof *v->slots);
+    bool is_new;
     v->name = tg_alloc(v->length + 1, 1);
-    if (!v->slots || !v->name) {
-        return tg_vocabulary_out_of_memory(v);
-    }
-    memset(v->slots, -1, v->slot_count * sizeof *v->slots);
-    return true;
+    return (v->name && tg_slots_reserve(&v->slots, &v->slot_count, tokens, &is_new)) || tg_vocabulary_out_of_memory(v);
 }
 
 static size_t slot_of(const tg_vocabulary *v, const char *bytes, size_t length)

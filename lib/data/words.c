@@ -60,25 +60,14 @@ static size_t slot_of(const tg_words *w, const char *word, size_t length)
     return slot;
 }
 
-/* Doubles the table until two thirds of its slots suffice for another word. */
+/* Gives the table a slot for another word. */
 static bool reserve_slot(tg_words *w)
 {
-    size_t needed = (size_t)w->count + 1, count = w->slot_count ? w->slot_count : 1024;
-    while (count < needed + needed / 2) {
-        count *= 2;
-    }
-    if (count == w->slot_count) {
-        return true;
-    }
-    int32_t *slots = tg_alloc(count, sizeof *slots);
-    if (!slots) {
+    bool is_new;
+    if (!tg_slots_reserve(&w->slots, &w->slot_count, (size_t)w->count + 1, &is_new)) {
         return false;
     }
-    memset(slots, -1, count * sizeof *slots);
-    tg_free(w->slots);
-    w->slots = slots;
-    w->slot_count = count;
-    for (int32_t id = 0; id < w->count; id++) {
+    for (int32_t id = 0; is_new && id < w->count; id++) {
         const char *word = w->text + w->begin[id];
         w->slots[slot_of(w, word, strlen(word))] = id;
     }

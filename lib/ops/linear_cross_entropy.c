@@ -7,9 +7,9 @@
  *
  * The logits (..,V) of a large vocabulary, and their gradient, are the largest tensors of a GPT. Here a chunk of their
  * rows is computed in scratch memory, and its losses from it. Backward computes the chunk again, replaces it by its
- * gradient in place, and adds the products to dx and dW. So the memory does not grow with the number of rows, at the
- * price of a third product of the size of forward. Follows torch.nn.functional.linear_cross_entropy, whose chunks save
- * the same memory.
+ * gradient in place, and adds the products to dx and dW. So the memory of the logits does not grow with the number of
+ * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Follows
+ * torch.nn.functional.linear_cross_entropy, whose chunks save the same memory.
  */
 #include "base/config.h"
 #include "ops/cross_entropy.h"

@@ -406,19 +406,25 @@ static void test_learned_can_start_sinusoidal(void **state)
 
 /* ---- a whole model ---- */
 
+static tg_gpt_config small_gpt(tg_position kind)
+{
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = 20;
+    config.context = 16;
+    config.width = C;
+    config.heads = H;
+    config.layers = 2;
+    config.position = kind;
+    return config;
+}
+
 /* With each kind: cached positions are those of the whole, and gradients reach what the kind trains. */
 static void test_in_a_gpt(void **state)
 {
     (void)state;
     for (int kind = 0; kind <= TG_POSITION_NONE; kind++) {
         make_all(TG_F64);
-        tg_gpt_config config = tg_gpt_config_default();
-        config.vocabulary = 20;
-        config.context = 16;
-        config.width = C;
-        config.heads = H;
-        config.layers = 2;
-        config.position = (tg_position)kind;
+        const tg_gpt_config config = small_gpt((tg_position)kind);
         tg_gpt *model = tg_gpt_new(params, &config);
         assert_non_null(model);
         tg_tensor *ids = tensor_i32(TG_SHAPE(1, 9), (int32_t[]){3, 1, 4, 1, 5, 9, 2, 6, 5});
@@ -450,13 +456,7 @@ static void test_in_a_gpt(void **state)
 static void test_shared_distances(void **state)
 {
     (void)state;
-    tg_gpt_config config = tg_gpt_config_default();
-    config.vocabulary = 20;
-    config.context = 16;
-    config.width = C;
-    config.heads = H;
-    config.layers = 2;
-    config.position = TG_POSITION_DEBERTA;
+    const tg_gpt_config config = small_gpt(TG_POSITION_DEBERTA);
     tg_gpt *model = tg_gpt_new(params, &config);
     assert_non_null(tg_params_find(params, "trf_blocks.0.att.position.rel_embeddings.weight"));
     assert_null(tg_params_find(params, "trf_blocks.1.att.position.rel_embeddings.weight"));

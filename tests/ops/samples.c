@@ -138,7 +138,9 @@ static tg_tensor *call_rotary_neighbors(tg_tape *t, tg_tensor *const *x)
 static tg_tensor *call_attention_weights(tg_tape *t, tg_tensor *const *x)
 {
     tg_scaled_dot_product_attention_config config = attention_config(true, 0, x[2]);
-    return tg_attention_weights(t, x[0], x[1], &config);
+    tg_tensor *queries = x[0];
+    return tg_attention_prepare(t, &queries, x[1], x[1], &config) ? tg_attention_weights(t, queries, x[1], &config)
+                                                                  : NULL;
 }
 
 CALL(embedding, tg_embedding(t, x[1], x[0], NULL))
@@ -631,7 +633,7 @@ const sample samples[] = {
      "",
      call_attention_weights,
      {REAL, REAL, REAL},
-     .shapes = {"3,2 3,2 3,3", "2,2,3 2,5,3 2,1,5", "2,2,3,1 2,2,3,1 2,1,3,3"}},
+     .shapes = {"3,2 3,2 3,3", "2,2,3 2,5,3 1,2,5", "2,2,3,1 2,2,3,1 2,1,3,3"}},
     {"tg_scaled_dot_product_attention",
      "elementary, dropout",
      call_elementary_dropped,
