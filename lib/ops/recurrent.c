@@ -30,7 +30,7 @@ typedef struct recurrent_attributes {
 /* A call, and the position at which it is. Matrices "in blocks" are those of ops/repeated_product.h. */
 typedef struct layer {
     const recurrent_cell *cell;
-    int64_t T, B, H;
+    int64_t T, B, H, block;
     bool reverse;
     const real *a, *first_h, *first_c, *bias;
     const uint8_t *mask;   /* (B,T); NULL: all rows */
@@ -53,6 +53,7 @@ static layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
                .T = states->shape[0],
                .B = states->shape[1],
                .H = states->shape[2],
+               .block = block_for(states->shape[2]),
                .reverse = at->reverse,
                .a = tg_values(call->inputs[INPUTS]),
                .first_h = tg_values(call->inputs[STATE]),
@@ -108,9 +109,9 @@ static int64_t grain_of(const layer *l)
 /* Computes the n columns from `column` on of b = h W^T + bias. */
 static void project_state(const layer *l, const real *h, int64_t column, int64_t n)
 {
-    const int64_t B = l->B, H = l->H, width = block_width(H, column);
+    const int64_t B = l->B, H = l->H, width = block_width(l->block, H, column);
     for (int64_t gate = 0; gate < l->cell->gates; gate++) {
-        real *b = in_blocks(l->b + gate * B * H, B, H, 0, column);
+        real *b = in_blocks(l->block, l->b + gate * B * H, B, H, 0, column);
         for (int64_t row = 0; row < B; row++) {
             if (l->bias) {
                 memcpy(b + row * width, l->bias + gate * H + column, (size_t)n * sizeof *b);
@@ -122,7 +123,7 @@ static void project_state(const layer *l, const real *h, int64_t column, int64_t
                                      .terms = H,
                                      .columns = n,
                                      .a = h,
-                                     .m = in_blocks(l->matrix + gate * H * H, H, H, 0, column),
+                                     .m = in_blocks(l->block, l->matrix + gate * H * H, H, H, 0, column),
                                      .sum = b,
                                      .a_distance = H,
                                      .m_distance = width,
@@ -134,11 +135,11 @@ static void forward_columns(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
     const real *h = l->step > 0 ? l->states + position_of(l, l->step - 1) * l->B * l->H : l->first_h;
-    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
         project_state(l, h, column, n);
         for (int64_t row = 0; row < l->B; row++) {
             cell_step s = step_of(l, row, column, n);
-            s.b = in_blocks(l->b, l->B, l->H, row, column);
+            s.b = in_blocks(l->block, l->b, l->B, l->H, row, column);
             s.b_distance = l->B * l->H;
             if (!keeps(l, row)) {
                 l->cell->forward(&s);
@@ -157,7 +158,7 @@ static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
     layer l = layer_of(call, cell);
     const real *weight = tg_values(call->inputs[WEIGHT]);
     for (int64_t gate = 0; gate < cell->gates; gate++) {
-        store_transposed_blocks(l.H, l.H, weight + gate * l.H * l.H, l.matrix + gate * l.H * l.H);
+        store_transposed_blocks(l.block, l.H, l.H, weight + gate * l.H * l.H, l.matrix + gate * l.H * l.H);
     }
     l.b = l.matrix + cell->gates * l.H * l.H;
     for (l.step = 0; l.step < l.T; l.step++) {
@@ -184,13 +185,13 @@ void KERNEL(tg_lstm_forward)(const tg_op_call *call)
 /* Adds the gradient that the next step has given to its state: dh += db W. */
 static void add_state_gradient(const layer *l, int64_t step, int64_t column, int64_t n)
 {
-    const int64_t B = l->B, H = l->H, gates = l->cell->gates * H, width = block_width(H, column);
+    const int64_t B = l->B, H = l->H, gates = l->cell->gates * H, width = block_width(l->block, H, column);
     add_product(&(block_product){.rows = B,
                                  .terms = gates,
                                  .columns = n,
                                  .a = l->db + position_of(l, step) * B * gates,
-                                 .m = in_blocks(l->matrix, gates, H, 0, column),
-                                 .sum = in_blocks(l->dh, B, H, 0, column),
+                                 .m = in_blocks(l->block, l->matrix, gates, H, 0, column),
+                                 .sum = in_blocks(l->block, l->dh, B, H, 0, column),
                                  .a_distance = gates,
                                  .m_distance = width,
                                  .sum_distance = width});
@@ -201,8 +202,8 @@ static void row_gradient(const layer *l, int64_t row, int64_t column, int64_t n)
 {
     const int64_t H = l->H, G = l->cell->gates, at = position_of(l, l->step) * l->B + row;
     cell_step s = step_of(l, row, column, n);
-    cell_gradient d = {.dh = in_blocks(l->dh, l->B, H, row, column),
-                       .dc = in_blocks(l->dc, l->B, H, row, column),
+    cell_gradient d = {.dh = in_blocks(l->block, l->dh, l->B, H, row, column),
+                       .dc = in_blocks(l->block, l->dc, l->B, H, row, column),
                        .da = l->da ? l->da + at * G * H + column : NULL,
                        .db = l->db + at * G * H + column,
                        .overwrite = l->overwrite};
@@ -227,7 +228,7 @@ static void row_gradient(const layer *l, int64_t row, int64_t column, int64_t n)
 static void backward_columns(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
         if (l->step < l->T - 1) {
             add_state_gradient(l, l->step + 1, column, n);
         }
@@ -241,7 +242,7 @@ static void backward_columns(void *context, int64_t begin, int64_t end)
 static void first_state_columns(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
         add_state_gradient(l, 0, column, n);
     }
 }
@@ -250,7 +251,7 @@ static void first_state_columns(void *context, int64_t begin, int64_t end)
 static void add_blocks(const layer *l, real *matrix, bool overwrite, real *gradient)
 {
     for (int64_t i = 0; gradient && i < l->B * l->H; i++) {
-        gradient[i] = accumulated(overwrite, gradient[i], *in_blocks(matrix, l->B, l->H, i / l->H, i % l->H));
+        gradient[i] = accumulated(overwrite, gradient[i], *in_blocks(l->block, matrix, l->B, l->H, i / l->H, i % l->H));
     }
 }
 
@@ -271,7 +272,7 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     const int64_t H = l.H, count = l.B * H;
     void *const *gradients = call->input_gradients;
     const bool *overwrite = call->overwrite;
-    store_blocks(cell->gates * H, H, tg_values(call->inputs[WEIGHT]), l.matrix);
+    store_blocks(l.block, cell->gates * H, H, tg_values(call->inputs[WEIGHT]), l.matrix);
     l.db = l.matrix + cell->gates * H * H;
     l.dh = l.db + cell->gates * l.T * count;
     l.dc = l.dh + count;
@@ -290,7 +291,7 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
     const real *dlast = call->output_count > 1 ? call->output_gradients[1] : NULL;
     if (dlast) {
-        store_blocks(l.B, H, dlast, l.dc);
+        store_blocks(l.block, l.B, H, dlast, l.dc);
     }
     for (l.step = l.T - 1; l.step >= 0; l.step--) {
         tg_parallel_for(H, grain_of(&l), backward_columns, &l);

@@ -1,12 +1,13 @@
 /* repeated_product (private): products of a few rows with one matrix that is a factor of many products.
  *
  * BLAS copies its factors into another order in every call. For a few rows that takes as long as half of the product.
- * So the matrix is copied once, into blocks of BLOCK columns, and the rows are multiplied with these. In a block the
+ * So the matrix is copied once, into blocks of some columns, and the rows are multiplied with these. In a block the
  * values of a row are neighbors, and so are the rows: the cache keeps a block, and a loop over its columns is
  * vectorized. Sums have the order of the terms, so their bits depend neither on the blocks nor on the threads.
  *
- *     store_blocks(rows, columns, from, matrix);
- *     for (int64_t column = begin, n; (n = columns_in_block(column, end)) > 0; column += n) {
+ *     block = block_for(columns);
+ *     store_blocks(block, rows, columns, from, matrix);
+ *     for (int64_t column = begin, n; (n = columns_in_block(block, column, end)) > 0; column += n) {
  *         ... the n columns from `column` on are in one block ...
  *     }
  */
@@ -15,37 +16,44 @@
 
 #include "ops/kernel.h"
 
-#define BLOCK 256
 /* The rows whose sums of a block stay in the first level of the cache. */
 #define ROWS_AT_ONCE 16
 
-/* Returns the number of columns from `begin` to the end of its block, or to `end` if that is first. */
-static inline int64_t columns_in_block(int64_t begin, int64_t end)
+/* Returns the number of columns of a block: at most 256, and so few that no block is of two threads, if threads divide
+ * the columns. The processor reads ahead, and would else fetch the half of the other thread, too. */
+static inline int64_t block_for(int64_t columns)
 {
-    int64_t stop = (begin / BLOCK + 1) * BLOCK;
+    int64_t share = columns / tg_threads() / 16 * 16;
+    return share < 16 ? 16 : share < 256 ? share : 256;
+}
+
+/* Returns the number of columns from `begin` to the end of its block, or to `end` if that is first. */
+static inline int64_t columns_in_block(int64_t block, int64_t begin, int64_t end)
+{
+    int64_t stop = (begin / block + 1) * block;
     return (stop < end ? stop : end) - begin;
 }
 
 /* Returns the distance between the rows of the block that has a column. */
-static inline int64_t block_width(int64_t columns, int64_t column)
+static inline int64_t block_width(int64_t block, int64_t columns, int64_t column)
 {
-    int64_t rest = columns - column / BLOCK * BLOCK;
-    return rest < BLOCK ? rest : BLOCK;
+    int64_t rest = columns - column / block * block;
+    return rest < block ? rest : block;
 }
 
 /* Returns the address of a value of a matrix (rows,columns) in blocks. */
-static inline real *in_blocks(real *matrix, int64_t rows, int64_t columns, int64_t row, int64_t column)
+static inline real *in_blocks(int64_t block, real *matrix, int64_t rows, int64_t columns, int64_t row, int64_t column)
 {
-    int64_t start = column / BLOCK * BLOCK;
-    return matrix + start * rows + row * block_width(columns, column) + (column - start);
+    int64_t start = column / block * block;
+    return matrix + start * rows + row * block_width(block, columns, column) + (column - start);
 }
 
 /* Copies a matrix (rows,columns) into blocks. */
-static inline void store_blocks(int64_t rows, int64_t columns, const real *from, real *matrix)
+static inline void store_blocks(int64_t block, int64_t rows, int64_t columns, const real *from, real *matrix)
 {
-    for (int64_t column = 0, n; (n = columns_in_block(column, columns)) > 0; column += n) {
+    for (int64_t column = 0, n; (n = columns_in_block(block, column, columns)) > 0; column += n) {
         for (int64_t row = 0; row < rows; row++) {
-            memcpy(in_blocks(matrix, rows, columns, row, column), from + row * columns + column,
+            memcpy(in_blocks(block, matrix, rows, columns, row, column), from + row * columns + column,
                    (size_t)n * sizeof *from);
         }
     }
@@ -53,13 +61,13 @@ static inline void store_blocks(int64_t rows, int64_t columns, const real *from,
 
 /* Copies the transpose of a matrix (columns,rows) into blocks, a few rows at a time: their cache lines are filled while
  * they are in the cache. */
-static inline void store_transposed_blocks(int64_t rows, int64_t columns, const real *from, real *matrix)
+static inline void store_transposed_blocks(int64_t block, int64_t rows, int64_t columns, const real *from, real *matrix)
 {
     for (int64_t first = 0, end; first < rows; first = end) {
         end = rows - first < ROWS_AT_ONCE ? rows : first + ROWS_AT_ONCE;
         for (int64_t column = 0; column < columns; column++) {
-            int64_t width = block_width(columns, column);
-            real *to = in_blocks(matrix, rows, columns, 0, column);
+            int64_t width = block_width(block, columns, column);
+            real *to = in_blocks(block, matrix, rows, columns, 0, column);
             for (int64_t row = first; row < end; row++) {
                 to[row * width] = from[column * rows + row];
             }
