@@ -14,9 +14,7 @@ int main(int argc, char **argv)
     tg_tape *t = r.tape;
 
     /* every other word is one of the topic */
-    tg_tensor *texts = tg_full(r.data, TG_I32, TG_SHAPE(TEXTS, LENGTH), 0);
-    tg_tensor_fill_randint(texts, r.rng, 0, WORDS, &r.error);
-    recipe_check(&r);
+    tg_tensor *texts = recipe_randint(&r, TG_SHAPE(TEXTS, LENGTH), 0, WORDS);
     int32_t topics[TEXTS], *words = tg_tensor_data_mut(texts);
     for (int i = 0; i < TEXTS; i++) {
         topics[i] = i % TOPICS;

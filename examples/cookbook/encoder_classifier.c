@@ -41,9 +41,7 @@ int main(int argc, char **argv)
     recipe r = recipe_begin(123);
     tg_tape *t = r.tape;
 
-    tg_tensor *ids = tg_full(r.data, TG_I32, TG_SHAPE(TEXTS, LENGTH), 0);
-    tg_tensor_fill_randint(ids, r.rng, OTHERS, WORDS, &r.error);
-    recipe_check(&r);
+    tg_tensor *ids = recipe_randint(&r, TG_SHAPE(TEXTS, LENGTH), OTHERS, WORDS);
     int32_t length[TEXTS], answer[TEXTS], *text = tg_tensor_data_mut(ids);
     for (int i = 0; i < TEXTS; i++, text += LENGTH) {
         int others = 4 + i % 4, first = 1 + i % others, second = 1 + (first + i / 4 % (others - 1)) % others;

@@ -26,6 +26,22 @@ recipe recipe_begin(uint64_t seed)
     return r;
 }
 
+tg_tensor *recipe_randn(recipe *r, tg_shape shape)
+{
+    tg_tensor *x = tg_full(r->data, TG_F32, shape, 0);
+    tg_tensor_fill_normal(x, r->rng, 0, 1, &r->error);
+    recipe_check(r);
+    return x;
+}
+
+tg_tensor *recipe_randint(recipe *r, tg_shape shape, int64_t low, int64_t high)
+{
+    tg_tensor *x = tg_full(r->data, TG_I32, shape, 0);
+    tg_tensor_fill_randint(x, r->rng, low, high, &r->error);
+    recipe_check(r);
+    return x;
+}
+
 void check(const tg_error *error)
 {
     if (error->code != TG_OK) {

@@ -28,6 +28,10 @@ void recipe_options(const char *description, const char **text, int argc, char *
 /* Returns new objects, with a generator in the state of torch.manual_seed(seed). */
 recipe recipe_begin(uint64_t seed);
 
+/* Return torch.randn(shape), f32, and torch.randint(low, high, shape), i32; the tape `data` owns them. */
+tg_tensor *recipe_randn(recipe *r, tg_shape shape);
+tg_tensor *recipe_randint(recipe *r, tg_shape shape, int64_t low, int64_t high);
+
 /* Ends the program if one of the objects has an error. */
 void recipe_check(const recipe *r);
 

@@ -35,28 +35,23 @@ int main(int argc, char **argv)
     recipe r = recipe_begin(123);
     tg_tape *t = r.tape, *d = r.data;
 
-    /* users, items and ratings (RATINGS): the products of two hidden vectors */
-    tg_tensor *hidden[] = {tg_full(d, TG_F32, TG_SHAPE(USERS, 2), 0), tg_full(d, TG_F32, TG_SHAPE(ITEMS, 2), 0)};
-    tg_tensor *data[] = {tg_full(d, TG_I32, TG_SHAPE(RATINGS), 0), tg_full(d, TG_I32, TG_SHAPE(RATINGS), 0), NULL};
-    for (int i = 0; i < 2; i++) {
-        tg_tensor_fill_normal(hidden[i], r.rng, 0, 1, &r.error);
-        tg_tensor_fill_randint(data[i], r.rng, 0, tg_tensor_size(hidden[i], 0), &r.error);
-    }
-    tg_tensor *user = tg_index_select(d, hidden[0], 0, data[0]), *item = tg_index_select(d, hidden[1], 0, data[1]);
-    data[2] = tg_sum(d, tg_mul(d, user, item), TG_AXES(-1), TG_DROP_AXES);
+    /* A rating is the product of two hidden vectors: the taste of the user, and the style of the item. */
+    tg_tensor *tastes = recipe_randn(&r, TG_SHAPE(USERS, 2)), *users = recipe_randint(&r, TG_SHAPE(RATINGS), 0, USERS);
+    tg_tensor *styles = recipe_randn(&r, TG_SHAPE(ITEMS, 2)), *items = recipe_randint(&r, TG_SHAPE(RATINGS), 0, ITEMS);
+    tg_tensor *products = tg_mul(d, tg_index_select(d, tastes, 0, users), tg_index_select(d, styles, 0, items));
+    tg_tensor *data[] = {users, items, tg_sum(d, products, TG_AXES(-1), TG_DROP_AXES)};
 
     int64_t rows[RATINGS];
     tg_random_split(r.rng, (int64_t[]){RATINGS - HELD_OUT, HELD_OUT}, 2, rows, &r.error);
     tg_dataset_loader_config config = tg_dataset_loader_config_default();
+    config.rows = rows + RATINGS - HELD_OUT;
+    config.row_count = config.batch_size = HELD_OUT;
+    tg_dataset_loader *held_out = tg_dataset_loader_new(data, 3, r.rng, &config);
     config.rows = rows;
     config.row_count = RATINGS - HELD_OUT;
     config.batch_size = BATCH;
     config.shuffle = true;
     tg_dataset_loader *training = tg_dataset_loader_new(data, 3, r.rng, &config);
-    config.rows = rows + RATINGS - HELD_OUT;
-    config.row_count = config.batch_size = HELD_OUT;
-    config.shuffle = false;
-    tg_dataset_loader *held_out = tg_dataset_loader_new(data, 3, r.rng, &config);
 
     model m = make(r.params);
     tg_adam_config adam = tg_adam_config_default();
@@ -74,6 +69,8 @@ int main(int argc, char **argv)
         }
     }
     tg_dataset_loader_next(held_out, batch);
+    check(tg_dataset_loader_error(training));
+    check(tg_dataset_loader_error(held_out));
     tg_tensor *loss = tg_mse_loss(t, forward(t, &m, batch[0], batch[1]), batch[2], TG_REDUCTION_MEAN);
     printf("held-out loss %.3f\n", tg_tensor_item(loss, &r.error));
 

@@ -30,17 +30,17 @@ def main():
     argparse.ArgumentParser(description=__doc__).parse_args()
     torch.manual_seed(123)
 
-    # users, items and ratings (RATINGS): the products of two hidden vectors
-    hidden_users = torch.randn(USERS, 2)
+    # A rating is the product of two hidden vectors: the taste of the user, and the style of the item.
+    tastes = torch.randn(USERS, 2)
     users = torch.randint(0, USERS, (RATINGS,))
-    hidden_items = torch.randn(ITEMS, 2)
+    styles = torch.randn(ITEMS, 2)
     items = torch.randint(0, ITEMS, (RATINGS,))
-    ratings = (hidden_users[users] * hidden_items[items]).sum(-1)
+    products = tastes[users] * styles[items]
+    data = TensorDataset(users, items, products.sum(-1))
 
-    data = TensorDataset(users, items, ratings)
     training, held_out = random_split(data, [RATINGS - HELD_OUT, HELD_OUT])
-    training = DataLoader(training, batch_size=BATCH, shuffle=True)
     held_out = DataLoader(held_out, batch_size=HELD_OUT)
+    training = DataLoader(training, batch_size=BATCH, shuffle=True)
 
     model = Model()
     optim = torch.optim.Adam(model.parameters(), lr=0.05)

@@ -21,8 +21,7 @@ int main(int argc, char **argv)
     tg_nn_embedding contexts = tg_nn_embedding_make(r.params, "contexts", WORDS, WIDTH, NULL);
 
     /* The text: each word is 1 to 3 words further on the circle. A pair is a word and the next one. */
-    tg_tensor *steps = tg_full(r.data, TG_I32, TG_SHAPE(TEXT), 0);
-    tg_tensor_fill_randint(steps, r.rng, 1, 4, &r.error);
+    tg_tensor *steps = recipe_randint(&r, TG_SHAPE(TEXT), 1, 4);
     int32_t text[TEXT], word = 0;
     for (int i = 0; i < TEXT; i++) {
         text[i] = word = (word + (int32_t)tg_tensor_value_at(steps, i)) % WORDS;
