@@ -89,6 +89,7 @@ static story read_story(const char *path)
                  (long long)(s.words.count - s.trained + T + 1));
         exit(1);
     }
+    /* a word is spoken if the number of quotes before it is odd */
     int32_t *types = tg_tensor_data_mut(s.types), quote = tg_words_find(words, "\"");
     for (int64_t i = 1; i < s.words.count; i++) {
         types[i] = types[i - 1] ^ (s.words.ids[i - 1] == quote);

@@ -82,6 +82,7 @@ def read_story(path):
     frequent = [(-count, word) for word, count in Counter(words).items() if count > 1]
     vocabulary = ["[MASK]", "<|unk|>"] + [word for _, word in sorted(frequent)]
     id_of = {word: i for i, word in enumerate(vocabulary)}
+    # a word is spoken if the number of quotes before it is odd
     quotes = torch.tensor([word == '"' for word in words]).int()
     types = (quotes.cumsum(0) - quotes) % 2
     words = torch.tensor([id_of.get(word, UNKNOWN) for word in words])
