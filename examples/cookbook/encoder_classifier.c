@@ -5,7 +5,8 @@
 
 const char program_name[] = "cookbook_encoder_classifier";
 
-enum { FIRST, SECOND, READ, OTHERS, WORDS = 20, TEXTS = 120, LENGTH = 8, WIDTH = 16, HEADS = 2, STEPS = 60 };
+enum { FIRST, SECOND, READ, OTHERS };
+enum { WORDS = 20, TEXTS = 120, LENGTH = 8, WIDTH = 16, HEADS = 2, STEPS = 60 };
 
 typedef struct model {
     tg_nn_embedding words;

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-FIRST, SECOND, READ, OTHERS, WORDS, TEXTS, LENGTH, WIDTH, HEADS, STEPS = 0, 1, 2, 3, 20, 120, 8, 16, 2, 60
+FIRST, SECOND, READ, OTHERS = range(4)
+WORDS, TEXTS, LENGTH, WIDTH, HEADS, STEPS = 20, 120, 8, 16, 2, 60
 
 
 class Model(nn.Module):
