@@ -129,8 +129,9 @@ typedef struct tg_allocator {
     void *context;
 } tg_allocator;
 
-/* Sets the allocator. NULL restores the default: aligned_alloc and free. Call it only while no object of the library
- * exists, because each block must return to the allocator that it came from. */
+/* Sets the allocator. NULL restores the default: aligned_alloc and free, and on Linux a request for huge pages for
+ * blocks from 16 MiB on (madvise). Call it only while no object of the library exists, because each block must return
+ * to the allocator that it came from. */
 TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */

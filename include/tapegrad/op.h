@@ -102,7 +102,8 @@ struct tg_op {
     bool (*accepts_layout)(const tg_tensor *input, int i);
 
     /* bit masks of the inputs and outputs whose values backward does not read; inputs from the 32nd on share the last
-     * bit. Backward reports STATE if any other input or output was modified after the call. */
+     * bit. Backward reports STATE if any other input or output was modified after the call. The ignored ones may have
+     * no values any more when backward runs: it may read their shapes only. */
     uint32_t backward_ignores_inputs, backward_ignores_outputs;
 
     /* bit mask of the inputs whose gradients backward writes through tg_op_grad_rows */

@@ -1,9 +1,32 @@
+#if defined __linux__
+#define _DEFAULT_SOURCE /* madvise */
+#endif
+
 #include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/poison.h"
+
+#if defined __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+/* Asks the system to back a large block by huge pages. Rows of a table that ids name lie on different pages, and a
+ * processor knows the addresses of only a few thousand pages at a time. A refusal is no error. */
+static void ask_for_huge_pages(char *block, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    if (bytes >= (size_t)16 << 20) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)block % page;
+        madvise(block + before, (bytes - before) / page * page, MADV_HUGEPAGE);
+    }
+#else
+    (void)block, (void)bytes;
+#endif
+}
 
 static void *default_allocate(void *context, size_t bytes, size_t alignment)
 {
@@ -16,6 +39,7 @@ static void *default_allocate(void *context, size_t bytes, size_t alignment)
     rounded &= ~(alignment - 1);
     char *block = aligned_alloc(alignment, rounded);
     if (block) {
+        ask_for_huge_pages(block, bytes);
         tg_poison(block + bytes, rounded - bytes);
     }
     return block;

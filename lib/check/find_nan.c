@@ -1,5 +1,6 @@
 /* find_nan: searches the records in order for the first output with a NaN. Values live until the reset, so no op has to
- * be observed in advance.
+ * be observed in advance. Exception: inside of a block of a transformer, results that backward does not read give their
+ * values back (tg_tape_end_module).
  *
  * A NaN in an input counts only if the output has one, too, because a table may hold NaN in rows that no id selects. If
  * no output has a NaN, the first input that has one now is reported.
@@ -16,11 +17,11 @@
 #include "tape/tape.h"
 
 /* Returns a view of the values that x does not repeat: index 0 of each expanded axis. An expanded tensor may have more
- * values than a loop can visit. The view has no reference to x. */
+ * values than a loop can visit. The view is empty if x has no values any more. It has no reference to x. */
 static tg_tensor distinct_values(const tg_tensor *x)
 {
     tg_tensor view = *x;
-    view.count = tg_dtype_is_float(x->dtype);
+    view.count = x->storage && tg_dtype_is_float(x->dtype);
     for (int axis = 0; axis < x->rank; axis++) {
         view.shape[axis] = x->strides[axis] == 0 && x->shape[axis] > 0 ? 1 : x->shape[axis];
         view.count *= view.shape[axis];
@@ -53,7 +54,7 @@ static int64_t first_nan(const tg_tensor *x)
 static bool written_since(const tg_tape *t, const tg_record *record, int number)
 {
     size_t tensor = record->first_tensor + (size_t)number;
-    return t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
+    return t->tensors[tensor]->storage && t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
 }
 
 /* Returns the largest absolute value of the float inputs. */
@@ -86,38 +87,71 @@ static void report_input(const tg_tape *t, size_t number, int input, int64_t ind
              name_of(t, number, op), tg_shape_format(shape, text), tg_index_format(&shape, index, at), remark);
 }
 
-/* Reports the first output with a NaN: either an input that had a NaN before the call, or the op that computed it. */
-static void report_output(const tg_tape *t, size_t number, int output, int64_t index, tg_nan_report *report)
+/* The inputs of a record that cannot be examined: the first one that was written since, and the first one that has
+ * given its values back; -1: none. */
+typedef struct unknown_inputs {
+    int written, gone;
+} unknown_inputs;
+
+/* Looks for a NaN in the inputs of a record. Returns true after it has reported one that was there before the call. */
+static bool report_cause(const tg_tape *t, size_t number, unknown_inputs *unknown, tg_nan_report *report)
 {
     const tg_record *record = &t->records[number];
-    int written = -1;
+    *unknown = (unknown_inputs){-1, -1};
     for (int i = 0; i < record->input_count; i++) {
         const tg_tensor *x = tg_record_inputs(t, record)[i];
-        if (written_since(t, record, i)) {
-            written = tg_dtype_is_float(x->dtype) && written < 0 ? i : written;
-            continue;
+        bool written = written_since(t, record, i);
+        int64_t index = written ? -1 : first_nan(x);
+        if (index >= 0) {
+            report_input(t, number, i, index, " that no recorded op computed", report);
+            return true;
         }
-        int64_t brought = first_nan(x);
-        if (brought >= 0) {
-            report_input(t, number, i, brought, " that no recorded op computed", report);
-            return;
+        if (tg_dtype_is_float(x->dtype) && (written || !x->storage)) {
+            int *first = written ? &unknown->written : &unknown->gone;
+            *first = *first < 0 ? i : *first;
         }
     }
-    tg_shape shape = tg_shape_of(tg_record_outputs(t, record)[output]);
-    char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
+    return false;
+}
+
+/* Reports the first output with a NaN: either an input that had a NaN before the call, or the op that computed it. If
+ * an input has given its values back, the op that computed that input may be the one, or one before it. */
+static void report_output(const tg_tape *t, size_t number, int output, int64_t index, tg_nan_report *report)
+{
+    size_t first = number;
+    unknown_inputs unknown;
+    for (;;) {
+        if (report_cause(t, first, &unknown, report)) {
+            return;
+        }
+        if (unknown.gone < 0) {
+            break;
+        }
+        first = (size_t)tg_record_inputs(t, &t->records[first])[unknown.gone]->node;
+    }
+    const tg_record *record = &t->records[first];
+    tg_shape shape = tg_shape_of(tg_record_outputs(t, &t->records[number])[output]);
+    char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300], first_op[300];
     tg_index_format(&shape, index, at);
     tg_shape_format(shape, text);
     name_of(t, number, op);
+    name_of(t, first, first_op);
     *report = (tg_nan_report){.record = (int64_t)number, .input = -1, .index = index};
-    if (written >= 0) {
+    if (unknown.written >= 0) {
+        snprintf(
+            report->text, sizeof report->text,
+            "%.90s has a NaN at %.40s of %.40s; input %d of %.90s was changed in place since, and may have had one", op,
+            at, text, unknown.written, first_op);
+    } else if (first < number) {
         snprintf(report->text, sizeof report->text,
-                 "%.200s has a NaN at %.40s of %.60s; its input %d was changed in place since, and may have had one",
-                 op, at, text, written);
-        return;
+                 "%.90s has a NaN at %.40s of %.40s; %.90s or an op between them computed it, from inputs without one "
+                 "(largest absolute value %g)",
+                 op, at, text, first_op, largest_input(t, record));
+    } else {
+        snprintf(report->text, sizeof report->text,
+                 "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)", op, at,
+                 text, largest_input(t, record));
     }
-    snprintf(report->text, sizeof report->text,
-             "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)", op, at,
-             text, largest_input(t, record));
 }
 
 bool tg_find_nan(const tg_tape *t, tg_nan_report *report)

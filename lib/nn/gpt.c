@@ -338,7 +338,7 @@ static tg_tensor *finish(tg_tape *t, const tg_tape_point *point, tg_tensor *logi
     if (!logits && cache) {
         tg_kv_cache_abandon(cache);
     }
-    return tg_tape_end(t, point, logits);
+    return tg_tape_end_module(t, point, logits);
 }
 
 tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
@@ -356,7 +356,7 @@ tg_tensor *tg_gpt_loss(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tenso
     tg_tape_save_point(t, true, &point);
     tg_tensor *features = features_of(t, model, ids, NULL);
     tg_tensor *loss = features ? tg_linear_cross_entropy(t, features, model->out_head.weight, targets, config) : NULL;
-    return tg_tape_end(t, &point, loss);
+    return tg_tape_end_module(t, &point, loss);
 }
 
 tg_tensor *tg_gpt_next_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)

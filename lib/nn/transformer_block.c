@@ -66,5 +66,5 @@ tg_tensor *tg_nn_transformer_block_forward(tg_tape *t, const tg_nn_transformer_b
     if (!y && config) {
         tg_kv_cache_set_pending(config->cache, config->layer, pending);
     }
-    return tg_tape_end(t, &point, y);
+    return tg_tape_end_module(t, &point, y);
 }

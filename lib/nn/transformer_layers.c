@@ -175,7 +175,7 @@ tg_tensor *tg_nn_transformer_encoder_layer_forward(tg_tape *t, const tg_nn_trans
     tg_tape_save_point(t, layer->config.dropout > 0, &point);
     x = attention_part(t, &layer->config, &layer->self_attn, &layer->norm1, x, config);
     x = x ? linear_part(t, &layer->config, &layer->linear1, &layer->linear2, &layer->norm2, x) : NULL;
-    return tg_tape_end(t, &point, x);
+    return tg_tape_end_module(t, &point, x);
 }
 
 tg_tensor *tg_nn_transformer_decoder_layer_forward(tg_tape *t, const tg_nn_transformer_decoder_layer *layer,
@@ -198,5 +198,5 @@ tg_tensor *tg_nn_transformer_decoder_layer_forward(tg_tape *t, const tg_nn_trans
     x = attention_part(t, &layer->config, &layer->self_attn, &layer->norm1, x, &own);
     x = x ? attention_part(t, &layer->config, &layer->multihead_attn, &layer->norm2, x, &cross) : NULL;
     x = x ? linear_part(t, &layer->config, &layer->linear1, &layer->linear2, &layer->norm3, x) : NULL;
-    return tg_tape_end(t, &point, x);
+    return tg_tape_end_module(t, &point, x);
 }

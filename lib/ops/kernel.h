@@ -54,10 +54,12 @@ static inline real accumulated(bool overwrite, real old, real contribution)
     return overwrite ? contribution : old + contribution;
 }
 
-/* Begins to read a row of a table that is needed soon. The processor cannot foresee which row an id names. */
+/* Begins to read a row of a table that is needed soon: its first 512 bytes. The processor cannot foresee which row an
+ * id names, but reads ahead within a row. */
 static inline void prefetch_row(const real *row, int64_t width)
 {
-    for (int64_t c = 0; c < width; c += 64 / (int64_t)sizeof *row) {
+    const int64_t line = 64 / (int64_t)sizeof *row;
+    for (int64_t c = 0; c < width && c < 8 * line; c += line) {
         __builtin_prefetch(row + c);
     }
 }

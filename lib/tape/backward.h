@@ -23,12 +23,6 @@ static inline const tg_op_kernels *tg_kernels_of(const tg_record *record)
     return tg_op_kernels_of(record->op, record->f64);
 }
 
-/* Returns whether an array of bits has bit i. Inputs from the 32nd on share the last bit. */
-static inline bool tg_has_bit(uint32_t bits, int i)
-{
-    return bits >> (i < 31 ? i : 31) & 1;
-}
-
 /* Returns whether input i gets a gradient. */
 static inline bool tg_is_needed(const tg_tape *t, const tg_record *record, int i)
 {

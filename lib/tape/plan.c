@@ -39,8 +39,7 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     for (int i = 0; i < record->input_count + record->output_count; i++) {
         bool output = i >= record->input_count;
         int number = output ? i - record->input_count : i;
-        bool ignored = tg_has_bit(output ? op->backward_ignores_outputs : op->backward_ignores_inputs, number);
-        if (!ignored && tg_storage_version(tensors[i]) != states[i].version) {
+        if (!tg_backward_ignores(record, i) && tg_storage_version(tensors[i]) != states[i].version) {
             return tg_tape_fail(
                 t, TG_ERROR_STATE, "backward",
                 "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "

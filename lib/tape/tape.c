@@ -135,6 +135,38 @@ tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result
     return NULL;
 }
 
+/* Returns whether a backward kernel of the records reads the values of x. */
+static bool is_read_by_backward(const tg_tape *t, const tg_tensor *x)
+{
+    for (size_t k = x->node < 0 ? t->record_count : (size_t)x->node; k < t->record_count; k++) {
+        const tg_record *record = &t->records[k];
+        tg_tensor *const *tensors = tg_record_inputs(t, record);
+        for (int i = 0; i < record->input_count + record->output_count; i++) {
+            if (tensors[i] == x && !tg_backward_ignores(record, i)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+tg_tensor *tg_tape_end_module(tg_tape *t, const tg_tape_point *point, tg_tensor *result)
+{
+    /* freed results are detected by their values, and an observer may look at any result until the reset */
+    if (!result || t->detect_freed || t->observer) {
+        return tg_tape_end(t, point, result);
+    }
+    for (size_t i = point->results; i < t->result_count; i++) {
+        tg_tensor *x = t->results[i].tensor;
+        if (x != result && x->storage && tg_tensor_references(x) == 1 && tg_storage_references(x) == 1 &&
+            !is_read_by_backward(t, x)) {
+            tg_storage_drop(t->pool, x->storage);
+            x->storage = NULL;
+        }
+    }
+    return result;
+}
+
 void tg_tape_free(tg_tape *t)
 {
     if (!t) {

@@ -113,6 +113,20 @@ static inline tg_tensor **tg_record_outputs(const tg_tape *t, const tg_record *r
     return t->tensors + record->first_tensor + record->input_count;
 }
 
+/* Returns whether an array of bits has bit i. Inputs from the 32nd on share the last bit. */
+static inline bool tg_has_bit(uint32_t bits, int i)
+{
+    return bits >> (i < 31 ? i : 31) & 1;
+}
+
+/* Returns whether the backward kernel reads nothing but the shape of a tensor of the record: an input, or, from
+ * input_count on, an output. */
+static inline bool tg_backward_ignores(const tg_record *record, int i)
+{
+    return i < record->input_count ? tg_has_bit(record->op->backward_ignores_inputs, i)
+                                   : tg_has_bit(record->op->backward_ignores_outputs, i - record->input_count);
+}
+
 /* Returns the kernels of an op for a dtype, at the CPU level in use. */
 static inline const tg_op_kernels *tg_op_kernels_of(const tg_op *op, bool f64)
 {
@@ -152,6 +166,10 @@ void tg_tape_save_point(const tg_tape *t, bool draws, tg_tape_point *point);
 /* Ends a call of several ops: returns its result. If that is NULL, removes the records and results since the point, and
  * restores the generator. */
 tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result);
+
+/* The same for a call of which nothing but `result` is left to its caller: the other results since the point give the
+ * memory of their values back, if neither backward nor another tensor reads it. */
+tg_tensor *tg_tape_end_module(tg_tape *t, const tg_tape_point *point, tg_tensor *result);
 
 /* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
 

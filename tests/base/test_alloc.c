@@ -70,6 +70,44 @@ static void test_default_allocator(void **state)
     assert_int_equal(counting.calls, 0);
 }
 
+#if defined __linux__
+/* Returns whether the system was asked for huge pages at an address. */
+static bool asks_for_huge_pages(const void *address)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[4096];
+    bool is_inside = false, asks = false;
+    while (fgets(line, sizeof line, maps)) {
+        uintmax_t begin, end;
+        if (sscanf(line, "%jx-%jx ", &begin, &end) == 2) {
+            is_inside = begin <= (uintptr_t)address && (uintptr_t)address < end;
+        } else if (is_inside && strncmp(line, "VmFlags:", 8) == 0) {
+            asks = strstr(line, " hg") != NULL;
+        }
+    }
+    fclose(maps);
+    return asks;
+}
+
+/* Blocks from 16 MiB on, and all of their bytes can be used. */
+static void test_huge_pages(void **state)
+{
+    (void)state;
+    tg_set_allocator(NULL);
+    const size_t large = ((size_t)16 << 20) + 100;
+    char *block = tg_alloc(large, 1), *smaller = tg_alloc(large / 2, 1);
+    assert_non_null(block);
+    assert_non_null(smaller);
+    memset(block, 1, large);
+    memset(smaller, 1, large / 2);
+    assert_true(asks_for_huge_pages(block + large / 2));
+    assert_false(asks_for_huge_pages(smaller + large / 4));
+    tg_free(block);
+    tg_free(smaller);
+}
+#endif
+
 /* From nothing to 10000 elements, one more each time: values stay, and the copies are few. */
 static void test_growth(void **state)
 {
@@ -196,6 +234,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_impossible_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_default_allocator, set_up, tear_down),
+#if defined __linux__
+        cmocka_unit_test(test_huge_pages),
+#endif
         cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_growth_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_growth_changes_nothing, set_up, tear_down),

@@ -47,6 +47,47 @@ static void test_an_op_computed_it(void **state)
         "'log' (op 2 of 4) computed a NaN at [1,0] of (2,2), from inputs without one (largest absolute value 8)");
 }
 
+/* Runs a block of a transformer, in which the weight that leads back to the width has this first value, and returns
+ * what is found. The product with the weight, and its dropout, have given their values back. */
+static tg_nan_report find_in_block(double value)
+{
+    tg_rng *rng = tg_rng_new(123);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_tape *own = tg_tape_new(rng, NULL);
+    tg_nn_transformer_block_config config = tg_nn_transformer_block_config_default();
+    config.dropout = 0.1;
+    tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 4, 1, &config);
+    float *weight = tg_tensor_data_mut(tg_params_find(params, "block.ff.layers.2.weight"));
+    for (int i = 0; i < 64; i++) {
+        weight[i] = (float)value;
+    }
+    weight[1] = -(float)value;
+    tg_tensor *y = tg_constant(own, TG_F32, TG_SHAPE(1, 2, 4), (float[]){1, 2, -1, 0, 3, 1, 1, -2});
+    assert_non_null(tg_nn_transformer_block_forward(own, &block, y, NULL));
+    tg_nan_report found;
+    assert_true(tg_find_nan(own, &found));
+    tg_tape_free(own);
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return found;
+}
+
+static void test_results_without_values(void **state)
+{
+    (void)state;
+    tg_nan_report found = find_in_block((double)NAN);
+    assert_non_null(strstr(found.text, "input 1 of 'linear' (op"));
+    assert_non_null(strstr(found.text, "(4,16), has a NaN at [0,0] that no recorded op computed"));
+    assert_int_equal(found.input, 1);
+    /* the weight has no NaN, but its product with a value and one of the other sign */
+    found = find_in_block((double)INFINITY);
+    assert_non_null(strstr(found.text, "'add' (op"));
+    assert_non_null(strstr(found.text, " has a NaN at [0,0,0] of (1,2,4); 'linear' (op"));
+    assert_non_null(strstr(found.text, " or an op between them computed it, from inputs without one (largest absolute "
+                                       "value inf)"));
+    assert_int_equal(found.input, -1);
+}
+
 static void test_infinities_that_meet(void **state)
 {
     (void)state;
@@ -185,9 +226,9 @@ static void test_after_a_step(void **state)
     tg_tape_reset(tape);
     tg_exp(tape, weight);
     assert_true(tg_tensor_fill(weight, 1, NULL));
-    assert_found(
-        0, -1, 0,
-        "'exp' (op 1 of 1) has a NaN at [0,0] of (2,2); its input 0 was changed in place since, and may have had one");
+    assert_found(0, -1, 0,
+                 "'exp' (op 1 of 1) has a NaN at [0,0] of (2,2); input 0 of 'exp' (op 1 of 1) was changed "
+                 "in place since, and may have had one");
     /* and one that became NaN after the only op */
     tg_tape_reset(tape);
     tg_exp(tape, weight);
@@ -254,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_op_computed_it, set_up, tear_down),
+        cmocka_unit_test(test_results_without_values),
         cmocka_unit_test_setup_teardown(test_infinities_that_meet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_input_had_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_op_that_was_not_recorded_computed_it, set_up, tear_down),

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tape/tape.h"
+
 #define V 31
 #define LENGTH 9
 
@@ -150,6 +152,41 @@ static void test_later_steps_allocate_nothing(void **state)
     }
 }
 
+static void see_nothing(void *context, const tg_op_call *call)
+{
+    (void)context, (void)call;
+}
+
+/* The sums of the blocks and the results of dropout are read by no backward, so a pass gives back their memory: of each
+ * of the two branches the projection and its dropout, and of the embedding the rows, their sum with the positions and
+ * the dropout without the first block's input. An observer may read all results, so then they keep it. The gradients
+ * are the same. */
+static void test_results_that_no_backward_reads(void **state)
+{
+    (void)state;
+    const size_t bytes = 2 * LENGTH * 16 * sizeof(float);
+    size_t after[2];
+    uint64_t sums[2];
+    for (int observed = 0; observed < 2; observed++) {
+        metered_allocator meter;
+        allocator_measure(&meter);
+        training m = training_make(TG_ATTENTION_FUSED);
+        tg_tape_set_observer(m.tape, observed ? see_nothing : NULL, NULL);
+        tg_tensor *logits = tg_gpt_forward(m.tape, m.model, m.ids, NULL);
+        assert_non_null(logits);
+        tg_tape_trim(m.tape);
+        after[observed] = meter.now;
+        assert_true(tg_backward(m.tape, tg_cross_entropy(m.tape, logits, m.targets, NULL), NULL));
+        assert_true(tg_optim_step(m.adam));
+        sums[observed] = checksum(m.params);
+        training_free(&m);
+        allocator_restore();
+    }
+    assert_true(after[1] - after[0] > 6 * bytes);
+    assert_true(after[1] - after[0] < 7 * (bytes + 256));
+    assert_true(sums[0] == sums[1]);
+}
+
 /* Allocation k of tg_gpt_new fails, or all from the k-th on: an error of the params, nothing added, drawn or
  * leaked. Without the error the same call gives the model that the seed gives. */
 static void check_made(tg_position position, bool on)
@@ -219,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_without_memory),
         cmocka_unit_test(test_later_steps_allocate_nothing),
+        cmocka_unit_test(test_results_that_no_backward_reads),
         cmocka_unit_test(test_made_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
