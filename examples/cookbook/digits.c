@@ -1,11 +1,6 @@
 /* digits: pictures of the ten digits in a font of 5 x 7 dots, shifted and noisy, read by two layers. Every step draws
  * new pictures. Prints the loss of the last step, and the accuracy of its pictures. */
-#include <stdio.h>
-
-#include <tapegrad.h>
-
-#include "../common/command_line.h"
-#include "../common/program.h"
+#include "recipe.h"
 
 const char program_name[] = "cookbook_digits";
 
@@ -27,55 +22,39 @@ static void draw(float *picture, const char *dots, int right, int down)
 
 int main(int argc, char **argv)
 {
-    int status =
-        command_line_refuse_options("cookbook_digits: pictures of the ten digits, read by two layers\n", argc, argv);
-    if (status >= 0) {
-        return status;
-    }
-    tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    tg_nn_linear hidden = tg_nn_linear_make(params, "hidden", HEIGHT * WIDTH, 32, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", 32, 10, NULL);
+    recipe_options("pictures of the ten digits, read by two layers", NULL, argc, argv);
+    recipe r = recipe_begin(123);
+    tg_tape *t = r.tape;
+    tg_nn_linear hidden = tg_nn_linear_make(r.params, "hidden", HEIGHT * WIDTH, 32, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 32, 10, NULL);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.01;
-    tg_optim *optim = tg_adam_new(params, &adam);
+    r.optim = tg_adam_new(r.params, &adam);
 
-    tg_tensor *pictures = tg_tensor_new(TG_F32, TG_SHAPE(PICTURES, HEIGHT * WIDTH), &error);
-    tg_tensor *shifts = tg_tensor_new(TG_I32, TG_SHAPE(PICTURES, 2), &error);
-    int32_t digits[PICTURES];
-    tg_accuracy accuracy = {0, 0};
-    double last = 0;
+    tg_tensor *pictures = tg_full(r.data, TG_F32, TG_SHAPE(PICTURES, HEIGHT * WIDTH), 0);
+    tg_tensor *shifts = tg_full(r.data, TG_I32, TG_SHAPE(PICTURES, 2), 0);
+    tg_tensor *digits = tg_full(r.data, TG_I32, TG_SHAPE(PICTURES), 0);
+    tg_tensor *logits = NULL, *loss = NULL;
+    recipe_check(&r);
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
-        tg_tensor_fill_normal(pictures, rng, 0, 0.2, &error);
-        tg_tensor_fill_randint(shifts, rng, 0, 3, &error);
-        float *values = tg_tensor_data_mut(pictures);
-        const int32_t *shift = tg_tensor_data(shifts);
+        tg_tensor_fill_normal(pictures, r.rng, 0, 0.2, &r.error);
+        tg_tensor_fill_randint(shifts, r.rng, 0, 3, &r.error);
+        float *picture = tg_tensor_data_mut(pictures);
+        int32_t *shift = tg_tensor_data_mut(shifts), *digit = tg_tensor_data_mut(digits);
         for (int i = 0; i < PICTURES; i++) {
-            digits[i] = i % 10;
-            draw(values + i * HEIGHT * WIDTH, font[i % 10], shift[2 * i], shift[2 * i + 1]);
+            digit[i] = i % 10;
+            draw(picture + i * HEIGHT * WIDTH, font[digit[i]], shift[2 * i], shift[2 * i + 1]);
         }
-        tg_tensor *targets = tg_constant(t, TG_I32, TG_SHAPE(PICTURES), digits);
-        tg_tensor *logits = tg_nn_linear_forward(t, &head, tg_relu(t, tg_nn_linear_forward(t, &hidden, pictures)));
-        tg_tensor *loss = tg_cross_entropy(t, logits, targets, NULL);
-        tg_optim_zero_grad(optim);
-        if (!tg_backward(t, loss, NULL) || !tg_optim_step(optim)) {
-            fprintf(stderr, "%s\n", tg_tape_error(t)->text);
-            return 1;
-        }
-        last = tg_tensor_item(loss, &error);
-        accuracy = (tg_accuracy){0, 0};
-        tg_accuracy_add(&accuracy, logits, targets, NULL, &error);
+        logits = tg_nn_linear_forward(t, &head, tg_relu(t, tg_nn_linear_forward(t, &hidden, pictures)));
+        loss = tg_cross_entropy(t, logits, digits, NULL);
+        tg_optim_zero_grad(r.optim);
+        tg_backward(t, loss, NULL);
+        tg_optim_step(r.optim);
+        recipe_check(&r);
     }
-    printf("loss %.3f, %lld of %lld right\n", last, (long long)accuracy.correct, (long long)accuracy.count);
-
-    tg_optim_free(optim);
-    tg_release(pictures);
-    tg_release(shifts);
-    tg_tape_free(t);
-    tg_params_free(params);
-    tg_rng_free(rng);
-    return error.code == TG_OK ? 0 : 1;
+    tg_accuracy accuracy = {0, 0};
+    tg_accuracy_add(&accuracy, logits, digits, NULL, &r.error);
+    printf("loss %.3f, %d of %d right\n", tg_tensor_item(loss, &r.error), (int)accuracy.correct, PICTURES);
+    return recipe_end(&r);
 }

@@ -1,11 +1,6 @@
 /* gradcheck: compares the gradients of a function of one's own, and of a module, with differences. The function is a
  * sum of bumps whose centers and widths are parameters with names. */
-#include <stdio.h>
-
-#include <tapegrad.h>
-
-#include "../common/command_line.h"
-#include "../common/program.h"
+#include "recipe.h"
 
 const char program_name[] = "cookbook_gradcheck";
 
@@ -26,33 +21,26 @@ static tg_tensor *layer(tg_tape *t, tg_tensor *const *inputs, int input_count, v
 
 int main(int argc, char **argv)
 {
-    int status = command_line_refuse_options("cookbook_gradcheck: checks the gradients of a function and of a module\n",
-                                             argc, argv);
-    if (status >= 0) {
-        return status;
-    }
-    tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
+    recipe_options("checks the gradients of a function and of a module", NULL, argc, argv);
+    recipe r = recipe_begin(123);
     /* f64: differences of floats have too few digits */
-    tg_params *function = tg_params_new(TG_F64, rng), *module = tg_params_new(TG_F64, rng);
+    tg_params *function = tg_params_new(TG_F64, r.rng), *module = tg_params_new(TG_F64, r.rng);
     tg_params_add_normal(function, "center", TG_SHAPE(3), 0, 1);
     tg_params_add_uniform(function, "width", TG_SHAPE(3), 0.5, 1.5);
     tg_nn_gru gru = tg_nn_gru_make(module, "gru", 2, 3, NULL);
-    tg_tensor *column = tg_tensor_new(TG_F64, TG_SHAPE(8, 1), &error),
-              *text = tg_tensor_new(TG_F64, TG_SHAPE(2, 4, 2), &error);
-    tg_tensor_fill_normal(column, rng, 0, 1, &error);
-    tg_tensor_fill_normal(text, rng, 0, 1, &error);
+    tg_tensor *column = tg_full(r.data, TG_F64, TG_SHAPE(8, 1), 0);
+    tg_tensor *text = tg_full(r.data, TG_F64, TG_SHAPE(2, 4, 2), 0);
+    tg_tensor_fill_normal(column, r.rng, 0, 1, &r.error);
+    tg_tensor_fill_normal(text, r.rng, 0, 1, &r.error);
 
     tg_gradcheck_report report;
-    bool good = tg_gradcheck_params(function, bumps, function, &column, 1, NULL, &report, &error);
+    bool good = tg_gradcheck_params(function, bumps, function, &column, 1, NULL, &report, &r.error);
     printf("bumps: %s\n", report.text);
-    good = tg_gradcheck_params(module, layer, &gru, &text, 1, NULL, &report, &error) && good;
+    good = tg_gradcheck_params(module, layer, &gru, &text, 1, NULL, &report, &r.error) && good;
     printf("GRU: %s\n", report.text);
 
-    tg_release(column);
-    tg_release(text);
     tg_params_free(function);
     tg_params_free(module);
-    tg_rng_free(rng);
-    return good && error.code == TG_OK ? 0 : 1;
+    int status = recipe_end(&r);
+    return good ? status : 1;
 }

@@ -4,13 +4,9 @@
  * model is trained with learned positions, and then with relative ones (Huang et al. 2020). Prints the loss of the last
  * step, and what the model guesses in the end of the story, which it has not read; then the same with padding in front
  * of each text, which moves the words to positions that were never trained. Distances stay. */
-#include <stdio.h>
+#include "recipe.h"
+
 #include <stdlib.h>
-
-#include <tapegrad.h>
-
-#include "../common/command_line.h"
-#include "../common/program.h"
 
 const char program_name[] = "cookbook_masked_language_model";
 
@@ -27,20 +23,20 @@ typedef struct model {
 
 static void make(model *m, tg_params *params, bool is_relative, int64_t vocabulary)
 {
+    tg_position absolute = is_relative ? TG_POSITION_NONE : TG_POSITION_LEARNED;
+    tg_position relative = is_relative ? TG_POSITION_RELATIVE_KEY_QUERY : TG_POSITION_NONE;
     tg_nn_positional_config heads = tg_nn_positional_config_default();
     heads.heads = HEADS;
-    m->words = tg_nn_embedding_make(params, "words", vocabulary, WIDTH, NULL);
-    m->types = tg_nn_embedding_make(params, "types", 2, WIDTH, NULL);
-    m->absolute = tg_nn_positional_make(params, "positions", is_relative ? TG_POSITION_NONE : TG_POSITION_LEARNED,
-                                        SHIFT + T, WIDTH, NULL);
-    m->relative = tg_nn_positional_make(
-        params, "layer", is_relative ? TG_POSITION_RELATIVE_KEY_QUERY : TG_POSITION_NONE, SHIFT + T, WIDTH, &heads);
-    m->norm = tg_nn_layer_norm_make(params, "norm", WIDTH, NULL);
     tg_nn_transformer_layer_config config = tg_nn_transformer_layer_config_default();
     config.hidden = 2 * WIDTH;
     config.dropout = 0;
     config.activation = TG_ACTIVATION_GELU;
     config.positional = &m->relative;
+    m->words = tg_nn_embedding_make(params, "words", vocabulary, WIDTH, NULL);
+    m->types = tg_nn_embedding_make(params, "types", 2, WIDTH, NULL);
+    m->absolute = tg_nn_positional_make(params, "positions", absolute, SHIFT + T, WIDTH, NULL);
+    m->relative = tg_nn_positional_make(params, "layer", relative, SHIFT + T, WIDTH, &heads);
+    m->norm = tg_nn_layer_norm_make(params, "norm", WIDTH, NULL);
     m->layer = tg_nn_transformer_encoder_layer_make(params, "layer", WIDTH, HEADS, &config);
     m->head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, NULL);
 }
@@ -68,98 +64,13 @@ static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids, tg_tensor 
 /* The words of the story, whether each is spoken, and the number of words to train on. */
 typedef struct story {
     tg_tokens words;
-    int32_t *types;
-    int64_t vocabulary, trained;
+    tg_tensor *types;
+    int32_t vocabulary;
+    int64_t trained;
 } story;
 
-/* N texts of T words: what the model reads, their types, and what it guesses; (N,T) each. */
-typedef struct batch {
-    tg_tensor *input, *types, *targets;
-} batch;
-
-/* Returns the texts that begin at these words. */
-static batch mask_words(tg_tape *t, tg_rng *rng, const story *s, const int32_t *starts, int64_t N, tg_error *error)
+static story read_story(const char *path)
 {
-    static int32_t input[TEXTS * T], types[TEXTS * T], targets[TEXTS * T];
-    tg_tensor *draws = tg_tensor_new(TG_F32, TG_SHAPE(2, N * T), error);
-    tg_tensor *any = tg_tensor_new(TG_I32, TG_SHAPE(N * T), error);
-    tg_tensor_fill_uniform(draws, rng, 0, 1, error);
-    tg_tensor_fill_randint(any, rng, FIRST_WORD, s->vocabulary, error);
-    for (int64_t i = 0; i < N * T; i++) {
-        int32_t word = s->words.ids[starts[i / T] + i % T];
-        bool is_target = tg_tensor_value_at(draws, i) < 0.15;
-        double kind = is_target ? tg_tensor_value_at(draws, N * T + i) : 1;
-        input[i] = kind < 0.8 ? MASK : kind < 0.9 ? (int32_t)tg_tensor_value_at(any, i) : word;
-        types[i] = s->types[starts[i / T] + i % T];
-        targets[i] = is_target ? word : NO_TARGET;
-    }
-    tg_release(draws);
-    tg_release(any);
-    return (batch){tg_constant(t, TG_I32, TG_SHAPE(N, T), input), tg_constant(t, TG_I32, TG_SHAPE(N, T), types),
-                   tg_constant(t, TG_I32, TG_SHAPE(N, T), targets)};
-}
-
-/* Trains a model with one kind of positions, and prints what it guesses in the texts that were held out. */
-static bool run(bool is_relative, const story *s, tg_error *error)
-{
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    model m;
-    make(&m, params, is_relative, s->vocabulary);
-    tg_adam_config adam = tg_adam_config_default();
-    adam.lr = 0.003;
-    tg_optim *optim = tg_adam_new(params, &adam);
-    tg_tensor *starts = tg_tensor_new(TG_I32, TG_SHAPE(BATCH), error), *loss = NULL;
-    bool is_trained = true;
-    for (int step = 0; is_trained && step < STEPS; step++) {
-        tg_tape_reset(t);
-        tg_tensor_fill_randint(starts, rng, 0, s->trained - T, error);
-        batch b = mask_words(t, rng, s, tg_tensor_data(starts), BATCH, error);
-        loss = tg_cross_entropy(t, forward(t, &m, b.input, b.types, 0), b.targets, NULL);
-        tg_optim_zero_grad(optim);
-        is_trained = tg_backward(t, loss, NULL) && tg_optim_step(optim);
-    }
-    printf("%s: loss %.2f", is_relative ? "relative" : "absolute", tg_tensor_item(loss, error));
-
-    int32_t held_out[TEXTS];
-    for (int i = 0; i < TEXTS; i++) {
-        held_out[i] = (int32_t)s->trained + i * (T / 4);
-    }
-    tg_tape_reset(t);
-    tg_tape_set_training(t, false);
-    tg_rng_seed(rng, 123);
-    batch b = mask_words(t, rng, s, held_out, TEXTS, error);
-    for (int shift = 0; shift <= SHIFT; shift += SHIFT) {
-        tg_accuracy accuracy = {0, 0};
-        tg_tensor *logits = forward(t, &m, b.input, b.types, shift);
-        tg_accuracy_add(&accuracy, logits, b.targets, NULL, error);
-        printf("; %s %.2f, %lld of %lld right", shift ? "shifted" : "held out",
-               tg_tensor_item(tg_cross_entropy(t, logits, b.targets, NULL), error), (long long)accuracy.correct,
-               (long long)accuracy.count);
-    }
-    printf("\n");
-    bool is_done = is_trained && error->code == TG_OK;
-    if (!is_done) {
-        complain("%s%s", tg_tape_error(t)->text, error->text);
-    }
-    tg_release(starts);
-    tg_optim_free(optim);
-    tg_tape_free(t);
-    tg_params_free(params);
-    tg_rng_free(rng);
-    return is_done;
-}
-
-int main(int argc, char **argv)
-{
-    const char *path = "examples/lighthouse.txt";
-    const command_line_option option = {"text", "FILE", VALUE_TEXT, 0, NULL, "a story", 1};
-    int status = command_line_read(&option, 1, 1, "cookbook_masked_language_model: guesses words that are masked\n",
-                                   &path, argc, argv);
-    if (status >= 0) {
-        return status;
-    }
     tg_error error = TG_NO_ERROR;
     size_t length;
     char *text = tg_text_read(path, &length, &error);
@@ -169,27 +80,104 @@ int main(int argc, char **argv)
     config.min_count = 2;
     tg_words *words = tg_words_new(text, length, &config, &error);
     story s = {.vocabulary = tg_words_vocabulary(words)};
-    if (!text || !tg_words_encode(words, text, length, &s.words, &error)) {
-        complain("%s", error.text);
-        return 1;
-    }
+    tg_words_encode(words, text, length, &s.words, &error);
+    s.types = tg_tensor_new(TG_I32, TG_SHAPE(s.words.count), &error);
+    check(&error);
     s.trained = s.words.count - TEXTS * (T / 4) - T;
     if (s.trained <= T) {
-        complain("%s has %lld words; at least %d are needed", path, (long long)s.words.count,
-                 TEXTS * (T / 4) + 2 * T + 1);
-        return 1;
+        complain("%s has %lld words; at least %lld are needed", path, (long long)s.words.count,
+                 (long long)(s.words.count - s.trained + T + 1));
+        exit(1);
     }
-    int32_t spoken = 0, quote = tg_words_find(words, "\"");
-    s.types = malloc((size_t)s.words.count * sizeof *s.types);
-    for (int64_t i = 0; s.types && i < s.words.count; i++) {
-        s.types[i] = spoken;
-        spoken ^= s.words.ids[i] == quote;
+    /* a word is spoken if the number of quotes before it is odd */
+    int32_t *types = tg_tensor_data_mut(s.types), quote = tg_words_find(words, "\"");
+    for (int64_t i = 1; i < s.words.count; i++) {
+        types[i] = types[i - 1] ^ (s.words.ids[i - 1] == quote);
     }
-    bool is_done = s.types && run(false, &s, &error) && run(true, &s, &error);
-
-    free(s.types);
-    tg_tokens_free(&s.words);
     tg_words_free(words);
     tg_text_free(text);
-    return is_done ? 0 : 1;
+    return s;
+}
+
+/* N texts of T words: what the model reads, their types, and what it guesses; (N,T) each. */
+typedef struct batch {
+    tg_tensor *inputs, *types, *targets;
+} batch;
+
+/* Returns the texts that begin at the words starts (N). */
+static batch mask_words(recipe *r, const story *s, tg_tensor *starts)
+{
+    static int32_t inputs[TEXTS * T], types[TEXTS * T], targets[TEXTS * T];
+    int64_t N = tg_tensor_size(starts, 0);
+    tg_tensor *draws = tg_full(r->tape, TG_F32, TG_SHAPE(2, N, T), 0);
+    tg_tensor *words = tg_full(r->tape, TG_I32, TG_SHAPE(N, T), 0);
+    tg_tensor_fill_uniform(draws, r->rng, 0, 1, &r->error);
+    tg_tensor_fill_randint(words, r->rng, FIRST_WORD, s->vocabulary, &r->error);
+    recipe_check(r);
+    const float *target = tg_tensor_data(draws), *kind = target + N * T;
+    const int32_t *start = tg_tensor_data(starts), *type = tg_tensor_data(s->types), *random = tg_tensor_data(words);
+    for (int64_t i = 0; i < N * T; i++) {
+        int64_t index = start[i / T] + i % T;
+        int32_t word = s->words.ids[index], masked = kind[i] < 0.8 ? MASK : kind[i] < 0.9 ? random[i] : word;
+        bool is_target = target[i] < 0.15;
+        inputs[i] = is_target ? masked : word;
+        types[i] = type[index];
+        targets[i] = is_target ? word : NO_TARGET;
+    }
+    return (batch){tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), inputs),
+                   tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), types),
+                   tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), targets)};
+}
+
+/* Trains a model with one kind of positions, and prints what it guesses in the texts that were held out. */
+static int run(bool is_relative, const story *s)
+{
+    recipe r = recipe_begin(123);
+    tg_tape *t = r.tape;
+    model m;
+    make(&m, r.params, is_relative, s->vocabulary);
+    tg_adam_config adam = tg_adam_config_default();
+    adam.lr = 0.003;
+    r.optim = tg_adam_new(r.params, &adam);
+    tg_tensor *starts = tg_full(r.data, TG_I32, TG_SHAPE(BATCH), 0), *loss = NULL;
+    for (int step = 0; step < STEPS; step++) {
+        tg_tape_reset(t);
+        tg_tensor_fill_randint(starts, r.rng, 0, s->trained - T, &r.error);
+        batch b = mask_words(&r, s, starts);
+        loss = tg_cross_entropy(t, forward(t, &m, b.inputs, b.types, 0), b.targets, NULL);
+        tg_optim_zero_grad(r.optim);
+        tg_backward(t, loss, NULL);
+        tg_optim_step(r.optim);
+        recipe_check(&r);
+    }
+    printf("%s: loss %.2f", is_relative ? "relative" : "absolute", tg_tensor_item(loss, &r.error));
+
+    tg_tape_reset(t);
+    tg_tape_set_training(t, false);
+    tg_rng_seed(r.rng, 123);
+    double end = (double)(s->trained + TEXTS * (T / 4));
+    starts = tg_tensor_new_arange(TG_I32, (double)s->trained, end, T / 4, &r.error);
+    batch b = mask_words(&r, s, starts);
+    for (int shift = 0; shift <= SHIFT; shift += SHIFT) {
+        tg_tensor *logits = forward(t, &m, b.inputs, b.types, shift);
+        loss = tg_cross_entropy(t, logits, b.targets, NULL);
+        tg_accuracy accuracy = {0, 0};
+        tg_accuracy_add(&accuracy, logits, b.targets, NULL, &r.error);
+        printf("; %s %.2f, %d of %d right", shift ? "shifted" : "held out", tg_tensor_item(loss, &r.error),
+               (int)accuracy.correct, (int)accuracy.count);
+    }
+    printf("\n");
+    tg_release(starts);
+    return recipe_end(&r);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = "examples/lighthouse.txt";
+    recipe_options("guesses words that are masked", &path, argc, argv);
+    story s = read_story(path);
+    int absolute = run(false, &s), relative = run(true, &s);
+    tg_tokens_free(&s.words);
+    tg_release(s.types);
+    return absolute || relative;
 }

@@ -1,15 +1,10 @@
 /* word2vec: skip-gram with negative sampling (Mikolov et al. 2013), on a text whose words follow each other in a
  * circle. Words that are close on the circle get similar vectors. Prints the loss of the last pass. */
-#include <stdio.h>
-
-#include <tapegrad.h>
-
-#include "../common/command_line.h"
-#include "../common/program.h"
+#include "recipe.h"
 
 const char program_name[] = "cookbook_word2vec";
 
-enum { WORDS = 20, TEXT = 801, WIDTH = 8, NEGATIVES = 5, PASSES = 10 };
+enum { WORDS = 20, TEXT = 801, WIDTH = 8, BATCH = 32, NEGATIVES = 5, PASSES = 10 };
 
 /* The dot products of rows (B,C) with rows (B,N,C) -> (B,N). */
 static tg_tensor *scores(tg_tape *t, tg_tensor *rows, tg_tensor *others)
@@ -19,65 +14,51 @@ static tg_tensor *scores(tg_tape *t, tg_tensor *rows, tg_tensor *others)
 
 int main(int argc, char **argv)
 {
-    int status = command_line_refuse_options("cookbook_word2vec: skip-gram with negative sampling\n", argc, argv);
-    if (status >= 0) {
-        return status;
-    }
-    tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    tg_nn_embedding words = tg_nn_embedding_make(params, "words", WORDS, WIDTH, NULL);
-    tg_nn_embedding contexts = tg_nn_embedding_make(params, "contexts", WORDS, WIDTH, NULL);
+    recipe_options("skip-gram with negative sampling", NULL, argc, argv);
+    recipe r = recipe_begin(123);
+    tg_tape *t = r.tape;
+    tg_nn_embedding words = tg_nn_embedding_make(r.params, "words", WORDS, WIDTH, NULL);
+    tg_nn_embedding contexts = tg_nn_embedding_make(r.params, "contexts", WORDS, WIDTH, NULL);
 
     /* The text: each word is 1 to 3 words further on the circle. A pair is a word and the next one. */
-    tg_tensor *steps = tg_tensor_new(TG_I32, TG_SHAPE(TEXT), &error);
-    tg_tensor_fill_randint(steps, rng, 1, 4, &error);
+    tg_tensor *steps = recipe_randint(&r, TG_SHAPE(TEXT), 1, 4);
     int32_t text[TEXT], word = 0;
     for (int i = 0; i < TEXT; i++) {
         text[i] = word = (word + (int32_t)tg_tensor_value_at(steps, i)) % WORDS;
     }
-    tg_tensor *pairs[] = {tg_tensor_new_from(TG_I32, TG_SHAPE(TEXT - 1), text, &error),
-                          tg_tensor_new_from(TG_I32, TG_SHAPE(TEXT - 1, 1), text + 1, &error)};
+    tg_tensor *pairs[] = {tg_constant(r.data, TG_I32, TG_SHAPE(TEXT - 1), text),
+                          tg_constant(r.data, TG_I32, TG_SHAPE(TEXT - 1, 1), text + 1)};
     tg_dataset_loader_config batches = tg_dataset_loader_config_default();
-    batches.batch_size = 32;
+    batches.batch_size = BATCH;
     batches.shuffle = true;
-    tg_dataset_loader *loader = tg_dataset_loader_new(pairs, 2, rng, &batches);
+    tg_dataset_loader *loader = tg_dataset_loader_new(pairs, 2, r.rng, &batches);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.02;
-    tg_optim *optim = tg_adam_new(params, &adam);
+    r.optim = tg_adam_new(r.params, &adam);
 
-    tg_tensor *negatives = tg_tensor_new(TG_I32, TG_SHAPE(32, NEGATIVES), &error);
-    double sum = 0;
+    tg_tensor *negatives = tg_full(r.data, TG_I32, TG_SHAPE(BATCH, NEGATIVES), 0);
+    double total = 0;
     for (int pass = 0; pass < PASSES; pass++) {
-        sum = 0;
-        for (tg_tensor *batch[2]; tg_dataset_loader_next(loader, batch);) {
+        total = 0;
+        for (tg_tensor *pair[2]; tg_dataset_loader_next(loader, pair);) {
             tg_tape_reset(t);
-            tg_tensor_fill_randint(negatives, rng, 0, WORDS, &error);
-            tg_tensor *center = tg_nn_embedding_forward(t, &words, batch[0]);
-            tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, batch[1]));
+            tg_tensor_fill_randint(negatives, r.rng, 0, WORDS, &r.error);
+            tg_tensor *center = tg_nn_embedding_forward(t, &words, pair[0]);
+            tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, pair[1]));
             tg_tensor *wrong = scores(t, center, tg_nn_embedding_forward(t, &contexts, negatives));
-            tg_tensor *loss =
-                tg_neg(t, tg_add(t, tg_mean(t, tg_log_sigmoid(t, right), TG_ALL_AXES, TG_DROP_AXES),
-                                 tg_mean(t, tg_log_sigmoid(t, tg_neg(t, wrong)), TG_ALL_AXES, TG_DROP_AXES)));
-            tg_optim_zero_grad(optim);
-            if (!tg_backward(t, loss, NULL) || !tg_optim_step(optim)) {
-                fprintf(stderr, "%s\n", tg_tape_error(t)->text);
-                return 1;
-            }
-            sum += tg_tensor_item(loss, &error);
+            tg_tensor *likely = tg_mean(t, tg_log_sigmoid(t, right), TG_ALL_AXES, TG_DROP_AXES);
+            tg_tensor *unlikely = tg_mean(t, tg_log_sigmoid(t, tg_neg(t, wrong)), TG_ALL_AXES, TG_DROP_AXES);
+            tg_tensor *loss = tg_neg(t, tg_add(t, likely, unlikely));
+            tg_optim_zero_grad(r.optim);
+            tg_backward(t, loss, NULL);
+            tg_optim_step(r.optim);
+            recipe_check(&r);
+            total += tg_tensor_item(loss, &r.error);
         }
     }
-    printf("loss %.4f\n", sum / (double)tg_dataset_loader_batches(loader));
+    check(tg_dataset_loader_error(loader));
+    printf("loss %.4f\n", total / (double)tg_dataset_loader_batches(loader));
 
-    tg_release(negatives);
-    tg_optim_free(optim);
     tg_dataset_loader_free(loader);
-    tg_release(pairs[0]);
-    tg_release(pairs[1]);
-    tg_release(steps);
-    tg_tape_free(t);
-    tg_params_free(params);
-    tg_rng_free(rng);
-    return error.code == TG_OK ? 0 : 1;
+    return recipe_end(&r);
 }
