@@ -32,7 +32,7 @@ typedef struct layer {
     const recurrent_cell *cell;
     int64_t T, B, H, block;
     bool reverse;
-    const real *a, *first_h, *first_c, *bias;
+    const real *a, *first_h, *first_c, *weight, *bias;
     const uint8_t *mask;   /* (B,T); NULL: all rows */
     real *states;          /* (T,B,H) */
     real *gates, *kept;    /* saved: (T,B,GH) and (T,B,H) */
@@ -58,6 +58,7 @@ static layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
                .a = tg_values(call->inputs[INPUTS]),
                .first_h = tg_values(call->inputs[STATE]),
                .first_c = cell == &lstm_cell ? tg_values(call->inputs[CELL]) : NULL,
+               .weight = tg_values(call->inputs[WEIGHT]),
                .bias = at->bias ? tg_values(call->inputs[at->bias]) : NULL,
                .mask = at->mask ? tg_values(call->inputs[at->mask]) : NULL,
                .states = tg_values(states),
@@ -136,6 +137,9 @@ static void forward_columns(void *context, int64_t begin, int64_t end)
     const layer *l = context;
     const real *h = l->step > 0 ? l->states + position_of(l, l->step - 1) * l->B * l->H : l->first_h;
     for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
+        for (int64_t gate = 0, size = l->H * l->H; l->step == 0 && gate < l->cell->gates; gate++) {
+            store_transposed_columns(l->block, l->H, l->H, l->weight + gate * size, l->matrix + gate * size, column, n);
+        }
         project_state(l, h, column, n);
         for (int64_t row = 0; row < l->B; row++) {
             cell_step s = step_of(l, row, column, n);
@@ -156,10 +160,6 @@ static void forward_columns(void *context, int64_t begin, int64_t end)
 static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
 {
     layer l = layer_of(call, cell);
-    const real *weight = tg_values(call->inputs[WEIGHT]);
-    for (int64_t gate = 0; gate < cell->gates; gate++) {
-        store_transposed_blocks(l.block, l.H, l.H, weight + gate * l.H * l.H, l.matrix + gate * l.H * l.H);
-    }
     l.b = l.matrix + cell->gates * l.H * l.H;
     for (l.step = 0; l.step < l.T; l.step++) {
         tg_parallel_for(l.H, grain_of(&l), forward_columns, &l);
@@ -231,6 +231,8 @@ static void backward_columns(void *context, int64_t begin, int64_t end)
     for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
         if (l->step < l->T - 1) {
             add_state_gradient(l, l->step + 1, column, n);
+        } else {
+            store_columns(l->block, l->cell->gates * l->H, l->H, l->weight, l->matrix, column, n);
         }
         for (int64_t row = 0; row < l->B; row++) {
             row_gradient(l, row, column, n);
@@ -272,7 +274,6 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     const int64_t H = l.H, count = l.B * H;
     void *const *gradients = call->input_gradients;
     const bool *overwrite = call->overwrite;
-    store_blocks(l.block, cell->gates * H, H, tg_values(call->inputs[WEIGHT]), l.matrix);
     l.db = l.matrix + cell->gates * H * H;
     l.dh = l.db + cell->gates * l.T * count;
     l.dc = l.dh + count;
@@ -290,8 +291,8 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     }
     memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
     const real *dlast = call->output_count > 1 ? call->output_gradients[1] : NULL;
-    if (dlast) {
-        store_blocks(l.block, l.B, H, dlast, l.dc);
+    for (int64_t column = 0, n; dlast && (n = columns_in_block(l.block, column, H)) > 0; column += n) {
+        store_columns(l.block, l.B, H, dlast, l.dc, column, n);
     }
     for (l.step = l.T - 1; l.step >= 0; l.step--) {
         tg_parallel_for(H, grain_of(&l), backward_columns, &l);

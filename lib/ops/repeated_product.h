@@ -6,9 +6,8 @@
  * vectorized. Sums have the order of the terms, so their bits depend neither on the blocks nor on the threads.
  *
  *     block = block_for(columns);
- *     store_blocks(block, rows, columns, from, matrix);
  *     for (int64_t column = begin, n; (n = columns_in_block(block, column, end)) > 0; column += n) {
- *         ... the n columns from `column` on are in one block ...
+ *         ... the n columns from `column` on are in one block: store_columns, then add_product as often as needed ...
  *     }
  */
 #ifndef TG_OPS_REPEATED_PRODUCT_H
@@ -48,28 +47,30 @@ static inline real *in_blocks(int64_t block, real *matrix, int64_t rows, int64_t
     return matrix + start * rows + row * block_width(block, columns, column) + (column - start);
 }
 
-/* Copies a matrix (rows,columns) into blocks. */
-static inline void store_blocks(int64_t block, int64_t rows, int64_t columns, const real *from, real *matrix)
+/* Copies the n columns from `column` on, which are in one block, of a matrix (rows,columns) into blocks. */
+static inline void store_columns(int64_t block, int64_t rows, int64_t columns, const real *from, real *matrix,
+                                 int64_t column, int64_t n)
 {
-    for (int64_t column = 0, n; (n = columns_in_block(block, column, columns)) > 0; column += n) {
-        for (int64_t row = 0; row < rows; row++) {
-            memcpy(in_blocks(block, matrix, rows, columns, row, column), from + row * columns + column,
-                   (size_t)n * sizeof *from);
-        }
+    const int64_t width = block_width(block, columns, column);
+    real *to = in_blocks(block, matrix, rows, columns, 0, column);
+    for (int64_t row = 0; row < rows; row++) {
+        memcpy(to + row * width, from + row * columns + column, (size_t)n * sizeof *from);
     }
 }
 
-/* Copies the transpose of a matrix (columns,rows) into blocks, a few rows at a time: their cache lines are filled while
- * they are in the cache. */
-static inline void store_transposed_blocks(int64_t block, int64_t rows, int64_t columns, const real *from, real *matrix)
+/* The same for the transpose of a matrix (columns,rows), a few rows at a time: their cache lines are filled while they
+ * are in the cache. */
+static inline void store_transposed_columns(int64_t block, int64_t rows, int64_t columns, const real *from,
+                                            real *matrix, int64_t column, int64_t n)
 {
+    const int64_t width = block_width(block, columns, column);
+    real *to = in_blocks(block, matrix, rows, columns, 0, column);
+    from += column * rows;
     for (int64_t first = 0, end; first < rows; first = end) {
         end = rows - first < ROWS_AT_ONCE ? rows : first + ROWS_AT_ONCE;
-        for (int64_t column = 0; column < columns; column++) {
-            int64_t width = block_width(block, columns, column);
-            real *to = in_blocks(block, matrix, rows, columns, 0, column);
+        for (int64_t k = 0; k < n; k++) {
             for (int64_t row = first; row < end; row++) {
-                to[row * width] = from[column * rows + row];
+                to[row * width + k] = from[k * rows + row];
             }
         }
     }
