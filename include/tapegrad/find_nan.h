@@ -26,8 +26,8 @@ typedef struct tg_nan_report {
  *     'log' (op 2 of 4) computed a NaN at [1,0] of (2,2), from inputs without one (largest absolute value 8)
  *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1] that no recorded op computed
  *
- * Inside of a block of a transformer, results that backward does not read give their values back. The report then names
- * the first op of those that may have computed the NaN, too.
+ * Inside of a block or layer of a transformer, and of a GPT, results that backward does not read give their values
+ * back. The report then names the first op of those that may have computed the NaN, too.
  *
  * If no output has one, the report names an input that has a NaN now, such as a parameter after an optimizer step.
  * Results of ops that were not recorded are examined only as inputs of recorded ops. Slow, because every value of the
