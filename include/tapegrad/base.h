@@ -149,6 +149,24 @@ TG_API bool tg_set_threads(int threads, tg_error *error);
 /* Returns the number of threads that a call may use. */
 TG_API int tg_threads(void);
 
+/* ---- BLAS ---------------------------------------------------------------------------------------------------- */
+
+/* The library that computes matrix products. The build chooses it (-Dblas). */
+typedef struct tg_blas {
+    /* "OpenBLAS", "BLIS", "FlexiBLAS", "MKL", "Accelerate", or the name that the build was given */
+    char library[32];
+    /* of the library that is loaded: "0.3.21"; "" if it does not report one */
+    char version[32];
+    /* the processor that its kernels are written for, as the library calls it: "Cooperlake"; FlexiBLAS reports the
+     * library behind it; "" if it does not report one */
+    char kernels[64];
+    /* the most threads of a product: 1 if the library was compiled without threads, and 0 if it does not report it */
+    int most_threads;
+} tg_blas;
+
+/* Returns the BLAS that is loaded. */
+TG_API tg_blas tg_get_blas(void);
+
 /* ---- vector instructions ------------------------------------------------------------------------------------- */
 
 /* The vector instructions that kernels use. On processors other than x86-64 the baseline is the only level. */
