@@ -10,6 +10,9 @@
  * number of threads of the next product. DIVIDES_SMALL is true of a library that may divide even the smallest product
  * among its threads. */
 
+/* Whether two products at the same time could overwrite each other's buffers, so that they must take turns. */
+static bool takes_turns;
+
 #if defined TG_BLAS_BLIS
 
 #include <blis.h>
@@ -46,6 +49,12 @@ static void describe(tg_blas *blas)
     flexiblas_get_version(&major, &minor, &patch);
     snprintf(blas->version, sizeof blas->version, "%d.%d.%d", major, minor, patch);
     flexiblas_current_backend(blas->kernels, sizeof blas->kernels);
+    /* The library behind it may be an OpenBLAS without threads, which stays at 1. */
+    int before = flexiblas_get_num_threads();
+    flexiblas_set_num_threads(2);
+    blas->most_threads = flexiblas_get_num_threads() == 1;
+    flexiblas_set_num_threads(before);
+    takes_turns = blas->most_threads == 1;
 }
 
 static int get_threads(void)
@@ -93,7 +102,7 @@ static void set_threads(int threads)
 
 static void describe(tg_blas *blas)
 {
-    (void)blas;
+    takes_turns = strcmp(blas->library, "Accelerate") != 0;
 }
 
 static int get_threads(void)
@@ -119,7 +128,9 @@ static void describe(tg_blas *blas)
     sscanf(config, "OpenBLAS %31[0-9.a-z]", blas->version);
     snprintf(blas->kernels, sizeof blas->kernels, "%s", openblas_get_corename());
     if (openblas_get_parallel() == OPENBLAS_SEQUENTIAL) {
+        /* Its buffers have no lock, unless it was compiled with one, which it does not report. */
         blas->most_threads = 1;
+        takes_turns = true;
     } else if (most) {
         sscanf(most, "MAX_THREADS=%d", &blas->most_threads);
     }
@@ -139,17 +150,33 @@ static void set_threads(int threads)
 
 static tg_blas loaded = {.library = LIBRARY};
 
+/* Held during a product of a library that takes turns. */
+static pthread_mutex_t one_product = PTHREAD_MUTEX_INITIALIZER;
+
+/* In the child of a fork no other thread exists that could release it. */
+static void release_product(void)
+{
+    pthread_mutex_init(&one_product, NULL);
+}
+
 /* OpenBLAS writes its configuration into one buffer, so it is read once. */
 static void describe_once(void)
 {
     describe(&loaded);
+    pthread_atfork(NULL, NULL, release_product);
+}
+
+/* Returns the library, described at the first call. */
+static const tg_blas *library(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, describe_once);
+    return &loaded;
 }
 
 tg_blas tg_get_blas(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, describe_once);
-    return loaded;
+    return *library();
 }
 
 /* ---- threads ---- */
@@ -159,7 +186,7 @@ tg_blas tg_get_blas(void)
 static void follow_threads(double multiplications)
 {
     bool is_small = DIVIDES_SMALL && multiplications <= TG_GEMM_ONE_THREAD;
-    int threads = is_small ? 1 : tg_threads(), most = tg_get_blas().most_threads;
+    int threads = is_small ? 1 : tg_threads(), most = library()->most_threads;
     threads = most > 0 && threads > most ? most : threads;
     if (get_threads() != threads) {
         set_threads(threads);
@@ -173,6 +200,21 @@ void tg_gemm_begin_parallel(void)
 
 /* ---- products ---- */
 
+static void begin_product(const tg_gemm *g)
+{
+    follow_threads((double)g->m * (double)g->n * (double)g->k);
+    if (takes_turns) {
+        pthread_mutex_lock(&one_product);
+    }
+}
+
+static void end_product(void)
+{
+    if (takes_turns) {
+        pthread_mutex_unlock(&one_product);
+    }
+}
+
 /* Returns a leading dimension that BLAS accepts: at least 1, even for an empty matrix. */
 static int distance(int64_t ld)
 {
@@ -181,16 +223,18 @@ static int distance(int64_t ld)
 
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float beta, float *c)
 {
-    follow_threads((double)g->m * (double)g->n * (double)g->k);
+    begin_product(g);
     cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
                 (int)g->m, (int)g->n, (int)g->k, 1.0f, a, distance(g->lda), b, distance(g->ldb), beta, c,
                 distance(g->ldc));
+    end_product();
 }
 
 void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, double beta, double *c)
 {
-    follow_threads((double)g->m * (double)g->n * (double)g->k);
+    begin_product(g);
     cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
                 (int)g->m, (int)g->n, (int)g->k, 1.0, a, distance(g->lda), b, distance(g->ldb), beta, c,
                 distance(g->ldc));
+    end_product();
 }

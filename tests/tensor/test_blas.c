@@ -7,6 +7,7 @@
 
 #include <tapegrad/conv.h>
 
+#include "tensor/blas.h"
 #include "tensor/tensor.h"
 
 static void test_report(void **state)
@@ -62,6 +63,46 @@ static void test_any_number_of_threads(void **state)
         free(expected);
         tg_release(a);
         tg_release(b);
+    }
+    assert_true(tg_set_threads(before, NULL));
+}
+
+#define SIDE 64
+#define PRODUCTS 200
+
+typedef struct products {
+    const float *a, *b; /* product i begins at row i of a */
+    float *c;           /* (PRODUCTS,SIDE,SIDE) */
+} products;
+
+static void multiply_some(void *context, int64_t begin, int64_t end)
+{
+    const products *p = context;
+    const tg_gemm product = {SIDE, SIDE, SIDE, .transpose_b = true, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    for (int64_t i = begin; i < end; i++) {
+        tg_gemm_f32(&product, p->a + i * SIDE, p->b, 0, p->c + i * SIDE * SIDE);
+    }
+}
+
+/* Products of several threads at the same time are right, also by an OpenBLAS without threads, which has no locks: it
+ * copies a transposed B of this size to a buffer. */
+static void test_products_at_the_same_time(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    tg_tensor *a = whole_numbers(SIDE + PRODUCTS, SIDE, 3), *b = whole_numbers(SIDE, SIDE, 5);
+    tg_tensor *alone = whole_numbers(PRODUCTS, SIDE * SIDE, 1), *together = whole_numbers(PRODUCTS, SIDE * SIDE, 1);
+    products p = {tg_tensor_data(a), tg_tensor_data(b), tg_tensor_data_mut(alone)};
+    multiply_some(&p, 0, PRODUCTS);
+    p.c = tg_tensor_data_mut(together);
+    assert_true(tg_set_threads(4, NULL));
+    for (int round = 0; round < 400; round++) {
+        tg_parallel_for(PRODUCTS, 1, multiply_some, &p);
+        assert_memory_equal(p.c, tg_tensor_data(alone), PRODUCTS * SIDE * SIDE * sizeof(float));
+    }
+    tg_tensor *all[] = {a, b, alone, together};
+    for (int i = 0; i < 4; i++) {
+        tg_release(all[i]);
     }
     assert_true(tg_set_threads(before, NULL));
 }
@@ -131,6 +172,7 @@ static void test_sizes_beyond_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_any_number_of_threads),
+                                       cmocka_unit_test(test_products_at_the_same_time),
                                        cmocka_unit_test(test_sizes_beyond_32_bits)};
     return cmocka_run_group_tests_name("blas", tests, NULL, NULL);
 }
