@@ -136,14 +136,14 @@ TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 
-/* Sets the number of threads that a call may use, those of OpenBLAS included. RANGE unless it is 1 to 256. The
- * default is the number of processors that the process may run on. The number changes no bit of a result, except of
- * matrix products: OpenBLAS gives the same bits only for the same number of threads. Not thread-safe: call it while no
- * other thread is inside the library.
+/* Sets the number of threads that a call may use, those of BLAS included, up to the most that it has
+ * (tg_blas.most_threads). RANGE unless it is 1 to 256. The default is the number of processors that the process may run
+ * on. The number changes no bit of a result, except of matrix products: OpenBLAS gives the same bits only for the same
+ * number of threads. Not thread-safe: call it while no other thread is inside the library.
  *
  * After a product OpenBLAS's threads keep their processors for some milliseconds, and ask for work. Models with small
  * products train faster if they sleep instead: set OPENBLAS_THREAD_TIMEOUT=4 in the environment of the program.
- * OpenBLAS reads it when it is loaded. */
+ * OpenBLAS reads it when it is loaded. The example programs do that themselves (examples/common/blas.h). */
 TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */
