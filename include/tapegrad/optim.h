@@ -63,6 +63,8 @@ typedef struct tg_sgd_config {
     double weight_decay;
     /* whether the momentum is Nesterov's, which needs a momentum above 0 and no dampening; default false */
     bool nesterov;
+    /* whether the rows of a table make up later the steps in which they have no gradient (see below); default false */
+    bool deferred;
 } tg_sgd_config;
 
 TG_API tg_sgd_config tg_sgd_config_default(void);
