@@ -250,48 +250,6 @@ static void test_threads_and_levels(void **state)
 
 /* ---- memory, and the end ---- */
 
-static void check_flush(const deferred_method *m)
-{
-    training plain = training_make(TG_F32, 40, m->make, &m->dense),
-             t = training_make(TG_F32, 40, m->make, &m->deferred);
-    uint64_t sequence = 3;
-    make_step(&plain, 0, false, &sequence);
-    assert_true(tg_optim_flush(plain.optim));
-    assert_true(tg_optim_flush(t.optim));
-    make_step(&t, 0, false, &sequence);
-    assert_null(tg_tensor_data(t.table));
-    assert_false(tg_optim_flush(t.optim));
-    assert_optim_error(t.optim, TG_ERROR_STATE, "tensor_data: " FLUSH_FIRST);
-    assert_true(tg_optim_flush(t.optim));
-    assert_true(tg_optim_flush(t.optim));
-    assert_non_null(tg_tensor_data(t.table));
-    training_free(&plain);
-    training_free(&t);
-}
-
-static void test_flush(void **state)
-{
-    (void)state;
-    deferred_method methods[DEFERRED_METHODS];
-    list_deferred_methods(methods);
-    assert_false(tg_optim_flush(NULL));
-    for (int i = 0; i < DEFERRED_METHODS; i++) {
-        check_flush(&methods[i]);
-    }
-}
-
-/* SGD without momentum and weight decay moves no row without a gradient, so no step is deferred. */
-static void test_nothing_to_defer(void **state)
-{
-    (void)state;
-    deferred_method m = deferred_sgd(0.1, 0, 0, 0, false);
-    training t = training_make(TG_F32, 40, m.make, &m.deferred);
-    uint64_t sequence = 3;
-    make_step(&t, 0, false, &sequence);
-    assert_non_null(tg_tensor_data(t.table));
-    training_free(&t);
-}
-
 /* A row without weight decay makes up its momentum without its value, as in the dense optimizer. */
 static void test_infinite_value(void **state)
 {
@@ -414,7 +372,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events),         cmocka_unit_test(test_resize),
         cmocka_unit_test(test_lookups),        cmocka_unit_test(test_threads_and_levels),
-        cmocka_unit_test(test_flush),          cmocka_unit_test(test_nothing_to_defer),
         cmocka_unit_test(test_infinite_value), cmocka_unit_test(test_empty_table),
         cmocka_unit_test(test_freeing),        cmocka_unit_test(test_memory),
     };

@@ -1,6 +1,8 @@
-/* The values of a long training with deferred steps are those of the dense optimizer, in f64 and in f32; those of SGD
- * are torch's. */
+/* The values of a long training with deferred steps are those of the dense optimizer, in f64 and in f32, and those of a
+ * short one are torch's. */
 #include "deferred.h"
+
+/* ---- the values of the dense optimizer ---- */
 
 /* A row misses at most TABLE_ROWS / 8 steps. */
 #define TABLE_ROWS 1000
@@ -128,12 +130,67 @@ static void test_extreme_options_of_sgd(void **state)
     check(deferred_sgd(0.1, 0.9, 0, 0.1, false), (rates){0, 0});
 }
 
+/* ---- torch's values ---- */
+
+#define GOLDEN_ROWS 200
+#define GOLDEN_VALUES (2 * GOLDEN_ROWS)
+#define GOLDEN_STEPS 60
+
+/* The steps of make_optim.py's deferred.txt, in which a row misses up to 25 steps. */
+static void check_golden(FILE *file, const char *name, deferred_method m, double lr)
+{
+    char case_name[64];
+    double want[GOLDEN_VALUES], gradient[6];
+    assert_int_equal(fscanf(file, "%63s", case_name), 1);
+    assert_string_equal(case_name, name);
+    read_doubles(file, want, GOLDEN_VALUES);
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(GOLDEN_ROWS, 2));
+    for (int i = 0; i < GOLDEN_VALUES; i++) {
+        set_value(table, i, (double)(i * 31 % 17) / 8 - 1);
+    }
+    tg_optim *optim = m.make(params, &m.deferred);
+    for (int step = 0; step < GOLDEN_STEPS; step++) {
+        int32_t ids[3];
+        for (int i = 0; i < 6; i++) {
+            ids[i / 2] = (step * 37 + i / 2 * 61) % GOLDEN_ROWS;
+            gradient[i] = ((step * 7 + i / 2 * 5 + i % 2 * 3) % 16 - 8) / 16.0;
+        }
+        assert_true(tg_optim_set_lr(optim, NULL, lr * (1 - step / (double)GOLDEN_STEPS)));
+        tg_optim_zero_grad(optim);
+        assert_true(tg_tensor_add_grad_rows(table, ids, gradient, 3, NULL));
+        assert_true(tg_optim_step(optim));
+    }
+    assert_null(tg_tensor_data(table));
+    tg_optim_clear_error(optim);
+    assert_true(tg_optim_flush(optim));
+    for (int i = 0; i < GOLDEN_VALUES; i++) {
+        double value = tg_tensor_value_at(table, i);
+        if (!(fabs(value - want[i]) <= 1e-12)) {
+            fail_msg("%s: value %d is %.17g, not %.17g", name, i, value, want[i]);
+        }
+    }
+    tg_optim_free(optim);
+    tg_params_free(params);
+}
+
+static void test_values_of_torch(void **state)
+{
+    (void)state;
+    FILE *file = golden_file("deferred.txt");
+    check_golden(file, "sgd_momentum", deferred_sgd(0.05, 0.9, 0, 0, false), 0.05);
+    check_golden(file, "sgd_dampening", deferred_sgd(0.05, 0.8, 0.3, 0.01, false), 0.05);
+    check_golden(file, "sgd_nesterov", deferred_sgd(0.05, 0.9, 0, 0.02, true), 0.05);
+    check_golden(file, "adam_plain", deferred_adam(0), 0.02);
+    check_golden(file, "adamw_decay", deferred_adamw(0.9, 0.95, 1e-8, 0.5), 0.02);
+    fclose(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_extreme_options_of_adam),
-        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_values_of_torch),         cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_extreme_options_of_adam), cmocka_unit_test(test_sgd),
         cmocka_unit_test(test_extreme_options_of_sgd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
