@@ -156,21 +156,23 @@ static tg_optim *make_adamw(tg_params *params)
     return tg_adamw_new(params, NULL);
 }
 
-static tg_optim *make_sgd_momentum(tg_params *params)
+static tg_optim *make_momentum(tg_params *params, bool deferred)
 {
     tg_sgd_config config = tg_sgd_config_default();
     config.momentum = 0.9;
     config.weight_decay = 1e-2;
+    config.deferred = deferred;
     return tg_sgd_new(params, &config);
+}
+
+static tg_optim *make_dense_sgd(tg_params *params)
+{
+    return make_momentum(params, false);
 }
 
 static tg_optim *make_deferred_sgd(tg_params *params)
 {
-    tg_sgd_config config = tg_sgd_config_default();
-    config.momentum = 0.9;
-    config.weight_decay = 1e-2;
-    config.deferred = true;
-    return tg_sgd_new(params, &config);
+    return make_momentum(params, true);
 }
 
 static tg_optim *make_deferred_adamw(tg_params *params)
@@ -211,15 +213,20 @@ static double bench_step(const char *name, int64_t rows, make_optim *make, int r
     return time;
 }
 
-/* A method with deferred steps against SparseAdam, which does less: its other rows stay. Then against the same method
- * without deferred steps. The names are those of the figures for 1,000, 50,257 and 1,000,000 rows. */
-static void bench_deferred(const char *const names[3], make_optim *make, const char *dense_name, make_optim *make_dense)
+typedef struct deferred_method {
+    make_optim *make, *make_dense;
+    const char *tables[3]; /* the names of the figures for 1,000, 50,257 and 1,000,000 rows */
+    const char *dense, *comparison;
+} deferred_method;
+
+/* Deferred steps against SparseAdam, which does less: its other rows stay. Then against the dense optimizer. */
+static void bench_deferred(const deferred_method *method)
 {
     const int64_t rows[] = {1000, 50257, 1000000};
     double time = 0;
     for (int i = 0; i < 3; i++) {
-        course deferred = course_make(rows[i], make), sparse = course_make(rows[i], make_sparse_adam);
-        time = bench_measure(&(bench_figure){.name = names[i],
+        course deferred = course_make(rows[i], method->make), sparse = course_make(rows[i], make_sparse_adam);
+        time = bench_measure(&(bench_figure){.name = method->tables[i],
                                              .unit = "us",
                                              .bound_name = "SparseAdam",
                                              .run = run_step,
@@ -231,20 +238,31 @@ static void bench_deferred(const char *const names[3], make_optim *make, const c
         course_free(&deferred);
         course_free(&sparse);
     }
-    double dense = bench_step(dense_name, rows[2], make_dense, 11);
+    double dense = bench_step(method->dense, rows[2], method->make_dense, 11);
     if (!bench_json) {
-        printf("%-44s %10.4f times\n", "deferred against dense, a million rows", time / dense);
+        printf("%-44s %10.4f times\n", method->comparison, time / dense);
     }
 }
 
 static void bench_deferred_methods(void)
 {
-    const char *const adamw[] = {"deferred AdamW: one step, 1,000 rows", "deferred AdamW: one step, 50,257 rows",
-                                 "deferred AdamW: one step, 1,000,000 rows"};
-    const char *const sgd[] = {"deferred SGD: one step, 1,000 rows", "deferred SGD: one step, 50,257 rows",
-                               "deferred SGD: one step, 1,000,000 rows"};
-    bench_deferred(adamw, make_deferred_adamw, "dense AdamW: one step, 1,000,000 rows", make_adamw);
-    bench_deferred(sgd, make_deferred_sgd, "dense SGD: one step, 1,000,000 rows", make_sgd_momentum);
+    const deferred_method methods[] = {
+        {.make = make_deferred_adamw,
+         .make_dense = make_adamw,
+         .tables = {"deferred AdamW: one step, 1,000 rows", "deferred AdamW: one step, 50,257 rows",
+                    "deferred AdamW: one step, 1,000,000 rows"},
+         .dense = "dense AdamW: one step, 1,000,000 rows",
+         .comparison = "deferred AdamW: against dense, a million rows"},
+        {.make = make_deferred_sgd,
+         .make_dense = make_dense_sgd,
+         .tables = {"deferred SGD: one step, 1,000 rows", "deferred SGD: one step, 50,257 rows",
+                    "deferred SGD: one step, 1,000,000 rows"},
+         .dense = "dense SGD: one step, 1,000,000 rows",
+         .comparison = "deferred SGD: against dense, a million rows"},
+    };
+    for (int i = 0; i < 2; i++) {
+        bench_deferred(&methods[i]);
+    }
 }
 
 /* ---- dense Adam ---- */
