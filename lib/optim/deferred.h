@@ -1,5 +1,5 @@
-/* deferred (private): steps that the rows of a table make up later. Rows, turns and the guard of reads are in deferred.c;
- * a log of steps, and the formula that makes them up, in deferred_adam.c and deferred_sgd.c. */
+/* deferred (private): steps that the rows of a table make up later. Rows, turns and the guard of reads are in
+ * deferred.c; a log of steps, and the formula that applies them, in deferred_adam.c and deferred_sgd.c. */
 #ifndef TG_OPTIM_DEFERRED_H
 #define TG_OPTIM_DEFERRED_H
 
@@ -23,7 +23,7 @@ enum {
 /* The factors of a step of SGD (sgd.c). */
 enum { TG_SGD_LR, TG_SGD_WEIGHT_DECAY, TG_SGD_MOMENTUM, TG_SGD_GRADIENT_FACTOR, TG_SGD_NESTEROV };
 
-/* How a method makes up steps: a log of steps, which begins after a step that all rows have made. Steps have numbers
+/* How a method logs steps and applies them later. A log begins after a step that all rows have made. Steps have numbers
  * modulo 2^32. */
 typedef struct tg_deferred_kind {
     /* Returns whether the rows without a gradient can make up a step with these factors later. */
@@ -48,8 +48,8 @@ extern const tg_deferred_kind tg_deferred_adam, tg_deferred_sgd;
 
 /* ---- constructors ---- */
 
-/* Check what does not allow to defer steps: aliases of tables, options of Adam, options of SGD. If one does not, set the
- * params' error, which begins with `method`, and return false. */
+/* Check whether steps can be deferred: with the aliases of the params, with options of Adam, with options of SGD. If
+ * not, set the params' error, which begins with `method`, and return false. */
 bool tg_deferred_check_tables(tg_params *params, const char *method);
 bool tg_deferred_check_adam(tg_params *params, const char *method, const tg_adam_config *config);
 bool tg_deferred_check_sgd(tg_params *params, const char *method, const tg_sgd_config *config);

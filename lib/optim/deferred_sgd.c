@@ -1,18 +1,18 @@
 /* deferred_sgd: the steps of SGD that rows make up later (deferred.c).
  *
- * Without a gradient a step of SGD is linear in the pair of an element x and its momentum buffer b. With d = weight decay,
- * f = 1 - dampening (1 in the first step) and the momentum m,
+ * Where an element x has no gradient, a step of SGD is linear in x and its momentum buffer b. With the weight decay d,
+ * the momentum m, and f = 1 - dampening, which is 1 in the first step,
  *
  *   b = m b + f d x
  *   x = x - lr b,   or nesterov's   x - lr (d x + m b)                 b: that of the line above
  *
- * So it is a matrix that depends on the step alone, and the steps that a row has missed are the product of their
+ * So it is a matrix that depends on the step alone, and the n steps that a row has missed are the product of their
  * matrices: one matrix per row, exact up to roundings.
  *
- * The log is a tree over the last `capacity` steps. Its leaves are the matrices of single steps, and every other node is
- * the product of its two children. So a step costs one product on average, and the product of any range of steps is that
- * of the at most 2 log2(age) largest nodes that lie in the range. Nothing is divided: a quotient of prefix products would
- * lose all digits, because the powers of m vanish.
+ * The log is a tree over the last `capacity` steps. Its leaves are the matrices of single steps, and every other node
+ * is the product of its two children. So a step costs one product on average, and the product of a row's n steps is
+ * that of the largest nodes that lie in this range, at most about 2 log2(n). Nothing is divided: a quotient of prefix
+ * products would lose all digits, because the powers of m vanish.
  */
 #include "base/real.h"
 #include "optim/deferred.h"
@@ -25,8 +25,8 @@ typedef struct matrix {
 typedef void make_up_kernel(const matrix *missed, void *theta, void *buffer, int64_t count);
 make_up_kernel TG_EACH_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
 
-/* Computes in double, so that floats are rounded once. Without momentum there is no buffer; without weight decay b does
- * not read x, which may be infinite. */
+/* Computes in double, so that floats are rounded once. Without momentum the buffer is NULL; without weight decay b
+ * does not read x, which may be infinite. */
 void KERNEL(tg_sgd_make_up)(const matrix *missed, void *theta, void *buffer, int64_t count)
 {
     real *restrict x = theta, *restrict b = buffer;

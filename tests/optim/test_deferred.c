@@ -250,7 +250,7 @@ static void test_threads_and_levels(void **state)
 
 /* ---- memory, and the end ---- */
 
-/* A row without weight decay makes up its momentum without its value, as in the dense optimizer. */
+/* Without weight decay the momentum of a row does not read its value, as in the dense optimizer. */
 static void test_infinite_value(void **state)
 {
     (void)state;

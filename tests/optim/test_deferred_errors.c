@@ -1,5 +1,5 @@
-/* Errors of deferred steps. A table with missed steps can be read by a recorded lookup alone: every other call reports it,
- * and changes nothing. Constructors refuse what cannot be deferred. */
+/* Errors of deferred steps. A table with missed steps can be read by a recorded lookup alone: every other call reports
+ * it, and changes nothing. Constructors refuse what cannot be deferred. */
 #include "deferred.h"
 
 /* A training with missed steps, and a view of the table. */
