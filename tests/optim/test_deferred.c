@@ -2,6 +2,8 @@
  * nothing. */
 #include "deferred.h"
 
+#define PATH "test_deferred.safetensors"
+
 typedef void event(training *t);
 
 /* Trains 60 steps with the event after 30, dense and deferred, and compares. */
@@ -65,6 +67,19 @@ static void shrink(training *t)
     assert_true(tg_tensor_resize_rows(t->table, 10, NULL));
 }
 
+static void save_and_load(training *t)
+{
+    const tg_checkpoint_part parts[] = {{.name = "params", .params = t->params}, {.name = "optim", .optim = t->optim}};
+    assert_true(tg_optim_flush(t->optim));
+    assert_true(tg_checkpoint_save(PATH, parts, 2, NULL));
+    uint64_t sequence = 5;
+    make_step(t, 1, false, &sequence);
+    assert_true(tg_optim_flush(t->optim));
+    tg_tape_reset(t->tape);
+    assert_true(tg_checkpoint_load(PATH, parts, 2, NULL));
+    remove(PATH);
+}
+
 static void change_steps(training *t)
 {
     assert_true(tg_optim_flush(t->optim));
@@ -109,8 +124,8 @@ static void step_without_rows(training *t)
 static void test_events(void **state)
 {
     (void)state;
-    event *const events[] = {dense_step,     freeze,     freeze_and_unfreeze, change_steps,     begin_again,
-                             change_options, stop_decay, limit_norms,         step_without_rows};
+    event *const events[] = {dense_step,  freeze,         freeze_and_unfreeze, save_and_load, change_steps,
+                             begin_again, change_options, stop_decay,          limit_norms,   step_without_rows};
     deferred_method methods[DEFERRED_METHODS];
     list_deferred_methods(methods);
     for (size_t i = 0; i < DEFERRED_METHODS * sizeof events / sizeof *events; i++) {
