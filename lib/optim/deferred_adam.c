@@ -289,8 +289,8 @@ static void free_log(void *context)
 
 static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
 {
-    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)}, *const f64[] = {
-                                                                                   TG_EACH_LEVEL(tg_adam_make_up_f64)};
+    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)};
+    static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
     const tg_adam_config *config = &optim->config.adam;
     tg_dtype dtype = tg_dtype_of(slot->tensor);
     adam_log *log = tg_alloc_zeroed(1, sizeof *log);
