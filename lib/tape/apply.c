@@ -8,206 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "tape/tape.h"
-
-/* The declarations of a shape rule. */
-struct tg_op_declaration {
-    struct {
-        tg_dtype dtype;
-        tg_shape shape;
-        const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
-        tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
-        int64_t offset;
-        int64_t strides[TG_MAX_RANK];
-    } outputs[TG_OP_MAX_OUTPUTS];
-    size_t saved, scratch, backward_scratch;
-    int64_t rows;
-    bool only_views;            /* whether every output is a view */
-    int ids_input, table_input; /* of a lookup; -1: the op is not a lookup */
-};
-
-/* ---- for shape rules ---- */
-
-static const tg_tensor *input_of(const tg_op_call *call, int input)
-{
-    return call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
-}
-
-static bool no_such_input(tg_op_call *call, int input)
-{
-    return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule uses input %d, but the call has %d inputs", input,
-                      call ? call->input_count : 0);
-}
-
-bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
-{
-    const tg_tensor *x = input_of(call, input);
-    char text[TG_SHAPE_TEXT];
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return x->rank == rank || tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s; it must have rank %d", input,
-                                         tg_shape_format(tg_shape_of(x), text), rank);
-}
-
-bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
-{
-    const tg_tensor *x = input_of(call, input);
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return x->dtype == dtype || tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be %s (tg_cast converts)",
-                                           input, tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
-}
-
-bool tg_op_expect_float(tg_op_call *call, int input)
-{
-    const tg_tensor *x = input_of(call, input);
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return tg_dtype_is_float(x->dtype) ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
-                      tg_dtype_name(tg_dtype_of(x)));
-}
-
-bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
-{
-    if (!tg_op_expect_dtype(call, input, TG_I32)) {
-        return false;
-    }
-    const tg_tensor *x = call->inputs[input];
-    const int32_t *ids = tg_values(x);
-    bool all_inside = true;
-    for (int64_t i = 0; i < x->count; i++) {
-        all_inside &= ids[i] >= 0 && ids[i] < bound;
-    }
-    for (int64_t i = 0; !all_inside && i < x->count; i++) {
-        if (ids[i] < 0 || ids[i] >= bound) {
-            tg_shape shape = tg_shape_of(x);
-            char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", ids[i],
-                              tg_index_format(&shape, i, text), (long long)bound);
-        }
-    }
-    return true;
-}
-
-/* Returns the declaration; outside of a shape rule NULL, with the error set. */
-static struct tg_op_declaration *declaration_of(tg_op_call *call)
-{
-    if (call && !call->declaration) {
-        tg_op_fail(call, TG_ERROR_STATE, "a kernel declares outputs or memory; only a shape rule may declare them");
-    }
-    return call ? call->declaration : NULL;
-}
-
-/* Declares dtype and shape of an output. The shape is checked, because an op of a user may declare any shape. */
-static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape *shape)
-{
-    struct tg_op_declaration *d = declaration_of(call);
-    size_t bytes;
-    if (!d) {
-        return false;
-    }
-    if (output != call->output_count || output >= TG_OP_MAX_OUTPUTS) {
-        return tg_op_fail(call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d", output,
-                          TG_OP_MAX_OUTPUTS);
-    }
-    if ((unsigned)dtype > TG_U8) {
-        return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
-    }
-    if (tg_shape_count(*shape) < 0) {
-        return tg_shape_bytes(call->op->name, dtype, shape, &bytes, &call->tape->error);
-    }
-    call->output_count++;
-    d->outputs[output].dtype = dtype;
-    d->outputs[output].shape = *shape;
-    d->outputs[output].like = NULL;
-    d->outputs[output].viewed = NULL;
-    return true;
-}
-
-bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape)
-{
-    if (!declare(call, output, dtype, &shape)) {
-        return false;
-    }
-    call->declaration->only_views = false;
-    return true;
-}
-
-bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input)
-{
-    struct tg_op_declaration *d = call->declaration;
-    call->output_count = 1;
-    d->only_views = false;
-    d->outputs[0].viewed = NULL;
-    d->outputs[0].dtype = dtype;
-    d->outputs[0].like = call->inputs[input];
-    return true;
-}
-
-bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides, int64_t offset)
-{
-    const tg_tensor *x = input_of(call, input);
-    if (!x || !strides) {
-        return x ? tg_op_fail(call, TG_ERROR_STATE, "the strides are NULL") : no_such_input(call, input);
-    }
-    if (!declare(call, output, tg_dtype_of(x), &shape)) {
-        return false;
-    }
-    call->declaration->outputs[output].viewed = call->inputs[input];
-    call->declaration->outputs[output].offset = offset;
-    for (int axis = 0; axis < shape.rank; axis++) {
-        call->declaration->outputs[output].strides[axis] = strides[axis];
-    }
-    return true;
-}
-
-static bool add_bytes(tg_op_call *call, size_t *bytes, int64_t count, size_t size)
-{
-    size_t more;
-    if (count < 0 || !tg_checked_mul((uint64_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
-        return tg_op_fail(call, TG_ERROR_MEMORY, "%lld times %zu bytes do not fit into memory", (long long)count, size);
-    }
-    return true;
-}
-
-bool tg_op_save(tg_op_call *call, int64_t count, size_t size)
-{
-    struct tg_op_declaration *d = declaration_of(call);
-    return d && add_bytes(call, &d->saved, count, size);
-}
-
-bool tg_op_scratch(tg_op_call *call, int64_t count, size_t size)
-{
-    struct tg_op_declaration *d = declaration_of(call);
-    return d && add_bytes(call, &d->scratch, count, size);
-}
-
-bool tg_op_backward_scratch(tg_op_call *call, int64_t count, size_t size)
-{
-    struct tg_op_declaration *d = declaration_of(call);
-    return d && add_bytes(call, &d->backward_scratch, count, size);
-}
-
-bool tg_op_reserve_rows(tg_op_call *call, int64_t count)
-{
-    struct tg_op_declaration *d = declaration_of(call);
-    if (d) {
-        d->rows = count;
-    }
-    return d != NULL;
-}
-
-void tg_op_looks_up(tg_op_call *call, int ids, int table)
-{
-    call->declaration->ids_input = ids;
-    call->declaration->table_input = table;
-}
-
-/* ---- the steps of a call ---- */
+#include "tape/declare.h"
 
 /* Properties of the inputs, found in one pass. */
 typedef struct input_facts {
@@ -215,11 +16,12 @@ typedef struct input_facts {
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
     bool needs_copy;   /* whether an input has a layout that the op does not accept */
+    bool any_missed;   /* whether an input is a table with missed steps (tensor/tensor.h) */
 } input_facts;
 
 static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
 {
-    *facts = (input_facts){.dtype = TG_F32};
+    input_facts found = {.dtype = TG_F32};
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         if (!x) {
@@ -239,18 +41,20 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
                                 i);
         }
         if (tg_dtype_is_float(x->dtype)) {
-            if (facts->any_float && x->dtype != facts->dtype) {
+            if (found.any_float && x->dtype != found.dtype) {
                 return tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
                                     "inputs are %s and %s; no dtype is promoted: convert one with tg_cast",
-                                    tg_dtype_name(facts->dtype), tg_dtype_name(tg_dtype_of(x)));
+                                    tg_dtype_name(found.dtype), tg_dtype_name(tg_dtype_of(x)));
             }
-            facts->any_float = true;
-            facts->dtype = tg_dtype_of(x);
+            found.any_float = true;
+            found.dtype = tg_dtype_of(x);
         }
-        facts->needs_record |= x->requires_grad;
-        facts->needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
+        found.needs_record |= x->requires_grad;
+        found.needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
+        found.any_missed |= x->storage->missed != NULL;
     }
-    facts->needs_record &= t->recording;
+    found.needs_record &= t->recording;
+    *facts = found;
     return true;
 }
 
@@ -262,8 +66,8 @@ static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
                    sizeof *t->records) &&
            tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
            tg_grow((void **)&t->states, &t->state_capacity, t->tensor_count, needed, sizeof *t->states) &&
-           tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
-                   t->attribute_bytes + attributes_size + 16, 1);
+           (attributes_size == 0 || tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
+                                            t->attribute_bytes + attributes_size + 16, 1));
 }
 
 static bool make_outputs(tg_tape *t, tg_op_call *call)
@@ -311,18 +115,21 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
         memcpy(t->attributes + made->attributes, call->attributes, attributes_size);
         t->attribute_bytes = made->attributes + attributes_size;
     }
+    tg_tensor **tensors = t->tensors + t->tensor_count;
+    tg_tensor_state *states = t->states + t->tensor_count;
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
-        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
-        t->tensors[t->tensor_count++] = tg_tape_recorded(t, x) ? x : tg_retain(x);
+        *states++ = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
+        *tensors++ = tg_tape_recorded(t, x) ? x : tg_retain(x);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
         y->node = (int32_t)t->record_count;
         y->requires_grad = tg_dtype_is_float(y->dtype);
-        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
-        t->tensors[t->tensor_count++] = y;
+        *states++ = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
+        *tensors++ = y;
     }
+    t->tensor_count += (size_t)(call->input_count + call->output_count);
     t->record_count++;
 }
 
@@ -340,14 +147,12 @@ static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
     return true;
 }
 
-/* Applies the missed steps of the rows that a lookup reads. */
+/* Applies the missed steps of the rows that a lookup reads. check_missed has found that the call is one. */
 static void make_up_missed(const tg_op_call *call, const struct tg_op_declaration *d)
 {
-    tg_missed_steps *missed = d->table_input >= 0 ? call->inputs[d->table_input]->storage->missed : NULL;
-    if (missed) {
-        const tg_tensor *ids = call->inputs[d->ids_input];
-        missed->make_up(missed, tg_values(ids), ids->count);
-    }
+    tg_missed_steps *missed = call->inputs[d->table_input]->storage->missed;
+    const tg_tensor *ids = call->inputs[d->ids_input];
+    missed->make_up(missed, tg_values(ids), ids->count);
 }
 
 static void run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
@@ -403,7 +208,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
     }
-    if (!check_missed(call, &d)) {
+    if (facts->any_missed && !check_missed(call, &d)) {
         return false;
     }
     if (call->output_count == 0) {
@@ -429,7 +234,9 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
-    make_up_missed(call, &d);
+    if (facts->any_missed) {
+        make_up_missed(call, &d);
+    }
     if (t->observer || t->timer) {
         run_observed(t, kernels, call);
     } else {

@@ -1,0 +1,183 @@
+/* declare: the functions that a shape rule calls, to check its inputs and to declare outputs and memory (op.h). */
+#include "tape/declare.h"
+
+#include "base/alloc.h"
+
+static const tg_tensor *input_of(const tg_op_call *call, int input)
+{
+    return call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
+}
+
+static bool no_such_input(tg_op_call *call, int input)
+{
+    return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule uses input %d, but the call has %d inputs", input,
+                      call ? call->input_count : 0);
+}
+
+bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
+{
+    const tg_tensor *x = input_of(call, input);
+    char text[TG_SHAPE_TEXT];
+    if (!x) {
+        return no_such_input(call, input);
+    }
+    return x->rank == rank || tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s; it must have rank %d", input,
+                                         tg_shape_format(tg_shape_of(x), text), rank);
+}
+
+bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
+{
+    const tg_tensor *x = input_of(call, input);
+    if (!x) {
+        return no_such_input(call, input);
+    }
+    return x->dtype == dtype || tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be %s (tg_cast converts)",
+                                           input, tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
+}
+
+bool tg_op_expect_float(tg_op_call *call, int input)
+{
+    const tg_tensor *x = input_of(call, input);
+    if (!x) {
+        return no_such_input(call, input);
+    }
+    return tg_dtype_is_float(x->dtype) ||
+           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
+                      tg_dtype_name(tg_dtype_of(x)));
+}
+
+bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
+{
+    if (!tg_op_expect_dtype(call, input, TG_I32)) {
+        return false;
+    }
+    const tg_tensor *x = call->inputs[input];
+    const int32_t *ids = tg_values(x);
+    bool all_inside = true;
+    for (int64_t i = 0; i < x->count; i++) {
+        all_inside &= ids[i] >= 0 && ids[i] < bound;
+    }
+    for (int64_t i = 0; !all_inside && i < x->count; i++) {
+        if (ids[i] < 0 || ids[i] >= bound) {
+            tg_shape shape = tg_shape_of(x);
+            char text[TG_SHAPE_TEXT];
+            return tg_op_fail(call, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", ids[i],
+                              tg_index_format(&shape, i, text), (long long)bound);
+        }
+    }
+    return true;
+}
+
+/* Returns the declaration; outside of a shape rule NULL, with the error set. */
+static struct tg_op_declaration *declaration_of(tg_op_call *call)
+{
+    if (call && !call->declaration) {
+        tg_op_fail(call, TG_ERROR_STATE, "a kernel declares outputs or memory; only a shape rule may declare them");
+    }
+    return call ? call->declaration : NULL;
+}
+
+/* Declares dtype and shape of an output. The shape is checked, because an op of a user may declare any shape. */
+static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape *shape)
+{
+    struct tg_op_declaration *d = declaration_of(call);
+    size_t bytes;
+    if (!d) {
+        return false;
+    }
+    if (output != call->output_count || output >= TG_OP_MAX_OUTPUTS) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d", output,
+                          TG_OP_MAX_OUTPUTS);
+    }
+    if ((unsigned)dtype > TG_U8) {
+        return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
+    }
+    if (tg_shape_count(*shape) < 0) {
+        return tg_shape_bytes(call->op->name, dtype, shape, &bytes, &call->tape->error);
+    }
+    call->output_count++;
+    d->outputs[output].dtype = dtype;
+    d->outputs[output].shape = *shape;
+    d->outputs[output].like = NULL;
+    d->outputs[output].viewed = NULL;
+    return true;
+}
+
+bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape)
+{
+    if (!declare(call, output, dtype, &shape)) {
+        return false;
+    }
+    call->declaration->only_views = false;
+    return true;
+}
+
+bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input)
+{
+    struct tg_op_declaration *d = call->declaration;
+    call->output_count = 1;
+    d->only_views = false;
+    d->outputs[0].viewed = NULL;
+    d->outputs[0].dtype = dtype;
+    d->outputs[0].like = call->inputs[input];
+    return true;
+}
+
+bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides, int64_t offset)
+{
+    const tg_tensor *x = input_of(call, input);
+    if (!x || !strides) {
+        return x ? tg_op_fail(call, TG_ERROR_STATE, "the strides are NULL") : no_such_input(call, input);
+    }
+    if (!declare(call, output, tg_dtype_of(x), &shape)) {
+        return false;
+    }
+    call->declaration->outputs[output].viewed = call->inputs[input];
+    call->declaration->outputs[output].offset = offset;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        call->declaration->outputs[output].strides[axis] = strides[axis];
+    }
+    return true;
+}
+
+static bool add_bytes(tg_op_call *call, size_t *bytes, int64_t count, size_t size)
+{
+    size_t more;
+    if (count < 0 || !tg_checked_mul((uint64_t)count, size, &more) || !tg_checked_add(*bytes, more, bytes)) {
+        return tg_op_fail(call, TG_ERROR_MEMORY, "%lld times %zu bytes do not fit into memory", (long long)count, size);
+    }
+    return true;
+}
+
+bool tg_op_save(tg_op_call *call, int64_t count, size_t size)
+{
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->saved, count, size);
+}
+
+bool tg_op_scratch(tg_op_call *call, int64_t count, size_t size)
+{
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->scratch, count, size);
+}
+
+bool tg_op_backward_scratch(tg_op_call *call, int64_t count, size_t size)
+{
+    struct tg_op_declaration *d = declaration_of(call);
+    return d && add_bytes(call, &d->backward_scratch, count, size);
+}
+
+bool tg_op_reserve_rows(tg_op_call *call, int64_t count)
+{
+    struct tg_op_declaration *d = declaration_of(call);
+    if (d) {
+        d->rows = count;
+    }
+    return d != NULL;
+}
+
+void tg_op_looks_up(tg_op_call *call, int ids, int table)
+{
+    call->declaration->ids_input = ids;
+    call->declaration->table_input = table;
+}

@@ -1,0 +1,22 @@
+/* declare (private): what a shape rule declares of a call. */
+#ifndef TG_TAPE_DECLARE_H
+#define TG_TAPE_DECLARE_H
+
+#include "tape/tape.h"
+
+struct tg_op_declaration {
+    struct {
+        tg_dtype dtype;
+        tg_shape shape;
+        const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
+        tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
+        int64_t offset;
+        int64_t strides[TG_MAX_RANK];
+    } outputs[TG_OP_MAX_OUTPUTS];
+    size_t saved, scratch, backward_scratch;
+    int64_t rows;
+    bool only_views;            /* whether every output is a view */
+    int ids_input, table_input; /* of a lookup; -1: the op is not a lookup */
+};
+
+#endif
