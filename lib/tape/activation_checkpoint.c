@@ -104,12 +104,15 @@ bool tg_activation_checkpoint_begin(tg_tape *t)
     return true;
 }
 
-/* Returns whether the end of a span may drop x, if no other tensor needs its storage. A value of version 0 was written
- * by its kernel alone, so a replay writes it, too. Shape rules read integers, so these stay. */
-static bool may_drop(const tg_tensor *x, const tg_tensor *result)
+/* Returns whether the end of a span may drop output i of a record, if no other tensor needs its storage. Values that
+ * were changed in place stay, because a replay would not change them; and so do integers, because shape rules read
+ * them. */
+static bool may_drop(const tg_tape *t, const tg_record *record, int i, const tg_tensor *result)
 {
-    return x != result && tg_dtype_is_float(x->dtype) && tg_tensor_references(x) == 1 && tg_storage_version(x) == 0 &&
-           !tg_is_dropped(x);
+    const tg_tensor *y = tg_record_outputs(t, record)[i];
+    uint64_t version = t->states[record->first_tensor + (size_t)(record->input_count + i)].version;
+    return y != result && tg_dtype_is_float(y->dtype) && tg_tensor_references(y) == 1 && !tg_is_dropped(y) &&
+           tg_storage_version(y) == version;
 }
 
 /* Counts, for each storage, the results from record number `first` on that may be dropped. */
@@ -121,7 +124,7 @@ static void count_users(const tg_tape *t, size_t first, const tg_tensor *result)
             for (int i = 0; i < record->output_count; i++) {
                 tg_tensor *y = tg_record_outputs(t, record)[i];
                 int *users = tg_block_users(y->storage);
-                *users = pass == 0 ? 0 : *users + may_drop(y, result);
+                *users = pass == 0 ? 0 : *users + may_drop(t, record, i, result);
             }
         }
     }
@@ -152,7 +155,7 @@ static bool list_record(tg_tape *t, size_t k, const tg_tensor *result)
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = tg_record_outputs(t, record)[i];
         int base = base_input_of(t, record, y);
-        bool drop = may_drop(y, result) && *tg_block_users(y->storage) == tg_storage_references(y);
+        bool drop = may_drop(t, record, i, result) && *tg_block_users(y->storage) == tg_storage_references(y);
         if (drop || base < 0) {
             s->blocks[s->block_count++] = (tg_replay_block){.record = k,
                                                             .output = (int16_t)i,
@@ -219,11 +222,11 @@ static bool drop_span(tg_tape *t, size_t first, const tg_tensor *result)
 tg_tensor *tg_activation_checkpoint_end(tg_tape *t, tg_tensor *result)
 {
     static const char call[] = "activation_checkpoint_end";
+    bool is_valid = tg_tape_expect_tensor(t, call, "result", result);
     const tg_scope *scope = t ? tg_tape_end_scope(t, call, true) : NULL;
     if (!scope) {
         return NULL;
     }
-    bool is_valid = tg_tape_expect_tensor(t, call, "result", result);
     if (t->spans.open == t->scope_count + 1) {
         size_t closed = t->spans.count;
         if (is_valid && may_drop_span(t, scope->records) && !drop_span(t, scope->records, result)) {

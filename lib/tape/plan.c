@@ -27,7 +27,8 @@ static bool matters(const tg_tape *t, const tg_record *record)
 
 /* ---- checks ---- */
 
-/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). */
+/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). Values that were
+ * dropped will be computed again. */
 static bool check_versions(tg_tape *t, const tg_record *record)
 {
     const tg_op *op = record->op;
@@ -39,7 +40,8 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     for (int i = 0; i < record->input_count + record->output_count; i++) {
         bool output = i >= record->input_count;
         int number = output ? i - record->input_count : i;
-        if (!tg_backward_ignores(record, i) && tg_storage_version(tensors[i]) != states[i].version) {
+        if (!tg_backward_ignores(record, i) && !tg_is_dropped(tensors[i]) &&
+            tg_storage_version(tensors[i]) != states[i].version) {
             return tg_tape_fail(
                 t, TG_ERROR_STATE, "backward",
                 "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "

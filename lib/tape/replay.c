@@ -47,7 +47,7 @@ static bool check_inputs(tg_tape *t, const tg_span *span)
 static void return_blocks(tg_tape *t, const tg_span *span, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
-        tg_pool_give(t->pool, t->spans.blocks[span->first_block + i].block);
+        tg_pool_give(t->pool, t->spans.blocks[span->first_block + i].memory);
     }
 }
 
