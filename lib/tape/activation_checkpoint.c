@@ -1,20 +1,13 @@
-/* activation_checkpoint: spans of records that give the memory of their values back, and compute them again in backward
+/* activation_checkpoint: spans of records that give back the memory of their values, and compute them again in backward
  * (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; torch.utils.checkpoint).
  *
- * A record has all that its forward kernel needs: the op, the inputs and the attributes. So a replay runs the kernels of
- * the span once more, in order, and calls no function of the user. The end of a span drops the values of its results and
- * what its records saved, and lists them in blocks[]. Backward comes to the last record of a span first, and runs the
- * replay before it; after the first record it drops the values again.
- *
- * Memory. The first pass of backward reserves the blocks of a span when it comes to its last planned record, and returns
- * them to the pool behind the first one, as it does with adjoints (plan.c). So the spans share their memory, and the
- * second pass, in the same order, cannot fail.
+ * A record has all that its forward kernel needs: the op, the inputs and the attributes. So a replay (replay.c) runs
+ * the kernels of a span once more, in order, and calls no function of the program. The end of a span drops the values
+ * of its results and what its records saved, and lists in blocks[] what a replay has to write.
  *
  * Random numbers. generators[] has the state of the generator before the first kernel of a span, and before each kernel
  * that found another state than the recorded kernels before it had left: something else drew, which is not repeated.
  */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "tape/backward.h"
 
@@ -169,8 +162,8 @@ static bool list_record(tg_tape *t, size_t k, const tg_tensor *result)
 }
 
 /* Returns whether the values of the records from number `first` on may be dropped. Freed results are detected by their
- * values, and an observer may look at any result until the reset. A backward in the span may have freed the block that a
- * replay needs. */
+ * values, and an observer may look at any result until the reset. After a backward in the span, some of its records
+ * cannot run again. */
 static bool may_drop_span(const tg_tape *t, size_t first)
 {
     for (size_t k = first; k < t->record_count; k++) {

@@ -71,8 +71,8 @@ void tg_drop_values(tg_tape *t, tg_tensor *x);
 
 /* ---- the passes of backward (replay.c) ---- */
 
-/* Called before the first pass plans record k. If k is the first one of a span that it meets, reserves the memory of the
- * span, and returns that of the span behind it. False with the error set. */
+/* Called before the first pass plans record k. If k is in another span than the record before, reserves the memory of
+ * that span, and returns that of the span behind it. False with the error set. */
 bool tg_spans_plan(struct tg_pass *pass, int32_t k);
 void tg_spans_plan_end(struct tg_pass *pass);
 

@@ -127,8 +127,8 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
-/* Checks that no input is a table with missed steps (tensor/tensor.h), or a result whose values were dropped. A recorded
- * lookup in such a table is allowed. */
+/* Checks that no input is a result whose values were dropped, or a table with missed steps (tensor/tensor.h). A
+ * recorded lookup in such a table is allowed. */
 static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
 {
     for (int i = 0; i < call->input_count; i++) {

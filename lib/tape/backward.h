@@ -12,7 +12,7 @@ typedef struct tg_pass {
     void *borrowed;
     void *first;   /* the adjoint of the result: borrowed, or a block */
     void *scratch; /* a block for the kernels */
-    /* the span whose values are there, or NULL, and the number of spans before it (activation_checkpoint.c) */
+    /* the span that has its memory now, or NULL, and the number of spans up to it (replay.c) */
     const tg_span *span;
     size_t spans_left;
 } tg_pass;

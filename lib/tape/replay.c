@@ -1,5 +1,5 @@
-/* replay: what the two passes of backward do with a span of activation_checkpoint.c. The first pass reserves its memory,
- * and the second one computes its values again.
+/* replay: what the two passes of backward do with a span (activation_checkpoint.c). The first pass reserves memory, and
+ * the second one computes the values of the span again.
  *
  * The first pass takes the blocks of a span when it comes to the last planned record, and returns them to the pool
  * behind the first record, as it does with adjoints (plan.c). So the spans share their memory, and the second pass, in
@@ -22,7 +22,7 @@ static const tg_span *find_span(tg_pass *pass, int32_t k)
 
 /* ---- the first pass ---- */
 
-/* Checks that the inputs of the replay have the values that the calls read, also those that no backward kernel reads. */
+/* Checks that the inputs of the calls have the values that the calls read, even if no backward kernel reads them. */
 static bool check_inputs(tg_tape *t, const tg_span *span)
 {
     for (size_t k = span->first; k < span->replay_end; k++) {
@@ -54,9 +54,9 @@ static void return_blocks(tg_tape *t, const tg_span *span, size_t count)
 static bool take_blocks(tg_tape *t, const tg_span *span)
 {
     for (size_t i = 0; i < span->block_count; i++) {
-        tg_replay_block *d = &t->spans.blocks[span->first_block + i];
-        d->memory = d->base_input < 0 ? tg_pool_take(t->pool, d->bytes) : NULL;
-        if (d->base_input < 0 && !d->memory) {
+        tg_replay_block *block = &t->spans.blocks[span->first_block + i];
+        block->memory = block->base_input < 0 ? tg_pool_take(t->pool, block->bytes) : NULL;
+        if (block->base_input < 0 && !block->memory) {
             return_blocks(t, span, i);
             return tg_tape_fail(t, TG_ERROR_MEMORY, "backward",
                                 "out of memory for the values of an activation checkpoint");
@@ -95,22 +95,22 @@ bool tg_spans_plan(tg_pass *pass, int32_t k)
 /* ---- the second pass ---- */
 
 /* Gives the block to the record. Returns the storage that an output had before. */
-static tg_storage *attach(const tg_tape *t, tg_record *record, const tg_replay_block *d)
+static tg_storage *attach(const tg_tape *t, tg_record *record, const tg_replay_block *block)
 {
-    if (d->memory) {
-        tg_unpoison(d->memory, d->bytes);
+    if (block->memory) {
+        tg_unpoison(block->memory, block->bytes);
     }
-    if (d->output < 0) {
-        record->saved = d->memory;
+    if (block->output < 0) {
+        record->saved = block->memory;
         return NULL;
     }
-    tg_tensor *y = tg_record_outputs(t, record)[d->output];
+    tg_tensor *y = tg_record_outputs(t, record)[block->output];
     tg_storage *before = y->storage;
-    if (d->base_input >= 0) {
-        y->storage = tg_record_inputs(t, record)[d->base_input]->storage;
+    if (block->base_input >= 0) {
+        y->storage = tg_record_inputs(t, record)[block->base_input]->storage;
     } else {
-        tg_storage_begin(d->memory);
-        y->storage = d->memory;
+        tg_storage_begin(block->memory);
+        y->storage = block->memory;
     }
     return before;
 }
@@ -163,16 +163,16 @@ static void replay(const tg_pass *pass)
 static void drop_again(const tg_tape *t, const tg_span *span)
 {
     for (size_t i = span->first_block; i < span->first_block + span->block_count; i++) {
-        const tg_replay_block *d = &t->spans.blocks[i];
-        tg_record *record = &t->records[d->record];
-        tg_tensor *y = d->output < 0 ? NULL : tg_record_outputs(t, record)[d->output];
+        const tg_replay_block *block = &t->spans.blocks[i];
+        tg_record *record = &t->records[block->record];
+        tg_tensor *y = block->output < 0 ? NULL : tg_record_outputs(t, record)[block->output];
         if (!y) {
             record->saved = NULL;
-        } else if (d->base_input >= 0 || y->storage == d->memory) {
+        } else if (block->base_input >= 0 || y->storage == block->memory) {
             y->storage = t->spans.no_values;
         }
-        if (d->memory) {
-            tg_poison(d->memory, d->bytes);
+        if (block->memory) {
+            tg_poison(block->memory, block->bytes);
         }
     }
 }

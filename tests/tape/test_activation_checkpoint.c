@@ -1,5 +1,5 @@
-/* Spans that backward computes again (tg_activation_checkpoint_begin): each program has the same bits with its spans and
- * without them. tests/ops/test_gradcheck_ops.c runs each op in a span. */
+/* Spans that backward computes again (tg_activation_checkpoint_begin): each program has the same bits with spans and
+ * without. tests/ops/test_gradcheck_ops.c runs each op in a span. */
 #include "ops/calls.h"
 #include "support.h"
 #include "tensor/tensor.h"
