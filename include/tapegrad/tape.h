@@ -105,9 +105,8 @@ TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
  * forward of the span. The gradients have the bits that they have without it.
  *
  * ```c
- * if (tg_activation_checkpoint_begin(t)) {
- *     x = tg_activation_checkpoint_end(t, tg_gelu(t, tg_nn_linear_forward(t, &linear, x)));
- * }
+ * tg_activation_checkpoint_begin(t);
+ * tg_tensor *hidden = tg_activation_checkpoint_end(t, tg_gelu(t, tg_nn_linear_forward(t, &linear, x)));
  * ```
  *
  * At the end every recorded float result of the span loses its values, except `result`, those that share its storage,

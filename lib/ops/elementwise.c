@@ -1,7 +1,8 @@
 /* elementwise: the loop that elementwise.h describes.
  *
  * The output is contiguous. It is cut into chunks of CHUNK values. For each chunk the inputs are copied into buffers on
- * the stack, unless they are contiguous already. Chunks of the forward pass are independent, and so are those of the
+ * the stack, unless they are contiguous already. A long row that is repeated, as a bias is, is not copied either: a
+ * chunk ends where the row does. Chunks of the forward pass are independent, and so are those of the
  * gradient of an input that was not broadcast: these run on several threads. The gradient of a broadcast input is
  * summed chunk after chunk in one thread, so its bits are always the same. If it is a row, as a bias is, threads divide
  * the columns: one thread sums each column, in the order of the rows.
@@ -74,8 +75,10 @@ typedef struct loop {
     const tg_op_call *call;
     tg_chunk_kernel *kernel;
     bool plain[TG_ELEMENTWISE_INPUTS];    /* the input is `real` and has the layout of y */
+    bool row[TG_ELEMENTWISE_INPUTS];      /* the input is `real`, a row of `width` values, and y repeats it */
     tg_walk walks[TG_ELEMENTWISE_INPUTS]; /* of the inputs that are not plain */
-    bool plain_inputs;                    /* every input is plain */
+    bool plain_inputs;                    /* every input is plain or a row, so that none is copied */
+    int64_t width;                        /* of the rows; without rows, y->count */
     const real *y, *dy;                   /* NULL in the forward pass */
     void *out;                            /* y, or the gradient of one input */
     bool mask_out;                        /* out is u8 */
@@ -84,20 +87,32 @@ typedef struct loop {
     const tg_walk *repeated;              /* the walk that sums into out if out is smaller than y; else NULL */
 } loop;
 
+/* Returns whether the walk repeats a row (C) to (rows,C), and the row is long enough to end chunks. `width` is that of
+ * another row, or the number of all values. */
+static bool is_long_row(const tg_walk *walk, int64_t width)
+{
+    return walk->rank == 2 && walk->stride[0] == 0 && walk->stride[1] == 1 && walk->size[1] >= CHUNK / 4 &&
+           (walk->size[1] == width || width == walk->count);
+}
+
 static void set_inputs(loop *l)
 {
     const tg_tensor *y = l->call->outputs[0];
     l->plain_inputs = true;
+    l->width = y->count;
     for (int i = 0; i < l->call->input_count; i++) {
         const tg_tensor *x = l->call->inputs[i];
         bool is_real = x->dtype == REAL_DTYPE;
         l->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
+        l->row[i] = false;
         if (!l->plain[i]) {
             tg_shape shape = tg_shape_of(y);
             l->walks[i] = tg_walk_broadcast(x, &shape);
             l->plain[i] = is_real && tg_walk_is_plain(&l->walks[i]);
+            l->row[i] = is_real && is_long_row(&l->walks[i], l->width);
+            l->width = l->row[i] ? l->walks[i].size[1] : l->width;
         }
-        l->plain_inputs = l->plain_inputs && l->plain[i];
+        l->plain_inputs = l->plain_inputs && (l->plain[i] || l->row[i]);
     }
 }
 
@@ -112,8 +127,8 @@ static void run_chunk(const loop *l, int64_t begin, int64_t n)
     tg_chunk k = {.n = n, .attributes = l->call->attributes};
     for (int i = 0; i < l->call->input_count; i++) {
         const tg_tensor *x = l->call->inputs[i];
-        if (l->plain[i]) {
-            k.in[i] = (const real *)tg_values(x) + begin;
+        if (l->plain[i] || l->row[i]) {
+            k.in[i] = (const real *)tg_values(x) + (l->row[i] ? begin % l->width : begin);
         } else {
             KERNEL(tg_chunk_gather)(&l->walks[i], x, begin, n, gathered[i]);
             k.in[i] = gathered[i];
@@ -163,8 +178,11 @@ static void run_range(void *context, int64_t begin, int64_t end)
     }
     /* If no buffer is needed, the whole range is one chunk. */
     int64_t step = l->plain_inputs && writes_directly(l) ? end - begin : CHUNK;
-    for (int64_t at = begin; at < end; at += step) {
-        run_chunk(l, at, end - at < step ? end - at : step);
+    for (int64_t at = begin, n; at < end; at += n) {
+        int64_t row_end = at + l->width - at % l->width;
+        n = row_end < end ? row_end - at : end - at;
+        n = n < step ? n : step;
+        run_chunk(l, at, n);
     }
 }
 

@@ -176,26 +176,14 @@ static void relu_gradient(const tg_chunk *k)
     }
 }
 
-/* Returns e^(-x^2/2), or 0 where the tail of the normal distribution is not a normal number. */
-static inline real bell(real x)
-{
-    const real farthest = sizeof(real) == sizeof(float) ? 164 : 1400;
-    return x * x > farthest ? 0 : EXP_OR_ZERO((real)-0.5 * x * x);
-}
-
-/* Returns Phi(x) for a given e^(-x^2/2). */
-static inline real normal_distribution(real x, real density)
-{
-    real tail = TYPED(tg_normal_tail)(REAL(fabs)(x), density);
-    return x < 0 ? tail : 1 - tail;
-}
-
 static void gelu(const tg_chunk *k)
 {
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] * normal_distribution(x[i], bell(x[i]));
+        real a = REAL(fabs)(x[i]);
+        real tail = TYPED(tg_normal_tail)(a, TYPED(tg_normal_density)(a));
+        out[i] = x[i] * (x[i] < 0 ? tail : 1 - tail);
     }
 }
 
@@ -204,8 +192,9 @@ static void gelu_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real density = bell(x[i]);
-        out[i] = dy[i] * (normal_distribution(x[i], density) + x[i] * (density * ONE_OVER_SQRT_2PI));
+        real a = REAL(fabs)(x[i]), density = TYPED(tg_normal_density)(a);
+        real tail = TYPED(tg_normal_tail)(a, density);
+        out[i] = dy[i] * ((x[i] < 0 ? tail : 1 - tail) + x[i] * (density * ONE_OVER_SQRT_2PI));
     }
 }
 

@@ -55,7 +55,7 @@ const void *tg_gradient_factor(tg_factors *f);
 
 #if defined TG_REAL_F32 || defined TG_REAL_F64 /* for kernels */
 
-#include "ops/kernel.h"
+#include "ops/few_rows.h"
 
 /* Returns the address of value number i of a factor. */
 static inline const void *factor_at(const tg_factors *f, const void *factor, int64_t i)
@@ -68,6 +68,8 @@ static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a
 {
     if (f->kind == TG_ROUNDED_BF16) {
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);
+    } else if (has_few_rows(g)) {
+        KERNEL(tg_multiply_few_rows)(g, a, b, add, c);
     } else {
         gemm(g, a, b, add ? 1 : 0, c);
     }

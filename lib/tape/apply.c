@@ -16,11 +16,12 @@ typedef struct input_facts {
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
     bool needs_copy;   /* whether an input has a layout that the op does not accept */
+    bool any_missed;   /* whether an input has missed steps or no values (tensor/tensor.h) */
 } input_facts;
 
 static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
 {
-    *facts = (input_facts){.dtype = TG_F32};
+    input_facts found = {.dtype = TG_F32};
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         if (!x) {
@@ -40,18 +41,20 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
                                 i);
         }
         if (tg_dtype_is_float(x->dtype)) {
-            if (facts->any_float && x->dtype != facts->dtype) {
+            if (found.any_float && x->dtype != found.dtype) {
                 return tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
                                     "inputs are %s and %s; no dtype is promoted: convert one with tg_cast",
-                                    tg_dtype_name(facts->dtype), tg_dtype_name(tg_dtype_of(x)));
+                                    tg_dtype_name(found.dtype), tg_dtype_name(tg_dtype_of(x)));
             }
-            facts->any_float = true;
-            facts->dtype = tg_dtype_of(x);
+            found.any_float = true;
+            found.dtype = tg_dtype_of(x);
         }
-        facts->needs_record |= x->requires_grad;
-        facts->needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
+        found.needs_record |= x->requires_grad;
+        found.needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
+        found.any_missed |= x->storage->missed != NULL;
     }
-    facts->needs_record &= t->recording;
+    found.needs_record &= t->recording;
+    *facts = found;
     return true;
 }
 
@@ -63,8 +66,8 @@ static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
                    sizeof *t->records) &&
            tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
            tg_grow((void **)&t->states, &t->state_capacity, t->tensor_count, needed, sizeof *t->states) &&
-           tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
-                   t->attribute_bytes + attributes_size + 16, 1);
+           (attributes_size == 0 || tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
+                                            t->attribute_bytes + attributes_size + 16, 1));
 }
 
 static bool make_outputs(tg_tape *t, tg_op_call *call)
@@ -112,18 +115,21 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
         memcpy(t->attributes + made->attributes, call->attributes, attributes_size);
         t->attribute_bytes = made->attributes + attributes_size;
     }
+    tg_tensor **tensors = t->tensors + t->tensor_count;
+    tg_tensor_state *states = t->states + t->tensor_count;
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
-        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
-        t->tensors[t->tensor_count++] = tg_tape_recorded(t, x) ? x : tg_retain(x);
+        *states++ = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
+        *tensors++ = tg_tape_recorded(t, x) ? x : tg_retain(x);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
         y->node = (int32_t)t->record_count;
         y->requires_grad = tg_dtype_is_float(y->dtype);
-        t->states[t->tensor_count] = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
-        t->tensors[t->tensor_count++] = y;
+        *states++ = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
+        *tensors++ = y;
     }
+    t->tensor_count += (size_t)(call->input_count + call->output_count);
     t->record_count++;
 }
 
@@ -148,14 +154,12 @@ static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
     return true;
 }
 
-/* Applies the missed steps of the rows that a lookup reads. */
+/* Applies the missed steps of the rows that a lookup reads. check_missed has found that the call is one. */
 static void make_up_missed(const tg_op_call *call, const struct tg_op_declaration *d)
 {
-    tg_missed_steps *missed = d->table_input >= 0 ? call->inputs[d->table_input]->storage->missed : NULL;
-    if (missed) {
-        const tg_tensor *ids = call->inputs[d->ids_input];
-        missed->make_up(missed, tg_values(ids), ids->count);
-    }
+    tg_missed_steps *missed = call->inputs[d->table_input]->storage->missed;
+    const tg_tensor *ids = call->inputs[d->ids_input];
+    missed->make_up(missed, tg_values(ids), ids->count);
 }
 
 double tg_clock(void)
@@ -211,7 +215,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
     }
-    if (!check_missed(call, &d)) {
+    if (facts->any_missed && !check_missed(call, &d)) {
         return false;
     }
     if (call->output_count == 0) {
@@ -237,7 +241,9 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
-    make_up_missed(call, &d);
+    if (facts->any_missed) {
+        make_up_missed(call, &d);
+    }
     if (t->observer || t->timer || t->spans.open) {
         run_observed(t, kernels, call, recorded);
     } else {

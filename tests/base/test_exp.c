@@ -76,27 +76,45 @@ static void test_tanh(void **state)
     assert_true(tg_tanh_f32(INFINITY) == 1 && tg_tanh_f32(-INFINITY) == -1);
 }
 
-/* The tail of the normal distribution, against libm's double. */
+/* The density and the tail of the normal distribution, against libm's double. */
 static void test_normal_tail(void **state)
 {
     (void)state;
     for (float a = 0; a < 12.8F; a += 0.00011F) {
-        float density = tg_exp_or_zero_f32(-0.5F * a * a);
+        float density = tg_normal_density_f32(a);
         double expected = 0.5 * erfc((double)a * sqrt(0.5)), exact = exp(-0.5 * (double)a * (double)a);
         double found = (double)tg_normal_tail_f32(a, density) * (exact / (double)density);
-        if (!(fabs(found - expected) <= 6e-7 * expected)) {
+        if (!(fabs((double)density - exact) <= 2e-7 * (1 + 0.73 * (double)a * (double)a) * exact)) {
+            fail_msg("the density at %.9g is %.9g, not %.9g", (double)a, (double)density, exact);
+        }
+        if (!(fabs(found - expected) <= 7e-7 * expected)) {
             fail_msg("the tail at %.9g is %.9g, not %.9g", (double)a, found, expected);
         }
         assert_true(fabs(tg_normal_tail_f64((double)a, exact) - expected) == 0);
+        assert_true(tg_normal_density_f32(-a) == density && tg_normal_density_f64(-(double)a) == exact);
     }
-    assert_true(isnan(tg_normal_tail_f32(NAN, NAN)));
+    assert_true(isnan(tg_normal_tail_f32(NAN, tg_normal_density_f32(NAN))));
+}
+
+/* No result is subnormal, and none far outside is wrong. */
+static void test_normal_density_edges(void **state)
+{
+    (void)state;
+    assert_true(tg_normal_density_f32(0) == 1);
+    for (float a = 12.7F; a < INFINITY; a *= 1.001F) {
+        float density = tg_normal_density_f32(a), tail = tg_normal_tail_f32(a, density);
+        assert_true(a < 12.8F ? density > 0 : density == 0 || a < 12.81F);
+        assert_true(tail == 0 || tail >= FLT_MIN);
+    }
+    assert_true(tg_normal_density_f32(INFINITY) == 0 && tg_normal_density_f32(-INFINITY) == 0);
+    assert_true(tg_normal_density_f64(INFINITY) == 0 && tg_normal_tail_f32(INFINITY, 0) == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_ulp), cmocka_unit_test(test_edges),       cmocka_unit_test(test_or_zero),
-        cmocka_unit_test(test_tanh),    cmocka_unit_test(test_normal_tail),
+        cmocka_unit_test(test_tanh),    cmocka_unit_test(test_normal_tail), cmocka_unit_test(test_normal_density_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,10 @@
 """Runs the ops of tests/bench/kernels.c here and in PyTorch, in turn, and prints both times. For development: nothing
 in the build or the tests needs it.
 
-    tests/bench/compare_torch.py BENCH [--turns N] [--threads N] [--only TEXT]
+    tests/bench/compare_torch.py BENCH [--turns N] [--threads N] [--only TEXT] [--gpt | --compiled-gpt]
 
-BENCH is the program tests/bench of a release build.
+BENCH is the program tests/bench of a release build. With --gpt only a step of GPT-2 small is run (torch_gpt.py), with
+--compiled-gpt by torch.compile.
 
 Each turn runs a line a few times in each program. Printed are the medians in ms, their ratio, the ratio of the best
 times, and the best time of a memcpy of the result. On a busy machine only the best times of one thread mean something,
@@ -21,6 +22,8 @@ import time
 
 import torch
 import torch.nn.functional as F
+
+import torch_gpt
 
 
 def normal(*size, grad=True, std=1.0):
@@ -77,22 +80,38 @@ def backward(y, leaves, dy):
     y.backward(dy, retain_graph=True)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('bench')
-    parser.add_argument('--turns', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=2)
-    parser.add_argument('--only', default='')
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    server = subprocess.Popen([options.bench, '--threads=%d' % options.threads, '--serve'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class Bench:
+    """The program tests/bench, which answers requests."""
 
-    def ours(name, what, rounds):
-        server.stdin.write('%s; %s %d\n' % (name, what, rounds))
-        server.stdin.flush()
-        return [float(t) for t in server.stdout.readline().split()]
+    def __init__(self, path, threads):
+        self.program = subprocess.Popen([path, '--threads=%d' % threads, '--serve'], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
-    print('%-52s %9s %9s %7s %7s %9s' % ('ms', 'tapegrad', 'torch', 'ratio', 'best', 'memcpy'))
+    def seconds(self, name, what, rounds):
+        self.program.stdin.write('%s; %s %d\n' % (name, what, rounds))
+        self.program.stdin.flush()
+        return [float(t) for t in self.program.stdout.readline().split()]
+
+    def close(self):
+        self.program.stdin.close()
+        self.program.wait()
+
+
+def compare(bench, title, ours, run, rounds, turns, bound=None):
+    """Runs a line in turn here and in torch, and prints it."""
+    a, b, bounds = [], [], [0]
+    for _ in range(turns):
+        b += seconds(run, rounds)
+        time.sleep(0.05)  # torch's threads stop spinning
+        a += bench.seconds(*ours, rounds)
+        bounds += bench.seconds(*bound, 5) if bound else []
+    m = statistics.median
+    least = 1e3 * min(bounds[1:], default=float('nan'))
+    print('%-52s %9.3f %9.3f %7.2f %7.2f %9.3f' % (title, 1e3 * m(a), 1e3 * m(b), m(a) / m(b), min(a) / min(b), least),
+          flush=True)
+
+
+def compare_lines(bench, only, turns):
     for name, make in LINES.items():
         call, *inputs = make()
         leaves = [x for x in inputs if x.requires_grad]
@@ -102,21 +121,31 @@ def main():
         if leaves:
             passes['backward'] = lambda: backward(y, leaves, dy)
         for what, run in passes.items():
-            if options.only not in '%s, %s' % (name, what):
-                continue
-            once = statistics.median(seconds(run, 3))
-            rounds = max(3, min(100, int(0.15 / once)))
-            a, b, copies = [], [], []
-            for _ in range(options.turns):
-                b += seconds(run, rounds)
-                time.sleep(0.05)  # torch's threads stop spinning
-                a += ours(name, what, rounds)
-                copies += ours(name, 'copy', 5)
-            m = statistics.median
-            print('%-52s %9.3f %9.3f %7.2f %7.2f %9.3f' % ('%s, %s' % (name, what), 1e3 * m(a), 1e3 * m(b), m(a) / m(b),
-                                                            min(a) / min(b), 1e3 * min(copies)), flush=True)
-    server.stdin.close()
-    server.wait()
+            title = '%s, %s' % (name, what)
+            if only in title:
+                once = statistics.median(seconds(run, 3))
+                rounds = max(3, min(100, int(0.15 / once)))
+                compare(bench, title, (name, what), run, rounds, turns, (name, 'copy'))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('bench')
+    parser.add_argument('--turns', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--only', default='')
+    parser.add_argument('--gpt', action='store_true')
+    parser.add_argument('--compiled-gpt', action='store_true')
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    bench = Bench(options.bench, options.threads)
+    print('%-52s %9s %9s %7s %7s %9s' % ('ms', 'tapegrad', 'torch', 'ratio', 'best', 'memcpy'))
+    if options.gpt or options.compiled_gpt:
+        step = torch_gpt.make_step(options.compiled_gpt)
+        compare(bench, 'a step of GPT-2 small, 512 tokens', ('gpt', 'step'), step, 3, options.turns)
+    else:
+        compare_lines(bench, options.only, options.turns)
+    bench.close()
 
 
 main()

@@ -84,3 +84,16 @@ void *bench_must(void *object)
     }
     return object;
 }
+
+void bench_print_seconds(void (*run)(void *context), void *context, int rounds)
+{
+    for (int round = -2; round < rounds; round++) {
+        double start = bench_seconds();
+        run(context);
+        if (round >= 0) {
+            printf("%.9f ", bench_seconds() - start);
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}

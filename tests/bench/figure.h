@@ -28,6 +28,10 @@ typedef struct bench_figure {
 /* Runs and prints it; returns the median time in seconds. */
 double bench_measure(const bench_figure *figure);
 
+/* Runs it twice, and then `rounds` times, and prints the seconds of each round on one line: an answer to another
+ * program. */
+void bench_print_seconds(void (*run)(void *context), void *context, int rounds);
+
 /* Prints a figure that was measured otherwise. */
 void bench_value(const char *name, double value, const char *unit);
 

@@ -255,6 +255,28 @@ static void next_token(void *context)
     }
 }
 
+typedef struct weights {
+    uint64_t *values;
+    int64_t count;
+} weights;
+
+static void read_part(void *context, int64_t begin, int64_t end)
+{
+    const weights *w = context;
+    uint64_t sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        sum += w->values[i];
+    }
+    *(volatile uint64_t *)&sum; /* the sum counts as used */
+}
+
+/* The bound of a token: all weights are read once. */
+static void read_weights(void *context)
+{
+    weights *w = context;
+    tg_parallel_for(w->count, 1 << 16, read_part, w);
+}
+
 static void bench_generation(void)
 {
     tg_rng *rng = bench_must(tg_rng_new(123));
@@ -266,6 +288,10 @@ static void bench_generation(void)
     g.id = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, 1), 42, NULL));
     tg_tape_set_recording(g.tape, false);
     tg_tape_set_training(g.tape, false);
+    /* those of the blocks and of the head */
+    weights w = {.count = (int64_t)LAYERS * 12 * C * C / 2 + (int64_t)V * C / 2};
+    w.values = bench_must(malloc((size_t)w.count * sizeof *w.values));
+    memset(w.values, 1, (size_t)w.count * sizeof *w.values);
     const int64_t lengths[] = {1, 250, 500, 1000};
     for (int i = 0; i < 4; i++) {
         tg_kv_cache_clear(g.cache);
@@ -274,16 +300,31 @@ static void bench_generation(void)
         bench_must(tg_gpt_next_logits(g.tape, g.model, g.prompt, g.cache));
         char name[64];
         snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
-        bench_measure(
-            &(bench_figure){.name = name, .unit = "ms", .run = next_token, .context = &g, .scale = 1e3, .rounds = 9});
+        bench_measure(&(bench_figure){.name = name,
+                                      .unit = "ms",
+                                      .bound_name = "its weights, read once",
+                                      .run = next_token,
+                                      .bound = read_weights,
+                                      .context = &g,
+                                      .bound_context = &w,
+                                      .scale = 1e3,
+                                      .rounds = 9});
         tg_release(g.prompt);
     }
+    free(w.values);
     tg_release(g.id);
     tg_kv_cache_free(g.cache);
     tg_tape_free(g.tape);
     tg_gpt_free(g.model);
     tg_params_free(params);
     tg_rng_free(rng);
+}
+
+void bench_gpt_serve(int rounds)
+{
+    training run = training_new();
+    bench_print_seconds(run_step, &run, rounds);
+    training_free(&run);
 }
 
 void bench_gpt(void)

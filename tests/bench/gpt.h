@@ -4,4 +4,7 @@
 
 void bench_gpt(void);
 
+/* Answers another program: the seconds of some steps (figure.h). */
+void bench_gpt_serve(int rounds);
+
 #endif

@@ -7,6 +7,7 @@
 #include <tapegrad.h>
 
 #include "bench/figure.h"
+#include "bench/gpt.h"
 
 #define INPUTS 3
 
@@ -252,18 +253,10 @@ void bench_kernels(void)
 
 static void answer(kernel *k, const char *pass, int rounds)
 {
-    void (*run)(void *) = strcmp(pass, "backward") == 0 ? run_backward
-                          : strcmp(pass, "copy") == 0   ? run_copy
-                                                        : run_forward;
-    for (int round = -2; round < rounds; round++) {
-        double start = bench_seconds();
-        run(k);
-        if (round >= 0) {
-            printf("%.9f ", bench_seconds() - start);
-        }
-    }
-    printf("\n");
-    fflush(stdout);
+    bench_print_seconds(strcmp(pass, "backward") == 0 ? run_backward
+                        : strcmp(pass, "copy") == 0   ? run_copy
+                                                      : run_forward,
+                        k, rounds);
 }
 
 int bench_serve(void)
@@ -273,8 +266,12 @@ int bench_serve(void)
     while (fgets(request, sizeof request, stdin)) {
         int rounds;
         if (sscanf(request, "%63[^;]; %15s %d", name, pass, &rounds) != 3) {
-            fprintf(stderr, "bench: a request is NAME; forward|backward|copy ROUNDS\n");
+            fprintf(stderr, "bench: a request is NAME; forward|backward|copy ROUNDS, or gpt; step ROUNDS\n");
             return 2;
+        }
+        if (strcmp(name, "gpt") == 0) {
+            bench_gpt_serve(rounds);
+            continue;
         }
         if (!k.line || strcmp(k.line->title, name) != 0) {
             int i = 0;
