@@ -206,9 +206,7 @@ static bool drop_span(tg_tape *t, size_t first, const tg_tensor *result)
             tg_drop_values(t, tg_record_outputs(t, record)[s->blocks[i].output]);
         }
     }
-    if (span.block_count > 0) {
-        s->spans[s->count++] = span;
-    }
+    s->spans[s->count++] = span;
     return true;
 }
 

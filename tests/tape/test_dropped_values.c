@@ -442,6 +442,33 @@ static void test_failed_module(void **state)
     tg_release(noise);
 }
 
+/* A module gives back results that no backward reads, but not those that a span reads: of a span that has ended in it,
+ * and of one around its end. */
+static void test_module_around_a_span(void **state)
+{
+    (void)state;
+    for (int is_open = 0; is_open < 2; is_open++) {
+        tg_tape_point point;
+        tg_tape_save_point(tape, false, &point);
+        tg_tensor *input = tg_add(tape, x, x), *unread = tg_add(tape, input, x);
+        assert_true(tg_activation_checkpoint_begin(tape));
+        tg_tensor *y = tg_tanh(tape, tg_add(tape, input, x));
+        y = is_open ? tg_tape_end_module(tape, &point, y) : tg_tanh(tape, y);
+        tg_tensor *result = tg_activation_checkpoint_end(tape, is_open ? tg_tanh(tape, y) : y);
+        assert_non_null(is_open ? result : tg_tape_end_module(tape, &point, result));
+        assert_false(tg_is_dropped(input));
+        assert_true(tg_is_dropped(unread) && tg_is_dropped(y) == is_open);
+        tg_tensor_zero_grad(x);
+        assert_true(tg_backward(tape, total(tape, result), NULL));
+        for (int i = 0; i < 6; i++) {
+            double inner = tanh(3 * (i + 1)), outer = tanh(inner);
+            assert_true(fabs(tg_tensor_value_at(tg_tensor_grad(x), i) - 3 * (1 - outer * outer) * (1 - inner * inner)) <
+                        1e-12);
+        }
+        tg_tape_reset(tape);
+    }
+}
+
 /* ---- out of memory ---- */
 
 /* Two spans with a foreign draw, and a lookup by rows. */
@@ -452,7 +479,8 @@ static bool step(tg_tape *t, tg_tensor *table, tg_tensor *ids)
         if (!tg_activation_checkpoint_begin(t)) {
             return false;
         }
-        y = i == 0 ? tg_embedding(t, ids, table, NULL) : y;
+        tg_tensor *drawn = tg_dropout(t, y, 0.5);
+        y = i == 0 ? tg_mul(t, tg_embedding(t, ids, table, NULL), tg_embedding(t, ids, drawn, NULL)) : drawn;
         tg_bernoulli(t, tg_full(t, TG_F64, TG_SHAPE(3), 0.5));
         y = tg_mul(t, tg_dropout(t, y, 0.5), tg_sigmoid(t, tg_tanh(t, y)));
         y = tg_activation_checkpoint_end(t, tg_layer_norm(t, y, NULL, NULL, 1e-5));
@@ -520,6 +548,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unmatched, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_end_after_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_module, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_module_around_a_span, set_up, tear_down),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests_name("dropped_values", tests, NULL, NULL);
