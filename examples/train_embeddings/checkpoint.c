@@ -10,9 +10,10 @@ enum { PARTS = 6, SAVED_PARTS = 9, OPTIONS_TEXT = 1000 };
 static const char *options_text(const options *o, char text[OPTIONS_TEXT])
 {
     snprintf(text, OPTIONS_TEXT,
-             "vocab_size %lld dim %lld context %lld batch %lld steps %lld lr %.17g optimizer %s seed %lld text %s",
+             "vocab_size %lld dim %lld context %lld batch %lld steps %lld lr %.17g optimizer %s momentum %.17g seed "
+             "%lld text %s",
              (long long)o->vocab_size, (long long)o->dim, (long long)o->context, (long long)o->batch,
-             (long long)o->steps, o->lr, o->optimizer, (long long)o->seed, o->text);
+             (long long)o->steps, o->lr, o->optimizer, o->momentum, (long long)o->seed, o->text);
     return text;
 }
 

@@ -61,6 +61,8 @@ static tg_optim *make_optimizer(const options *o, tg_params *params)
     if (strcmp(o->optimizer, "sgd") == 0) {
         tg_sgd_config config = tg_sgd_config_default();
         config.lr = o->lr;
+        config.momentum = o->momentum;
+        config.deferred = o->deferred;
         return tg_sgd_new(params, &config);
     }
     if (strcmp(o->optimizer, "adam") == 0) {

@@ -20,8 +20,8 @@ static const command_line_option table[] = {
     {"steps", "N", VALUE_INTEGER, AT(steps), "[1,1000000000]", "training steps", 1},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)", "learning rate", 1},
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam or sgd", 1},
-    {"deferred", NULL, VALUE_FLAG, AT(deferred), NULL, "adamw, adam: rows without gradient make up their steps later",
-     1},
+    {"momentum", "X", VALUE_NUMBER, AT(momentum), "[0,1)", "sgd: momentum", 1},
+    {"deferred", NULL, VALUE_FLAG, AT(deferred), NULL, "rows without gradient make up their steps later", 1},
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", 1},
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors", 1},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", 1},
@@ -46,8 +46,12 @@ int options_read(options *o, int argc, char **argv)
         complain("--optimizer %s: must be adamw, adam or sgd", o->optimizer);
         return 2;
     }
-    if (status < 0 && o->deferred && !strcmp(o->optimizer, "sgd")) {
-        complain("--deferred: must be used with adamw or adam; sgd moves no row without gradient");
+    if (status < 0 && o->momentum != 0 && strcmp(o->optimizer, "sgd")) {
+        complain("--momentum: must be used with --optimizer sgd");
+        return 2;
+    }
+    if (status < 0 && o->deferred && !strcmp(o->optimizer, "sgd") && o->momentum == 0) {
+        complain("--deferred: sgd without --momentum moves no row without gradient");
         return 2;
     }
     if (status < 0 && o->resume && o->overwrite) {

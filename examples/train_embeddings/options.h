@@ -9,7 +9,7 @@ typedef struct options {
     /* vocab is NULL if the vocabulary is trained on the text */
     const char *text, *vocab, *out;
     int64_t vocab_size, dim, context, batch, steps, seed;
-    double lr;
+    double lr, momentum;
     /* adamw, adam or sgd */
     const char *optimizer;
     /* whether the rows of tables make up steps later (tapegrad/optim.h) */

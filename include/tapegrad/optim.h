@@ -63,6 +63,8 @@ typedef struct tg_sgd_config {
     double weight_decay;
     /* whether the momentum is Nesterov's, which needs a momentum above 0 and no dampening; default false */
     bool nesterov;
+    /* whether the rows of a table make up later the steps in which they have no gradient (see below); default false */
+    bool deferred;
 } tg_sgd_config;
 
 TG_API tg_sgd_config tg_sgd_config_default(void);
@@ -120,11 +122,18 @@ typedef struct tg_adamw_config {
 TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
-/* Deferred steps. Adam and AdamW move every row of a table in every step, even the rows that have no gradient, because
- * the moments and the weight decay go on. With `deferred` a step visits the rows of a gradient by rows and eight more,
- * so its time is that of the batch's rows. A row applies the steps that it has missed, s+1 .. t, in one formula: with
- * its moments m and v after step s, the learning rates lr_j, and decay factors D_j, which are 1 - lr_j * weight_decay
- * for AdamW and 1 for Adam,
+/* Deferred steps. SGD with momentum, Adam and AdamW move every row of a table in every step, even the rows that have no
+ * gradient, because the moments and the weight decay go on. With `deferred` a step visits the rows of a gradient by
+ * rows and eight more, so its time is that of the batch's rows. A row applies the steps that it has missed, s+1 .. t,
+ * in one formula. A step j of SGD without a gradient is linear in x and b, so the missed steps are a product of 2 x 2
+ * matrices. With f_j = (1 - dampening) * weight_decay, and weight_decay in the first step,
+ *
+ *     (x, b) = A_t ... A_{s+1} (x, b),   A_j = ( 1 - lr_j * f_j   -lr_j * momentum )
+ *                                              ( f_j                       momentum )
+ *
+ * where lr_j is the learning rate of step j. With nesterov the first row is 1 - lr_j * (weight_decay + momentum * f_j)
+ * and -lr_j * momentum^2. Adam and AdamW have, with the moments m and v after step s, and decay factors D_j, which are
+ * 1 - lr_j * weight_decay for AdamW and 1 for Adam,
  *
  *     x = D_{s+1} ... D_t * x
  *         - sum_{j=s+1}^{t} D_{j+1} ... D_t * lr_j / (1 - beta1^j) * beta1^(j-s) * m
@@ -132,8 +141,8 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  *     m = beta1^(t-s) * m
  *     v = beta2^(t-s) * v
  *
- * So the values are those of the same optimizer without `deferred`, up to rounding. It needs 4 bytes per row, and 14 to
- * 28 bytes per row for a log.
+ * So the values are those of the same optimizer without `deferred`, up to rounding. It needs 4 bytes per row, and for a
+ * log 14 to 28 bytes per row, or 8 to 16 for SGD.
  *
  * A recorded tg_embedding or tg_embedding_bag applies the steps of the rows that its ids name, before it reads them.
  * Nothing else may read or write a table, a view of it, or its moments, while rows have missed steps: such a call
@@ -160,9 +169,11 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * ```
  *
  * A step with a dense gradient applies all missed steps, and then moves all rows. So does a step of Adam in a group
- * with a weight decay above 0, where the decay is a part of the gradient, and one whose lr * weight_decay is above 1/2.
- * Parameters other than tables are not affected. The constructors report VALUE for amsgrad, for eps 0, and unless beta1
- * / sqrt(beta2) <= 0.9975; STATE if a table has an alias: a tied head reads the whole table in every step. */
+ * with a weight decay above 0, where the decay is a part of the gradient, and a step whose weight decay takes more than
+ * half of a value (AdamW: lr * weight_decay > 1/2) or adds to it (SGD with a dampening above 1). Parameters other than
+ * tables are not affected. SGD with neither momentum nor weight decay moves no row without a gradient, and defers
+ * nothing. The constructors report VALUE for a momentum of 1 or more, for amsgrad, for eps 0, and unless beta1 /
+ * sqrt(beta2) <= 0.9975; STATE if a table has an alias: a tied head reads the whole table in every step. */
 
 /* torch.optim.SparseAdam: Adam for the rows that have a gradient. All other rows keep their values and moments, so the
  * time of a step is that of the batch's rows, where Adam updates the whole table. A dense gradient updates all rows.
@@ -271,7 +282,7 @@ TG_API void tg_optim_zero_grad(tg_optim *optim);
  * MEMORY, if the moments cannot follow a resized table. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
-/* Applies the deferred steps of all tables (`deferred` of Adam and AdamW), so that their values may be read; does
+/* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read; does
  * nothing for other optimizers. tg_optim_free does the same. False after an error of the optimizer. */
 TG_API bool tg_optim_flush(tg_optim *optim);
 

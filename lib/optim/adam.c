@@ -81,12 +81,7 @@ static tg_adam_config options_of(const tg_adamw_config *adamw)
 
 static bool defer(tg_optim *optim, tg_slot *slot)
 {
-    const tg_adam_config *adam = &optim->config.adam;
-    if (!adam->deferred || !tg_deferred_is_possible(slot->tensor)) {
-        return true;
-    }
-    slot->deferred = tg_deferred_new(optim, slot, adam);
-    return slot->deferred != NULL;
+    return !optim->config.adam.deferred || tg_deferred_new(optim, slot, &tg_deferred_adam);
 }
 
 static const tg_optim_method adam_method = {
@@ -127,7 +122,8 @@ static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, cons
         !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
         return NULL;
     }
-    if (config->deferred && !tg_deferred_check(params, method->name, config)) {
+    if (config->deferred &&
+        (!tg_deferred_check_adam(params, method->name, config) || !tg_deferred_check_tables(params, method->name))) {
         return NULL;
     }
     tg_optim_config common = {.adam = *config};

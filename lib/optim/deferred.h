@@ -1,9 +1,12 @@
-/* deferred (private): steps of Adam and AdamW that the rows of a table make up later (deferred.c). */
+/* deferred (private): steps that the rows of a table make up later. Rows, turns and the guard of reads are in
+ * deferred.c; a log of steps, and the formula that applies them, in deferred_adam.c and deferred_sgd.c. */
 #ifndef TG_OPTIM_DEFERRED_H
 #define TG_OPTIM_DEFERRED_H
 
 #include "optim/optim.h"
 #include "tensor/tensor.h"
+
+/* ---- methods ---- */
 
 /* The factors of a step of Adam (adam.c). */
 enum {
@@ -17,51 +20,55 @@ enum {
     TG_ADAM_STEP_SIZE
 };
 
-/* The number of terms of the expansion. */
-#define TG_DEFERRED_TERMS 8
+/* The factors of a step of SGD (sgd.c). */
+enum { TG_SGD_LR, TG_SGD_WEIGHT_DECAY, TG_SGD_MOMENTUM, TG_SGD_GRADIENT_FACTOR, TG_SGD_NESTEROV };
 
-/* One step, and the sums over the steps after it. */
-typedef struct tg_logged_step {
-    double decay_factor, correction, step_size; /* the factors of the step: d, c and a in deferred.c */
-    double decay;                               /* D: the product of all decay factors up to this step */
-    double center;                              /* u0 */
-    double sums[TG_DEFERRED_TERMS + 1];         /* S_0 .. S_8 */
-} tg_logged_step;
+/* How a method logs steps and applies them later. A log begins after a step that all rows have made. Steps have numbers
+ * modulo 2^32. */
+typedef struct tg_deferred_kind {
+    /* Returns whether the rows without a gradient can make up a step with these factors later. */
+    bool (*accepts)(const double *factors);
 
-/* The steps that a row has missed, in the form that its kernel needs. */
-typedef struct tg_gap {
-    double decay, first, second;     /* the factors of x, m and v */
-    double offset;                   /* eps u0 */
-    double terms[TG_DEFERRED_TERMS]; /* S_k times D */
-    double limit;                    /* an element is replayed if p^8 is above it */
-    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; rest: the decay after them */
-    const tg_logged_step *log;
-    uint32_t first_step, steps, mask;
-    double beta1, beta2, eps, rest;
-} tg_gap;
+    /* Returns a log of a slot's steps; NULL when memory is exhausted. No row will miss as many as `capacity` steps, a
+     * power of two. */
+    void *(*new_log)(const tg_optim *optim, const tg_slot *slot, uint32_t capacity);
+    void (*free_log)(void *log);
 
-/* Applies missed steps of `count` values: writes x, m and v. */
-typedef void tg_make_up_kernel(const tg_gap *gap, void *x, void *m, void *v, int64_t count);
-tg_make_up_kernel TG_EACH_LEVEL(tg_make_up_f32), TG_EACH_LEVEL(tg_make_up_f64);
+    /* Begins the log anew after step `now`, the parameter's step number `steps`. NULL: nothing to do. */
+    void (*begin)(void *log, uint32_t now, int64_t steps);
 
-/* Returns whether betas and eps allow to defer steps. If not, sets the params' error, which begins with `method`. */
-bool tg_deferred_check(tg_params *params, const char *method, const tg_adam_config *config);
+    /* Adds step `now`, the parameter's step number `steps`. */
+    void (*add)(void *log, uint32_t now, int64_t steps, const double *factors);
 
-/* Returns whether a parameter can have gradients by rows. */
-bool tg_deferred_is_possible(const tg_tensor *x);
+    /* Applies the last `age` steps up to step `now` to `count` values of x and of each state tensor. */
+    void (*make_up)(const void *log, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count);
+} tg_deferred_kind;
 
-/* Returns the log of a table, whose slot must stay where it is; NULL when memory is exhausted. */
-tg_deferred *tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_adam_config *config);
+extern const tg_deferred_kind tg_deferred_adam, tg_deferred_sgd;
+
+/* ---- constructors ---- */
+
+/* Check whether steps can be deferred: with the aliases of the params, with options of Adam, with options of SGD. If
+ * not, set the params' error, which begins with `method`, and return false. */
+bool tg_deferred_check_tables(tg_params *params, const char *method);
+bool tg_deferred_check_adam(tg_params *params, const char *method, const tg_adam_config *config);
+bool tg_deferred_check_sgd(tg_params *params, const char *method, const tg_sgd_config *config);
+
+/* Prepares to defer the steps of a slot if its parameter is a table. The slot must stay where it is. Returns false when
+ * memory is exhausted. */
+bool tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_deferred_kind *kind);
 void tg_deferred_free(tg_deferred *deferred);
 
-/* Follows a resize of the table. Returns false, with the log unchanged, when memory is exhausted. */
+/* Follows a resize of the table, if there was one. Returns false, with nothing changed, when memory is exhausted. */
 bool tg_deferred_resize(tg_deferred *deferred, int64_t rows);
+
+/* ---- steps ---- */
 
 /* Returns whether rows have missed steps. */
 bool tg_deferred_is_behind(const tg_deferred *deferred);
 
-/* Returns whether the rows without a gradient can make up a step with these factors later. */
-bool tg_deferred_accepts(const double *factors);
+/* Returns whether the rows without a gradient can make up a step with these factors later; false for NULL. */
+bool tg_deferred_accepts(const tg_deferred *deferred, const double *factors);
 
 /* Surround a step that updates only the rows ids[0 .. count), all different: the first applies the steps that they
  * have missed, and the second logs the step for all other rows. The factors are the step's. */

@@ -8,17 +8,15 @@
  * uses the same formula with the factor 1 instead of 1 - dampening.
  */
 #include "base/real.h"
-#include "optim/optim.h"
+#include "optim/deferred.h"
 
 TG_DECLARE_UPDATE(tg_sgd_update);
-
-enum { LR, WEIGHT_DECAY, MOMENTUM, GRADIENT_FACTOR, NESTEROV };
 
 void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
-    const real lr = (real)factors[LR], weight_decay = (real)factors[WEIGHT_DECAY];
+    const real lr = (real)factors[TG_SGD_LR], weight_decay = (real)factors[TG_SGD_WEIGHT_DECAY];
     if (!state[0]) {
         for (int64_t i = 0; i < count; i++) {
             real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
@@ -27,8 +25,8 @@ void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradi
         return;
     }
     real *restrict b = state[0];
-    const real momentum = (real)factors[MOMENTUM], gradient_factor = (real)factors[GRADIENT_FACTOR],
-               nesterov = (real)factors[NESTEROV];
+    const real momentum = (real)factors[TG_SGD_MOMENTUM], gradient_factor = (real)factors[TG_SGD_GRADIENT_FACTOR],
+               nesterov = (real)factors[TG_SGD_NESTEROV];
     for (int64_t i = 0; i < count; i++) {
         real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         b[i] = momentum * b[i] + gradient_factor * direction;
@@ -41,17 +39,23 @@ void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradi
 static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
 {
     const tg_sgd_config *sgd = &config->sgd;
-    factors[LR] = lr;
-    factors[WEIGHT_DECAY] = weight_decay;
-    factors[MOMENTUM] = sgd->momentum;
-    factors[GRADIENT_FACTOR] = step == 1 ? 1 : 1 - sgd->dampening;
-    factors[NESTEROV] = sgd->nesterov ? sgd->momentum : 0;
+    factors[TG_SGD_LR] = lr;
+    factors[TG_SGD_WEIGHT_DECAY] = weight_decay;
+    factors[TG_SGD_MOMENTUM] = sgd->momentum;
+    factors[TG_SGD_GRADIENT_FACTOR] = step == 1 || sgd->momentum == 0 ? 1 : 1 - sgd->dampening;
+    factors[TG_SGD_NESTEROV] = sgd->nesterov ? sgd->momentum : 0;
+}
+
+static bool defer(tg_optim *optim, tg_slot *slot)
+{
+    return !optim->config.sgd.deferred || tg_deferred_new(optim, slot, &tg_deferred_sgd);
 }
 
 static const tg_optim_method sgd_method = {
     .name = "sgd",
     .states = {"momentum_buffer"},
     .prepare = prepare,
+    .defer = defer,
     TG_UPDATES(tg_sgd_update),
 };
 
@@ -81,6 +85,10 @@ tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
         tg_params_fail(params, TG_ERROR_VALUE,
                        "sgd: nesterov with momentum %g and dampening %g; it needs a momentum above 0 and no dampening",
                        config.momentum, config.dampening);
+        return NULL;
+    }
+    if (config.deferred &&
+        (!tg_deferred_check_sgd(params, "sgd", &config) || !tg_deferred_check_tables(params, "sgd"))) {
         return NULL;
     }
     tg_optim_config common = {.sgd = config};

@@ -138,7 +138,7 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
     optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, s.factors);
-    if (slot->deferred && gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(s.factors)) {
+    if (gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(slot->deferred, s.factors)) {
         tg_deferred_begin_step(slot->deferred, gradient->ids, gradient->count);
         sweep_rows(&s, x, true);
         tg_deferred_end_step(slot->deferred, s.factors, gradient->ids, gradient->count);
@@ -174,10 +174,6 @@ static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepar
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
         int64_t rows = slot->tensor->shape[0];
-        if (tg_slot_is_behind(optim, slot) && slot->deferred && !tg_deferred_resize(slot->deferred, rows)) {
-            return tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory for the rows of '%s'",
-                                slot->name);
-        }
         for (int k = 0; k < optim->states && tg_slot_is_behind(optim, slot); k++) {
             tg_error error = TG_NO_ERROR;
             if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
@@ -198,6 +194,19 @@ static void initialize_from(const tg_optim *optim, tg_tensor *state, int64_t fir
         tg_convert((char *)tg_values(state) + (size_t)i * optim->value_size, tg_dtype_of(state), &optim->initial,
                    TG_F64, 1);
     }
+}
+
+/* Resizes the logs of deferred steps. A table without state tensors may have one, too. */
+static bool resize_logs(tg_optim *optim)
+{
+    for (int64_t i = 0; i < optim->count; i++) {
+        const tg_slot *slot = &optim->slots[i];
+        if (slot->deferred && !tg_deferred_resize(slot->deferred, slot->tensor->shape[0])) {
+            return tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory for the rows of '%s'",
+                                slot->name);
+        }
+    }
+    return true;
 }
 
 /* Resizes the state tensors of resized tables, all or none. */
@@ -266,7 +275,8 @@ bool tg_optim_flush(tg_optim *optim)
 
 bool tg_optim_step(tg_optim *optim)
 {
-    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !is_only_optimizer(optim) || !follow_resizes(optim)) {
+    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !is_only_optimizer(optim) || !resize_logs(optim) ||
+        !follow_resizes(optim)) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {

@@ -156,7 +156,26 @@ static tg_optim *make_adamw(tg_params *params)
     return tg_adamw_new(params, NULL);
 }
 
-static tg_optim *make_deferred(tg_params *params)
+static tg_optim *make_momentum(tg_params *params, bool deferred)
+{
+    tg_sgd_config config = tg_sgd_config_default();
+    config.momentum = 0.9;
+    config.weight_decay = 1e-2;
+    config.deferred = deferred;
+    return tg_sgd_new(params, &config);
+}
+
+static tg_optim *make_dense_sgd(tg_params *params)
+{
+    return make_momentum(params, false);
+}
+
+static tg_optim *make_deferred_sgd(tg_params *params)
+{
+    return make_momentum(params, true);
+}
+
+static tg_optim *make_deferred_adamw(tg_params *params)
 {
     tg_adamw_config config = tg_adamw_config_default();
     config.deferred = true;
@@ -194,20 +213,20 @@ static double bench_step(const char *name, int64_t rows, make_optim *make, int r
     return time;
 }
 
-/* AdamW with deferred steps against SparseAdam, which does less: its other rows stay. Then against the dense AdamW. */
-static void bench_deferred(void)
+typedef struct deferred_method {
+    make_optim *make, *make_dense;
+    const char *tables[3]; /* the names of the figures for 1,000, 50,257 and 1,000,000 rows */
+    const char *dense, *comparison;
+} deferred_method;
+
+/* Deferred steps against SparseAdam, which does less: its other rows stay. Then against the dense optimizer. */
+static void bench_deferred(const deferred_method *method)
 {
-    const struct {
-        const char *name;
-        int64_t rows;
-    } tables[] = {{"deferred AdamW: one step, 1,000 rows", 1000},
-                  {"deferred AdamW: one step, 50,257 rows", 50257},
-                  {"deferred AdamW: one step, 1,000,000 rows", 1000000}};
+    const int64_t rows[] = {1000, 50257, 1000000};
     double time = 0;
     for (int i = 0; i < 3; i++) {
-        course deferred = course_make(tables[i].rows, make_deferred);
-        course sparse = course_make(tables[i].rows, make_sparse_adam);
-        time = bench_measure(&(bench_figure){.name = tables[i].name,
+        course deferred = course_make(rows[i], method->make), sparse = course_make(rows[i], make_sparse_adam);
+        time = bench_measure(&(bench_figure){.name = method->tables[i],
                                              .unit = "us",
                                              .bound_name = "SparseAdam",
                                              .run = run_step,
@@ -219,9 +238,30 @@ static void bench_deferred(void)
         course_free(&deferred);
         course_free(&sparse);
     }
-    double dense = bench_step("dense AdamW: one step, 1,000,000 rows", 1000000, make_adamw, 11);
+    double dense = bench_step(method->dense, rows[2], method->make_dense, 11);
     if (!bench_json) {
-        printf("%-44s %10.4f times\n", "deferred AdamW: against dense, a million rows", time / dense);
+        printf("%-44s %10.4f times\n", method->comparison, time / dense);
+    }
+}
+
+static void bench_deferred_methods(void)
+{
+    const deferred_method methods[] = {
+        {.make = make_deferred_adamw,
+         .make_dense = make_adamw,
+         .tables = {"deferred AdamW: one step, 1,000 rows", "deferred AdamW: one step, 50,257 rows",
+                    "deferred AdamW: one step, 1,000,000 rows"},
+         .dense = "dense AdamW: one step, 1,000,000 rows",
+         .comparison = "deferred AdamW: against dense, a million rows"},
+        {.make = make_deferred_sgd,
+         .make_dense = make_dense_sgd,
+         .tables = {"deferred SGD: one step, 1,000 rows", "deferred SGD: one step, 50,257 rows",
+                    "deferred SGD: one step, 1,000,000 rows"},
+         .dense = "dense SGD: one step, 1,000,000 rows",
+         .comparison = "deferred SGD: against dense, a million rows"},
+    };
+    for (int i = 0; i < 2; i++) {
+        bench_deferred(&methods[i]);
     }
 }
 
@@ -316,7 +356,7 @@ int main(int argc, char **argv)
     if (!bench_json) {
         printf("%-44s %10.2f times\n", "course: a million rows against a thousand", large / small);
     }
-    bench_deferred();
+    bench_deferred_methods();
     bench_adam();
     bench_kernels();
     bench_profile();

@@ -400,7 +400,7 @@ static void begin(program *p)
     model.position = kind;
     unsigned objects = fuzz_byte(&p->input);
     tg_adamw_config adamw = tg_adamw_config_default();
-    adamw.deferred = objects & 16;
+    momentum.deferred = adamw.deferred = objects & 16;
     p->gpt = objects % 4 ? tg_gpt_new(p->params, &model) : NULL;
     p->optim = objects / 4 % 4 == 0   ? NULL
                : objects / 4 % 4 == 1 ? tg_sgd_new(p->params, &momentum)

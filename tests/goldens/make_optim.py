@@ -6,7 +6,9 @@ gradients.txt      50 steps of an embedding's gradients, which do not depend on 
                        rows id.. : value.. (5 per row, in the order of first use) bias 0|1 value..
 trajectories.txt   the values of table and bias after steps 1, 10 and 50 of each optimizer of CASES, one line each for f64
                    and f32:  name dtype step value.. (65)
-rows.txt           the same for SparseAdam, which updates only the rows with a gradient
+deferred.txt       a table (200,2) after 60 steps with the gradients of three rows each and a falling learning rate, in f64:
+                   name value.. (400)
+rows.txt           the same as trajectories.txt for SparseAdam, which updates only the rows with a gradient
 own.txt            the same optimizers on a problem with computed gradients: cross_entropy(table[ids] + bias, targets)
                    for 50 steps, with the ids and targets of own_batch(); the values after them, as in trajectories.txt
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
@@ -108,6 +110,22 @@ with open(out / "trajectories.txt", "w") as file:
                 if step in (1, 10, STEPS):
                     values = torch.cat([table.detach().flatten(), bias.detach()]).tolist()
                     file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
+
+
+# Rows rarely have a gradient here: test_deferred_values.c has the same steps.
+with open(out / "deferred.txt", "w") as file:
+    for name in ("sgd_momentum", "sgd_dampening", "sgd_nesterov", "adam_plain", "adamw_decay"):
+        kind, options = CASES[name]
+        table = ((torch.arange(400, dtype=torch.float64) * 31) % 17 / 8 - 1).reshape(200, 2).requires_grad_()
+        optimizer = kind([table], **options)
+        for step in range(60):
+            table.grad = torch.zeros_like(table)
+            for k in range(3):
+                for c in range(2):
+                    table.grad[(step * 37 + k * 61) % 200, c] = ((step * 7 + k * 5 + c * 3) % 16 - 8) / 16
+            optimizer.param_groups[0]["lr"] = options["lr"] * (1 - step / 60)
+            optimizer.step()
+        file.write(f"{name} {text(table.detach().flatten().tolist())}\n")
 
 
 # SparseAdam sees rows alone: the table's gradient is given as those of the step, the bias's as all of its values.
