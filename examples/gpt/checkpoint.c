@@ -60,7 +60,7 @@ static bool load_weights(model *m, const char *path)
     return tg_checkpoint_load(path, &part, 1, &error) || complain("%s", error.text);
 }
 
-static bool load_file(model *m, const char *path, tg_tokenizer **bpe)
+static bool load_file(model *m, const char *path, bool activation_checkpointing, tg_tokenizer **bpe)
 {
     struct stat status;
     tg_gpt_config config;
@@ -74,6 +74,7 @@ static bool load_file(model *m, const char *path, tg_tokenizer **bpe)
     if (!is_valid) {
         return complain("'%s': its configuration is damaged, or gpt train has not written it", path);
     }
+    config.activation_checkpointing = activation_checkpointing;
     return model_make(m, &config, 0) && load_weights(m, path) && (!bpe || vocabulary_load(path, bpe));
 }
 
@@ -95,14 +96,14 @@ static bool find(const char *model_path, char path[PATH_BYTES])
     return true;
 }
 
-bool model_load(model *m, const char *model_path, tg_tokenizer **bpe)
+bool model_load(model *m, const char *model_path, bool activation_checkpointing, tg_tokenizer **bpe)
 {
     char path[PATH_BYTES];
     *m = (model){0};
     if (bpe) {
         *bpe = NULL;
     }
-    if (find(model_path, path) && load_file(m, path, bpe)) {
+    if (find(model_path, path) && load_file(m, path, activation_checkpointing, bpe)) {
         return true;
     }
     model_free(m);

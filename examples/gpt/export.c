@@ -170,7 +170,7 @@ int export(const options *o)
         complain("--out %s: must not exist", o->out);
         return 2;
     }
-    if (!model_load(&m, o->model, &bpe)) {
+    if (!model_load(&m, o->model, false, &bpe)) {
         return 2;
     }
     bool is_course = strcmp(o->layout, "course") == 0;

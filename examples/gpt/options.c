@@ -66,6 +66,8 @@ static const command_line_option table[] = {
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
     {"bf16", NULL, VALUE_FLAG, AT(bf16), NULL,
      "compute the matrix products of steps in bf16; validation and samples stay in f32", TRAIN},
+    {"activation-checkpointing", NULL, VALUE_FLAG, AT(activation_checkpointing), NULL,
+     "compute each block again in backward: the same losses in less memory and more time", TRAIN},
     {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT,
      "steps from one validation to the next; also saves a checkpoint", TRAIN},
     {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches per validation", TRAIN},
@@ -111,7 +113,9 @@ static const command_line_option table[] = {
     {"tensorboard", NULL, VALUE_FLAG, AT(tensorboard), NULL, "log losses and weights for TensorBoard in --out", TRAIN},
     {"keep", "N", VALUE_INTEGER, AT(keep), "[1,1000]", "number of last checkpoints that stay, beside the best", TRAIN},
     {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
-     "continue the run in this folder, with its options; only --threads may be given with it", TRAIN},
+     "continue the run in this folder, with its options; only --threads and --activation-checkpointing may be given "
+     "with it",
+     TRAIN},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL,
      "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the model; a trained model in it is an error", IMPORT},
@@ -123,7 +127,8 @@ static bool resumes_alone(const options *o)
 {
     for (int i = 1; i < o->argc; i++) {
         bool is_option = strncmp(o->argv[i], "--", 2) == 0;
-        if (is_option && strncmp(o->argv[i], "--resume", 8) != 0 && strncmp(o->argv[i], "--threads", 9) != 0) {
+        if (is_option && strncmp(o->argv[i], "--resume", 8) != 0 && strncmp(o->argv[i], "--threads", 9) != 0 &&
+            strcmp(o->argv[i], "--activation-checkpointing") != 0) {
             return complain(
                 "%s: must not be used with --resume, which takes the options of the run from its checkpoint",
                 o->argv[i]);

@@ -39,7 +39,7 @@ typedef struct options {
     /* the folder of a run to continue, and whether a trained model in --out may be replaced */
     const char *resume;
     bool overwrite;
-    bool tensorboard, bf16;
+    bool tensorboard, bf16, activation_checkpointing;
     /* the number of last checkpoints that stay */
     int64_t keep;
 

@@ -118,6 +118,7 @@ int run_read_arguments(const options *given, run *r, options *o, char **argument
     (*argv)[argc] = NULL;
     int status = options_read(o, TRAIN, "", argc, *argv);
     o->resume = o->out = given->resume;
+    o->activation_checkpointing |= given->activation_checkpointing;
     if (given->threads > 0) {
         tg_set_threads((int)given->threads, NULL);
     }

@@ -85,7 +85,7 @@ static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
 static bool load_first_model(run *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
     const options *o = r->o;
-    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, bpe)) {
+    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, o->activation_checkpointing, bpe)) {
         return false;
     }
     tg_rng_seed(r->m.rng, (uint64_t)o->seed);

@@ -63,6 +63,9 @@ typedef struct tg_gpt_config {
     tg_attention_path path;
     /* the initial values; default TG_GPT_INIT_MODULES */
     tg_gpt_init init;
+    /* whether each block is a span of tg_activation_checkpoint_begin while the tape trains: a step has the same
+     * figures, needs less memory and takes more time; default false */
+    bool activation_checkpointing;
 } tg_gpt_config;
 
 TG_API tg_gpt_config tg_gpt_config_default(void);

@@ -57,6 +57,9 @@ typedef struct tg_op_call {
     tg_rng *rng;
     /* whether training was on when the op was called */
     bool training;
+    /* in forward: whether backward calls the kernel again (tg_activation_checkpoint_begin). If a kernel has an effect
+     * besides its outputs, such as the running mean of a batch norm, a repeated call must leave it out. */
+    bool is_repeated;
 
     /* in backward: dy, the gradient of each output; NULL for an output that the result does not depend on (zero) */
     const void *output_gradients[TG_OP_MAX_OUTPUTS];

@@ -100,6 +100,30 @@ TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 TG_API bool tg_scope_begin(tg_tape *tape);
 TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
 
+/* Begin and end a span: calls whose results lose their values at the end, and which backward computes again. Follows
+ * torch.utils.checkpoint (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The cost is one more
+ * forward of the span. The gradients have the bits that they have without it.
+ *
+ * ```c
+ * tg_activation_checkpoint_begin(t);
+ * tg_tensor *hidden = tg_activation_checkpoint_end(t, tg_gelu(t, tg_nn_linear_forward(t, &linear, x)));
+ * ```
+ *
+ * At the end every recorded float result of the span loses its values, except `result`, those that share its storage,
+ * those that were changed in place, and those to which the caller has a reference (tg_retain). The memory that the ops
+ * saved for backward is freed, too. A result without values keeps its shape and its gradient (tg_retain_grad); a call
+ * that reads its values is STATE.
+ *
+ * Backward reserves memory for the values of one span at a time, and draws the same random numbers again. It needs the
+ * inputs of the span as they were: STATE if one was changed in place, even if no gradient depends on its values.
+ *
+ * The end returns `result`, or NULL after an error; the span is closed in both cases. An inner span is a part of the
+ * outer one, and drops nothing by itself. Spans and scopes may contain each other, but not overlap: STATE. A reset
+ * closes the open spans. A span drops nothing if recording was off, if the tape detects freed results or has an
+ * observer, or if a backward without retain_graph went through it before its end. MEMORY. */
+TG_API bool tg_activation_checkpoint_begin(tg_tape *tape);
+TG_API tg_tensor *tg_activation_checkpoint_end(tg_tape *tape, tg_tensor *result);
+
 /* ---- backward ------------------------------------------------------------------------------------------------ */
 
 typedef struct tg_backward_config {

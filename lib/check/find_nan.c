@@ -21,7 +21,7 @@
 static tg_tensor distinct_values(const tg_tensor *x)
 {
     tg_tensor view = *x;
-    view.count = x->storage && tg_dtype_is_float(x->dtype);
+    view.count = !tg_is_dropped(x) && tg_dtype_is_float(x->dtype);
     for (int axis = 0; axis < x->rank; axis++) {
         view.shape[axis] = x->strides[axis] == 0 && x->shape[axis] > 0 ? 1 : x->shape[axis];
         view.count *= view.shape[axis];
@@ -54,7 +54,7 @@ static int64_t first_nan(const tg_tensor *x)
 static bool written_since(const tg_tape *t, const tg_record *record, int number)
 {
     size_t tensor = record->first_tensor + (size_t)number;
-    return t->tensors[tensor]->storage && t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
+    return !tg_is_dropped(t->tensors[tensor]) && t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
 }
 
 /* Returns the largest absolute value of the float inputs. */
@@ -106,7 +106,7 @@ static bool report_cause(const tg_tape *t, size_t number, unknown_inputs *unknow
             report_input(t, number, i, index, " that no recorded op computed", report);
             return true;
         }
-        if (tg_dtype_is_float(x->dtype) && (written || !x->storage)) {
+        if (tg_dtype_is_float(x->dtype) && (written || tg_is_dropped(x))) {
             int *first = written ? &unknown->written : &unknown->gone;
             *first = *first < 0 ? i : *first;
         }

@@ -107,7 +107,9 @@ bool tg_check_copy_input(tg_check *c, int k)
         return tg_check_fail(c, TG_ERROR_STATE, "%s is NULL, or was freed by its tape", tg_check_name(c, k, name));
     }
     if (x->storage->missed) {
-        return tg_check_fail(c, TG_ERROR_STATE, "%s has deferred steps; call tg_optim_flush first",
+        return tg_check_fail(c, TG_ERROR_STATE,
+                             tg_is_dropped(x) ? "%s is a result whose values activation_checkpoint_end has dropped"
+                                              : "%s has deferred steps; call tg_optim_flush first",
                              tg_check_name(c, k, name));
     }
     tg_dtype dtype = tg_dtype_of(x);

@@ -307,6 +307,18 @@ static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, c
                         (long long)ids->shape[1], (long long)start, (long long)model->config.context);
 }
 
+static tg_tensor *forward_block(tg_tape *t, const tg_gpt *model, tg_tensor *x,
+                                const tg_nn_multihead_attention_forward_config *config)
+{
+    const tg_nn_transformer_block *block = &model->blocks[config->layer];
+    if (!model->config.activation_checkpointing || !tg_tape_is_training(t)) {
+        return tg_nn_transformer_block_forward(t, block, x, config);
+    }
+    return tg_activation_checkpoint_begin(t)
+               ? tg_activation_checkpoint_end(t, tg_nn_transformer_block_forward(t, block, x, config))
+               : NULL;
+}
+
 /* Returns the input of the head: ids (B,T) -> features (B,T,C). */
 static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
@@ -322,7 +334,7 @@ static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, t
     x = tg_dropout(t, x, model->config.dropout);
     for (int64_t i = 0; x && i < model->config.layers; i++) {
         attention.layer = i;
-        x = tg_nn_transformer_block_forward(t, &model->blocks[i], x, &attention);
+        x = forward_block(t, model, x, &attention);
     }
     return tg_nn_layer_norm_forward(t, &model->final_norm, x);
 }

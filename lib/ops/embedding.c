@@ -62,7 +62,7 @@ void KERNEL(tg_embedding_forward)(const tg_op_call *call)
     const embedding_attributes *a = call->attributes;
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     /* Does nothing without a max_norm. */
-    tg_limit_norms(call->inputs[1], tg_values(ids), ids->count, &a->limit, call->scratch);
+    tg_limit_norms(call, &a->limit);
     lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1]};
     /* Threads divide the ids, in ranges of about TG_GRAIN values. */
     tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);

@@ -29,9 +29,9 @@ typedef struct tg_norm_limit {
  * leaf, because it is changed in place. */
 bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit);
 
-/* Scales the rows that the ids name, and whose norm is above the limit, down to it, in place. `sorted` is scratch
- * memory for `count` ids. */
-void tg_limit_norms(tg_tensor *table, const int32_t *ids, int64_t count, const tg_norm_limit *limit, int32_t *sorted);
+/* Scales rows of the table, input 1, down to the limit, in place: those that the ids, input 0, name, and whose norm is
+ * above it. The scratch memory has as many i32 as ids. A repeated call changes nothing: the rows were scaled. */
+void tg_limit_norms(const tg_op_call *call, const tg_norm_limit *limit);
 
 /* ---- padding ---- */
 

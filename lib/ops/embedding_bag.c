@@ -121,8 +121,7 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_embedding_bag_forward)(const tg_op_call *call)
 {
-    tg_limit_norms(call->inputs[1], tg_values(call->inputs[0]), call->inputs[0]->count,
-                   &((const bag_attributes *)call->attributes)->limit, call->scratch);
+    tg_limit_norms(call, &((const bag_attributes *)call->attributes)->limit);
     bags b = bags_of(call);
     int64_t work = b.count > 0 ? b.entries / b.count * b.width + b.width : 1;
     tg_parallel_for(b.count, 1 + TG_GRAIN / (work + 1), fill_bags, &b);

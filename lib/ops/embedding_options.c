@@ -41,12 +41,15 @@ static void scale_row(tg_tensor *table, int64_t row, double factor)
     }
 }
 
-void tg_limit_norms(tg_tensor *table, const int32_t *ids, int64_t count, const tg_norm_limit *limit, int32_t *sorted)
+void tg_limit_norms(const tg_op_call *call, const tg_norm_limit *limit)
 {
-    if (limit->norm == 0 || count == 0) {
+    tg_tensor *table = call->inputs[1];
+    int64_t count = call->inputs[0]->count;
+    if (limit->norm == 0 || count == 0 || call->is_repeated) {
         return;
     }
-    memcpy(sorted, ids, (size_t)count * sizeof *ids);
+    int32_t *sorted = call->scratch;
+    memcpy(sorted, tg_values(call->inputs[0]), (size_t)count * sizeof *sorted);
     tg_sort_ids(sorted, count);
     for (int64_t i = 0; i < count; i++) {
         bool repeats = i > 0 && sorted[i] == sorted[i - 1];

@@ -16,7 +16,7 @@ typedef struct input_facts {
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
     bool needs_copy;   /* whether an input has a layout that the op does not accept */
-    bool any_missed;   /* whether an input is a table with missed steps (tensor/tensor.h) */
+    bool any_missed;   /* whether an input has missed steps or no values (tensor/tensor.h) */
 } input_facts;
 
 static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
@@ -104,7 +104,7 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .saved = call->saved,
                         .first_tensor = t->tensor_count,
                         .attributes = SIZE_MAX,
-                        .backward_scratch = d->backward_scratch,
+                        .scratch = d->scratch > d->backward_scratch ? d->scratch : d->backward_scratch,
                         .rows = d->rows,
                         .input_count = call->input_count,
                         .output_count = (uint8_t)call->output_count,
@@ -133,13 +133,20 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
-/* Checks that no input is a table with missed steps (tensor/tensor.h). A recorded lookup in such a table is allowed. */
+/* Checks that no input is a result whose values were dropped, or a table with missed steps (tensor/tensor.h). A
+ * recorded lookup in such a table is allowed. */
 static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
 {
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         const tg_missed_steps *missed = x->storage->missed;
         bool is_lookup = i == d->table_input && call->tape->recording && x->requires_grad;
+        if (missed && !missed->table && x->node >= 0) {
+            return tg_op_fail(call, TG_ERROR_STATE,
+                              "input %d is a result of '%s' whose values activation_checkpoint_end has dropped; "
+                              "tg_retain before the end keeps them",
+                              i, call->tape->records[x->node].op->name);
+        }
         if (missed && !(is_lookup && x == missed->table)) {
             return tg_tensor_report_missed(call->op->name, x, &call->tape->error);
         }
@@ -155,13 +162,6 @@ static void make_up_missed(const tg_op_call *call, const struct tg_op_declaratio
     missed->make_up(missed, tg_values(ids), ids->count);
 }
 
-static void run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
-{
-    if (kernels->forward && !tg_op_is_empty(call)) {
-        kernels->forward(call);
-    }
-}
-
 double tg_clock(void)
 {
     struct timespec now;
@@ -169,13 +169,19 @@ double tg_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Runs the forward kernel, the timer and the observer. A separate function, so that a tape without them has one
- * branch. */
-static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call)
+/* Runs the forward kernel, the timer and the observer, and follows the generator in a span. A separate function, so
+ * that a tape without them has one branch. */
+static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call, bool recorded)
 {
+    if (t->spans.open) {
+        tg_spans_watch(t);
+    }
     t->position_before = tg_rng_position(t->rng);
     double begin = t->timer ? tg_clock() : 0;
-    run_forward(kernels, call);
+    tg_run_forward(kernels, call);
+    if (recorded) {
+        t->spans.position = tg_rng_position(t->rng);
+    }
     if (t->timer) {
         t->timer(t->timer_context, call, false, tg_clock() - begin);
     }
@@ -204,6 +210,7 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     call->saved = call->scratch = NULL;
     call->rng = t->rng;
     call->training = t->training;
+    call->is_repeated = false;
     call->declaration = &d;
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
@@ -237,10 +244,10 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     if (facts->any_missed) {
         make_up_missed(call, &d);
     }
-    if (t->observer || t->timer) {
-        run_observed(t, kernels, call);
+    if (t->observer || t->timer || t->spans.open) {
+        run_observed(t, kernels, call, recorded);
     } else {
-        run_forward(kernels, call);
+        tg_run_forward(kernels, call);
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {

@@ -22,7 +22,7 @@ static void begin_adjoint(const tg_tensor *x, void *adjoint)
 {
     if (TG_HAS_POISON) {
         tg_unpoison(adjoint, tg_bytes_of(x));
-        *tg_adjoint_users(adjoint) = 1;
+        *tg_block_users(adjoint) = 1;
     }
 }
 
@@ -141,24 +141,12 @@ static void run_record(const tg_pass *pass, tg_record *record)
 {
     tg_tape *t = pass->tape;
     work found = prepare_inputs(pass, record);
-    /* Set field by field: zeroing the unused outputs would take as long as a small kernel. */
     tg_op_call call;
-    call.op = record->op;
-    call.tape = t;
-    call.input_count = record->input_count;
-    call.output_count = record->output_count;
-    call.inputs = tg_record_inputs(t, record);
-    call.attributes = record->attributes == SIZE_MAX ? NULL : t->attributes + record->attributes;
-    call.saved = record->saved;
-    call.scratch = pass->scratch;
-    call.rng = t->rng;
-    call.training = record->training;
+    tg_call_again(pass, record, &call);
     call.input_gradients = t->gradients + record->first_tensor;
     call.overwrite = t->overwrite + record->first_tensor;
-    call.declaration = NULL;
     for (int i = 0; i < record->output_count; i++) {
-        tg_tensor *y = tg_record_outputs(t, record)[i];
-        call.outputs[i] = y;
+        tg_tensor *y = call.outputs[i];
         call.output_gradients[i] = y->adjoint;
         if (y->gradient && y->adjoint) {
             keep_gradient(y, y->adjoint);
@@ -209,7 +197,7 @@ static void announce(const tg_tape *t, int32_t k, const tg_backward_config *conf
     }
 }
 
-static void run(const tg_pass *pass, const tg_backward_config *config)
+static void run(tg_pass *pass, const tg_backward_config *config)
 {
     tg_tape *t = pass->tape;
     tg_tensor *y = pass->result;
@@ -223,14 +211,17 @@ static void run(const tg_pass *pass, const tg_backward_config *config)
         if (!record->planned) {
             continue;
         }
+        tg_spans_replay(pass, k);
         run_record(pass, record);
         announce(t, k, config);
         if (!config->retain_graph) {
-            tg_pool_give(t->pool, record->saved);
+            /* the plan has returned what a replay saved */
+            tg_pool_give(t->pool, pass->span ? NULL : record->saved);
             record->saved = NULL;
             record->freed = true;
         }
     }
+    tg_spans_replay_end(pass);
 }
 
 /* ---- public ---- */
@@ -246,7 +237,7 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
 {
     char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (!tg_tape_expect_tensor(t, "backward", "result", y) ||
-        (gradient && !tg_tape_expect_tensor(t, "backward", "gradient", gradient))) {
+        (gradient && !tg_tensor_check("backward", "gradient", gradient, &t->error))) {
         return false;
     }
     if (!y->requires_grad || (y->node >= 0 && y->tape != t)) {
@@ -306,7 +297,8 @@ bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
         }
         return added;
     }
-    tg_pass pass = {.tape = t, .result = y, .borrowed = values_to_borrow(config.gradient)};
+    tg_pass pass = {
+        .tape = t, .result = y, .borrowed = values_to_borrow(config.gradient), .spans_left = t->spans.count};
     /* The second pass uses blocks that the plan returns to the pool. */
     tg_pool_hold(t->pool, true);
     bool planned = tg_plan_backward(&pass);

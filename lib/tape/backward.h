@@ -12,6 +12,9 @@ typedef struct tg_pass {
     void *borrowed;
     void *first;   /* the adjoint of the result: borrowed, or a block */
     void *scratch; /* a block for the kernels */
+    /* the span that has its memory now, or NULL, and the number of spans up to it (replay.c) */
+    const tg_span *span;
+    size_t spans_left;
 } tg_pass;
 
 /* The first pass. `result`, `borrowed` and `tape` are set, and it sets the rest. Returns false, with the error set and
@@ -21,6 +24,28 @@ bool tg_plan_backward(tg_pass *pass);
 static inline const tg_op_kernels *tg_kernels_of(const tg_record *record)
 {
     return tg_op_kernels_of(record->op, record->f64);
+}
+
+/* Sets the call of a record, except its gradients. Set field by field: zeroing the unused outputs would take as long as
+ * a small kernel. */
+static inline void tg_call_again(const tg_pass *pass, const tg_record *record, tg_op_call *call)
+{
+    tg_tape *t = pass->tape;
+    call->op = record->op;
+    call->tape = t;
+    call->input_count = record->input_count;
+    call->output_count = record->output_count;
+    call->inputs = tg_record_inputs(t, record);
+    call->attributes = record->attributes == SIZE_MAX ? NULL : t->attributes + record->attributes;
+    call->saved = record->saved;
+    call->scratch = pass->scratch;
+    call->rng = t->rng;
+    call->training = record->training;
+    call->is_repeated = true;
+    call->declaration = NULL;
+    for (int i = 0; i < record->output_count; i++) {
+        call->outputs[i] = tg_record_outputs(t, record)[i];
+    }
 }
 
 /* Returns whether input i gets a gradient. */
@@ -38,29 +63,23 @@ static inline bool tg_wants_rows(const tg_record *record, const tg_tensor *leaf,
 
 /* ---- the users of an adjoint: the tensors of which it is the gradient ---- */
 
-/* Returns the number of users, for an adjoint that is a block. */
-static inline int *tg_adjoint_users(void *adjoint)
-{
-    return &((tg_block *)((char *)adjoint - TG_BLOCK_HEAD))->users;
-}
-
 /* Returns whether the adjoint has other users than one tensor, so that nothing may be added to it. */
 static inline bool tg_adjoint_is_shared(const tg_pass *pass, void *adjoint)
 {
-    return adjoint == pass->borrowed || *tg_adjoint_users(adjoint) > 1;
+    return adjoint == pass->borrowed || *tg_block_users(adjoint) > 1;
 }
 
 static inline void tg_adjoint_share(const tg_pass *pass, void *adjoint)
 {
     if (adjoint != pass->borrowed) {
-        ++*tg_adjoint_users(adjoint);
+        ++*tg_block_users(adjoint);
     }
 }
 
 /* Removes a user. Returns whether it was the last one of a block. NULL is allowed. */
 static inline bool tg_adjoint_leave(const tg_pass *pass, void *adjoint)
 {
-    return adjoint && adjoint != pass->borrowed && --*tg_adjoint_users(adjoint) == 0;
+    return adjoint && adjoint != pass->borrowed && --*tg_block_users(adjoint) == 0;
 }
 
 #endif

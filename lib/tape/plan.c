@@ -27,7 +27,8 @@ static bool matters(const tg_tape *t, const tg_record *record)
 
 /* ---- checks ---- */
 
-/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). */
+/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). Values that were
+ * dropped will be computed again. */
 static bool check_versions(tg_tape *t, const tg_record *record)
 {
     const tg_op *op = record->op;
@@ -39,7 +40,8 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     for (int i = 0; i < record->input_count + record->output_count; i++) {
         bool output = i >= record->input_count;
         int number = output ? i - record->input_count : i;
-        if (!tg_backward_ignores(record, i) && tg_storage_version(tensors[i]) != states[i].version) {
+        if (!tg_backward_ignores(record, i) && !tg_is_dropped(tensors[i]) &&
+            tg_storage_version(tensors[i]) != states[i].version) {
             return tg_tape_fail(
                 t, TG_ERROR_STATE, "backward",
                 "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "
@@ -90,7 +92,7 @@ static bool take_adjoint(const tg_pass *pass, tg_tensor *x)
 {
     void *block = tg_pool_take(pass->tape->pool, tg_bytes_of(x));
     if (block) {
-        *tg_adjoint_users(block) = 1;
+        *tg_block_users(block) = 1;
         x->adjoint = block;
     }
     return block != NULL;
@@ -173,9 +175,10 @@ static bool plan_inputs(tg_pass *pass, tg_record *record)
 /* ---- the pass ---- */
 
 /* Undoes a plan that failed. */
-static void abandon(const tg_pass *pass)
+static void abandon(tg_pass *pass)
 {
     tg_tape *t = pass->tape;
+    tg_spans_plan_end(pass);
     for (int32_t k = pass->result->node; k >= 0; k--) {
         drop_adjoints(pass, &t->records[k]);
         for (int i = 0; i < t->records[k].input_count; i++) {
@@ -192,8 +195,8 @@ static bool begin(tg_pass *pass)
     tg_tensor *y = pass->result;
     size_t largest = 0;
     for (int32_t k = y->node; k >= 0; k--) {
-        if (t->records[k].backward_scratch > largest) {
-            largest = t->records[k].backward_scratch;
+        if (t->records[k].scratch > largest) {
+            largest = t->records[k].scratch;
         }
     }
     if (!tg_grow((void **)&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
@@ -223,12 +226,13 @@ bool tg_plan_backward(tg_pass *pass)
         if (!record->planned) {
             continue;
         }
-        if (!check_record(t, record) || !plan_inputs(pass, record)) {
+        if (!tg_spans_plan(pass, k) || !check_record(t, record) || !plan_inputs(pass, record)) {
             tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
             abandon(pass);
             return false;
         }
         drop_adjoints(pass, record);
     }
+    tg_spans_plan_end(pass);
     return true;
 }

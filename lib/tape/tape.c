@@ -20,7 +20,7 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
     bool valid = t && tg_config_check("tape_new", given, mark, &t->error);
     tg_tape_config config = given && valid ? *given : tg_tape_config_default();
     tg_pool *pool = tg_pool_new(config.recycle);
-    if (!t || !pool) {
+    if (!t || !pool || !tg_spans_begin(t)) {
         tg_free(t);
         tg_pool_free(pool);
         return NULL;
@@ -48,7 +48,7 @@ bool tg_tape_reserve_results(tg_tape *t, size_t more)
 static void free_values(tg_tape *t, tg_tensor *x, const char *op)
 {
     if (atomic_load_explicit(&x->storage->references, memory_order_acquire) == 1) {
-        size_t bytes = ((tg_block *)((char *)x->storage - TG_BLOCK_HEAD))->size - TG_BLOCK_HEAD - TG_STORAGE_HEAD;
+        size_t bytes = tg_block_bytes(x->storage) - TG_STORAGE_HEAD;
         tg_unpoison(tg_storage_values(x->storage), bytes);
         memset(tg_storage_values(x->storage), 0xff, bytes);
     }
@@ -81,6 +81,7 @@ static void disown(tg_tape *t, const tg_result *result)
 /* Removes the records from number `records` on, and the results from number `results` on. */
 static void truncate_to(tg_tape *t, size_t records, size_t results)
 {
+    tg_spans_truncate(t, records);
     for (size_t i = records; i < t->record_count; i++) {
         tg_record *record = &t->records[i];
         tg_tensor **inputs = tg_record_inputs(t, record);
@@ -103,7 +104,7 @@ void tg_tape_reset(tg_tape *t)
     if (t) {
         truncate_to(t, 0, 0);
         tg_tape_free_copies(t);
-        t->tensor_count = t->attribute_bytes = t->scope_count = 0;
+        t->tensor_count = t->attribute_bytes = t->scope_count = t->spans.open = 0;
     }
 }
 
@@ -135,14 +136,14 @@ tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result
     return NULL;
 }
 
-/* Returns whether a backward kernel of the records reads the values of x. */
+/* Returns whether a backward kernel of the records, or a replay of them, reads the values of x. */
 static bool is_read_by_backward(const tg_tape *t, const tg_tensor *x)
 {
     for (size_t k = x->node < 0 ? t->record_count : (size_t)x->node; k < t->record_count; k++) {
         const tg_record *record = &t->records[k];
         tg_tensor *const *tensors = tg_record_inputs(t, record);
         for (int i = 0; i < record->input_count + record->output_count; i++) {
-            if (tensors[i] == x && !tg_backward_ignores(record, i)) {
+            if (tensors[i] == x && (!tg_backward_ignores(record, i) || tg_spans_read(t, x, k))) {
                 return true;
             }
         }
@@ -158,10 +159,9 @@ tg_tensor *tg_tape_end_module(tg_tape *t, const tg_tape_point *point, tg_tensor 
     }
     for (size_t i = point->results; i < t->result_count; i++) {
         tg_tensor *x = t->results[i].tensor;
-        if (x != result && x->storage && tg_tensor_references(x) == 1 && tg_storage_references(x) == 1 &&
+        if (x != result && tg_tensor_references(x) == 1 && tg_storage_references(x) == 1 &&
             !is_read_by_backward(t, x)) {
-            tg_storage_drop(t->pool, x->storage);
-            x->storage = NULL;
+            tg_drop_values(t, x);
         }
     }
     return result;
@@ -183,6 +183,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->attributes);
     tg_free(t->results);
     tg_free(t->scopes);
+    tg_spans_free(t);
     tg_free(t->freed);
     tg_free(t->gradients);
     tg_free(t->overwrite);
@@ -313,16 +314,34 @@ void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
 
 /* ---- scopes ---- */
 
-bool tg_scope_begin(tg_tape *t)
+bool tg_tape_begin_scope(tg_tape *t, const char *call, bool is_span)
 {
     if (!tg_tape_is_usable(t)) {
         return false;
     }
     if (!tg_grow((void **)&t->scopes, &t->scope_capacity, t->scope_count, t->scope_count + 1, sizeof *t->scopes)) {
-        return tg_tape_fail(t, TG_ERROR_MEMORY, "scope_begin", "out of memory");
+        return tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
     }
-    t->scopes[t->scope_count++] = t->result_count;
+    t->scopes[t->scope_count++] = (tg_scope){t->result_count, t->record_count, is_span};
     return true;
+}
+
+const tg_scope *tg_tape_end_scope(tg_tape *t, const char *call, bool is_span)
+{
+    if (t->scope_count == 0) {
+        tg_tape_fail(t, TG_ERROR_STATE, call, "no %s is open on this tape", is_span ? "span" : "scope");
+        return NULL;
+    }
+    if (t->scopes[t->scope_count - 1].is_span != is_span) {
+        tg_tape_fail(t, TG_ERROR_STATE, call, "a %s was begun last, and must end first", is_span ? "scope" : "span");
+        return NULL;
+    }
+    return &t->scopes[--t->scope_count];
+}
+
+bool tg_scope_begin(tg_tape *t)
+{
+    return tg_tape_begin_scope(t, "scope_begin", false);
 }
 
 /* Ends the scope even after an error, so that its results are freed. */
@@ -331,10 +350,11 @@ bool tg_scope_end(tg_tape *t, tg_tensor *keep)
     if (!t) {
         return false;
     }
-    if (t->scope_count == 0) {
-        return tg_tape_fail(t, TG_ERROR_STATE, "scope_end", "no scope is open on this tape");
+    const tg_scope *scope = tg_tape_end_scope(t, "scope_end", false);
+    if (!scope) {
+        return false;
     }
-    size_t kept = t->scopes[--t->scope_count];
+    size_t kept = scope->results;
     keep = tg_is_tensor(keep) ? keep : NULL;
     for (size_t i = kept; i < t->result_count; i++) {
         tg_result result = t->results[i];

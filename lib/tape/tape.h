@@ -18,17 +18,18 @@
 #include "base/config.h"
 #include "base/level.h"
 #include "base/random.h"
+#include "tape/activation_checkpoint.h"
 #include "tensor/bf16.h"
 #include "tensor/onednn.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {
     const tg_op *op;
-    void *saved;             /* a block, which backward or the reset returns to the pool */
-    size_t first_tensor;     /* the index of the first input in tensors[] */
-    size_t attributes;       /* the offset in the attribute bytes; SIZE_MAX: no attributes */
-    size_t backward_scratch; /* in bytes */
-    int64_t rows;            /* the maximum number of rows that backward passes to tg_op_grad_rows */
+    void *saved;         /* a block, which backward or the reset returns to the pool */
+    size_t first_tensor; /* the index of the first input in tensors[] */
+    size_t attributes;   /* the offset in the attribute bytes; SIZE_MAX: no attributes */
+    size_t scratch;      /* in bytes, enough for both kernels */
+    int64_t rows;        /* the maximum number of rows that backward passes to tg_op_grad_rows */
     int32_t input_count;
     uint8_t output_count;
     bool f64;
@@ -48,6 +49,12 @@ typedef struct tg_result {
     tg_tensor *tensor;
     const char *op; /* the name of the op that computed it */
 } tg_result;
+
+/* An open scope, or an open span (activation_checkpoint.c). */
+typedef struct tg_scope {
+    size_t results, records; /* their numbers at the beginning */
+    bool is_span;
+} tg_scope;
 
 /* A rounded copy of a parameter (precision.c). */
 typedef struct tg_rounded_copy {
@@ -85,10 +92,12 @@ struct tg_tape {
     size_t attribute_bytes, attribute_capacity;
     tg_result *results;
     size_t result_count, result_capacity;
-    size_t *scopes; /* result_count at the beginning of each open scope */
+    tg_scope *scopes; /* the open ones, the innermost last */
     size_t scope_count, scope_capacity;
     tg_tensor **freed; /* headers of freed results, if detect_freed */
     size_t freed_count, freed_capacity;
+
+    tg_spans spans; /* of activation checkpointing */
 
     tg_matmul_precision precision;
     tg_onednn *onednn; /* products in bf16; NULL: BLAS computes them */
@@ -153,6 +162,11 @@ static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x, const char *op)
  * with the tape's error set. */
 tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_shape shape);
 
+/* Begin and end a scope or a span. The end returns it until the next one begins; NULL, with the error of `call` set, if
+ * memory is exhausted, or if the innermost one is of the other kind. */
+bool tg_tape_begin_scope(tg_tape *t, const char *call, bool is_span);
+const tg_scope *tg_tape_end_scope(tg_tape *t, const char *call, bool is_span);
+
 /* A state of a tape. A call that consists of several ops saves one, and returns to it if one of the ops fails. */
 typedef struct tg_tape_point {
     size_t records, tensors, attribute_bytes, results;
@@ -183,6 +197,14 @@ static inline bool tg_op_is_empty(const tg_op_call *call)
         }
     }
     return true;
+}
+
+/* Runs a forward kernel. Views have none. */
+static inline void tg_run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
+{
+    if (kernels->forward && !tg_op_is_empty(call)) {
+        kernels->forward(call);
+    }
 }
 
 /* Returns whether the tape exists and has no error. */

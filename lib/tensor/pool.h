@@ -22,7 +22,7 @@ typedef struct tg_block {
     struct tg_block *next; /* the next block in the pool's list */
     size_t size;           /* bytes, this header included */
     int size_class;        /* TG_NO_CLASS: of no pool */
-    int users;             /* for the adjoints of backward, which count them (tape/backward.h) */
+    int users;             /* a count for the owner of the memory (tg_block_users) */
 } tg_block;
 
 #define TG_BLOCK_HEAD ((size_t)32)
@@ -94,6 +94,19 @@ static inline void tg_pool_give(tg_pool *pool, void *memory)
     } else {
         tg_block_free(given);
     }
+}
+
+/* Returns a counter in the header of a block: of the tensors that share an adjoint (tape/backward.h), or of those that
+ * share a storage and can be dropped (tape/activation_checkpoint.c). */
+static inline int *tg_block_users(void *memory)
+{
+    return &((tg_block *)((char *)memory - TG_BLOCK_HEAD))->users;
+}
+
+/* Returns the bytes of a block that its owner may use. */
+static inline size_t tg_block_bytes(void *memory)
+{
+    return ((tg_block *)((char *)memory - TG_BLOCK_HEAD))->size - TG_BLOCK_HEAD;
 }
 
 /* Holds the pool, or ends that. A pool that is held keeps returned blocks even if it does not recycle: the first pass

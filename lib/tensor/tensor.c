@@ -25,15 +25,20 @@ size_t tg_dtype_size(tg_dtype dtype)
 
 /* ---- storage ---- */
 
+void tg_storage_begin(tg_storage *storage)
+{
+    atomic_init(&storage->references, 1);
+    atomic_init(&storage->version, 0);
+    storage->first_version = 0;
+    storage->missed = NULL;
+    tg_poison(storage + 1, TG_STORAGE_HEAD - sizeof *storage); /* the last bytes before the values */
+}
+
 tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
 {
     tg_storage *storage = tg_pool_take(pool, TG_STORAGE_HEAD + bytes);
     if (storage) {
-        atomic_init(&storage->references, 1);
-        atomic_init(&storage->version, 0);
-        storage->first_version = 0;
-        storage->missed = NULL;
-        tg_poison(storage + 1, TG_STORAGE_HEAD - sizeof *storage); /* the last bytes before the values */
+        tg_storage_begin(storage);
     }
     return storage;
 }
@@ -71,10 +76,18 @@ bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor 
              : tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
 }
 
-/* ---- tables with missed steps ---- */
+/* ---- tables with missed steps, and results without values ---- */
 
 bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error)
 {
+    char text[TG_SHAPE_TEXT];
+    if (tg_is_dropped(x)) {
+        return tg_error_set(
+            error, TG_ERROR_STATE,
+            "%s: activation_checkpoint_end has dropped the values of this result of shape %s; tg_retain "
+            "before the end keeps them",
+            call, tg_shape_format(tg_shape_of(x), text));
+    }
     return tg_error_set(error, TG_ERROR_STATE,
                         "%s: rows of '%.200s' have deferred steps that are not made up; call tg_optim_flush first",
                         call, x->storage->missed->name);

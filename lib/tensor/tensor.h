@@ -20,11 +20,12 @@
 #include "tensor/pool.h"
 
 /* The steps that rows of a table have missed (optim/deferred.c). While a storage refers to them, its values are behind:
- * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first. */
+ * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first.
+ * Without a table: the storage has no values, because the tape dropped them (tape/activation_checkpoint.c). */
 typedef struct tg_missed_steps {
     const tg_tensor *table;
     const char *name; /* of the table */
-    tg_error *error;  /* of the optimizer; set by getters, which have no error of their own */
+    tg_error *error;  /* of the optimizer or the tape; set by getters, which have no error of their own */
     /* called before a lookup of these rows: applies their missed steps; ids may repeat */
     void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
 } tg_missed_steps;
@@ -114,16 +115,27 @@ static inline bool tg_is_tensor(const tg_tensor *x)
 /* The same for a call that reports an error, "<call>: the <name> is NULL". */
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
-/* Checks that x is a tensor whose values may be read and written: not those of a table with missed steps. */
+/* Checks that x is a tensor whose values may be read and written: not a table with missed steps, and not a result whose
+ * values were dropped. */
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
-/* Sets the error of a call that needs the values of a table with missed steps. Returns false. */
+/* Sets the error of a call that needs the values of such a tensor. Returns false. */
 bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error);
+
+/* Returns whether x is a result whose values the tape has dropped. */
+static inline bool tg_is_dropped(const tg_tensor *x)
+{
+    return x->storage->missed && !x->storage->missed->table;
+}
 
 /* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
 
 /* Returns storage with uninitialized values; NULL when memory is exhausted. */
 tg_storage *tg_storage_new(tg_pool *pool, size_t bytes);
+
+/* Sets the header of a new storage, in a block of TG_STORAGE_HEAD bytes and those of the values. */
+void tg_storage_begin(tg_storage *storage);
+
 void tg_storage_drop(tg_pool *pool, tg_storage *storage);
 
 /* Returns a contiguous tensor with uninitialized values; NULL when memory is exhausted. `shape` must be valid

@@ -9,6 +9,7 @@
 
 #include "bench/figure.h"
 #include "nn/gpt.h"
+#include "tape/tape.h"
 #include "tensor/blas.h"
 
 enum { B = 2, T = 256, C = 768, V = 50257, H = 12, LAYERS = 12 };
@@ -69,12 +70,13 @@ static void run_step_in_f32(void *context)
     run_step_in(context, TG_MATMUL_F32);
 }
 
-static training training_new(void)
+static training training_new(bool activation_checkpointing)
 {
     training run = {.rng = bench_must(tg_rng_new(123))};
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     config.context = T;
+    config.activation_checkpointing = activation_checkpointing;
     tg_adamw_config adamw = tg_adamw_config_default();
     run.params = bench_must(tg_params_new(TG_F32, run.rng));
     run.model = bench_must(tg_gpt_new(run.params, &config));
@@ -195,10 +197,10 @@ static void bench_memory(training *run, void (*step)(void *run), const char *nam
 
 static void bench_training(void)
 {
-    training run = training_new();
+    training run = training_new(false);
     bench_memory(&run, run_step_without_logits, "gpt: peak memory, tg_gpt_loss");
     training_free(&run);
-    run = training_new();
+    run = training_new(false);
     bench_memory(&run, run_step, "gpt: peak memory, with logits");
     /* 400 MiB */
     arena a = {.size = (size_t)400 << 18};
@@ -240,6 +242,30 @@ static void bench_training(void)
                                   .scale = 1e3,
                                   .rounds = 5});
     training_free(&run);
+}
+
+/* Returns the most memory that the tape had in use: its pool keeps each block. */
+static double tape_bytes(const training *run)
+{
+    tg_tape_reset(run->tape);
+    return (double)tg_tape_get_stats(run->tape).idle_bytes;
+}
+
+static void bench_checkpointing(void)
+{
+    training plain = training_new(false), spans = training_new(true);
+    bench_measure(&(bench_figure){.name = "gpt: a step with activation checkpointing",
+                                  .unit = "ms",
+                                  .bound_name = "the step without",
+                                  .run = run_step_without_logits,
+                                  .bound = run_step_without_logits,
+                                  .context = &spans,
+                                  .bound_context = &plain,
+                                  .scale = 1e3,
+                                  .rounds = 5});
+    bench_value("gpt: memory of its results", tape_bytes(&spans) / tape_bytes(&plain), "of that without");
+    training_free(&plain);
+    training_free(&spans);
 }
 
 /* ---- generation ---- */
@@ -328,7 +354,7 @@ static void bench_generation(void)
 
 void bench_gpt_serve(int rounds)
 {
-    training run = training_new();
+    training run = training_new(false);
     bench_print_seconds(run_step, &run, rounds);
     training_free(&run);
 }
@@ -336,5 +362,6 @@ void bench_gpt_serve(int rounds)
 void bench_gpt(void)
 {
     bench_training();
+    bench_checkpointing();
     bench_generation();
 }

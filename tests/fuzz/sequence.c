@@ -236,18 +236,47 @@ static void reset(program *p)
     p->scope_count = 0;
 }
 
-static void begin_scope(program *p)
+static void begin_either(program *p, bool is_span)
 {
-    begin_call(p, "tg_scope_begin");
+    begin_call(p, is_span ? "tg_activation_checkpoint_begin" : "tg_scope_begin");
     if (p->scope_count == MAX_SCOPES) {
         return;
     }
     before_call(p);
-    bool is_begun = tg_scope_begin(p->tape);
+    bool is_begun = is_span ? tg_activation_checkpoint_begin(p->tape) : tg_scope_begin(p->tape);
     after_call(p, is_begun, tg_tape_error(p->tape));
     if (is_begun) {
+        p->is_span[p->scope_count] = is_span;
         p->scopes[p->scope_count++] = p->result_count;
     }
+}
+
+static void begin_scope(program *p)
+{
+    begin_either(p, false);
+}
+
+static void begin_span(program *p)
+{
+    begin_either(p, true);
+}
+
+/* Returns whether the innermost scope is one of this kind. */
+static bool is_innermost(const program *p, bool is_span)
+{
+    return p->scope_count > 0 && p->is_span[p->scope_count - 1] == is_span;
+}
+
+static void end_span(program *p)
+{
+    begin_call(p, "tg_activation_checkpoint_end");
+    tg_tensor *result = draw_tensor(p, TG_F32);
+    before_call(p);
+    tg_tensor *ended = tg_activation_checkpoint_end(p->tape, result);
+    end_call(p);
+    require(ended == (tg_tape_error(p->tape)->code == TG_OK ? result : NULL), p, "the result does not match the error",
+            "");
+    p->scope_count -= is_innermost(p, true);
 }
 
 static void end_scope(program *p)
@@ -262,7 +291,7 @@ static void end_scope(program *p)
     bool is_ended = tg_scope_end(p->tape, keep);
     end_call(p);
     require(is_ended == (tg_tape_error(p->tape)->code == TG_OK), p, "the result does not match the error", "");
-    if (p->scope_count > 0) {
+    if (is_innermost(p, false)) {
         if (is_kept) {
             forget_result(p, keep);
         }
@@ -331,8 +360,8 @@ static void generate(program *p)
     }
 }
 
-static void (*const own_calls[])(program *p) = {new_tensor, new_leaf, reset,   begin_scope,
-                                                end_scope,  retain,   release, generate};
+static void (*const own_calls[])(program *p) = {new_tensor, new_leaf, reset,  begin_scope, end_scope,
+                                                begin_span, end_span, retain, release,     generate};
 
 /* ---- the program ---- */
 

@@ -39,7 +39,8 @@ typedef struct program {
     tg_tensor *results[MAX_RESULTS]; /* results of the tape that are alive */
     tg_tensor *freed[MAX_RESULTS];   /* results that the tape has freed, if it detects them */
     int owned_count, result_count, freed_count;
-    int scopes[MAX_SCOPES]; /* result_count at the beginning of each scope */
+    int scopes[MAX_SCOPES];   /* result_count at the beginning of each scope */
+    bool is_span[MAX_SCOPES]; /* whether it is a span of tg_activation_checkpoint_begin */
     int scope_count;
     tg_nn_embedding embedding;
     tg_nn_embedding_bag embedding_bag;

@@ -31,11 +31,12 @@ static void add_text(uint64_t *hash, const char *text)
     add(hash, text, strlen(text) + 1);
 }
 
-/* The values in row-major order. A tensor with more than MAX_VALUES, as an expanded view may have, is left out. */
+/* The values in row-major order. A tensor with more than MAX_VALUES, as an expanded view may have, is left out, and so
+ * is a result whose values a span has dropped. */
 static void add_values(uint64_t *hash, const tg_tensor *x)
 {
     static double buffer[MAX_VALUES];
-    if (x->count <= MAX_VALUES) {
+    if (x->count <= MAX_VALUES && !tg_is_dropped(x)) {
         tg_copy_to_contiguous(x, buffer);
         add(hash, buffer, tg_bytes_of(x));
     }

@@ -1,6 +1,7 @@
 /* The gradients of all ops in the table of samples.c against finite differences: slow and fast mode; contiguous,
  * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. Also the f32 kernels
- * against the f64 kernels. Every op that the header declares must be in the table. */
+ * against the f64 kernels, and each op in a span, which backward computes again. Every op that the header declares must
+ * be in the table. */
 #include "base/level.h"
 #include "base/random.h"
 #include "ops/calls.h"
@@ -229,9 +230,12 @@ typedef struct outcome {
     tg_tensor *values[1 + SAMPLE_INPUTS]; /* the result, then the gradients (NULL for ids) */
 } outcome;
 
-static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype dtype)
+/* How a sample is called: in a span, with inputs that are results of this span or leaves. */
+enum { IN_A_SPAN = 1, OF_RESULTS = 2 };
+
+static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype dtype, int flags)
 {
-    tg_tensor *inputs[SAMPLE_INPUTS];
+    tg_tensor *inputs[SAMPLE_INPUTS], *given[SAMPLE_INPUTS] = {NULL};
     outcome out = {.input_count = make_inputs(s, shapes, how, dtype, inputs)};
     for (int i = 0; i < out.input_count; i++) {
         if (is_float(inputs[i])) {
@@ -240,9 +244,19 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
     }
     tg_rng *drops = tg_rng_new(3);
     tg_tape *t = tg_tape_new(drops, NULL);
-    tg_tensor *y = tg_mul_scalar(t, s->call(t, inputs), 1); /* recorded, even when the op returned its input */
+    assert_true(!(flags & IN_A_SPAN) || tg_activation_checkpoint_begin(t));
+    for (int i = 0; i < out.input_count; i++) {
+        given[i] = (flags & OF_RESULTS) && is_float(inputs[i]) ? tg_mul_scalar(t, inputs[i], 1) : inputs[i];
+    }
+    tg_tensor *y = tg_mul_scalar(t, s->call(t, given), 1); /* recorded, even when the op returned its input */
     if (!y) {
         fail_msg("%s %s (%s): %s", s->op, s->variant, shapes, tg_tape_error(t)->text);
+    }
+    if (flags & IN_A_SPAN) {
+        assert_ptr_equal(tg_activation_checkpoint_end(t, y), y);
+        for (int i = 0; i < out.input_count; i++) {
+            assert_int_equal(tg_is_dropped(given[i]), given[i] != inputs[i]);
+        }
     }
     tg_tensor *normal = tg_tensor_new(TG_F32, tg_tensor_shape(y), NULL);
     assert_true(tg_tensor_fill_normal(normal, drops, 0, 1, NULL));
@@ -266,8 +280,8 @@ static void test_floats_agree_with_doubles(void **state)
     for (int k = 0; k < sample_count; k++) {
         const sample *s = &samples[k];
         for (int i = 0; i < SAMPLE_SHAPES * LAYOUTS && s->shapes[i / LAYOUTS]; i++) {
-            outcome f = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F32);
-            outcome d = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F64);
+            outcome f = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F32, 0);
+            outcome d = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F64, 0);
             for (int v = 0; v <= f.input_count; v++) {
                 double largest = 0, error = 0;
                 int64_t count = f.values[v] ? tg_tensor_count(f.values[v]) : 0;
@@ -315,7 +329,7 @@ static void test_levels_agree(void **state)
         for (int level = 0; shapes && level <= tg_level_highest(); level++) {
             set_level(level);
             tg_rng_seed(rng, (uint64_t)k);
-            outcome other = compute(s, shapes, CONTIGUOUS, dtype);
+            outcome other = compute(s, shapes, CONTIGUOUS, dtype, 0);
             base = level == 0 ? other : base;
             for (int v = 0; level > 0 && v <= other.input_count; v++) {
                 size_t bytes = other.values[v] ? tg_bytes_of(other.values[v]) : 0;
@@ -331,6 +345,35 @@ static void test_levels_agree(void **state)
         }
     }
     set_level(first);
+}
+
+/* ---- spans that backward computes again ---- */
+
+/* Every op has the same result and gradients in a span: on leaves of any layout, and on results whose values the span
+ * drops. */
+static void test_spans_agree(void **state)
+{
+    (void)state;
+    for (int k = 0; k < sample_count * SAMPLE_SHAPES * 8; k++) {
+        const sample *s = &samples[k / SAMPLE_SHAPES / 8];
+        const char *shapes = s->shapes[k / 8 % SAMPLE_SHAPES];
+        tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
+        layout how = (layout)(k / 2 % 4 % LAYOUTS);
+        int flags = k / 2 % 4 == LAYOUTS ? OF_RESULTS : 0;
+        if (!shapes) {
+            continue;
+        }
+        outcome plain = compute(s, shapes, how, dtype, flags), span = compute(s, shapes, how, dtype, flags | IN_A_SPAN);
+        for (int v = 0; v <= plain.input_count; v++) {
+            size_t bytes = plain.values[v] ? tg_bytes_of(plain.values[v]) : 0;
+            if (bytes > 0 && memcmp(tg_values(plain.values[v]), tg_values(span.values[v]), bytes) != 0) {
+                fail_msg("%s %s (%s, %s): %s %d differs in a span", s->op, s->variant, shapes, layout_names[how],
+                         v ? "the gradient of input" : "the result", v ? v - 1 : 0);
+            }
+            tg_release(plain.values[v]);
+            tg_release(span.values[v]);
+        }
+    }
 }
 
 /* ---- the registry ---- */
@@ -387,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_floats_agree_with_doubles),
         cmocka_unit_test(test_levels_agree),
+        cmocka_unit_test(test_spans_agree),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
