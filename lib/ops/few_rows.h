@@ -12,7 +12,7 @@
 /* Returns whether a product has few enough rows, and the right layout. */
 static inline bool has_few_rows(const tg_gemm *g)
 {
-    return g->m <= 4 && g->transpose_b && !g->transpose_a;
+    return g->m <= 6 && g->transpose_b && !g->transpose_a;
 }
 
 /* Computes C = A B^T, or with `add` C += A B^T. */
