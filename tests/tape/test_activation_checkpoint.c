@@ -188,6 +188,15 @@ static tg_tensor *other_draws(run *r)
     return end(r, tg_mul(t, tg_dropout(t, tg_exp(t, y), 0.5), y));
 }
 
+/* A seed that is set before anything has drawn leaves the position as it was. */
+static tg_tensor *other_seed(run *r)
+{
+    begin(r);
+    tg_tensor *y = tg_exp(r->tape, r->x);
+    tg_rng_seed(r->rng, 9);
+    return end(r, tg_exp(r->tape, tg_dropout(r->tape, y, 0.5)));
+}
+
 /* max_norm scales the rows of the table only once. */
 static tg_tensor *limited_norms(run *r)
 {
@@ -330,6 +339,7 @@ static const struct {
     {"kept results", kept_results},
     {"changed result", changed_result},
     {"other draws", other_draws},
+    {"other seed", other_seed},
     {"limited norms", limited_norms},
     {"empty results", empty_results},
     {"small spans", small_spans},
