@@ -1,5 +1,7 @@
 #include "program.h"
 
+#include "blas.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,8 +13,9 @@
 
 /* ---- begin and end ---- */
 
-void program_begin(void)
+void program_begin(char **argv)
 {
+    blas_begin(argv);
     /* open returns the lowest free descriptor. A closed stdout becomes read-only, so that printing is an error. */
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDERR_FILENO ? O_WRONLY : O_RDONLY) != file) {
@@ -35,7 +38,8 @@ int program_end(int status)
 
 void program_version(void)
 {
-    printf("%s (tapegrad) %s\n", program_name, tg_version());
+    char text[BLAS_TEXT];
+    printf("%s (tapegrad) %s, %s\n", program_name, tg_version(), blas_text(text));
 }
 
 bool complain(const char *format, ...)

@@ -9,15 +9,17 @@
 /* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];
 
-/* Begins a program: opens /dev/null for each of stdin, stdout and stderr that is closed, so that no file that is opened
- * later receives what is printed. */
-void program_begin(void);
+/* Begins a program: starts it again if OpenBLAS lacks variables of the environment (blas_begin), and opens /dev/null
+ * for each of stdin, stdout and stderr that is closed, so that no file that is opened later receives what is printed.
+ * Call it first in main, with main's argv. */
+void program_begin(char **argv);
 
 /* Ends a program: returns `status`, or 1 instead of 0 if not all that was printed could be written, after printing an
  * error. */
 int program_end(int status);
 
-/* Prints the program's name and the library's version: "gpt (tapegrad) 0.2.0". */
+/* Prints the program's name, the library's version, and BLAS's: "gpt (tapegrad) 0.2.0, OpenBLAS 0.3.21 (Cooperlake), 2
+ * threads". */
 void program_version(void);
 
 /* Writes "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */

@@ -90,6 +90,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    program_begin();
+    program_begin(argv);
     return program_end(parallel_end(parallel_begin() ? run(argc, argv) : 1));
 }

@@ -263,6 +263,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    program_begin();
+    program_begin(argv);
     return program_end(run(argc, argv));
 }

@@ -136,18 +136,36 @@ TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 
-/* Sets the number of threads that a call may use, those of OpenBLAS included. RANGE unless it is 1 to 256. The
- * default is the number of processors that the process may run on. The number changes no bit of a result, except of
- * matrix products: OpenBLAS gives the same bits only for the same number of threads. Not thread-safe: call it while no
- * other thread is inside the library.
+/* Sets the number of threads that a call may use, those of BLAS included, up to the most that it has
+ * (tg_blas.most_threads). RANGE unless it is 1 to 256. The default is the number of processors that the process may run
+ * on. The number changes no bit of a result, except of matrix products: OpenBLAS gives the same bits only for the same
+ * number of threads. Not thread-safe: call it while no other thread is inside the library.
  *
  * After a product OpenBLAS's threads keep their processors for some milliseconds, and ask for work. Models with small
  * products train faster if they sleep instead: set OPENBLAS_THREAD_TIMEOUT=4 in the environment of the program.
- * OpenBLAS reads it when it is loaded. */
+ * OpenBLAS reads it when it is loaded. The example programs do that themselves (examples/common/blas.h). */
 TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */
 TG_API int tg_threads(void);
+
+/* ---- BLAS ---------------------------------------------------------------------------------------------------- */
+
+/* The library that computes matrix products. The build chooses it (-Dblas). */
+typedef struct tg_blas {
+    /* "OpenBLAS", "BLIS", "FlexiBLAS", "MKL", "Accelerate", or the name that the build was given */
+    char library[32];
+    /* of the library that is loaded: "0.3.21"; "" if it does not report one */
+    char version[32];
+    /* the processor that its kernels are written for, as the library calls it: "Cooperlake"; FlexiBLAS reports the
+     * library behind it; "" if it does not report one */
+    char kernels[64];
+    /* the most threads of a product: 1 if the library was compiled without threads, and 0 if it does not report it */
+    int most_threads;
+} tg_blas;
+
+/* Returns the BLAS that is loaded. */
+TG_API tg_blas tg_get_blas(void);
 
 /* ---- vector instructions ------------------------------------------------------------------------------------- */
 

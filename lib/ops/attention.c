@@ -8,7 +8,8 @@
  * P_ij = exp(S_ij - l_i), and m as bits. A row without keys gets y = 0, and l = 0, so that backward computes P = 0.
  *
  * Threads divide the blocks in forward, and the matrices in backward. gemm computes the products of a tile in the
- * thread that calls it, because they are small (TILE_PRODUCT). So the bits do not depend on the number of threads.
+ * thread that calls it, because they are small (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
+ * threads.
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in

@@ -26,9 +26,6 @@ typedef struct attention_attributes {
 #define TILE_ROWS 64
 #define TILE_VALUES (TILE_ROWS * TILE_ROWS)
 
-/* OpenBLAS computes a product in the calling thread if m n k is at most this number. */
-#define TILE_PRODUCT (64 * 64 * 64)
-
 /* One call. The saved memory holds the log sum of each row, and then, with dropout, one bit per weight. */
 typedef struct attention {
     const tg_op_call *call;
@@ -117,7 +114,7 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     const tg_tensor *const *inputs = (const tg_tensor *const *)a->call->inputs;
     row_block b = {.batch = batch, .first = block * TILE_ROWS};
     b.rows = a->queries - b.first < TILE_ROWS ? a->queries - b.first : TILE_ROWS;
-    int64_t columns = TILE_PRODUCT / (b.rows * a->width), most = TILE_VALUES / b.rows;
+    int64_t columns = TG_GEMM_ONE_THREAD / (b.rows * a->width), most = TILE_VALUES / b.rows;
     columns = columns < most ? columns : most;
     b.columns = columns < 16 ? 16 : columns / 16 * 16;
     b.row = batch * a->queries + b.first;

@@ -193,10 +193,14 @@ static bool conv1d_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(w), w_text), bias_text,
                           (long long)a->groups);
     }
+    int64_t rows = w->shape[1] * w->shape[2], columns;
+    if (w->shape[0] / a->groups > TG_GEMM_LIMIT || rows > TG_GEMM_LIMIT) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes O / groups and C / groups * K up to %d",
+                          tg_shape_format(tg_shape_of(w), w_text), TG_GEMM_LIMIT);
+    }
     tg_shape shape = tg_shape_make(3, (int64_t[]){x->shape[0], w->shape[0], outputs});
-    int64_t columns;
     size_t size = tg_size_of(x->dtype);
-    if (__builtin_mul_overflow(w->shape[1] * w->shape[2], outputs, &columns)) {
+    if (__builtin_mul_overflow(rows, outputs, &columns)) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     return tg_op_output(call, 0, tg_dtype_of(x), shape) && tg_op_scratch(call, columns, size) &&

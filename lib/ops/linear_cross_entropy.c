@@ -120,8 +120,8 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
     }
     int64_t V = weight->shape[0], step = chunk_rows(targets->count, V);
     if (V > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes sizes up to %d", weight_text,
-                          TG_GEMM_LIMIT);
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes sizes up to %d",
+                          tg_shape_format(tg_shape_of(weight), weight_text), TG_GEMM_LIMIT);
     }
     size_t size = tg_size_of(tg_dtype_of(x));
     return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&

@@ -16,7 +16,12 @@ typedef struct tg_gemm {
 void tg_gemm_f32(const tg_gemm *gemm, const float *a, const float *b, float beta, float *c);
 void tg_gemm_f64(const tg_gemm *gemm, const double *a, const double *b, double beta, double *c);
 
-/* Call it before a parallel loop that computes products: afterwards no product changes OpenBLAS's number of threads. */
+/* A product of at most this number of multiplications, m n k, is computed in the calling thread. OpenBLAS has this
+ * limit, and other libraries are given it. */
+#define TG_GEMM_ONE_THREAD (64 * 64 * 64)
+
+/* Call it before a parallel loop that computes products of at most TG_GEMM_ONE_THREAD multiplications: then none of
+ * them changes the number of BLAS's threads, which belongs to the process. */
 void tg_gemm_begin_parallel(void);
 
 /* The largest size or distance that the BLAS library can take. */

@@ -3,7 +3,7 @@
 
 const char *tg_onednn_missing(void)
 {
-    return "this build has no oneDNN (-Donednn=enabled needs oneDNN 2)";
+    return "this build has no oneDNN (-Donednn=enabled needs oneDNN 2.5 to 2.7)";
 }
 
 tg_onednn *tg_onednn_new(void)

@@ -5,6 +5,7 @@
 
 #include <tapegrad.h>
 
+#include "../examples/common/blas.h"
 #include "base/random.h"
 #include "bench/figure.h"
 #include "bench/gpt.h"
@@ -333,6 +334,7 @@ static void bench_adam(void)
 
 int main(int argc, char **argv)
 {
+    blas_begin(argv);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
@@ -344,6 +346,10 @@ int main(int argc, char **argv)
             fprintf(stderr, "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve)\n", argv[i]);
             return 2;
         }
+    }
+    if (!bench_json) {
+        char text[BLAS_TEXT];
+        printf("%s\n", blas_text(text));
     }
     if (!bench_quick) {
         bench_gpt(); /* first: its peak of memory is that of the process */

@@ -1,6 +1,5 @@
 #include "bench/gpt.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "bench/figure.h"
 #include "nn/gpt.h"
 #include "tape/tape.h"
+#include "tensor/blas.h"
 
 enum { B = 2, T = 256, C = 768, V = 50257, H = 12, LAYERS = 12 };
 
@@ -157,9 +157,15 @@ static void run_products(void *context)
         for (int n = 0; n < p->count; n++) {
             float *left = take(a, (size_t)p->m * (size_t)p->k), *right = take(a, (size_t)p->k * (size_t)p->n);
             float *out = take(a, (size_t)p->m * (size_t)p->n);
-            cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
-                        p->transpose_b ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, 1, left,
-                        p->transpose_a ? p->m : p->k, right, p->transpose_b ? p->k : p->n, 0, out, p->n);
+            const tg_gemm gemm = {p->m,
+                                  p->n,
+                                  p->k,
+                                  .transpose_a = p->transpose_a,
+                                  .transpose_b = p->transpose_b,
+                                  .lda = p->transpose_a ? p->m : p->k,
+                                  .ldb = p->transpose_b ? p->k : p->n,
+                                  .ldc = p->n};
+            tg_gemm_f32(&gemm, left, right, 0, out);
         }
     }
 }

@@ -1,0 +1,178 @@
+/* BLAS: what the library reports of it, its number of threads, and sizes that do not fit its 32-bit integers. */
+#include "support.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tapegrad/conv.h>
+
+#include "tensor/blas.h"
+#include "tensor/tensor.h"
+
+static void test_report(void **state)
+{
+    (void)state;
+    tg_blas blas = tg_get_blas(), again = tg_get_blas();
+    print_message("%s %s (%s), at most %d threads\n", blas.library, blas.version, blas.kernels, blas.most_threads);
+    assert_true(isalpha((unsigned char)blas.library[0]));
+    assert_in_range(blas.most_threads, 0, 100000);
+    assert_memory_equal(&blas, &again, sizeof blas);
+    if (strcmp(blas.library, "OpenBLAS") == 0) {
+        assert_true(isdigit((unsigned char)blas.version[0]));
+        assert_true(isalpha((unsigned char)blas.kernels[0]));
+        assert_true(blas.most_threads > 0);
+    }
+}
+
+/* Returns a (rows,columns) tensor of small whole numbers, whose products are exact in floats. */
+static tg_tensor *whole_numbers(int64_t rows, int64_t columns, int factor)
+{
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(rows, columns), NULL);
+    assert_non_null(x);
+    float *values = tg_tensor_data_mut(x);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        values[i] = (float)(i * factor % 7 - 3);
+    }
+    return x;
+}
+
+/* Products are right with any number of threads, also with more than BLAS has, and around the size above which BLAS may
+ * divide them. */
+static void test_any_number_of_threads(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    const int64_t sizes[] = {63, 64, 65, 300};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int64_t n = sizes[s];
+        tg_tensor *a = whole_numbers(n, n, 3), *b = whole_numbers(n, n, 5);
+        const float *x = tg_tensor_data(a), *y = tg_tensor_data(b);
+        double *expected = calloc((size_t)(n * n), sizeof *expected);
+        assert_non_null(expected);
+        for (int64_t i = 0; i < n * n * n; i++) {
+            int64_t row = i / (n * n), k = i / n % n, column = i % n;
+            expected[row * n + column] += (double)x[row * n + k] * (double)y[k * n + column];
+        }
+        for (int threads = 1; threads <= 256; threads *= 4) {
+            assert_true(tg_set_threads(threads, NULL));
+            tg_tape *t = tg_tape_new(NULL, NULL);
+            assert_values(tg_matmul(t, a, b), expected, n * n, 0, 0);
+            tg_tape_free(t);
+        }
+        free(expected);
+        tg_release(a);
+        tg_release(b);
+    }
+    assert_true(tg_set_threads(before, NULL));
+}
+
+#define SIDE 64
+#define PRODUCTS 200
+
+typedef struct products {
+    const float *a, *b; /* product i begins at row i of a */
+    float *c;           /* (PRODUCTS,SIDE,SIDE) */
+} products;
+
+static void multiply_some(void *context, int64_t begin, int64_t end)
+{
+    const products *p = context;
+    const tg_gemm product = {SIDE, SIDE, SIDE, .transpose_b = true, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    for (int64_t i = begin; i < end; i++) {
+        tg_gemm_f32(&product, p->a + i * SIDE, p->b, 0, p->c + i * SIDE * SIDE);
+    }
+}
+
+/* Products of several threads at the same time are right, also by an OpenBLAS without threads, which has no locks: it
+ * copies a transposed B of this size to a buffer. */
+static void test_products_at_the_same_time(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    tg_tensor *a = whole_numbers(SIDE + PRODUCTS, SIDE, 3), *b = whole_numbers(SIDE, SIDE, 5);
+    tg_tensor *alone = whole_numbers(PRODUCTS, SIDE * SIDE, 1), *together = whole_numbers(PRODUCTS, SIDE * SIDE, 1);
+    products p = {tg_tensor_data(a), tg_tensor_data(b), tg_tensor_data_mut(alone)};
+    multiply_some(&p, 0, PRODUCTS);
+    p.c = tg_tensor_data_mut(together);
+    assert_true(tg_set_threads(4, NULL));
+    for (int round = 0; round < 400; round++) {
+        tg_parallel_for(PRODUCTS, 1, multiply_some, &p);
+        assert_memory_equal(p.c, tg_tensor_data(alone), PRODUCTS * SIDE * SIDE * sizeof(float));
+    }
+    tg_tensor *all[] = {a, b, alone, together};
+    for (int i = 0; i < 4; i++) {
+        tg_release(all[i]);
+    }
+    assert_true(tg_set_threads(before, NULL));
+}
+
+/* ---- sizes ---- */
+
+#define TOO_LARGE ((int64_t)INT32_MAX + 1)
+#define LIMIT "BLAS takes sizes up to 2147483647"
+
+/* Returns a tensor of this shape with the memory of one value. An op that refuses the shape does not read it. */
+static tg_tensor *pretend(tg_dtype dtype, tg_shape shape)
+{
+    tg_shape ones = shape;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        ones.size[axis] = 1;
+    }
+    tg_tensor *x = tg_tensor_new(dtype, ones, NULL);
+    assert_non_null(x);
+    x->count = 1;
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        x->shape[axis] = shape.size[axis];
+        x->strides[axis] = x->count;
+        x->count *= shape.size[axis];
+    }
+    return x;
+}
+
+static void test_sizes_beyond_32_bits(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *one = pretend(TG_F32, TG_SHAPE(1, 1)), *one_image = pretend(TG_F32, TG_SHAPE(1, 1, 1));
+    tg_tensor *tall = pretend(TG_F32, TG_SHAPE(TOO_LARGE, 1)), *wide = pretend(TG_F32, TG_SHAPE(1, TOO_LARGE));
+    tg_tensor *target = pretend(TG_I32, TG_SHAPE(1)), *filters = pretend(TG_F32, TG_SHAPE(TOO_LARGE, 1, 1));
+    tg_tensor *deep = pretend(TG_F32, TG_SHAPE(1, TOO_LARGE / 2, 2));
+    assert_null(tg_matmul(t, tall, one));
+    assert_tape_error(t, TG_ERROR_SHAPE, "matmul: (2147483648,1) x (1,1): " LIMIT);
+    assert_null(tg_matmul(t, one, wide));
+    assert_tape_error(t, TG_ERROR_SHAPE, "matmul: (1,1) x (1,2147483648): " LIMIT);
+    assert_null(tg_matmul(t, wide, tall));
+    assert_tape_error(t, TG_ERROR_SHAPE, "matmul: (1,2147483648) x (2147483648,1): " LIMIT);
+    assert_null(tg_linear(t, tall, one, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear: x is (2147483648,1), the weight (1,1); " LIMIT);
+    assert_null(tg_linear(t, one, tall, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear: x is (1,1), the weight (2147483648,1); " LIMIT);
+    assert_null(tg_linear(t, wide, wide, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear: x is (1,2147483648), the weight (1,2147483648); " LIMIT);
+    assert_null(tg_linear_cross_entropy(t, one, tall, target, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear_cross_entropy: the weight is (2147483648,1); " LIMIT);
+    assert_null(tg_linear_cross_entropy(t, wide, wide, target, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "linear_cross_entropy: the weight is (1,2147483648); " LIMIT);
+    assert_null(tg_conv1d(t, one_image, filters, NULL, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "conv1d: the weight is (2147483648,1,1); BLAS takes O / groups");
+    assert_null(tg_conv1d(t, deep, deep, NULL, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "conv1d: the weight is (1,1073741824,2); BLAS takes O / groups");
+    assert_null(tg_scaled_dot_product_attention(t, one, tall, tall, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "scaled_dot_product_attention: queries (1,1), keys (2147483648,1)");
+    assert_null(tg_scaled_dot_product_attention(t, wide, wide, wide, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "scaled_dot_product_attention: queries (1,2147483648)");
+    tg_tensor *all[] = {one, one_image, tall, wide, target, filters, deep};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        tg_release(all[i]);
+    }
+    tg_tape_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_any_number_of_threads),
+                                       cmocka_unit_test(test_products_at_the_same_time),
+                                       cmocka_unit_test(test_sizes_beyond_32_bits)};
+    return cmocka_run_group_tests_name("blas", tests, NULL, NULL);
+}
