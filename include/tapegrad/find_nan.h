@@ -27,7 +27,8 @@ typedef struct tg_nan_report {
  *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1] that no recorded op computed
  *
  * Inside of a block or layer of a transformer, and of a GPT, results that backward does not read give their values
- * back. The report then names the first op of those that may have computed the NaN, too.
+ * back, and so do those of a span (tg_activation_checkpoint_begin). The report then names the first op of those that
+ * may have computed the NaN, too.
  *
  * If no output has one, the report names an input that has a NaN now, such as a parameter after an optimizer step.
  * Results of ops that were not recorded are examined only as inputs of recorded ops. Slow, because every value of the

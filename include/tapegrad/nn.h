@@ -472,7 +472,7 @@ TG_API tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, c
                                                             const tg_nn_transformer_block_config *config);
 
 /* x += dropout(att(norm1(x))), then x += dropout(ff(norm2(x))): x (B,T,width) -> (B,T,width). The config goes to the
- * attention. */
+ * attention. A span around the call saves memory: tg_activation_checkpoint_begin. */
 TG_API tg_tensor *tg_nn_transformer_block_forward(tg_tape *tape, const tg_nn_transformer_block *block, tg_tensor *x,
                                                   const tg_nn_multihead_attention_forward_config *config);
 

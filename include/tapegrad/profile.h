@@ -31,6 +31,7 @@ typedef struct tg_profile tg_profile;
 typedef struct tg_profile_row {
     /* the op's name */
     const char *op;
+    /* a call that backward computes again (tg_activation_checkpoint_begin) counts twice */
     int64_t calls;
     /* the time of its kernels, without the tape's own work */
     double forward_seconds, backward_seconds;

@@ -1,6 +1,6 @@
 /* find_nan: searches the records in order for the first output with a NaN. Values live until the reset, so no op has to
- * be observed in advance. Exception: inside of a block of a transformer, results that backward does not read give their
- * values back (tg_tape_end_module).
+ * be observed in advance. Exceptions: inside of a block of a transformer, results that backward does not read give
+ * their values back (tg_tape_end_module), and a span drops its results (tg_activation_checkpoint_end).
  *
  * A NaN in an input counts only if the output has one, too, because a table may hold NaN in rows that no id selects. If
  * no output has a NaN, the first input that has one now is reported.

@@ -43,16 +43,11 @@ void tg_spans_truncate(tg_tape *t, size_t records)
     }
 }
 
-static void set_without_values(tg_tape *t, tg_tensor *x)
-{
-    atomic_fetch_add_explicit(&t->spans.no_values->references, 1, memory_order_relaxed);
-    x->storage = t->spans.no_values;
-}
-
 void tg_drop_values(tg_tape *t, tg_tensor *x)
 {
     tg_storage_drop(t->pool, x->storage);
-    set_without_values(t, x);
+    atomic_fetch_add_explicit(&t->spans.no_values->references, 1, memory_order_relaxed);
+    x->storage = t->spans.no_values;
 }
 
 /* ---- the generator ---- */
@@ -64,11 +59,12 @@ void tg_spans_watch(tg_tape *t)
         return;
     }
     size_t before = s->generator_count;
-    /* of kernels that were not recorded, or whose record was removed after an error */
+    /* removes the states of kernels that were not recorded, or whose record was removed after an error */
     while (s->generator_count > s->open_generator && s->generators[s->generator_count - 1].record >= t->record_count) {
         s->generator_count--;
     }
-    if (s->generator_count == before && before > s->open_generator && s->position == tg_rng_position(t->rng)) {
+    bool is_known = s->generator_count == before && before > s->open_generator;
+    if (is_known && s->position == t->rng->position && s->generators[before - 1].rng.seed == t->rng->seed) {
         return;
     }
     if (!tg_grow((void **)&s->generators, &s->generator_capacity, s->generator_count, s->generator_count + 1,
@@ -79,7 +75,7 @@ void tg_spans_watch(tg_tape *t)
     tg_generator_state *state = &s->generators[s->generator_count++];
     state->record = t->record_count;
     tg_rng_copy(&state->rng, t->rng);
-    s->position = tg_rng_position(t->rng);
+    s->position = t->rng->position;
 }
 
 /* ---- begin and end ---- */

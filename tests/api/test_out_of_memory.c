@@ -373,6 +373,11 @@ static bool begin_scope(world *w)
     return tg_scope_begin(w->tape);
 }
 
+static bool begin_span(world *w)
+{
+    return tg_activation_checkpoint_begin(w->tape);
+}
+
 static bool apply(world *w)
 {
     tg_tensor *y = tg_matmul(w->tape, w->x, w->permuted);
@@ -744,6 +749,7 @@ static const sweep sweeps[] = {
     {"tg_rng_new", new_rng, NULL},
     {"tg_tape_new", new_tape, NULL},
     {"tg_scope_begin", begin_scope, NULL},
+    {"tg_activation_checkpoint_begin", begin_span, NULL},
     {"tg_matmul", apply, NULL},
     {"tg_tape_set_matmul_precision", multiply_in_bf16, NULL},
     {"tg_dropout", drop, NULL},

@@ -88,6 +88,20 @@ static void test_results_without_values(void **state)
     assert_int_equal(found.input, -1);
 }
 
+/* A span has dropped the values of the op that computed the NaN. */
+static void test_span(void **state)
+{
+    (void)state;
+    assert_true(tg_activation_checkpoint_begin(tape));
+    tg_tensor *y = tg_log(tape, tg_mul_scalar(tape, x, -1));
+    assert_non_null(tg_activation_checkpoint_end(tape, tg_exp(tape, y)));
+    tg_nan_report found;
+    assert_true(tg_find_nan(tape, &found));
+    assert_int_equal(found.record, 2);
+    assert_non_null(strstr(found.text, "'exp' (op 3 of 3) has a NaN at [0,0] of (2,2); 'mul' (op 1 of 3) or an op "
+                                       "between them computed it, from inputs without one"));
+}
+
 static void test_infinities_that_meet(void **state)
 {
     (void)state;
@@ -297,6 +311,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_op_computed_it, set_up, tear_down),
         cmocka_unit_test(test_results_without_values),
         cmocka_unit_test_setup_teardown(test_infinities_that_meet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_span, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_input_had_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_op_that_was_not_recorded_computed_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_zero_by_zero_in_f64, set_up, tear_down),

@@ -188,6 +188,15 @@ static tg_tensor *other_draws(run *r)
     return end(r, tg_mul(t, tg_dropout(t, tg_exp(t, y), 0.5), y));
 }
 
+/* A seed that is set before anything has drawn leaves the position as it was. */
+static tg_tensor *other_seed(run *r)
+{
+    begin(r);
+    tg_tensor *y = tg_exp(r->tape, r->x);
+    tg_rng_seed(r->rng, 9);
+    return end(r, tg_exp(r->tape, tg_dropout(r->tape, y, 0.5)));
+}
+
 /* max_norm scales the rows of the table only once. */
 static tg_tensor *limited_norms(run *r)
 {
@@ -330,6 +339,7 @@ static const struct {
     {"kept results", kept_results},
     {"changed result", changed_result},
     {"other draws", other_draws},
+    {"other seed", other_seed},
     {"limited norms", limited_norms},
     {"empty results", empty_results},
     {"small spans", small_spans},
@@ -484,6 +494,60 @@ static void test_observed_tape(void **state)
     run_free(&r);
 }
 
+static void count_leaf(void *context, tg_tensor *leaf)
+{
+    int *count = context;
+    assert_int_equal(tg_tensor_grad_kind(leaf), TG_GRAD_ROWS);
+    ++*count;
+}
+
+/* Two lookups in a table whose other rows have missed steps of a deferred optimizer: a replay reads the rows that the
+ * calls have made up. The leaf is announced once per backward. */
+static void test_deferred_steps(void **state)
+{
+    (void)state;
+    tg_params *params[2];
+    for (int in_spans = 0; in_spans < 2; in_spans++) {
+        tg_rng *rng = tg_rng_new(3);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        params[in_spans] = tg_params_new(TG_F32, rng);
+        tg_tensor *table = tg_params_add_normal(params[in_spans], "table", TG_SHAPE(TABLE_ROWS, WIDTH), 0, 1);
+        tg_adamw_config config = tg_adamw_config_default();
+        config.deferred = true;
+        tg_optim *optim = tg_adamw_new(params[in_spans], &config);
+        tg_tensor *ids = tensor_i32(TG_SHAPE(ROWS), (int32_t[]){1, 5, 5, 0});
+        int announced = 0;
+        tg_backward_config announce = tg_backward_config_default();
+        announce.on_gradient = count_leaf;
+        announce.context = &announced;
+        for (int i = 0; i < 6; i++) {
+            tg_tape_reset(t);
+            tg_optim_zero_grad(optim);
+            ((int32_t *)tg_tensor_data_mut(ids))[0] = i;
+            assert_true(!in_spans || tg_activation_checkpoint_begin(t));
+            tg_tensor *y = tg_dropout(t, tg_embedding(t, ids, table, NULL), 0.5);
+            tg_tensor *other = tg_tensor_new_copy(ids, NULL);
+            ((int32_t *)tg_tensor_data_mut(other))[1] = 6 - i;
+            y = tg_tanh(t, tg_mul(t, y, tg_embedding(t, other, table, NULL)));
+            y = tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES);
+            y = in_spans ? tg_activation_checkpoint_end(t, y) : y;
+            tg_release(other);
+            if (!tg_backward(t, y, &announce) || !tg_optim_step(optim)) {
+                fail_msg("%s%s", tg_tape_error(t)->text, tg_optim_error(optim)->text);
+            }
+        }
+        assert_int_equal(announced, 6);
+        assert_true(tg_optim_flush(optim));
+        tg_tape_free(t);
+        tg_release(ids);
+        tg_optim_free(optim);
+        tg_rng_free(rng);
+    }
+    compare("deferred steps", "the table", tg_params_find(params[0], "table"), tg_params_find(params[1], "table"));
+    tg_params_free(params[0]);
+    tg_params_free(params[1]);
+}
+
 /* Steps of known shapes allocate nothing. */
 static void test_later_steps_allocate_nothing(void **state)
 {
@@ -509,6 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_observed_tape),
+        cmocka_unit_test(test_deferred_steps),
         cmocka_unit_test(test_later_steps_allocate_nothing),
     };
     return cmocka_run_group_tests_name("activation_checkpoint", tests, NULL, NULL);
