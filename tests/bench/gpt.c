@@ -1,5 +1,6 @@
 #include "bench/gpt.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,6 +306,9 @@ typedef struct weights {
     int64_t count;
 } weights;
 
+/* The sum of all sums: if nothing used them, the compiler would remove the loop. */
+static atomic_ullong total;
+
 static void read_part(void *context, int64_t begin, int64_t end)
 {
     const weights *w = context;
@@ -312,7 +316,7 @@ static void read_part(void *context, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         sum += w->values[i];
     }
-    *(volatile uint64_t *)&sum; /* the sum counts as used */
+    atomic_fetch_add(&total, sum);
 }
 
 /* The bound of a token: all weights are read once. */

@@ -54,17 +54,23 @@ static void freeze_and_unfreeze(training *t)
     assert_true(tg_tensor_set_rows_frozen(t->table, 5, 20, false, NULL));
 }
 
+/* Resizes the table between two steps, when it has no gradient: a resize drops it. */
+static void resize(training *t, int64_t rows)
+{
+    tg_optim_zero_grad(t->optim);
+    tg_tape_reset(t->tape);
+    assert_true(tg_optim_flush(t->optim));
+    assert_true(tg_tensor_resize_rows(t->table, rows, NULL));
+}
+
 static void grow(training *t)
 {
-    assert_true(tg_optim_flush(t->optim));
-    assert_true(tg_tensor_resize_rows(t->table, 90, NULL));
+    resize(t, 90);
 }
 
 static void shrink(training *t)
 {
-    assert_true(tg_optim_flush(t->optim));
-    tg_optim_zero_grad(t->optim);
-    assert_true(tg_tensor_resize_rows(t->table, 10, NULL));
+    resize(t, 10);
 }
 
 static void save_and_load(training *t)
@@ -125,45 +131,12 @@ static void test_events(void **state)
 {
     (void)state;
     event *const events[] = {dense_step,  freeze,         freeze_and_unfreeze, save_and_load, change_steps,
-                             begin_again, change_options, stop_decay,          limit_norms,   step_without_rows};
+                             begin_again, change_options, stop_decay,          limit_norms,   step_without_rows,
+                             grow,        shrink};
     deferred_method methods[DEFERRED_METHODS];
     list_deferred_methods(methods);
     for (size_t i = 0; i < DEFERRED_METHODS * sizeof events / sizeof *events; i++) {
         check_event(&methods[i % DEFERRED_METHODS], events[i / DEFERRED_METHODS]);
-    }
-}
-
-/* Trains 30 steps before a resize and 30 after it. A resize drops the gradient, so the trainings differ from those of
- * check_event. */
-static void check_resize(const deferred_method *m, event *resize)
-{
-    const void *configs[] = {&m->dense, &m->deferred};
-    training t[2];
-    for (int k = 0; k < 2; k++) {
-        uint64_t sequence = 7;
-        t[k] = training_make(TG_F64, 40, m->make, configs[k]);
-        for (int64_t step = 0; step < 60; step++) {
-            if (step == 30) {
-                tg_optim_zero_grad(t[k].optim);
-                tg_tape_reset(t[k].tape);
-                resize(&t[k]);
-            }
-            make_step(&t[k], step, true, &sequence);
-        }
-    }
-    assert_equal_trainings(&t[1], &t[0]);
-    training_free(&t[0]);
-    training_free(&t[1]);
-}
-
-static void test_resize(void **state)
-{
-    (void)state;
-    deferred_method methods[DEFERRED_METHODS];
-    list_deferred_methods(methods);
-    for (int i = 0; i < DEFERRED_METHODS; i++) {
-        check_resize(&methods[i], grow);
-        check_resize(&methods[i], shrink);
     }
 }
 
@@ -385,10 +358,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),         cmocka_unit_test(test_resize),
-        cmocka_unit_test(test_lookups),        cmocka_unit_test(test_threads_and_levels),
-        cmocka_unit_test(test_infinite_value), cmocka_unit_test(test_empty_table),
-        cmocka_unit_test(test_freeing),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_threads_and_levels),
+        cmocka_unit_test(test_infinite_value),
+        cmocka_unit_test(test_empty_table),
+        cmocka_unit_test(test_freeing),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
