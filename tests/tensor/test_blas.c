@@ -67,6 +67,33 @@ static void test_any_number_of_threads(void **state)
     assert_true(tg_set_threads(before, NULL));
 }
 
+/* Products of few rows do not go to BLAS: the same results below and above that number of rows. */
+static void test_few_rows(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {1, 31, 32, 33, 100, 769}, columns = 70;
+    for (int64_t i = 0; i < 6 * 8; i++) {
+        int64_t n = sizes[i / 8], rows = 1 + i % 8;
+        tg_tensor *x = whole_numbers(rows, n, 3), *weight = whole_numbers(columns, n, 5);
+        tg_tensor *bias = tg_tensor_new_full(TG_F32, TG_SHAPE(columns), 2, NULL);
+        double expected[8 * 70];
+        for (int64_t k = 0; k < rows * columns; k++) {
+            const float *a = (const float *)tg_tensor_data(x) + k / columns * n;
+            const float *b = (const float *)tg_tensor_data(weight) + k % columns * n;
+            expected[k] = 2;
+            for (int64_t l = 0; l < n; l++) {
+                expected[k] += (double)a[l] * (double)b[l];
+            }
+        }
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        assert_values(tg_linear(t, x, weight, bias), expected, rows * columns, 0, 0);
+        tg_tape_free(t);
+        tg_release(x);
+        tg_release(weight);
+        tg_release(bias);
+    }
+}
+
 #define SIDE 64
 #define PRODUCTS 200
 
@@ -171,8 +198,8 @@ static void test_sizes_beyond_32_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_any_number_of_threads),
-                                       cmocka_unit_test(test_products_at_the_same_time),
-                                       cmocka_unit_test(test_sizes_beyond_32_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report), cmocka_unit_test(test_any_number_of_threads), cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_products_at_the_same_time), cmocka_unit_test(test_sizes_beyond_32_bits)};
     return cmocka_run_group_tests_name("blas", tests, NULL, NULL);
 }
