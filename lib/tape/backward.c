@@ -333,8 +333,6 @@ void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int
         }
         return call->input_gradients[input];
     }
-    for (int64_t i = 0; i < count; i++) {
-        slots[i] = (int32_t)tg_gradient_row(leaf, ids[i]);
-    }
+    tg_gradient_rows(leaf, ids, count, slots);
     return leaf->gradient->values;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parallel.h"
 #include "tensor/tensor.h"
 
 static int64_t width_of(const tg_tensor *leaf)
@@ -121,19 +122,29 @@ bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
     return uninitialized;
 }
 
-int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
+/* Zeroes values begin .. end - 1. */
+static void zero_range(void *values, int64_t begin, int64_t end)
+{
+    memset((char *)values + begin, 0, (size_t)(end - begin));
+}
+
+void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots)
 {
     tg_gradient *gradient = leaf->gradient;
-    int32_t slot = gradient->slot[id];
-    if (slot < 0) {
-        slot = (int32_t)gradient->count++;
-        size_t bytes = (size_t)width_of(leaf) * tg_size_of(leaf->dtype);
-        gradient->slot[id] = slot;
-        gradient->ids[slot] = id;
-        memset((char *)gradient->values + (size_t)slot * bytes, 0, bytes);
+    int64_t bytes = width_of(leaf) * (int64_t)tg_size_of(leaf->dtype), before = gradient->count;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t *slot = &gradient->slot[ids[i]];
+        if (*slot < 0) {
+            *slot = (int32_t)gradient->count;
+            gradient->ids[gradient->count++] = ids[i];
+        }
+        slots[i] = *slot;
+    }
+    if (gradient->count > before) { /* the new rows are the last ones */
+        tg_parallel_for((gradient->count - before) * bytes, TG_GRAIN, zero_range,
+                        (char *)gradient->values + before * bytes);
     }
     gradient->kind = TG_GRAD_ROWS;
-    return slot;
 }
 
 void tg_gradient_release_buffers(tg_tensor *x)

@@ -310,8 +310,16 @@ void tg_gradient_end_reservations(tg_tensor *leaf);
  * value. */
 bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite);
 
-/* Returns the slot of row `id`. A new row is added and set to zero; it must have been reserved. */
-int64_t tg_gradient_row(tg_tensor *leaf, int32_t id);
+/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. */
+void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
+
+/* The same for one row: returns its slot. */
+static inline int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
+{
+    int32_t slot;
+    tg_gradient_rows(leaf, &id, 1, &slot);
+    return slot;
+}
 
 /* Frees the gradient's buffers; its kind becomes none. */
 void tg_gradient_release_buffers(tg_tensor *x);
