@@ -66,6 +66,7 @@ static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
                    sizeof *t->records) &&
            tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
            tg_grow((void **)&t->states, &t->state_capacity, t->tensor_count, needed, sizeof *t->states) &&
+           tg_grow((void **)&t->held, &t->held_capacity, t->held_count, t->held_count + tensors, sizeof *t->held) &&
            (attributes_size == 0 || tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
                                             t->attribute_bytes + attributes_size + 16, 1));
 }
@@ -95,12 +96,22 @@ static bool make_outputs(tg_tape *t, tg_op_call *call)
     return true;
 }
 
+/* Holds a tensor until the reset, unless the tape does so already. */
+static void hold(tg_tape *t, tg_tensor *x)
+{
+    if (atomic_load_explicit(&x->holder, memory_order_relaxed) != t) {
+        atomic_store_explicit(&x->holder, t, memory_order_relaxed);
+        t->held[t->held_count++] = tg_retain(x);
+    }
+}
+
 /* Records the call, in space that reserve_record has reserved. */
-static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declaration *d, bool f64,
+static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declaration *d, const tg_op_kernels *kernels,
                    size_t attributes_size)
 {
     tg_record *made = &t->records[t->record_count];
     *made = (tg_record){.op = call->op,
+                        .kernels = kernels,
                         .saved = call->saved,
                         .first_tensor = t->tensor_count,
                         .attributes = SIZE_MAX,
@@ -108,7 +119,6 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .rows = d->rows,
                         .input_count = call->input_count,
                         .output_count = (uint8_t)call->output_count,
-                        .f64 = f64,
                         .training = call->training};
     if (attributes_size > 0) {
         made->attributes = (t->attribute_bytes + 15) & ~(size_t)15;
@@ -120,7 +130,10 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
         *states++ = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
-        *tensors++ = tg_tape_recorded(t, x) ? x : tg_retain(x);
+        *tensors++ = x;
+        if (!tg_tape_recorded(t, x)) {
+            hold(t, x);
+        }
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
@@ -190,23 +203,18 @@ static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_c
     }
 }
 
-static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
-                size_t attributes_size, const input_facts *facts, tg_tensor **outputs)
+/* Runs a call whose op, tape, inputs and attributes are set. */
+static bool run(tg_op_call *call, size_t attributes_size, const input_facts *facts)
 {
+    tg_tape *t = call->tape;
+    const tg_op *op = call->op;
     tg_dtype dtype = facts->dtype;
     struct tg_op_declaration d;
     d.saved = d.scratch = d.backward_scratch = 0;
     d.rows = 0;
     d.only_views = true;
     d.ids_input = d.table_input = -1;
-    /* Set field by field: zeroing the whole structure would take as long as a small kernel. */
-    tg_op_call call_fields, *call = &call_fields;
-    call->op = op;
-    call->tape = t;
-    call->input_count = input_count;
     call->output_count = 0;
-    call->inputs = inputs;
-    call->attributes = attributes_size > 0 ? attributes : NULL;
     call->saved = call->scratch = NULL;
     call->rng = t->rng;
     call->training = t->training;
@@ -231,10 +239,11 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
         return tg_op_fail(call, TG_ERROR_DTYPE, "the op has no forward kernel for %s", tg_dtype_name(dtype));
     }
     bool recorded = facts->needs_record;
-    bool reserved = (!recorded || reserve_record(t, (size_t)(input_count + call->output_count), attributes_size)) &&
-                    tg_tape_reserve_results(t, (size_t)call->output_count) &&
-                    (d.saved == 0 || (call->saved = tg_pool_take(t->pool, d.saved))) &&
-                    (d.scratch == 0 || (call->scratch = tg_pool_take(t->pool, d.scratch))) && make_outputs(t, call);
+    bool reserved =
+        (!recorded || reserve_record(t, (size_t)(call->input_count + call->output_count), attributes_size)) &&
+        tg_tape_reserve_results(t, (size_t)call->output_count) &&
+        (d.saved == 0 || (call->saved = tg_pool_take(t->pool, d.saved))) &&
+        (d.scratch == 0 || (call->scratch = tg_pool_take(t->pool, d.scratch))) && make_outputs(t, call);
     if (!reserved) {
         tg_pool_give(t->pool, call->saved);
         tg_pool_give(t->pool, call->scratch);
@@ -251,13 +260,12 @@ static bool run(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {
-        record(t, call, &d, dtype == TG_F64, attributes_size);
+        record(t, call, &d, kernels, attributes_size);
     } else {
         tg_pool_give(t->pool, call->saved);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tape_adopt(t, call->outputs[i], op->name);
-        outputs[i] = call->outputs[i];
     }
     return true;
 }
@@ -282,24 +290,22 @@ static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *in
     return copies;
 }
 
-/* Calls the op with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
-static tg_tensor *apply_to_copies(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count,
-                                  const void *attributes, size_t attributes_size, const input_facts *facts,
-                                  tg_tensor **outputs)
+/* The same with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
+static bool run_on_copies(tg_op_call *call, size_t attributes_size, const input_facts *facts)
 {
+    tg_tape *t = call->tape;
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    tg_tensor **copies = copy_inputs(t, op, inputs, input_count);
-    bool is_done = copies && run(t, op, copies, input_count, attributes, attributes_size, facts, outputs);
+    tg_tensor **copies = copy_inputs(t, call->op, call->inputs, call->input_count);
+    call->inputs = copies;
+    bool is_done = copies && run(call, attributes_size, facts);
     tg_pool_give(t->pool, copies);
-    return tg_tape_end(t, &point, is_done ? outputs[0] : NULL);
+    return tg_tape_end(t, &point, is_done ? call->outputs[0] : NULL) != NULL;
 }
 
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
                     size_t attributes_size, tg_tensor **outputs)
 {
-    tg_tensor *own[TG_OP_MAX_OUTPUTS] = {NULL};
-    outputs = outputs ? outputs : own;
     if (!tg_tape_is_usable(t)) {
         return NULL;
     }
@@ -321,8 +327,17 @@ tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int i
     if (!check_inputs(t, op, inputs, input_count, &facts)) {
         return NULL;
     }
-    if (facts.needs_copy) {
-        return apply_to_copies(t, op, inputs, input_count, attributes, attributes_size, &facts, outputs);
+    tg_op_call call; /* set field by field: zeroing the whole structure would take as long as a small kernel */
+    call.op = op;
+    call.tape = t;
+    call.input_count = input_count;
+    call.inputs = inputs;
+    call.attributes = attributes_size > 0 ? attributes : NULL;
+    if (!(facts.needs_copy ? run_on_copies(&call, attributes_size, &facts) : run(&call, attributes_size, &facts))) {
+        return NULL;
     }
-    return run(t, op, inputs, input_count, attributes, attributes_size, &facts, outputs) ? outputs[0] : NULL;
+    for (int i = 0; outputs && i < call.output_count; i++) {
+        outputs[i] = call.outputs[i];
+    }
+    return call.outputs[0];
 }

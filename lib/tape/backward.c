@@ -156,7 +156,7 @@ static void run_record(const tg_pass *pass, tg_record *record)
         zero_gradients(&call);
     } else if (found.any) {
         double begin = t->timer ? tg_clock() : 0;
-        tg_kernels_of(record)->backward(&call);
+        record->kernels->backward(&call);
         if (t->timer) {
             t->timer(t->timer_context, &call, true, tg_clock() - begin);
         }
@@ -211,7 +211,9 @@ static void run(tg_pass *pass, const tg_backward_config *config)
         if (!record->planned) {
             continue;
         }
-        tg_spans_replay(pass, k);
+        if (t->spans.count > 0) {
+            tg_spans_replay(pass, k);
+        }
         run_record(pass, record);
         announce(t, k, config);
         if (!config->retain_graph) {

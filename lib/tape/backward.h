@@ -21,11 +21,6 @@ typedef struct tg_pass {
  * nothing changed, if backward is not possible. */
 bool tg_plan_backward(tg_pass *pass);
 
-static inline const tg_op_kernels *tg_kernels_of(const tg_record *record)
-{
-    return tg_op_kernels_of(record->op, record->f64);
-}
-
 /* Sets the call of a record, except its gradients. Set field by field: zeroing the unused outputs would take as long as
  * a small kernel. */
 static inline void tg_call_again(const tg_pass *pass, const tg_record *record, tg_op_call *call)

@@ -61,9 +61,10 @@ static bool check_record(tg_tape *t, const tg_record *record)
             "an earlier backward has freed the record of '%s'; set retain_graph in every backward but the last",
             record->op->name);
     }
-    if (!tg_kernels_of(record)->backward) {
+    if (!record->kernels->backward) {
+        bool f64 = record->kernels == tg_op_kernels_of(record->op, true);
         return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
-                            record->f64 ? "f64" : "f32");
+                            f64 ? "f64" : "f32");
     }
     return check_versions(t, record);
 }
@@ -226,7 +227,7 @@ bool tg_plan_backward(tg_pass *pass)
         if (!record->planned) {
             continue;
         }
-        if (!tg_spans_plan(pass, k) || !check_record(t, record) || !plan_inputs(pass, record)) {
+        if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(t, record) || !plan_inputs(pass, record)) {
             tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
             abandon(pass);
             return false;

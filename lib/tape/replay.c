@@ -128,7 +128,7 @@ static void run_again(const tg_pass *pass, size_t k, const tg_replay_block *bloc
     tg_call_again(pass, record, &call);
     call.rng = t->rng ? rng : NULL;
     double begin = t->timer ? tg_clock() : 0;
-    tg_run_forward(tg_kernels_of(record), &call);
+    tg_run_forward(record->kernels, &call);
     if (t->timer) {
         t->timer(t->timer_context, &call, false, tg_clock() - begin);
     }

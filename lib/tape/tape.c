@@ -35,14 +35,6 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
 
 /* ---- results ---- */
 
-bool tg_tape_reserve_results(tg_tape *t, size_t more)
-{
-    size_t needed = t->result_count + more;
-    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, needed, sizeof *t->results) &&
-           (!t->detect_freed ||
-            tg_grow((void **)&t->freed, &t->freed_capacity, t->freed_count, t->freed_count + needed, sizeof *t->freed));
-}
-
 /* Frees a result except its header, so that a later use of it is detected. Values that no other tensor shares become
  * NaN, -1 (i32) or 255 (u8). */
 static void free_values(tg_tape *t, tg_tensor *x, const char *op)
@@ -78,33 +70,36 @@ static void disown(tg_tape *t, const tg_result *result)
     }
 }
 
-/* Removes the records from number `records` on, and the results from number `results` on. */
-static void truncate_to(tg_tape *t, size_t records, size_t results)
+/* Returns to an earlier state. */
+static void truncate_to(tg_tape *t, const tg_tape_point *point)
 {
-    tg_spans_truncate(t, records);
-    for (size_t i = records; i < t->record_count; i++) {
-        tg_record *record = &t->records[i];
-        tg_tensor **inputs = tg_record_inputs(t, record);
-        tg_pool_give(t->pool, record->saved);
-        for (int k = 0; k < record->input_count; k++) {
-            if (!tg_tape_recorded(t, inputs[k])) {
-                tg_tensor_drop(t->pool, inputs[k]);
-            }
-        }
+    tg_spans_truncate(t, point->records);
+    for (size_t i = point->records; i < t->record_count; i++) {
+        tg_pool_give(t->pool, t->records[i].saved);
     }
-    for (size_t i = results; i < t->result_count; i++) {
+    for (size_t i = point->held; i < t->held_count; i++) {
+        tg_tensor *x = t->held[i];
+        if (atomic_load_explicit(&x->holder, memory_order_relaxed) == t) {
+            atomic_store_explicit(&x->holder, NULL, memory_order_relaxed);
+        }
+        tg_tensor_drop(t->pool, x);
+    }
+    for (size_t i = point->results; i < t->result_count; i++) {
         disown(t, &t->results[i]);
     }
-    t->record_count = records;
-    t->result_count = results;
+    t->record_count = point->records;
+    t->tensor_count = point->tensors;
+    t->attribute_bytes = point->attribute_bytes;
+    t->result_count = point->results;
+    t->held_count = point->held;
 }
 
 void tg_tape_reset(tg_tape *t)
 {
     if (t) {
-        truncate_to(t, 0, 0);
+        truncate_to(t, &(tg_tape_point){.records = 0});
         tg_tape_free_copies(t);
-        t->tensor_count = t->attribute_bytes = t->scope_count = t->spans.open = 0;
+        t->scope_count = t->spans.open = 0;
     }
 }
 
@@ -116,6 +111,7 @@ void tg_tape_save_point(const tg_tape *t, bool draws, tg_tape_point *point)
         point->tensors = t->tensor_count;
         point->attribute_bytes = t->attribute_bytes;
         point->results = t->result_count;
+        point->held = t->held_count;
     }
     if (point->draws) {
         tg_rng_copy(&point->rng, t->rng);
@@ -127,9 +123,7 @@ tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result
     if (!t || result) {
         return result;
     }
-    truncate_to(t, point->records, point->results);
-    t->tensor_count = point->tensors;
-    t->attribute_bytes = point->attribute_bytes;
+    truncate_to(t, point);
     if (point->draws) {
         tg_rng_copy(t->rng, &point->rng);
     }
@@ -182,6 +176,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->states);
     tg_free(t->attributes);
     tg_free(t->results);
+    tg_free(t->held);
     tg_free(t->scopes);
     tg_spans_free(t);
     tg_free(t->freed);

@@ -5,16 +5,17 @@
  *     states[]    parallel to tensors[]: the storage's version at the call, and whether a gradient was needed
  *     attributes  the copied attributes of all records, one after the other
  *     results[]   every tensor that the tape owns, recorded or not, in the order of its creation
+ *     held[]      the inputs of records that are no recorded results, such as parameters: the tape has a reference
  *
- * All five grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates
- * nothing. A record holds a reference to each input, except to inputs that this tape recorded itself, which live until
- * the reset anyway.
+ * All six grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates nothing.
+ * Recorded results live until the reset anyway. Another input is held once, however many records it has.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H
 
 #include <tapegrad/op.h>
 
+#include "base/alloc.h"
 #include "base/config.h"
 #include "base/level.h"
 #include "base/random.h"
@@ -25,14 +26,14 @@
 
 typedef struct tg_record {
     const tg_op *op;
-    void *saved;         /* a block, which backward or the reset returns to the pool */
-    size_t first_tensor; /* the index of the first input in tensors[] */
-    size_t attributes;   /* the offset in the attribute bytes; SIZE_MAX: no attributes */
-    size_t scratch;      /* in bytes, enough for both kernels */
-    int64_t rows;        /* the maximum number of rows that backward passes to tg_op_grad_rows */
+    const tg_op_kernels *kernels; /* those that forward ran */
+    void *saved;                  /* a block, which backward or the reset returns to the pool */
+    size_t first_tensor;          /* the index of the first input in tensors[] */
+    size_t attributes;            /* the offset in the attribute bytes; SIZE_MAX: no attributes */
+    size_t scratch;               /* in bytes, enough for both kernels */
+    int64_t rows;                 /* the maximum number of rows that backward passes to tg_op_grad_rows */
     int32_t input_count;
     uint8_t output_count;
-    bool f64;
     bool training;
     bool planned;    /* whether the backward in progress runs the record */
     bool overwrites; /* whether its backward kernel may overwrite uninitialized gradients */
@@ -92,6 +93,8 @@ struct tg_tape {
     size_t attribute_bytes, attribute_capacity;
     tg_result *results;
     size_t result_count, result_capacity;
+    tg_tensor **held;
+    size_t held_count, held_capacity;
     tg_scope *scopes; /* the open ones, the innermost last */
     size_t scope_count, scope_capacity;
     tg_tensor **freed; /* headers of freed results, if detect_freed */
@@ -149,7 +152,13 @@ static inline bool tg_tape_recorded(const tg_tape *t, const tg_tensor *x)
 }
 
 /* Reserves space for more results; false when memory is exhausted. */
-bool tg_tape_reserve_results(tg_tape *t, size_t more);
+static inline bool tg_tape_reserve_results(tg_tape *t, size_t more)
+{
+    size_t needed = t->result_count + more;
+    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, needed, sizeof *t->results) &&
+           (!t->detect_freed ||
+            tg_grow((void **)&t->freed, &t->freed_capacity, t->freed_count, t->freed_count + needed, sizeof *t->freed));
+}
 
 /* Passes the ownership of x to the tape. tg_tape_reserve_results has reserved the space. */
 static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x, const char *op)
@@ -169,7 +178,7 @@ const tg_scope *tg_tape_end_scope(tg_tape *t, const char *call, bool is_span);
 
 /* A state of a tape. A call that consists of several ops saves one, and returns to it if one of the ops fails. */
 typedef struct tg_tape_point {
-    size_t records, tensors, attribute_bytes, results;
+    size_t records, tensors, attribute_bytes, results, held;
     bool draws; /* whether the call may draw, so that `rng` is a copy of the generator */
     tg_rng rng;
 } tg_tape_point;

@@ -26,17 +26,15 @@ bool tg_gradient_reserve(tg_tensor *leaf)
     return leaf->gradient != NULL;
 }
 
-bool tg_gradient_reserve_dense(tg_tensor *leaf)
+bool tg_gradient_new_dense(tg_tensor *leaf)
 {
     if (!tg_gradient_reserve(leaf)) {
         return false;
     }
-    if (!leaf->gradient->dense) {
-        tg_shape shape = tg_shape_of(leaf);
-        leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
-        if (leaf->gradient->dense) {
-            leaf->gradient->dense->is_gradient = true;
-        }
+    tg_shape shape = tg_shape_of(leaf);
+    leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
+    if (leaf->gradient->dense) {
+        leaf->gradient->dense->is_gradient = true;
     }
     return leaf->gradient->dense != NULL;
 }
@@ -105,12 +103,9 @@ static void write_rows_to(const tg_tensor *leaf, char *dense)
     }
 }
 
-bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
+bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite)
 {
     tg_gradient *gradient = leaf->gradient;
-    if (gradient->kind == TG_GRAD_DENSE) {
-        return false;
-    }
     bool uninitialized = gradient->kind == TG_GRAD_NONE && may_overwrite;
     if (!uninitialized) {
         char *dense = tg_values(gradient->dense);

@@ -94,7 +94,10 @@ struct tg_tensor {
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
     union {
-        void *adjoint;        /* the gradient of a result during backward; else NULL */
+        void *adjoint; /* the gradient of a result during backward; else NULL */
+        /* of any other tensor: a tape that holds it until its reset (tg_tape.held), or NULL. Tapes of several threads
+         * may hold it, and each sets this when it does. */
+        _Atomic(struct tg_tape *) holder;
         const char *freed_op; /* of a freed result: the op that computed it */
     };
     int64_t shape[TG_MAX_RANK];
@@ -299,8 +302,12 @@ int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_t
  * `more` rows in addition to those that exist or are reserved. Return false when memory is exhausted; the gradient is
  * then unchanged. */
 bool tg_gradient_reserve(tg_tensor *leaf);
-bool tg_gradient_reserve_dense(tg_tensor *leaf);
 bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more);
+bool tg_gradient_new_dense(tg_tensor *leaf);
+static inline bool tg_gradient_reserve_dense(tg_tensor *leaf)
+{
+    return (leaf->gradient && leaf->gradient->dense) || tg_gradient_new_dense(leaf);
+}
 
 /* Ends the reservations of rows. */
 void tg_gradient_end_reservations(tg_tensor *leaf);
@@ -308,7 +315,11 @@ void tg_gradient_end_reservations(tg_tensor *leaf);
 /* Converts the gradient to a dense one that includes its rows; all other values become zero. Exception: with
  * may_overwrite, a gradient of kind none stays uninitialized. Returns true in that case: the caller must write every
  * value. */
-bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite);
+bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite);
+static inline bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
+{
+    return leaf->gradient->kind != TG_GRAD_DENSE && tg_gradient_become_dense(leaf, may_overwrite);
+}
 
 /* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. */
 void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
