@@ -57,7 +57,7 @@ static void test_failed_call(void **state)
         assert_int_equal(tg_tensor_references(before), 2);
         assert_int_equal(tg_tensor_references(within), 1);
     }
-    /* The tape is as before: it holds what a later call uses. */
+    /* What a later call uses is held again. */
     tg_tensor *y = tg_mul(t, kept, within);
     assert_int_equal(tg_tensor_references(within), 2);
     tg_tensor *same = within;
