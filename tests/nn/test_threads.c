@@ -1,11 +1,14 @@
 /* One model, read by several threads at the same time, each with a tape and a generator of its own. Every thread gets
- * the values of a single thread; ThreadSanitizer (tests/ci/tsan) watches what they share. */
+ * the values of a single thread; ThreadSanitizer (tests/ci/tsan) watches what they share. Half of the threads record,
+ * and so hold the parameters. */
 #include "support.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include <tapegrad/gpt.h>
+
+#include "tensor/tensor.h"
 
 #define THREADS 4
 #define PASSES 5
@@ -14,6 +17,7 @@
 
 typedef struct reader {
     const tg_gpt *model;
+    bool records;
     float logits[LENGTH * V]; /* of the last pass */
     const char *failure;      /* NULL: none. cmocka's assertions work in the main thread only */
 } reader;
@@ -29,7 +33,7 @@ static void *read_model(void *context)
     tg_rng *rng = tg_rng_new(0);
     tg_tape *t = tg_tape_new(rng, NULL);
     tg_tensor *batch = tg_tensor_new_from(TG_I32, TG_SHAPE(1, LENGTH), ids, NULL);
-    tg_tape_set_recording(t, false);
+    tg_tape_set_recording(t, r->records);
     for (int pass = 0; pass < PASSES && !r->failure; pass++) {
         tg_rng_seed(rng, 5);
         tg_tensor *logits = tg_gpt_forward(t, r->model, batch, NULL);
@@ -47,7 +51,7 @@ static void *read_model(void *context)
     return NULL;
 }
 
-static void check(const tg_gpt *model)
+static void check(const tg_params *params, const tg_gpt *model)
 {
     static reader alone, readers[THREADS];
     alone = (reader){.model = model};
@@ -55,13 +59,16 @@ static void check(const tg_gpt *model)
     assert_null(alone.failure);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        readers[i] = (reader){.model = model};
+        readers[i] = (reader){.model = model, .records = i % 2};
         assert_int_equal(pthread_create(&threads[i], NULL, read_model, &readers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_null(readers[i].failure);
         assert_memory_equal(readers[i].logits, alone.logits, sizeof alone.logits);
+    }
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        assert_int_equal(tg_tensor_references(tg_params_at(params, i).tensor), 1);
     }
 }
 
@@ -79,7 +86,7 @@ static void test_readers_of_one_model(void **state)
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt *model = tg_gpt_new(params, &config);
     assert_string_equal(tg_params_error(params)->text, "");
-    check(model);
+    check(params, model);
     tg_gpt_free(model);
     tg_params_free(params);
     tg_rng_free(rng);
