@@ -3,6 +3,7 @@
  * tensors. */
 #include "../common/program.h"
 #include "commands.h"
+#include "memory.h"
 
 /* Numbers of parameters. */
 typedef struct sizes {
@@ -43,35 +44,30 @@ static sizes count_parameters(const tg_gpt_config *c)
     return s;
 }
 
-/* Returns the number of values that the results of a training step take per token.
- *
- *   a block       22C: two norms, 2C; two sums, 2C; queries, keys and values, 3C, and again split into heads, 3C;
- *                 attention, C, with its heads joined, C, and projected, C; feed-forward, 4C, 4C and C
- *   with dropout  25C: two results more, each with a mask of bytes
- *   the rest      8C: embeddings, the last norm, and intermediate gradients
- *                 2.5V: the logits, their gradient, and 0.5V for blocks that the pool rounds up
- *
- * The memory of a tape after a step is within a tenth of this. */
-static int64_t activations(const tg_gpt_config *c)
-{
-    int64_t block = c->dropout > 0 ? 25 : 22;
-    return (c->layers * block + 8) * c->width + 5 * c->vocabulary / 2;
-}
-
 static void print_count(const char *what, int64_t count)
 {
-    printf("  %-28s %15lld\n", what, (long long)count);
+    printf("  %-34s %15lld\n", what, (long long)count);
 }
 
 static void print_bytes(const char *what, double values)
 {
-    printf("  %-28s %12.1f MB\n", what, values * (double)sizeof(float) / 1e6);
+    printf("  %-34s %12.1f MB\n", what, values * (double)sizeof(float) / 1e6);
+}
+
+/* Prints the memory of the results of a step, and the sum with that of the parameters. */
+static void print_activations(const tg_gpt_config *c, int64_t batch, double parameters)
+{
+    double kept = (double)batch * (double)c->context * activation_floats(c);
+    char label[64];
+    snprintf(label, sizeof label, "activations of %lld x %lld, about", (long long)batch, (long long)c->context);
+    print_bytes(label, kept);
+    print_bytes("together", parameters + kept);
 }
 
 static void print_sizes(const tg_gpt_config *c, int64_t batch)
 {
     sizes s = count_parameters(c);
-    double weights = (double)s.all, kept = (double)batch * (double)c->context * (double)activations(c);
+    double weights = (double)s.all;
     char blocks[64];
     printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, dropout %g, head %s\n\nparameters\n",
            (long long)c->layers, (long long)c->heads, (long long)c->width, (long long)c->context,
@@ -90,9 +86,12 @@ static void print_sizes(const tg_gpt_config *c, int64_t batch)
     print_bytes("weights", weights);
     print_bytes("gradients", weights);
     print_bytes("AdamW's two moments", 2 * weights);
-    snprintf(blocks, sizeof blocks, "activations of %lld x %lld, about", (long long)batch, (long long)c->context);
-    print_bytes(blocks, kept);
-    print_bytes("together", 4 * weights + kept);
+    tg_gpt_config kind = *c;
+    kind.activation_checkpointing = false;
+    print_activations(&kind, batch, 4 * weights);
+    printf("with --activation-checkpointing\n");
+    kind.activation_checkpointing = true;
+    print_activations(&kind, batch, 4 * weights);
 }
 
 static void print_names(const tg_params *params)
