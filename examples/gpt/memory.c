@@ -7,10 +7,11 @@
  *   with checkpointing  1.15C     39C + 2.1V
  *
  * Of a block backward reads the input of each norm, queries, keys and values, attention's result before and after its
- * heads are joined, and the 4C values on both sides of GELU. With checkpointing it keeps its input, and the rest includes
- * one block that backward computes again. Of the vocabulary there are logits and their gradient. Sizes are those of the
- * pool's blocks, which are up to an eighth larger than what is in them; masks of dropout are bytes. tests/examples/
- * test_memory.c compares. */
+ * heads are joined, and the 4C values on both sides of GELU. With checkpointing it keeps its input, and the rest
+ * includes one block that backward computes again. Of the vocabulary there are logits and their gradient. Sizes are
+ * those of the pool's blocks, which are up to an eighth larger than what is in them; masks of dropout are bytes.
+ * tests/examples/test_memory.c compares.
+ */
 double activation_floats(const tg_gpt_config *config)
 {
     double L = (double)config->layers, C = (double)config->width, V = (double)config->vocabulary;

@@ -1,4 +1,4 @@
-/* The memory that gpt info tells (examples/gpt/memory.c) is within a tenth of that of a tape. */
+/* The memory that gpt info prints (examples/gpt/memory.c) is within a tenth of that of a tape. */
 #include "support.h"
 
 #include "../examples/gpt/memory.h"
@@ -43,10 +43,10 @@ static void test_models(void **state)
         config.vocabulary = models[i / 2].vocabulary;
         config.dropout = models[i / 2].dropout;
         config.activation_checkpointing = i % 2;
-        double told = activation_floats(&config), found = measured(&config, models[i / 2].batch);
-        if (told < 0.9 * found || told > 1.1 * found) {
-            fail_msg("model %zu%s: told %.0f floats per token, found %.0f", i / 2, i % 2 ? ", checkpointing" : "", told,
-                     found);
+        double estimate = activation_floats(&config), found = measured(&config, models[i / 2].batch);
+        if (estimate < 0.9 * found || estimate > 1.1 * found) {
+            fail_msg("model %zu%s: an estimate of %.0f floats per token, found %.0f", i / 2,
+                     i % 2 ? ", checkpointing" : "", estimate, found);
         }
     }
 }
