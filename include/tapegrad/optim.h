@@ -283,7 +283,8 @@ TG_API void tg_optim_zero_grad(tg_optim *optim);
 TG_API bool tg_optim_step(tg_optim *optim);
 
 /* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read; does
- * nothing for other optimizers. tg_optim_free does the same. False after an error of the optimizer. */
+ * nothing for other optimizers. tg_optim_free does the same. If the optimizer has the error of a call that met such
+ * steps, as tg_tensor_data does, this clears it. False after another error. */
 TG_API bool tg_optim_flush(tg_optim *optim);
 
 /* Returns the first error since the last clear; never NULL. STATE for a NULL optimizer, because it could not be

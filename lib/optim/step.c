@@ -264,12 +264,13 @@ static bool is_only_optimizer(tg_optim *optim)
 
 bool tg_optim_flush(tg_optim *optim)
 {
-    if (!tg_optim_is_usable(optim)) {
+    if (!optim || optim->error.code != TG_OK) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {
         tg_deferred_flush(optim->slots[i].deferred);
     }
+    tg_error_clear(&optim->needs_flush);
     return true;
 }
 

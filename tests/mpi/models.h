@@ -49,6 +49,10 @@ static inline tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids)
     return tg_nn_linear_forward(t, &m->head, tg_gelu_tanh(t, tg_nn_linear_forward(t, &m->hidden, x)));
 }
 
+/* The optimizers; the last two defer steps, which a tied table does not allow. */
+#define METHODS 9
+#define DENSE_METHODS 7
+
 static inline tg_optim *optim_make(int method, tg_params *params)
 {
     tg_sgd_config sgd = tg_sgd_config_default();
@@ -57,6 +61,8 @@ static inline tg_optim *optim_make(int method, tg_params *params)
     /* RMSprop's default, 0.01, is too large for the GPT: it amplifies the differences of roundings */
     tg_rmsprop_config rmsprop = tg_rmsprop_config_default();
     rmsprop.lr = 1e-3;
+    tg_adamw_config adamw = tg_adamw_config_default();
+    sgd.deferred = adamw.deferred = method >= DENSE_METHODS;
     switch (method) {
     case 0: return tg_sgd_new(params, &sgd);
     case 1: return tg_adam_new(params, NULL);
@@ -65,6 +71,8 @@ static inline tg_optim *optim_make(int method, tg_params *params)
     case 4: return tg_adagrad_new(params, NULL);
     case 5: return tg_rmsprop_new(params, &rmsprop);
     case 6: return tg_lion_new(params, NULL);
+    case 7: return tg_sgd_new(params, &sgd);
+    case 8: return tg_adamw_new(params, &adamw);
     default: return NULL;
     }
 }

@@ -202,7 +202,7 @@ static void test_training(void **state)
 {
     (void)state;
     for (int k = 0; k < KINDS; k++) {
-        for (int method = 0; method < 7; method++) {
+        for (int method = 0; method < DENSE_METHODS; method++) {
             setting o = {(kind)k, method == 6 ? TG_F32 : TG_F64, method};
             double tolerance = o.dtype == TG_F32 ? 1e-5 : 1e-12;
             result alone, sharded;

@@ -209,10 +209,20 @@ static void check_flush(const deferred_method *m)
     assert_true(tg_optim_flush(plain.optim));
     assert_true(tg_optim_flush(t.optim));
     make_step(&t, 0, false, &sequence);
+    /* the error of a read stops the optimizer until the flush that it names */
+    assert_null(tg_tensor_data(t.table));
+    assert_string_equal(tg_optim_error(t.optim)->text, "tensor_data: " FLUSH_FIRST);
+    assert_false(tg_optim_step(t.optim));
+    assert_true(tg_optim_flush(t.optim));
+    assert_int_equal(tg_optim_error(t.optim)->code, TG_OK);
+    assert_true(tg_optim_flush(t.optim));
+    assert_non_null(tg_tensor_data(t.table));
+    /* another error stays */
+    make_step(&t, 0, false, &sequence);
+    assert_false(tg_optim_set_lr(t.optim, "no such group", 1));
     assert_null(tg_tensor_data(t.table));
     assert_false(tg_optim_flush(t.optim));
-    assert_optim_error(t.optim, TG_ERROR_STATE, "tensor_data: " FLUSH_FIRST);
-    assert_true(tg_optim_flush(t.optim));
+    assert_optim_error(t.optim, TG_ERROR_RANGE, "optim_set_lr: no group 'no such group' exists");
     assert_true(tg_optim_flush(t.optim));
     assert_non_null(tg_tensor_data(t.table));
     training_free(&plain);
