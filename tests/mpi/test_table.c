@@ -353,6 +353,28 @@ static bool one_step(fixture *f, tg_tensor *ids)
     return good;
 }
 
+/* A lookup in a shard whose optimizer defers steps is refused on all ranks, until the flush. */
+static void test_deferred_steps(void **state)
+{
+    (void)state;
+    fixture f = fixture_make();
+    tg_adamw_config config = tg_adamw_config_default();
+    config.deferred = true;
+    tg_optim *optim = tg_adamw_new(f.shards, &config);
+    tg_tensor *ids = tensor_i32(TG_SHAPE(1), (int32_t[]){1});
+    assert_true(one_step(&f, ids));
+    assert_true(tg_optim_step(optim));
+    tg_tape_reset(f.tape);
+    assert_null(tg_mpi_embedding(f.tape, f.table, ids, NULL));
+    assert_tape_error(f.tape, TG_ERROR_STATE, "the optimizer has deferred steps of a sharded table");
+    assert_true(tg_optim_flush(optim));
+    assert_non_null(tg_mpi_embedding(f.tape, f.table, ids, NULL));
+    tg_tape_reset(f.tape);
+    tg_optim_free(optim);
+    tg_release(ids);
+    fixture_free(&f);
+}
+
 /* Steps do not collect memory. */
 static void test_memory_of_steps(void **state)
 {
@@ -453,10 +475,10 @@ static void test_out_of_memory_at_first(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_initial_values),         cmocka_unit_test(test_training),
-    cmocka_unit_test(test_ranks_without_ids),      cmocka_unit_test(test_errors_on_all_ranks),
-    cmocka_unit_test(test_memory_of_steps),        cmocka_unit_test(test_out_of_memory),
-    cmocka_unit_test(test_out_of_memory_at_first),
+    cmocka_unit_test(test_initial_values),    cmocka_unit_test(test_training),
+    cmocka_unit_test(test_ranks_without_ids), cmocka_unit_test(test_errors_on_all_ranks),
+    cmocka_unit_test(test_deferred_steps),    cmocka_unit_test(test_memory_of_steps),
+    cmocka_unit_test(test_out_of_memory),     cmocka_unit_test(test_out_of_memory_at_first),
 };
 
 DEFINE_MAIN("table", tests)
