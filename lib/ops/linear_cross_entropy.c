@@ -70,7 +70,9 @@ void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
 {
     chunk c = chunk_of(call);
     real *y = tg_values(call->outputs[0]);
-    c.losses.losses = c.losses.a.config.reduction == TG_REDUCTION_NONE ? y : c.logits + c.step * c.losses.classes;
+    /* without rows the scratch memory is absent */
+    real *of_chunk = c.rows > 0 ? c.logits + c.step * c.losses.classes : NULL;
+    c.losses.losses = c.losses.a.config.reduction == TG_REDUCTION_NONE ? y : of_chunk;
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
         run_chunk(&c, begin, KERNEL(tg_cross_entropy_of_rows));
     }
