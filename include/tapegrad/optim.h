@@ -24,7 +24,7 @@
  *
  * Errors. A constructor that fails returns NULL, with the error in the params, so one check after building a model and
  * its optimizer is enough. Later errors stay in the optimizer: until they are cleared, its calls return false and
- * change nothing.
+ * change nothing. tg_optim_flush clears an error that names it.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -283,8 +283,8 @@ TG_API void tg_optim_zero_grad(tg_optim *optim);
 TG_API bool tg_optim_step(tg_optim *optim);
 
 /* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read; does
- * nothing for other optimizers. tg_optim_free does the same. If the optimizer has the error of a call that met such
- * steps, as tg_tensor_data does, this clears it. False after another error. */
+ * nothing for other optimizers. tg_optim_free does the same. If the error of the optimizer is that of a call that met
+ * its own deferred steps, such as tg_tensor_data, this clears it. False after another error. */
 TG_API bool tg_optim_flush(tg_optim *optim);
 
 /* Returns the first error since the last clear; never NULL. STATE for a NULL optimizer, because it could not be

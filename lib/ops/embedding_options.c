@@ -88,10 +88,15 @@ void *tg_rows_of_ids(const tg_op_call *call, int input, const int32_t *ids, int6
         return tg_op_grad_rows(call, input, ids, count, rows);
     }
     void *values = NULL;
-    for (int64_t i = 0; i < count; i++) {
-        rows[i] = -1;
-        if (ids[i] != padding) {
-            values = tg_op_grad_rows(call, input, &ids[i], 1, &rows[i]);
+    for (int64_t begin = 0, end; begin < count; begin = end + 1) {
+        for (end = begin; end < count && ids[end] != padding;) {
+            end++;
+        }
+        if (end > begin) {
+            values = tg_op_grad_rows(call, input, ids + begin, end - begin, rows + begin);
+        }
+        if (end < count) {
+            rows[end] = -1;
         }
     }
     return values;

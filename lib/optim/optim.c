@@ -106,14 +106,14 @@ const tg_error *tg_optim_error(const tg_optim *optim)
 {
     static const tg_error none = {TG_ERROR_STATE,
                                   "the optimizer is NULL: the params' error reports why it could not be created"};
-    return !optim ? &none : optim->error.code != TG_OK ? &optim->error : &optim->needs_flush;
+    return optim ? &optim->error : &none;
 }
 
 void tg_optim_clear_error(tg_optim *optim)
 {
     if (optim) {
         tg_error_clear(&optim->error);
-        tg_error_clear(&optim->needs_flush);
+        optim->error_is_read = false;
     }
 }
 
@@ -163,7 +163,7 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
                             (long long)steps, name);
     }
     if (slot->tensor->storage->missed) {
-        return tg_tensor_report_missed(call, slot->tensor, &optim->needs_flush);
+        return tg_tensor_report_missed(call, slot->tensor, &optim->error);
     }
     slot->steps = steps;
     return true;

@@ -73,7 +73,7 @@ typedef struct tg_group {
 
 struct tg_optim {
     tg_error error;
-    tg_error needs_flush; /* of a call that met missed steps: it names tg_optim_flush, which clears it */
+    bool error_is_read; /* whether a call met missed steps; tg_optim_flush, which the error names, clears it */
     tg_params *params;
     const tg_optim_method *method;
     tg_optim_config config;
@@ -95,7 +95,7 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
 /* Returns whether the optimizer exists and has no error. */
 static inline bool tg_optim_is_usable(const tg_optim *optim)
 {
-    return optim && optim->error.code == TG_OK && optim->needs_flush.code == TG_OK;
+    return optim && optim->error.code == TG_OK;
 }
 
 /* Returns whether the parameter was resized but its state tensors were not. */

@@ -264,13 +264,15 @@ static bool is_only_optimizer(tg_optim *optim)
 
 bool tg_optim_flush(tg_optim *optim)
 {
-    if (!optim || optim->error.code != TG_OK) {
+    if (optim && optim->error_is_read) {
+        tg_optim_clear_error(optim);
+    }
+    if (!tg_optim_is_usable(optim)) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {
         tg_deferred_flush(optim->slots[i].deferred);
     }
-    tg_error_clear(&optim->needs_flush);
     return true;
 }
 

@@ -96,7 +96,7 @@ static bool make_outputs(tg_tape *t, tg_op_call *call)
     return true;
 }
 
-/* Holds a tensor until the reset, unless the tape does so already. */
+/* Takes a reference until the record is removed, unless the tape has one already. */
 static void hold(tg_tape *t, tg_tensor *x)
 {
     if (atomic_load_explicit(&x->holder, memory_order_relaxed) != t) {
@@ -290,7 +290,7 @@ static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *in
     return copies;
 }
 
-/* The same with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
+/* Runs a call with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
 static bool run_on_copies(tg_op_call *call, size_t attributes_size, const input_facts *facts)
 {
     tg_tape *t = call->tape;

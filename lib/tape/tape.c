@@ -353,7 +353,7 @@ bool tg_scope_end(tg_tape *t, tg_tensor *keep)
     keep = tg_is_tensor(keep) ? keep : NULL;
     for (size_t i = kept; i < t->result_count; i++) {
         tg_result result = t->results[i];
-        /* A result that a record holds is kept until the reset, which marks it as freed. If it were removed here, the
+        /* A result that the tape holds is kept until the reset, which marks it as freed. If it were removed here, the
          * reset would free it without that mark. */
         bool is_held = t->detect_freed && tg_tensor_references(result.tensor) > 1;
         if (result.tensor == keep || result.tensor->node >= 0 || is_held) {

@@ -117,7 +117,7 @@ bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite)
     return uninitialized;
 }
 
-/* Zeroes values begin .. end - 1. */
+/* Zeroes the bytes begin .. end - 1. */
 static void zero_range(void *values, int64_t begin, int64_t end)
 {
     memset((char *)values + begin, 0, (size_t)(end - begin));
@@ -126,7 +126,7 @@ static void zero_range(void *values, int64_t begin, int64_t end)
 void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots)
 {
     tg_gradient *gradient = leaf->gradient;
-    int64_t bytes = width_of(leaf) * (int64_t)tg_size_of(leaf->dtype), before = gradient->count;
+    int64_t size = (int64_t)tg_size_of(leaf->dtype), bytes = width_of(leaf) * size, before = gradient->count;
     for (int64_t i = 0; i < count; i++) {
         int32_t *slot = &gradient->slot[ids[i]];
         if (*slot < 0) {
@@ -136,10 +136,12 @@ void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_
         slots[i] = *slot;
     }
     if (gradient->count > before) { /* the new rows are the last ones */
-        tg_parallel_for((gradient->count - before) * bytes, TG_GRAIN, zero_range,
+        tg_parallel_for((gradient->count - before) * bytes, TG_GRAIN * size, zero_range,
                         (char *)gradient->values + before * bytes);
     }
-    gradient->kind = TG_GRAD_ROWS;
+    if (count > 0) {
+        gradient->kind = TG_GRAD_ROWS;
+    }
 }
 
 void tg_gradient_release_buffers(tg_tensor *x)

@@ -88,9 +88,13 @@ bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *err
             "before the end keeps them",
             call, tg_shape_format(tg_shape_of(x), text));
     }
+    const tg_missed_steps *missed = x->storage->missed;
+    if (error == missed->error && error->code == TG_OK) {
+        *missed->is_read = true;
+    }
     return tg_error_set(error, TG_ERROR_STATE,
                         "%s: rows of '%.200s' have deferred steps that are not made up; call tg_optim_flush first",
-                        call, x->storage->missed->name);
+                        call, missed->name);
 }
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)

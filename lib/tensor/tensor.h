@@ -26,6 +26,7 @@ typedef struct tg_missed_steps {
     const tg_tensor *table;
     const char *name; /* of the table */
     tg_error *error;  /* of the optimizer or the tape; set by getters, which have no error of their own */
+    bool *is_read;    /* of the optimizer: becomes true when its error is set because a call met missed steps */
     /* called before a lookup of these rows: applies their missed steps; ids may repeat */
     void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
 } tg_missed_steps;
@@ -95,8 +96,8 @@ struct tg_tensor {
     tg_row_state *rows;    /* NULL until it is needed */
     union {
         void *adjoint; /* the gradient of a result during backward; else NULL */
-        /* of any other tensor: a tape that holds it until its reset (tg_tape.held), or NULL. Tapes of several threads
-         * may hold it, and each sets this when it does. */
+        /* of any other tensor: a tape that holds it (tg_tape.held), the last one that began to; NULL if none, or if
+         * that one was reset */
         _Atomic(struct tg_tape *) holder;
         const char *freed_op; /* of a freed result: the op that computed it */
     };

@@ -194,6 +194,15 @@ static void test_bags_without_entries(void **state)
     assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     tg_release(ids);
     tg_release(offsets);
+    /* no ids at all: as with padding alone, the table has no gradient, and an optimizer skips it */
+    ids = tensor_i32(TG_SHAPE(0), (int32_t[]){0});
+    offsets = tensor_i32(TG_SHAPE(2), (int32_t[]){0, 0});
+    tg_tensor *y = bag(TG_BAG_SUM, TG_NO_PADDING, ids, offsets, NULL);
+    assert_values(y, (double[]){0, 0, 0, 0}, 4, 0, 0);
+    assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_NONE);
+    tg_release(ids);
+    tg_release(offsets);
 }
 
 static void test_bags_refuse(void **state)

@@ -240,6 +240,26 @@ static void test_flush(void **state)
     }
 }
 
+/* A second optimizer of the same table cannot step until the first one is flushed; its own flush does not help. */
+static void test_two_optimizers(void **state)
+{
+    (void)state;
+    deferred_method m = deferred_adamw(0.9, 0.999, 1e-8, 0.1);
+    training t = training_make(TG_F32, 40, m.make, &m.deferred);
+    tg_optim *second = tg_sgd_new(t.params, NULL);
+    uint64_t sequence = 3;
+    make_step(&t, 0, false, &sequence);
+    assert_false(tg_optim_step(second));
+    assert_string_equal(tg_optim_error(second)->text, "optim_step: " FLUSH_FIRST);
+    assert_false(tg_optim_flush(second));
+    assert_true(tg_optim_flush(t.optim));
+    assert_false(tg_optim_step(second));
+    tg_optim_clear_error(second);
+    assert_true(tg_optim_step(second));
+    tg_optim_free(second);
+    training_free(&t);
+}
+
 /* SGD without momentum and weight decay moves no row without a gradient, so no step is deferred. */
 static void test_nothing_to_defer(void **state)
 {
@@ -297,11 +317,9 @@ static void test_refused_alias(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_nothing_to_defer),
-        cmocka_unit_test(test_refused_options),
-        cmocka_unit_test(test_refused_alias),
+        cmocka_unit_test(test_reads),           cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_two_optimizers),  cmocka_unit_test(test_nothing_to_defer),
+        cmocka_unit_test(test_refused_options), cmocka_unit_test(test_refused_alias),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
