@@ -11,6 +11,7 @@ deferred.txt       a table (200,2) after 60 steps with the gradients of three ro
 rows.txt           the same as trajectories.txt for SparseAdam, which updates only the rows with a gradient
 own.txt            the same optimizers on a problem with computed gradients: cross_entropy(table[ids] + bias, targets)
                    for 50 steps, with the ids and targets of own_batch(); the values after them, as in trajectories.txt
+                   (in f64 torch's exp depends on the processor: other ones give values that differ by up to 4e-16)
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
 schedules.txt      torch.optim.lr_scheduler's learning rates of steps 0..39: name value..
 inits.txt          torch.nn.init after manual_seed(7): name dtype count bits of the values..
