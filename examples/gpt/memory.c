@@ -6,11 +6,9 @@
  *   without             19.3C     17.4C + 2.1V
  *   with checkpointing  1.15C     39C + 2.1V
  *
- * Of a block backward reads the input of each norm, queries, keys and values, attention's result before and after its
- * heads are joined, and the 4C values on both sides of GELU. With checkpointing it keeps its input, and the rest
- * includes one block that backward computes again. Of the vocabulary there are logits and their gradient. Sizes are
- * those of the pool's blocks, which are up to an eighth larger than what is in them; masks of dropout are bytes.
- * tests/examples/test_memory.c compares.
+ * With checkpointing a block keeps its input, and the rest includes one block that backward computes again. Of the
+ * vocabulary there are logits and their gradient. Sizes are those of the pool's blocks, up to an eighth larger than
+ * what is in them. tests/examples/test_memory.c compares.
  */
 double activation_floats(const tg_gpt_config *config)
 {

@@ -161,7 +161,7 @@ bool tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_deferred_kind *kin
     if (!d) {
         return false;
     }
-    d->missed = (tg_missed_steps){slot->tensor, slot->name, &optim->error, &optim->error_is_read, make_up_ids};
+    d->missed = (tg_missed_steps){slot->tensor, slot->name, &optim->error, &optim->met_missed_steps, make_up_ids};
     d->kind = kind;
     d->optim = optim;
     d->slot = slot;

@@ -113,7 +113,7 @@ void tg_optim_clear_error(tg_optim *optim)
 {
     if (optim) {
         tg_error_clear(&optim->error);
-        optim->error_is_read = false;
+        optim->met_missed_steps = false;
     }
 }
 

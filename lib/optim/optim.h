@@ -73,7 +73,7 @@ typedef struct tg_group {
 
 struct tg_optim {
     tg_error error;
-    bool error_is_read; /* whether a call met missed steps; tg_optim_flush, which the error names, clears it */
+    bool met_missed_steps; /* whether the error is of a call that met missed steps: tg_optim_flush clears it */
     tg_params *params;
     const tg_optim_method *method;
     tg_optim_config config;

@@ -264,7 +264,7 @@ static bool is_only_optimizer(tg_optim *optim)
 
 bool tg_optim_flush(tg_optim *optim)
 {
-    if (optim && optim->error_is_read) {
+    if (optim && optim->met_missed_steps) {
         tg_optim_clear_error(optim);
     }
     if (!tg_optim_is_usable(optim)) {

@@ -90,7 +90,7 @@ bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *err
     }
     const tg_missed_steps *missed = x->storage->missed;
     if (error == missed->error && error->code == TG_OK) {
-        *missed->is_read = true;
+        *missed->is_met = true;
     }
     return tg_error_set(error, TG_ERROR_STATE,
                         "%s: rows of '%.200s' have deferred steps that are not made up; call tg_optim_flush first",

@@ -26,7 +26,7 @@ typedef struct tg_missed_steps {
     const tg_tensor *table;
     const char *name; /* of the table */
     tg_error *error;  /* of the optimizer or the tape; set by getters, which have no error of their own */
-    bool *is_read;    /* of the optimizer: becomes true when its error is set because a call met missed steps */
+    bool *is_met;     /* of the optimizer: becomes true when its error is set because a call met missed steps */
     /* called before a lookup of these rows: applies their missed steps; ids may repeat */
     void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
 } tg_missed_steps;
