@@ -1,7 +1,7 @@
-/* normal_tail: the bell curve and the upper tail of the normal distribution for floats, written so that compilers
+/* normal_tail: the density and the upper tail of the normal distribution for floats, written so that compilers
  * vectorize a loop that calls them.
  *
- *   e^(-x^2/2) = 2^-q = 2^f 2^-n       q = x^2 / (2 ln 2),   n = round(q),   f = n - q,   |f| <= 1/2
+ *   e^(-a^2/2) = 2^-q = 2^f 2^-n       q = a^2 / (2 ln 2),   n = round(q),   f = n - q,   |f| <= 1/2
  *   1 - Phi(a) = e^(-a^2/2) N(a)/D(a)
  *
  * 2^f is a polynomial of degree 5 with a relative error of 9e-8, and N / D a quotient of polynomials of the degrees 3
@@ -10,55 +10,52 @@
  * subtracted: a small tail keeps its digits, unlike 1 + erf(-a / sqrt 2). The tail is within 7e-7 of that of its
  * density, and the density, whose exponent q is rounded twice, within 2e-7 (1 + q) of the exact one, relative to them
  * (tests/base/test_exp.c).
+ *
+ * A product with 1 needs no multiplication: 2^f and D are scaled so that their first coefficients are 1, and N, with
+ * which they meet, has the inverse scale.
  */
 #ifndef TG_BASE_NORMAL_TAIL_H
 #define TG_BASE_NORMAL_TAIL_H
 
+#include <stdbool.h>
+
 #include "base/exp.h"
 
-/* Returns e^(-x^2/2), or 0 where the tail is not a normal number: for |x| above 12.8. */
-static inline float tg_normal_density_f32(float x)
+/* Returns 1 - Phi(a) for a >= 0, and sets the density e^(-a^2/2) / sqrt(2 pi). Both are 0 where the tail is not a
+ * normal number: for a above 12.8. */
+static inline float tg_normal_tail_f32(float a, float *density)
 {
-    float q = x * x * 0.72134752F;
-    /* The nearest integer, as in tg_exp_rest. For a q that does not fit, n and f have no meaning, and are not used. */
-    tg_float_bits rounded, density, shift = {.value = 0x1.8p23F};
+    const float scale = 753.87907F, one_over_sqrt_2pi = 0.39894228F;
+    float q = a * a * 0.72134752F;
+    bool is_zero = q > 118.2F; /* the other values have no meaning then */
+    /* The nearest integer n, as in tg_exp_rest. Of the bits of n and `shift`, the lowest are those of n. */
+    tg_float_bits rounded, power, shift = {.value = 0x1.8p23F};
     rounded.value = q + shift.value;
-    uint32_t n = rounded.bits - shift.bits;
     float f = rounded.value - shift.value - q;
-    float p = 1.3264727e-3F;
-    p = p * f + 9.6715126e-3F;
-    p = p * f + 5.5507337e-2F;
-    p = p * f + 2.4022242e-1F;
-    p = p * f + 6.9314698e-1F;
-    density.value = p * f + 1;
-    density.bits -= n << 23;
-    return q > 118.2F ? 0 : density.value;
-}
-
-/* Returns 1 - Phi(a) for a >= 0; `density` is e^(-a^2/2). */
-static inline float tg_normal_tail_f32(float a, float density)
-{
-    a = a > 13 ? 13 : a; /* the density is 0 there, and 0 times infinity is not */
-    float upper = 0.016723456F, lower = 0.041925281F;
-    upper = upper * a + 0.11815915F;
-    lower = lower * a + 0.29595658F;
-    upper = upper * a + 0.35957393F;
-    lower = lower * a + 0.94685525F;
-    upper = upper * a + 0.49999982F;
-    lower = lower * a + 1.5170158F;
-    return density * upper / (lower * a + 1);
+    float p = f + 7.29115F;
+    p = p * f + 41.845818F;
+    p = p * f + 181.09865F;
+    p = p * f + 522.549F;
+    power.value = p * f + scale;
+    power.bits -= rounded.bits << 23;
+    float upper = 5.2911292e-4F, lower = a + 7.0591435F;
+    upper = upper * a + 3.7384338e-3F;
+    lower = lower * a + 22.584351F;
+    upper = upper * a + 1.1376549e-2F;
+    lower = lower * a + 36.183796F;
+    upper = upper * a + 1.5819479e-2F;
+    lower = lower * a + 23.851957F;
+    float tail = power.value * upper / lower;
+    *density = is_zero ? 0 : power.value * (one_over_sqrt_2pi / scale);
+    return is_zero ? 0 : tail;
 }
 
 /* The same for double, by libm. */
-static inline double tg_normal_density_f64(double x)
+static inline double tg_normal_tail_f64(double a, double *density)
 {
-    return x * x > 1400 ? 0 : tg_exp_or_zero_f64(-0.5 * x * x);
-}
-
-/* 0 where the density is 0. */
-static inline double tg_normal_tail_f64(double a, double density)
-{
-    return density == 0 ? 0 : 0.5 * erfc(a * 0.70710678118654752440);
+    bool is_zero = a * a > 1400;
+    *density = is_zero ? 0 : 0.39894228040143267794 * tg_exp_or_zero_f64(-0.5 * a * a);
+    return is_zero ? 0 : 0.5 * erfc(a * 0.70710678118654752440);
 }
 
 #endif

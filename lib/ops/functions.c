@@ -24,7 +24,6 @@
 #include "ops/elementwise.h"
 
 #define SQRT_2_OVER_PI ((real)0.79788456080286535588)
-#define ONE_OVER_SQRT_2PI ((real)0.39894228040143267794)
 
 enum {
     NEG,
@@ -181,8 +180,7 @@ static void gelu(const tg_chunk *k)
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = REAL(fabs)(x[i]);
-        real tail = TYPED(tg_normal_tail)(a, TYPED(tg_normal_density)(a));
+        real density, tail = TYPED(tg_normal_tail)(REAL(fabs)(x[i]), &density);
         out[i] = x[i] * (x[i] < 0 ? tail : 1 - tail);
     }
 }
@@ -192,9 +190,8 @@ static void gelu_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real a = REAL(fabs)(x[i]), density = TYPED(tg_normal_density)(a);
-        real tail = TYPED(tg_normal_tail)(a, density);
-        out[i] = dy[i] * ((x[i] < 0 ? tail : 1 - tail) + x[i] * (density * ONE_OVER_SQRT_2PI));
+        real density, tail = TYPED(tg_normal_tail)(REAL(fabs)(x[i]), &density);
+        out[i] = dy[i] * ((x[i] < 0 ? tail : 1 - tail) + x[i] * density);
     }
 }
 
