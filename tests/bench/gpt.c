@@ -9,13 +9,13 @@
 #include <tapegrad.h>
 
 #include "bench/figure.h"
+#include "bench/products.h"
 #include "nn/gpt.h"
 #include "tape/tape.h"
-#include "tensor/blas.h"
 
-enum { B = 2, T = 256, C = 768, V = 50257, H = 12, LAYERS = 12 };
+enum { B = 2, T = 256, C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS };
 
-/* ---- the step: chapter 5's configuration, dropout with torch's stream, AdamW ---- */
+/* ---- a training step, with AdamW ---- */
 
 typedef struct training {
     tg_rng *rng;
@@ -71,7 +71,7 @@ static void run_step_in_f32(void *context)
     run_step_in(context, TG_MATMUL_F32);
 }
 
-static training training_make(const tg_gpt_config *config)
+static training training_make(const tg_gpt_config *config, int64_t batch)
 {
     training run = {.rng = bench_must(tg_rng_new(123))};
     tg_adamw_config adamw = tg_adamw_config_default();
@@ -79,19 +79,20 @@ static training training_make(const tg_gpt_config *config)
     run.model = bench_must(tg_gpt_new(run.params, config));
     run.tape = bench_must(tg_tape_new(run.rng, NULL));
     run.optim = bench_must(tg_adamw_new(run.params, &adamw));
-    run.inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
-    run.targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL));
+    run.inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(batch, config->context), NULL));
+    run.targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(batch, config->context), NULL));
     tg_tensor_fill_randint(run.inputs, run.rng, 0, config->vocabulary, NULL);
     tg_tensor_fill_randint(run.targets, run.rng, 0, config->vocabulary, NULL);
     return run;
 }
 
+/* Chapter 5's configuration: dropout, with torch's stream, and a head of its own. */
 static training training_new(void)
 {
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     config.context = T;
-    return training_make(&config);
+    return training_make(&config, B);
 }
 
 static void training_free(training *run)
@@ -103,90 +104,6 @@ static void training_free(training *run)
     tg_gpt_free(run->model);
     tg_params_free(run->params);
     tg_rng_free(run->rng);
-}
-
-/* ---- the bound: every product of the unfused model, (M,K) x (K,N), once ---- */
-
-typedef struct product {
-    const char *what;
-    int m, n, k, count;
-    int transpose_a, transpose_b;
-} product;
-
-static const product products[] = {
-    {"projections", B *T, C, C, 4 * LAYERS, 0, 1},
-    {"projections, dx", B *T, C, C, 4 * LAYERS, 0, 0},
-    {"projections, dW", C, C, B *T, 4 * LAYERS, 1, 0},
-    {"feed-forward up", B *T, 4 * C, C, LAYERS, 0, 1},
-    {"feed-forward up, dx", B *T, C, 4 * C, LAYERS, 0, 0},
-    {"feed-forward up, dW", 4 * C, C, B *T, LAYERS, 1, 0},
-    {"feed-forward down", B *T, C, 4 * C, LAYERS, 0, 1},
-    {"feed-forward down, dx", B *T, 4 * C, C, LAYERS, 0, 0},
-    {"feed-forward down, dW", C, 4 * C, B *T, LAYERS, 1, 0},
-    {"head", B *T, V, C, 1, 0, 1},
-    {"head, dx", B *T, C, V, 1, 0, 0},
-    {"head, dW", V, C, B *T, 1, 1, 0},
-    {"attention, q k^T and dP", T, T, C / H, 2 * B *H *LAYERS, 0, 1},
-    {"attention, P v and dq", T, C / H, T, 2 * B *H *LAYERS, 0, 0},
-    {"attention, dk and dv", T, C / H, T, 2 * B *H *LAYERS, 1, 0},
-};
-
-#define PRODUCTS ((int)(sizeof products / sizeof products[0]))
-
-/* Buffers of the model's size: a product takes the next stretch of memory each time, so nothing is in a cache that
- * would not be there in the model. */
-typedef struct arena {
-    float *values;
-    size_t size, used;
-} arena;
-
-static float *take(arena *a, size_t count)
-{
-    if (a->used + count > a->size) {
-        a->used = 0;
-    }
-    float *taken = a->values + a->used;
-    a->used += count;
-    return taken;
-}
-
-static void run_products(void *context)
-{
-    arena *a = context;
-    for (int i = 0; i < PRODUCTS; i++) {
-        const product *p = &products[i];
-        for (int n = 0; n < p->count; n++) {
-            float *left = take(a, (size_t)p->m * (size_t)p->k), *right = take(a, (size_t)p->k * (size_t)p->n);
-            float *out = take(a, (size_t)p->m * (size_t)p->n);
-            const tg_gemm gemm = {p->m,
-                                  p->n,
-                                  p->k,
-                                  .transpose_a = p->transpose_a,
-                                  .transpose_b = p->transpose_b,
-                                  .lda = p->transpose_a ? p->m : p->k,
-                                  .ldb = p->transpose_b ? p->k : p->n,
-                                  .ldc = p->n};
-            tg_gemm_f32(&gemm, left, right, 0, out);
-        }
-    }
-}
-
-static double flops(void)
-{
-    double sum = 0;
-    for (int i = 0; i < PRODUCTS; i++) {
-        sum += 2.0 * products[i].m * products[i].n * products[i].k * products[i].count;
-    }
-    return sum;
-}
-
-static void print_products(void)
-{
-    printf("\nthe matrix products of a step (B %d, T %d, 124M parameters), %.1f Gflop:\n", B, T, flops() * 1e-9);
-    for (int i = 0; i < PRODUCTS; i++) {
-        printf("  %-26s M %5d  N %5d  K %5d  x %d\n", products[i].what, products[i].m, products[i].n, products[i].k,
-               products[i].count);
-    }
 }
 
 /* Runs two steps, and prints the peak of the process's memory so far. */
@@ -207,22 +124,17 @@ static void bench_training(void)
     training_free(&run);
     run = training_new();
     bench_memory(&run, run_step, "gpt: peak memory, with logits");
-    /* 400 MiB */
-    arena a = {.size = (size_t)400 << 18};
-    a.values = bench_must(malloc(a.size * sizeof(float)));
-    for (size_t i = 0; i < a.size; i++) {
-        a.values[i] = (float)(i % 1024) * 1e-3f;
-    }
+    bench_products products = bench_products_new(B, T);
     if (!bench_json) {
-        print_products();
+        bench_products_print(&products);
     }
     double step = bench_measure(&(bench_figure){.name = "gpt: a training step, 124M, B 2 x T 256",
                                                 .unit = "ms",
                                                 .bound_name = "its sgemm calls alone",
                                                 .run = run_step,
-                                                .bound = run_products,
+                                                .bound = bench_products_run,
                                                 .context = &run,
-                                                .bound_context = &a,
+                                                .bound_context = &products,
                                                 .scale = 1e3,
                                                 .rounds = 5});
     bench_value("gpt: training", B * T / step, "tokens/s");
@@ -235,7 +147,7 @@ static void bench_training(void)
                                   .bound_context = &run,
                                   .scale = 1e3,
                                   .rounds = 5});
-    free(a.values);
+    bench_products_free(&products);
     run_step_in_bf16(&run); /* takes the memory of the rounded parameters */
     bench_measure(&(bench_figure){.name = "gpt: the same step, its products in bf16",
                                   .unit = "ms",
@@ -246,6 +158,32 @@ static void bench_training(void)
                                   .bound_context = &run,
                                   .scale = 1e3,
                                   .rounds = 5});
+    training_free(&run);
+}
+
+/* GPT-2 as it was published, its head tied, but without dropout. */
+static void bench_tied(int64_t batch, int64_t length)
+{
+    tg_gpt_config config;
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    config.context = length;
+    config.tied_head = config.qkv_bias = true;
+    config.init = TG_GPT_INIT_GPT2;
+    config.dropout = 0;
+    training run = training_make(&config, batch);
+    bench_products products = bench_products_new((int)batch, (int)length);
+    char name[64];
+    snprintf(name, sizeof name, "gpt: a step, tied, no dropout, B %d x T %d", (int)batch, (int)length);
+    bench_measure(&(bench_figure){.name = name,
+                                  .unit = "ms",
+                                  .bound_name = "its sgemm calls alone",
+                                  .run = run_step,
+                                  .bound = bench_products_run,
+                                  .context = &run,
+                                  .bound_context = &products,
+                                  .scale = 1e3,
+                                  .rounds = 5});
+    bench_products_free(&products);
     training_free(&run);
 }
 
@@ -265,9 +203,9 @@ static void bench_checkpointing(void)
     config.context = T;
     config.width = 256;
     config.heads = 4;
-    training plain = training_make(&config);
+    training plain = training_make(&config, B);
     config.activation_checkpointing = true;
-    training spans = training_make(&config);
+    training spans = training_make(&config, B);
     bench_measure(&(bench_figure){.name = "gpt: a step with activation checkpointing, C 256",
                                   .unit = "ms",
                                   .bound_name = "the step without",
@@ -382,5 +320,7 @@ void bench_gpt(void)
 {
     bench_checkpointing(); /* takes much less memory than the next one, which prints peaks */
     bench_training();
+    bench_tied(2, 256);
+    bench_tied(4, 64);
     bench_generation();
 }
