@@ -341,10 +341,15 @@ static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
     return true;
 }
 
-bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
+/* The kernels from which a shape rule learns what inputs have gradients. */
+static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    const tg_elementwise_kernels *kernels = &op->f32[TG_CPU_BASELINE][op->index];
+    return &op->f32[TG_CPU_BASELINE][op->index];
+}
+
+static inline bool declare_output(tg_op_call *call, const tg_elementwise_kernels *kernels, tg_dtype dtype)
+{
     bool equal = true;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
@@ -358,14 +363,19 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
                  : broadcast_inputs(call, &shape) && tg_op_output(call, 0, dtype, shape);
 }
 
+bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype)
+{
+    return declare_output(call, kernels_of(call), dtype);
+}
+
 bool tg_elementwise_shape(tg_op_call *call)
 {
-    const tg_elementwise *op = (const tg_elementwise *)call->op;
+    const tg_elementwise_kernels *kernels = kernels_of(call);
     int i = 0;
-    while (i < call->input_count - 1 && !op->f32[TG_CPU_BASELINE][op->index].gradient[i]) {
+    while (i < call->input_count - 1 && !kernels->gradient[i]) {
         i++;
     }
-    return tg_elementwise_output(call, tg_dtype_of(call->inputs[i]));
+    return declare_output(call, kernels, tg_dtype_of(call->inputs[i]));
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 /* Properties of the inputs, found in one pass. */
 typedef struct input_facts {
+    bool valid;        /* if not, the error is set, and the rest has no meaning */
     tg_dtype dtype;    /* the dtype of the first float input, which selects the kernels */
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
@@ -19,13 +20,14 @@ typedef struct input_facts {
     bool any_missed;   /* whether an input has missed steps or no values (tensor/tensor.h) */
 } input_facts;
 
-static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, input_facts *facts)
+static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count)
 {
     input_facts found = {.dtype = TG_F32};
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         if (!x) {
-            return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+            tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+            return found;
         }
         if (x->is_freed) {
             tg_tape_fail(
@@ -33,18 +35,20 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
                 "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
                 "keeps a result",
                 i, x->freed_op);
-            return tg_tensor_report_freed(x);
+            tg_tensor_report_freed(x);
+            return found;
         }
         if (x->node >= 0 && x->tape != t) {
-            return tg_tape_fail(t, TG_ERROR_STATE, op->name,
-                                "input %d was recorded on another tape; tg_detach gives its values without the history",
-                                i);
+            tg_tape_fail(t, TG_ERROR_STATE, op->name,
+                         "input %d was recorded on another tape; tg_detach gives its values without the history", i);
+            return found;
         }
         if (tg_dtype_is_float(x->dtype)) {
             if (found.any_float && x->dtype != found.dtype) {
-                return tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
-                                    "inputs are %s and %s; no dtype is promoted: convert one with tg_cast",
-                                    tg_dtype_name(found.dtype), tg_dtype_name(tg_dtype_of(x)));
+                tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
+                             "inputs are %s and %s; no dtype is promoted: convert one with tg_cast",
+                             tg_dtype_name(found.dtype), tg_dtype_name(tg_dtype_of(x)));
+                return found;
             }
             found.any_float = true;
             found.dtype = tg_dtype_of(x);
@@ -54,8 +58,19 @@ static bool check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, 
         found.any_missed |= x->storage->missed != NULL;
     }
     found.needs_record &= t->recording;
-    *facts = found;
-    return true;
+    found.valid = true;
+    return found;
+}
+
+/* Reserves space for `needed` tensors of records. Returns false when memory is exhausted. */
+static bool grow_tensors(tg_tape *t, size_t needed)
+{
+    size_t tensors = t->tensor_capacity, states = tensors, held = tensors;
+    bool grown = tg_grow((void **)&t->tensors, &tensors, t->tensor_count, needed, sizeof *t->tensors) &&
+                 tg_grow((void **)&t->states, &states, t->tensor_count, needed, sizeof *t->states) &&
+                 tg_grow((void **)&t->held, &held, t->held_count, needed, sizeof *t->held);
+    t->tensor_capacity = grown ? tensors : t->tensor_capacity;
+    return grown;
 }
 
 /* Reserves space for one more record with its tensors and attributes. */
@@ -64,9 +79,7 @@ static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
     size_t needed = t->tensor_count + tensors;
     return tg_grow((void **)&t->records, &t->record_capacity, t->record_count, t->record_count + 1,
                    sizeof *t->records) &&
-           tg_grow((void **)&t->tensors, &t->tensor_capacity, t->tensor_count, needed, sizeof *t->tensors) &&
-           tg_grow((void **)&t->states, &t->state_capacity, t->tensor_count, needed, sizeof *t->states) &&
-           tg_grow((void **)&t->held, &t->held_capacity, t->held_count, t->held_count + tensors, sizeof *t->held) &&
+           (needed <= t->tensor_capacity || grow_tensors(t, needed)) &&
            (attributes_size == 0 || tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
                                             t->attribute_bytes + attributes_size + 16, 1));
 }
@@ -109,6 +122,7 @@ static void hold(tg_tape *t, tg_tensor *x)
 static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declaration *d, const tg_op_kernels *kernels,
                    size_t attributes_size)
 {
+    const int input_count = call->input_count, output_count = call->output_count;
     tg_record *made = &t->records[t->record_count];
     *made = (tg_record){.op = call->op,
                         .kernels = kernels,
@@ -117,8 +131,8 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .attributes = SIZE_MAX,
                         .scratch = d->scratch > d->backward_scratch ? d->scratch : d->backward_scratch,
                         .rows = d->rows,
-                        .input_count = call->input_count,
-                        .output_count = (uint8_t)call->output_count,
+                        .input_count = input_count,
+                        .output_count = (uint8_t)output_count,
                         .training = call->training};
     if (attributes_size > 0) {
         made->attributes = (t->attribute_bytes + 15) & ~(size_t)15;
@@ -127,7 +141,7 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     }
     tg_tensor **tensors = t->tensors + t->tensor_count;
     tg_tensor_state *states = t->states + t->tensor_count;
-    for (int i = 0; i < call->input_count; i++) {
+    for (int i = 0; i < input_count; i++) {
         tg_tensor *x = call->inputs[i];
         *states++ = (tg_tensor_state){tg_storage_version(x), x->requires_grad};
         *tensors++ = x;
@@ -135,14 +149,14 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
             hold(t, x);
         }
     }
-    for (int i = 0; i < call->output_count; i++) {
+    for (int i = 0; i < output_count; i++) {
         tg_tensor *y = call->outputs[i];
         y->node = (int32_t)t->record_count;
         y->requires_grad = tg_dtype_is_float(y->dtype);
         *states++ = (tg_tensor_state){tg_storage_version(y), y->requires_grad};
         *tensors++ = y;
     }
-    t->tensor_count += (size_t)(call->input_count + call->output_count);
+    t->tensor_count += (size_t)(input_count + output_count);
     t->record_count++;
 }
 
@@ -290,17 +304,16 @@ static tg_tensor **copy_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *in
     return copies;
 }
 
-/* Runs a call with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
-static bool run_on_copies(tg_op_call *call, size_t attributes_size, const input_facts *facts)
+/* tg_apply with contiguous copies of inputs. The copies are recorded, so a failure removes them. */
+static tg_tensor *apply_to_copies(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count,
+                                  const void *attributes, size_t attributes_size, tg_tensor **outputs)
 {
-    tg_tape *t = call->tape;
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    tg_tensor **copies = copy_inputs(t, call->op, call->inputs, call->input_count);
-    call->inputs = copies;
-    bool is_done = copies && run(call, attributes_size, facts);
+    tg_tensor **copies = copy_inputs(t, op, inputs, input_count);
+    tg_tensor *y = copies ? tg_apply(t, op, copies, input_count, attributes, attributes_size, outputs) : NULL;
     tg_pool_give(t->pool, copies);
-    return tg_tape_end(t, &point, is_done ? call->outputs[0] : NULL) != NULL;
+    return tg_tape_end(t, &point, y);
 }
 
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
@@ -323,9 +336,12 @@ tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int i
         tg_tape_fail(t, TG_ERROR_VALUE, op->name, "%d inputs; allowed are 0 or more", input_count);
         return NULL;
     }
-    input_facts facts;
-    if (!check_inputs(t, op, inputs, input_count, &facts)) {
+    const input_facts facts = check_inputs(t, op, inputs, input_count);
+    if (!facts.valid) {
         return NULL;
+    }
+    if (facts.needs_copy) {
+        return apply_to_copies(t, op, inputs, input_count, attributes, attributes_size, outputs);
     }
     tg_op_call call; /* set field by field: zeroing the whole structure would take as long as a small kernel */
     call.op = op;
@@ -333,7 +349,7 @@ tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int i
     call.input_count = input_count;
     call.inputs = inputs;
     call.attributes = attributes_size > 0 ? attributes : NULL;
-    if (!(facts.needs_copy ? run_on_copies(&call, attributes_size, &facts) : run(&call, attributes_size, &facts))) {
+    if (!run(&call, attributes_size, &facts)) {
         return NULL;
     }
     for (int i = 0; outputs && i < call.output_count; i++) {

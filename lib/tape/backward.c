@@ -80,16 +80,13 @@ static void prepare_result(const tg_pass *pass, const tg_record *record, tg_tens
 }
 
 /* Sets the addresses of the gradients of the inputs, for the kernel. */
-static work prepare_inputs(const tg_pass *pass, const tg_record *record)
+static work prepare_inputs(const tg_pass *pass, const tg_record *record, const tg_op_call *call, void **gradients,
+                           bool *overwrite)
 {
-    tg_tape *t = pass->tape;
-    tg_tensor *const *inputs = tg_record_inputs(t, record);
-    const void *dy = tg_record_outputs(t, record)[0]->adjoint;
-    void **gradients = t->gradients + record->first_tensor;
-    bool *overwrite = t->overwrite + record->first_tensor;
+    const void *dy = call->outputs[0]->adjoint;
     work found = {false, false};
     for (int i = 0; i < record->input_count; i++) {
-        tg_tensor *x = inputs[i];
+        tg_tensor *x = call->inputs[i];
         overwrite[i] = false;
         if (!gradients[i]) {
             continue;
@@ -140,11 +137,13 @@ static void zero_gradients(const tg_op_call *call)
 static void run_record(const tg_pass *pass, tg_record *record)
 {
     tg_tape *t = pass->tape;
-    work found = prepare_inputs(pass, record);
     tg_op_call call;
     tg_call_again(pass, record, &call);
-    call.input_gradients = t->gradients + record->first_tensor;
-    call.overwrite = t->overwrite + record->first_tensor;
+    void **gradients = t->gradients + record->first_tensor;
+    bool *overwrite = t->overwrite + record->first_tensor;
+    call.input_gradients = gradients;
+    call.overwrite = overwrite;
+    work found = prepare_inputs(pass, record, &call, gradients, overwrite);
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = call.outputs[i];
         call.output_gradients[i] = y->adjoint;
@@ -190,7 +189,8 @@ static void announce(const tg_tape *t, int32_t k, const tg_backward_config *conf
     const tg_record *record = &t->records[k];
     for (int i = 0; config->on_gradient && i < record->input_count; i++) {
         tg_tensor *x = tg_record_inputs(t, record)[i];
-        if (x->node < 0 && tg_is_needed(t, record, i) && x->last_use == k) {
+        bool gets_gradient = t->states[record->first_tensor + (size_t)i].requires_grad && x->requires_grad;
+        if (x->node < 0 && gets_gradient && x->last_use == k) {
             x->last_use = -1; /* the leaf may be another input, too */
             config->on_gradient(config->context, x);
         }

@@ -43,13 +43,6 @@ static inline void tg_call_again(const tg_pass *pass, const tg_record *record, t
     }
 }
 
-/* Returns whether input i gets a gradient. */
-static inline bool tg_is_needed(const tg_tape *t, const tg_record *record, int i)
-{
-    size_t tensor = record->first_tensor + (size_t)i;
-    return t->states[tensor].requires_grad && t->tensors[tensor]->requires_grad;
-}
-
 /* Returns whether input i, a leaf, collects its gradient by rows, which it does until a dense contribution arrives. */
 static inline bool tg_wants_rows(const tg_record *record, const tg_tensor *leaf, int i)
 {

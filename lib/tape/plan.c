@@ -99,7 +99,7 @@ static bool take_adjoint(const tg_pass *pass, tg_tensor *x)
     return block != NULL;
 }
 
-static void drop_adjoints(const tg_pass *pass, const tg_record *record)
+static inline void drop_adjoints(const tg_pass *pass, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = tg_record_outputs(pass->tape, record)[i];
@@ -110,16 +110,16 @@ static void drop_adjoints(const tg_pass *pass, const tg_record *record)
     }
 }
 
-static bool plan_leaf(tg_pass *pass, const tg_record *record, int i)
+/* Plan the gradient of input i. Return false when memory is exhausted. */
+
+static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, void **gradient)
 {
-    tg_tape *t = pass->tape;
-    tg_tensor *x = tg_record_inputs(t, record)[i];
     /* the pass goes from last to first: the record that is planned last contributes last */
-    x->last_use = (int32_t)(record - t->records);
+    x->last_use = (int32_t)(record - pass->tape->records);
     if (tg_wants_rows(record, x, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
         return false;
     }
-    t->gradients[record->first_tensor + (size_t)i] = x->gradient;
+    *gradient = x->gradient;
     return true;
 }
 
@@ -129,10 +129,9 @@ static bool is_passed(const tg_record *record, const tg_tensor *x, const tg_tens
     return tg_has_bit(record->op->passes_gradient, i) && y->adjoint && x->count == y->count && x->dtype == y->dtype;
 }
 
-static bool plan_result(tg_pass *pass, const tg_record *record, int i)
+static bool plan_result(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, void **gradient)
 {
-    tg_tape *t = pass->tape;
-    tg_tensor *x = tg_record_inputs(t, record)[i], *y = tg_record_outputs(t, record)[0];
+    const tg_tensor *y = tg_record_outputs(pass->tape, record)[0];
     if (!x->adjoint && is_passed(record, x, y, i)) {
         x->adjoint = y->adjoint;
         tg_adjoint_share(pass, x->adjoint);
@@ -147,26 +146,31 @@ static bool plan_result(tg_pass *pass, const tg_record *record, int i)
         }
         tg_adjoint_leave(pass, shared);
     }
-    t->gradients[record->first_tensor + (size_t)i] = x->adjoint;
+    *gradient = x->adjoint;
     return true;
 }
 
 /* Decides where the gradients of a record's inputs go. Returns false after an error, and when memory is exhausted; then
  * the caller sets the error. */
-static bool plan_inputs(tg_pass *pass, tg_record *record)
+static bool plan_inputs(const tg_pass *pass, tg_record *record)
 {
     tg_tape *t = pass->tape;
     tg_tensor *const *inputs = tg_record_inputs(t, record);
+    const tg_tensor_state *states = t->states + record->first_tensor;
+    void **gradients = t->gradients + record->first_tensor;
     record->overwrites = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
-        if (x->node < 0 && t->states[record->first_tensor + (size_t)i].version < x->storage->first_version) {
+        bool is_leaf = x->node < 0;
+        gradients[i] = NULL;
+        if (is_leaf && states[i].version < x->storage->first_version) {
             return tg_tape_fail(t, TG_ERROR_STATE, "backward",
                                 "input %d of '%s' was resized after it was recorded; run backward before the resize", i,
                                 record->op->name);
         }
-        t->gradients[record->first_tensor + (size_t)i] = NULL;
-        if (tg_is_needed(t, record, i) && !(x->node < 0 ? plan_leaf(pass, record, i) : plan_result(pass, record, i))) {
+        if (states[i].requires_grad && x->requires_grad &&
+            !(is_leaf ? plan_leaf(pass, record, i, x, &gradients[i])
+                      : plan_result(pass, record, i, x, &gradients[i]))) {
             return false;
         }
     }

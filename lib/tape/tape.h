@@ -88,13 +88,13 @@ struct tg_tape {
     size_t record_count, record_capacity;
     tg_tensor **tensors;
     tg_tensor_state *states;
-    size_t tensor_count, tensor_capacity, state_capacity;
+    size_t tensor_count, tensor_capacity; /* the capacity of tensors, states and held */
     unsigned char *attributes;
     size_t attribute_bytes, attribute_capacity;
     tg_result *results;
     size_t result_count, result_capacity;
     tg_tensor **held;
-    size_t held_count, held_capacity;
+    size_t held_count;
     tg_scope *scopes; /* the open ones, the innermost last */
     size_t scope_count, scope_capacity;
     tg_tensor **freed; /* headers of freed results, if detect_freed */
