@@ -53,13 +53,20 @@ void model_free(model *m)
     *m = (model){0};
 }
 
-tg_tape *quiet_tape_new(tg_rng *rng)
+tg_tape *tape_new(tg_rng *rng)
 {
     tg_tape *t = tg_tape_new(rng, NULL);
-    if (!t) {
-        complain("out of memory");
+    if (!t || tg_tape_error(t)->code != TG_OK) {
+        complain("%s", t ? tg_tape_error(t)->text : "out of memory");
+        tg_tape_free(t);
         return NULL;
     }
+    return t;
+}
+
+tg_tape *quiet_tape_new(tg_rng *rng)
+{
+    tg_tape *t = tape_new(rng);
     tg_tape_set_recording(t, false);
     tg_tape_set_training(t, false);
     return t;

@@ -22,7 +22,9 @@ bool model_configure(const options *o, tg_gpt_config *config);
 bool model_make(model *m, const tg_gpt_config *config, uint64_t seed);
 void model_free(model *m);
 
-/* Returns a tape without recording and without dropout, for evaluation and generation; NULL after printing an error. */
+/* Return a tape, or one without recording and without dropout, for evaluation and generation; NULL after printing an
+ * error. */
+tg_tape *tape_new(tg_rng *rng);
 tg_tape *quiet_tape_new(tg_rng *rng);
 
 /* ---- checkpoint.c ---- */

@@ -134,14 +134,14 @@ static bool prepare(run *r)
     r->schedule = make_schedule(o, config.width);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
     r->dropout = tg_rng_new(parallel_seed((uint64_t)o->seed));
-    r->t = tg_tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng, NULL);
+    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng);
     r->sampling = tg_rng_new((uint64_t)o->seed);
-    r->quiet = quiet_tape_new(r->sampling);
+    r->quiet = r->t ? quiet_tape_new(r->sampling) : NULL;
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
     r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
-    if (!r->t || !r->sampling || !r->dropout || (r->c.bpe && !r->vocabulary)) {
+    if (!r->sampling || !r->dropout || (r->c.bpe && !r->vocabulary)) {
         return complain("out of memory");
     }
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,

@@ -74,7 +74,8 @@ void tg_level_end_tape(void)
 bool tg_set_cpu_level(tg_cpu_level level, tg_error *error)
 {
     if ((unsigned)level >= (unsigned)NAMES) {
-        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level", (int)level);
+        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level; allowed are 0 to %d (tg_cpu_level)",
+                            (int)level, NAMES - 1);
     }
     if (!check((int)level, "set_cpu_level", error)) {
         return false;

@@ -3,7 +3,8 @@
  * A loop is cut into as many ranges as there are threads (fewer if a range would be smaller than the grain). The caller
  * runs the first range, and worker i range i. The pool serves one loop at a time: a second caller, or a loop inside a
  * loop, runs its whole range itself instead of waiting. Workers are started when a loop first needs them. If a worker
- * cannot be started, the ranges become larger: a loop cannot fail.
+ * cannot be started, the ranges become larger: a loop cannot fail. A loop wakes the workers that have a range, and no
+ * others.
  *
  * Between loops a worker spins for a short time, because the next loop of a training step usually follows within
  * microseconds, and then sleeps. After a fork the child has no workers; it starts its own at its first loop.
@@ -26,19 +27,25 @@
 
 typedef void loop_body(void *context, int64_t begin, int64_t end);
 
+/* Loops have numbers: a worker runs when its number changes. Each worker has cache lines of its own. */
+typedef struct worker {
+    _Alignas(128) atomic_uint loop;
+    pthread_cond_t wake;
+} worker;
+
+static worker workers[MAX_THREADS];
+
 static struct {
     atomic_int threads; /* the number of threads to use; 0 until the first call */
-    int started;        /* the number of workers that run; their numbers are 1 .. started */
+    int started;        /* the workers that run: workers[1] to workers[started] */
     atomic_flag busy;
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    atomic_uint loop;    /* the number of the current loop; a new number means new work */
     atomic_int finished; /* workers that have finished this loop */
     loop_body *body;
     void *context;
     int64_t count;
     int ranges;
-} pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+} pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Returns the number of processors that the process may run on, or, if that is unknown, of those that are online. */
 static int processors(void)
@@ -84,27 +91,30 @@ static void run_range(int range)
     pool.body(pool.context, begin, end);
 }
 
-/* For each worker, the number of the loop that was current when it started. It takes part in the loops after it. */
-static unsigned first_loop[MAX_THREADS];
+/* Waits for the next loop of a worker, and returns its number. */
+static unsigned next_loop(worker *self, unsigned last)
+{
+    unsigned next = last;
+    for (int spin = 0; spin < SPINS && next == last; spin++) {
+        sched_yield();
+        next = atomic_load_explicit(&self->loop, memory_order_acquire);
+    }
+    if (next == last) {
+        pthread_mutex_lock(&pool.mutex);
+        while ((next = atomic_load(&self->loop)) == last) {
+            pthread_cond_wait(&self->wake, &pool.mutex);
+        }
+        pthread_mutex_unlock(&pool.mutex);
+    }
+    return next;
+}
 
 static void *work(void *argument)
 {
-    const unsigned *start = argument;
-    int number = (int)(start - first_loop);
-    unsigned last = *start;
-    for (;;) {
-        for (int spin = 0; spin < SPINS && atomic_load_explicit(&pool.loop, memory_order_acquire) == last; spin++) {
-            sched_yield();
-        }
-        pthread_mutex_lock(&pool.mutex);
-        while (atomic_load(&pool.loop) == last) {
-            pthread_cond_wait(&pool.wake, &pool.mutex);
-        }
-        last = atomic_load(&pool.loop);
-        pthread_mutex_unlock(&pool.mutex);
-        if (number < pool.ranges) {
-            run_range(number);
-        }
+    worker *self = argument;
+    for (unsigned loop = 0;;) {
+        loop = next_loop(self, loop);
+        run_range((int)(self - workers));
         atomic_fetch_add_explicit(&pool.finished, 1, memory_order_release);
     }
     return NULL;
@@ -114,10 +124,8 @@ static void *work(void *argument)
 static void forget_workers(void)
 {
     pool.started = 0;
-    atomic_store(&pool.loop, 0);
     atomic_flag_clear(&pool.busy);
     pthread_mutex_init(&pool.mutex, NULL);
-    pthread_cond_init(&pool.wake, NULL);
 }
 
 static void register_fork_handler(void)
@@ -131,9 +139,10 @@ static void start_workers(int needed)
     pthread_once(&once, register_fork_handler);
     while (pool.started < needed) {
         pthread_t thread;
-        unsigned *start = &first_loop[pool.started + 1];
-        *start = atomic_load(&pool.loop);
-        if (pthread_create(&thread, NULL, work, start) != 0) {
+        worker *next = &workers[pool.started + 1];
+        atomic_store(&next->loop, 0);
+        pthread_cond_init(&next->wake, NULL);
+        if (pthread_create(&thread, NULL, work, next) != 0) {
             return;
         }
         pthread_detach(thread);
@@ -159,17 +168,22 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
     if (pool.started < ranges - 1) {
         start_workers((int)ranges - 1);
     }
+    int helpers = ranges > pool.started + 1 ? pool.started : (int)ranges - 1;
     pthread_mutex_lock(&pool.mutex);
     pool.body = body;
     pool.context = context;
     pool.count = count;
-    pool.ranges = ranges > pool.started + 1 ? pool.started + 1 : (int)ranges;
+    pool.ranges = helpers + 1;
     atomic_store(&pool.finished, 0);
-    atomic_fetch_add(&pool.loop, 1);
-    pthread_cond_broadcast(&pool.wake);
+    for (int i = 1; i <= helpers; i++) {
+        atomic_fetch_add(&workers[i].loop, 1);
+    }
     pthread_mutex_unlock(&pool.mutex);
+    for (int i = 1; i <= helpers; i++) {
+        pthread_cond_signal(&workers[i].wake);
+    }
     run_range(0);
-    while (atomic_load_explicit(&pool.finished, memory_order_acquire) < pool.started) {
+    while (atomic_load_explicit(&pool.finished, memory_order_acquire) < helpers) {
         sched_yield();
     }
     atomic_flag_clear_explicit(&pool.busy, memory_order_release);

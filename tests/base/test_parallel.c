@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
+#include "tasks.h"
 
 #define MOST_RANGES 256
 
@@ -222,6 +223,24 @@ static void test_many_loops(void **state)
     }
 }
 
+/* A loop of two ranges wakes one worker, however many there are. */
+static void test_workers_without_a_range_sleep(void **state)
+{
+    (void)state;
+    set_threads(8);
+    assert_int_equal(ranges_of(1000, 1), 8);
+    set_threads(2);
+    tasks before;
+    if (getenv("TG_EMULATED") || !tasks_sleep(&before)) {
+        skip(); /* there is no /proc, or it has the threads of QEMU */
+    }
+    assert_true(before.count >= 7);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(ranges_of(1000, 1), 2);
+    }
+    assert_true(tasks_that_ran(&before) <= 1);
+}
+
 /* A caller that finds the pool busy runs its loop alone. */
 static atomic_int failures;
 
@@ -312,7 +331,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_index_once),   cmocka_unit_test(test_threads_share_a_loop),
         cmocka_unit_test(test_odd_arguments),      cmocka_unit_test(test_nested_loops),
-        cmocka_unit_test(test_many_loops),         cmocka_unit_test(test_several_callers),
+        cmocka_unit_test(test_many_loops),         cmocka_unit_test(test_workers_without_a_range_sleep),
+        cmocka_unit_test(test_several_callers),
 #ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_after_a_fork),
 #endif

@@ -75,9 +75,9 @@ static void test_bad_levels(void **state)
     tg_error error = TG_NO_ERROR;
     tg_cpu_level first = tg_get_cpu_level();
     assert_false(tg_set_cpu_level((tg_cpu_level)3, &error));
-    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: 3 is not a level");
+    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: 3 is not a level; allowed are 0 to 2");
     assert_false(tg_set_cpu_level((tg_cpu_level)-1, &error));
-    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: -1 is not a level");
+    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: -1 is not a level; allowed are 0 to 2");
     if (tg_level_highest() < TG_CPU_AVX512) {
         assert_false(tg_set_cpu_level(TG_CPU_AVX512, &error));
         assert_error(&error, TG_ERROR_VALUE,
