@@ -13,7 +13,7 @@ typedef struct tasks {
     long long switches[TASKS_MAX];
 } tasks;
 
-/* Waits until all other threads sleep. Returns false if the system does not tell, or if they still run after 30 s. */
+/* Waits until all other threads sleep. Returns false without such a /proc, or if they still run after 30 s. */
 bool tasks_sleep(tasks *found);
 
 /* Returns the number of other threads that have run since, or are new. */

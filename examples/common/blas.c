@@ -9,8 +9,9 @@ const char *blas_text(char text[BLAS_TEXT])
 {
     tg_blas blas = tg_get_blas();
     int threads = blas.most_threads > 0 && blas.most_threads < tg_threads() ? blas.most_threads : tg_threads();
-    snprintf(text, BLAS_TEXT, "%s%s%s%s%s%s, %d thread%s", blas.library, *blas.version ? " " : "", blas.version,
-             *blas.kernels ? " (" : "", blas.kernels, *blas.kernels ? ")" : "", threads, threads == 1 ? "" : "s");
+    snprintf(text, BLAS_TEXT, "%s%s%s%s%s%s, %d thread%s, %s", blas.library, *blas.version ? " " : "", blas.version,
+             *blas.kernels ? " (" : "", blas.kernels, *blas.kernels ? ")" : "", threads, threads == 1 ? "" : "s",
+             tg_cpu_level_name(tg_get_cpu_level()));
     return text;
 }
 

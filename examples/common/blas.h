@@ -6,7 +6,8 @@
 
 #include <tapegrad.h>
 
-/* Writes "OpenBLAS 0.3.21 (Cooperlake), 2 threads" to `text`, and returns it. */
+/* Writes "OpenBLAS 0.3.21 (Cooperlake), 2 threads, avx512" to `text`, and returns it: the BLAS, and the vector
+ * instructions of the other kernels. */
 #define BLAS_TEXT 160
 const char *blas_text(char text[BLAS_TEXT]);
 

@@ -148,7 +148,7 @@ static bool prepare(run *r)
            (long long)config.heads, (long long)config.width, (long long)config.context,
            config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
     char text[BLAS_TEXT];
-    printf("matrix products by %s\n", blas_text(text));
+    printf("computed by %s\n", blas_text(text));
     return set_precision(r) && (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
            run_continue(r) && write_vocabulary(r);

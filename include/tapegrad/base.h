@@ -179,6 +179,9 @@ typedef enum tg_cpu_level {
     TG_CPU_AVX512
 } tg_cpu_level;
 
+/* Returns "baseline", "avx2" or "avx512"; "unknown" for a number that is no level. */
+TG_API const char *tg_cpu_level_name(tg_cpu_level level);
+
 /* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
  * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products, whose level
  * OpenBLAS chooses. VALUE for a level that the processor or the build lacks; a tape that is created while TG_CPU_LEVEL

@@ -71,11 +71,16 @@ void tg_level_end_tape(void)
     atomic_fetch_sub(&tapes, 1);
 }
 
+const char *tg_cpu_level_name(tg_cpu_level level)
+{
+    return (unsigned)level < (unsigned)NAMES ? names[level] : "unknown";
+}
+
 bool tg_set_cpu_level(tg_cpu_level level, tg_error *error)
 {
     if ((unsigned)level >= (unsigned)NAMES) {
-        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level; allowed are 0 to %d (tg_cpu_level)",
-                            (int)level, NAMES - 1);
+        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level; allowed are 0 to %d", (int)level,
+                            NAMES - 1);
     }
     if (!check((int)level, "set_cpu_level", error)) {
         return false;

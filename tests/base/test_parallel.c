@@ -232,7 +232,7 @@ static void test_workers_without_a_range_sleep(void **state)
     set_threads(2);
     tasks before;
     if (getenv("TG_EMULATED") || !tasks_sleep(&before)) {
-        skip(); /* there is no /proc, or it has the threads of QEMU */
+        skip(); /* without /proc, or with that of QEMU */
     }
     assert_true(before.count >= 7);
     for (int i = 0; i < 100; i++) {

@@ -59,6 +59,8 @@ static void test_text(void **state)
     blas_text(text);
     assert_true(strncmp(text, tg_get_blas().library, strlen(tg_get_blas().library)) == 0);
     assert_true(tg_get_blas().most_threads == 1 || strstr(text, threads));
+    const char *level = tg_cpu_level_name(tg_get_cpu_level());
+    assert_string_equal(text + strlen(text) - strlen(level), level);
 }
 
 /* ---- the start ---- */

@@ -10,20 +10,57 @@
 
 enum { B = 2, T = 40, V = 61, STEPS = 3 };
 
+typedef tg_optim *make_optim(tg_params *params);
+
+static tg_optim *make_adamw(tg_params *params)
+{
+    return tg_adamw_new(params, NULL);
+}
+
+static tg_optim *make_sgd(tg_params *params)
+{
+    tg_sgd_config config = tg_sgd_config_default();
+    config.lr = 0.1;
+    config.momentum = 0.9;
+    config.nesterov = true;
+    config.weight_decay = 0.01;
+    return tg_sgd_new(params, &config);
+}
+
+static tg_optim *make_adagrad(tg_params *params)
+{
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.weight_decay = 0.01;
+    return tg_adagrad_new(params, &config);
+}
+
+static tg_optim *make_rmsprop(tg_params *params)
+{
+    tg_rmsprop_config config = tg_rmsprop_config_default();
+    config.centered = true;
+    config.momentum = 0.9;
+    return tg_rmsprop_new(params, &config);
+}
+
+static tg_optim *make_lion(tg_params *params)
+{
+    return tg_lion_new(params, NULL);
+}
+
 /* Returns the parameters after a few steps of a small GPT with dropout. */
-static tg_params *train(void)
+static tg_params *train(tg_dtype dtype, int layers, make_optim *make)
 {
     tg_rng *rng = tg_rng_new(7);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(dtype, rng);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = V;
     config.context = T;
     config.width = 48;
     config.heads = 3;
-    config.layers = 2;
+    config.layers = layers;
     config.dropout = 0.1;
     tg_gpt *model = tg_gpt_new(params, &config);
-    tg_optim *optim = tg_adamw_new(params, NULL);
+    tg_optim *optim = make(params);
     tg_tape *tape = tg_tape_new(rng, NULL);
     tg_tensor *inputs = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL),
               *targets = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL);
@@ -47,16 +84,16 @@ static tg_params *train(void)
     return params;
 }
 
-static void test_training_agrees(void **state)
+/* Asserts that the parameters have the same bits after training at each level. */
+static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make)
 {
-    (void)state;
     tg_cpu_level first = tg_get_cpu_level();
     assert_true(tg_set_cpu_level(TG_CPU_BASELINE, NULL));
-    tg_params *base = train();
+    tg_params *base = train(dtype, layers, make);
     for (int level = 1; level <= tg_level_highest(); level++) {
         assert_true(tg_set_cpu_level((tg_cpu_level)level, NULL));
         assert_int_equal(tg_get_cpu_level(), level);
-        tg_params *other = train();
+        tg_params *other = train(dtype, layers, make);
         for (int64_t i = 0; i < tg_params_count(base); i++) {
             tg_tensor *a = tg_params_at(base, i).tensor, *b = tg_params_at(other, i).tensor;
             if (memcmp(tg_values(a), tg_values(b), tg_bytes_of(a)) != 0) {
@@ -69,6 +106,34 @@ static void test_training_agrees(void **state)
     assert_true(tg_set_cpu_level(first, NULL));
 }
 
+static void test_training_agrees(void **state)
+{
+    (void)state;
+    assert_levels_agree(TG_F32, 2, make_adamw);
+}
+
+static void test_optimizers_agree(void **state)
+{
+    (void)state;
+    static make_optim *const makers[] = {make_sgd, make_adagrad, make_rmsprop, make_lion};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        assert_levels_agree(TG_F32, 1, makers[i]);
+        assert_levels_agree(TG_F64, 1, makers[i]);
+    }
+}
+
+/* .ci/run prints this line. */
+static void test_print_levels(void **state)
+{
+    (void)state;
+    print_message("levels run:");
+    for (int level = 0; level <= TG_CPU_AVX512; level++) {
+        print_message("%s %s", level == tg_level_highest() + 1 ? "; not in this processor or build:" : "",
+                      tg_cpu_level_name((tg_cpu_level)level));
+    }
+    print_message("\n");
+}
+
 static void test_bad_levels(void **state)
 {
     (void)state;
@@ -78,6 +143,11 @@ static void test_bad_levels(void **state)
     assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: 3 is not a level; allowed are 0 to 2");
     assert_false(tg_set_cpu_level((tg_cpu_level)-1, &error));
     assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: -1 is not a level; allowed are 0 to 2");
+    assert_string_equal(tg_cpu_level_name(TG_CPU_BASELINE), "baseline");
+    assert_string_equal(tg_cpu_level_name(TG_CPU_AVX2), "avx2");
+    assert_string_equal(tg_cpu_level_name(TG_CPU_AVX512), "avx512");
+    assert_string_equal(tg_cpu_level_name((tg_cpu_level)3), "unknown");
+    assert_string_equal(tg_cpu_level_name((tg_cpu_level)-1), "unknown");
     if (tg_level_highest() < TG_CPU_AVX512) {
         assert_false(tg_set_cpu_level(TG_CPU_AVX512, &error));
         assert_error(&error, TG_ERROR_VALUE,
@@ -112,8 +182,8 @@ static void test_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_training_agrees),
+        cmocka_unit_test(test_environment),      cmocka_unit_test(test_training_agrees),
+        cmocka_unit_test(test_optimizers_agree), cmocka_unit_test(test_print_levels),
         cmocka_unit_test(test_bad_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
