@@ -34,6 +34,10 @@ def ids(below, *size):
     return torch.randint(0, below, size)
 
 
+def zipf(below, *size):
+    return (below ** torch.rand(*size)).long() - 1
+
+
 def gru(x, *weights):
     return torch._VF.gru(x, torch.zeros(1, 16, 256), weights, False, 1, 0.0, True, False, True)[0]
 
@@ -55,6 +59,7 @@ LINES = {
     'cross_entropy 512x50257, saturated logits': lambda: (F.cross_entropy, normal(512, 50257, std=40), ids(50257, 512)),
     'embedding 8192x768': lambda: (lambda w, i: F.embedding(i, w), normal(50257, 768, grad=False), ids(50257, 8192)),
     'embedding 65536x768': lambda: (lambda w, i: F.embedding(i, w), normal(50257, 768), ids(50257, 65536)),
+    'embedding 65536x768, Zipf': lambda: (lambda w, i: F.embedding(i, w), normal(50257, 768), zipf(50257, 65536)),
     'bag 1024x16x768': lambda: (lambda w, i: F.embedding_bag(i, w), normal(50257, 768, grad=False), ids(50257, 1024, 16)),
     'attention 2x12x1024x64': lambda: (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
                                        *[normal(2, 12, 1024, 64) for _ in range(3)]),

@@ -220,6 +220,36 @@ static void bench_checkpointing(void)
     training_free(&spans);
 }
 
+/* Logits of some thousands: most weights of the loss, and of its gradient, are far below the smallest normal number. */
+static void bench_saturated(void)
+{
+    tg_gpt_config config;
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    config.vocabulary = 20000;
+    config.context = T;
+    config.width = 256;
+    config.heads = 4;
+    config.layers = 2;
+    config.dropout = 0;
+    training plain = training_make(&config, B), saturated = training_make(&config, B);
+    tg_tensor *head = bench_must(tg_params_find(saturated.params, "out_head.weight"));
+    float *weights = bench_must(tg_tensor_data_mut(head));
+    for (int64_t i = 0; i < tg_tensor_count(head); i++) {
+        weights[i] *= 1000;
+    }
+    bench_measure(&(bench_figure){.name = "gpt: a step with saturated logits, C 256",
+                                  .unit = "ms",
+                                  .bound_name = "the step without",
+                                  .run = run_step,
+                                  .bound = run_step,
+                                  .context = &saturated,
+                                  .bound_context = &plain,
+                                  .scale = 1e3,
+                                  .rounds = 7});
+    training_free(&plain);
+    training_free(&saturated);
+}
+
 /* ---- generation ---- */
 
 typedef struct generation {
@@ -319,6 +349,7 @@ void bench_gpt_serve(int rounds)
 void bench_gpt(void)
 {
     bench_checkpointing(); /* takes much less memory than the next one, which prints peaks */
+    bench_saturated();
     bench_training();
     bench_tied(2, 256);
     bench_tied(4, 64);

@@ -1,5 +1,6 @@
 #include "bench/kernels.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct op_line {
         int rank;
         int64_t size[4];
         int32_t ids;
+        bool zipf;     /* whether small ids are much more frequent than large ones */
         bool constant; /* whether the input requires no gradient */
         double spread; /* the standard deviation of the values; 0: 1 */
     } inputs[INPUTS];
@@ -118,6 +120,10 @@ static tg_tensor *lstm(tg_tape *t, tg_tensor *const *x)
     {                                                                  \
         .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .ids = below \
     }
+#define ZIPF(below, ...)                                                             \
+    {                                                                                \
+        .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .ids = below, .zipf = true \
+    }
 #define SPREAD(std, ...)                                                \
     {                                                                   \
         .rank = RANK(__VA_ARGS__), .size = {__VA_ARGS__}, .spread = std \
@@ -140,6 +146,7 @@ static const op_line lines[] = {
     LINE("cross_entropy 512x50257, saturated logits", cross_entropy, SPREAD(40, 512, 50257), IDS(50257, 512)),
     LINE("embedding 8192x768", embedding, TABLE(50257, 768), IDS(50257, 8192)),
     LINE("embedding 65536x768", embedding, REALS(50257, 768), IDS(50257, 65536)),
+    LINE("embedding 65536x768, Zipf", embedding, REALS(50257, 768), ZIPF(50257, 65536)),
     LINE("bag 1024x16x768", bag, TABLE(50257, 768), IDS(50257, 1024, 16)),
     LINE("attention 2x12x1024x64", attention, REALS(2, 12, 1024, 64), REALS(2, 12, 1024, 64), REALS(2, 12, 1024, 64)),
     LINE("gru 16x64x256", gru, REALS(16, 64, 256), SPREAD(0.05, 768, 256), SPREAD(0.05, 768, 256)),
@@ -180,6 +187,20 @@ static void run_backward(void *context)
     }
 }
 
+/* Fills ids with the integer parts of below^u - 1, u uniform in [0,1): id n has about the probability 1 / (n ln below),
+ * as the words of a text by Zipf's law. */
+static void fill_zipf(tg_tensor *ids, tg_rng *rng, int64_t below)
+{
+    tg_tensor *u = bench_must(tg_tensor_new(TG_F32, tg_tensor_shape(ids), NULL));
+    tg_tensor_fill_uniform(u, rng, 0, 1, NULL);
+    const float *from = tg_tensor_data(u);
+    int32_t *to = tg_tensor_data_mut(ids);
+    for (int64_t i = 0; i < tg_tensor_count(ids); i++) {
+        to[i] = (int32_t)pow((double)below, (double)from[i]) - 1;
+    }
+    tg_release(u);
+}
+
 static kernel kernel_new(const op_line *line)
 {
     kernel k = {.line = line, .rng = bench_must(tg_rng_new(1))};
@@ -188,7 +209,9 @@ static kernel kernel_new(const op_line *line)
         bool ids = line->inputs[i].ids > 0;
         k.x[i] = bench_must(
             tg_tensor_new(ids ? TG_I32 : TG_F32, tg_shape_make(line->inputs[i].rank, line->inputs[i].size), NULL));
-        if (ids) {
+        if (line->inputs[i].zipf) {
+            fill_zipf(k.x[i], k.rng, line->inputs[i].ids);
+        } else if (ids) {
             tg_tensor_fill_randint(k.x[i], k.rng, 0, line->inputs[i].ids, NULL);
         } else {
             double spread = line->inputs[i].spread;
