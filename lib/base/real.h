@@ -17,6 +17,7 @@
 
 #include "base/exp.h"
 #include "base/level.h"
+#include "base/log.h"
 
 #if defined TG_REAL_F32
 typedef float real;
@@ -25,9 +26,11 @@ typedef float real;
 #define KERNEL(name) LEVEL(name##_f32)
 /* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
-/* e^x and tanh x, for loops that the compiler vectorizes. */
+/* e^x, tanh x, log x and, for x >= 0, log(1 + x), for loops that the compiler vectorizes. */
 #define EXP(x) tg_exp_f32(x)
 #define TANH(x) tg_tanh_f32(x)
+#define LOG(x) tg_log_f32(x)
+#define LOG1P(x) tg_log1p_f32(x)
 /* The smallest normal number. */
 #define SMALLEST FLT_MIN
 #define REAL_DTYPE TG_F32
@@ -38,6 +41,8 @@ typedef double real;
 #define REAL(function) function
 #define EXP(x) exp(x)
 #define TANH(x) tanh(x)
+#define LOG(x) log(x)
+#define LOG1P(x) log1p(x)
 #define SMALLEST DBL_MIN
 #define REAL_DTYPE TG_F64
 #else

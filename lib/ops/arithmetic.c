@@ -128,7 +128,7 @@ static void power_gradient_b(const tg_chunk *k)
     const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] == 0 && b[i] >= 0 ? 0 : dy[i] * y[i] * REAL(log)(a[i]);
+        out[i] = a[i] == 0 && b[i] >= 0 ? 0 : dy[i] * y[i] * LOG(a[i]);
     }
 }
 

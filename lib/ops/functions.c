@@ -90,7 +90,7 @@ static void logarithm(const tg_chunk *k)
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = REAL(log)(x[i]);
+        out[i] = LOG(x[i]);
     }
 }
 

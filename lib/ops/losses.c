@@ -145,7 +145,7 @@ static void kl_div(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (t[i] == 0 ? 0 : t[i] * REAL(log)(t[i])) - t[i] * x[i];
+        out[i] = (t[i] == 0 ? 0 : t[i] * LOG(t[i])) - t[i] * x[i];
     }
 }
 
@@ -164,7 +164,7 @@ static void kl_div_gradient_target(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = t[i] == 0 ? (real)NAN : (REAL(log)(t[i]) + 1 - x[i]) * dy[i];
+        out[i] = t[i] == 0 ? (real)NAN : (LOG(t[i]) + 1 - x[i]) * dy[i];
     }
 }
 
