@@ -6,7 +6,8 @@
  *                 x where beta x > threshold               dx += dy
  *   log_sigmoid   -log(1 + e^-x)                           dx += dy sigmoid(-x)
  *
- * Follows torch.nn.functional.leaky_relu, elu (Clevert et al. 2016), softplus and logsigmoid.
+ * Follows torch.nn.functional.leaky_relu, elu (Clevert et al. 2016), softplus and logsigmoid. Results of softplus and
+ * log_sigmoid, and gradients of both and of elu, that are not normal numbers are 0 (base/exp.h).
  */
 #include "ops/elementwise.h"
 
@@ -53,7 +54,7 @@ static void elu_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy, alpha = number_of(k);
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] > 0 ? dy[i] : dy[i] * alpha * EXP(x[i]);
+        out[i] = x[i] > 0 ? dy[i] : normal_or_zero(dy[i] * alpha * EXP(x[i]));
     }
 }
 
@@ -63,7 +64,7 @@ static void softplus(const tg_chunk *k)
     const real *x = k->in[0], beta = (real)a->beta, threshold = (real)a->threshold;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] * beta > threshold ? x[i] : REAL(log1p)(EXP(x[i] * beta)) / beta;
+        out[i] = x[i] * beta > threshold ? x[i] : normal_or_zero(REAL(log1p)(EXP(x[i] * beta)) / beta);
     }
 }
 
@@ -73,7 +74,7 @@ static void softplus_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy, beta = (real)a->beta, threshold = (real)a->threshold;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] * beta > threshold ? dy[i] : dy[i] / (1 + EXP(-x[i] * beta));
+        out[i] = x[i] * beta > threshold ? dy[i] : normal_or_zero(dy[i] / (1 + EXP(-x[i] * beta)));
     }
 }
 
@@ -82,7 +83,7 @@ static void log_sigmoid(const tg_chunk *k)
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (x[i] < 0 ? x[i] : 0) - REAL(log1p)(EXP(-REAL(fabs)(x[i])));
+        out[i] = (x[i] > 0 ? 0 : x[i]) - REAL(log1p)(EXP_OR_ZERO(-REAL(fabs)(x[i]))); /* NaN stays NaN */
     }
 }
 
@@ -91,7 +92,7 @@ static void log_sigmoid_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = dy[i] / (1 + EXP(x[i]));
+        out[i] = normal_or_zero(dy[i] / (1 + EXP(x[i])));
     }
 }
 

@@ -6,6 +6,9 @@
  * The tiles are those of forward (attention_tiles.h), and P_ij = exp(S_ij - l_i). r_i = dy_i . y_i also holds with
  * dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the matrices of
  * queries that share a matrix of keys, values or bias.
+ *
+ * P, dS and scale dS hold no subnormals (base/exp.h): products read them, and so may the op that computed the bias. dq,
+ * dk and dv are sums of products, and may hold a few.
  */
 #include "ops/attention_tiles.h"
 
@@ -72,7 +75,7 @@ static void gradient_of_tile(const attention *a, const row_block *b, const gradi
         score_row(a, b, i, first, n, row);
         for (int64_t j = 0; j < n; j++) {
             row[j] = EXP_OR_ZERO(row[j] - log_sum);
-            drow[j] = row[j] * (drow[j] - r[i]);
+            drow[j] = normal_or_zero(row[j] * (drow[j] - r[i]));
         }
         if (g->dbias) {
             add_to_bias(g, drow, n, columns, g->dbias + (b->first + i) * a->keys + first);

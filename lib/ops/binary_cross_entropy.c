@@ -6,7 +6,8 @@
  *
  * x are the logits, t the targets in [0,1], w the weights of the losses and p the weights of positive targets, 1 if
  * they are absent. log(1 + e^-x) is computed as max(0, -x) + log1p(e^-|x|), which cannot overflow. The reductions are
- * in loss.c. Follows torch.nn.functional.binary_cross_entropy_with_logits.
+ * in loss.c. Losses, and gradients of the logits, that are not normal numbers are 0 (base/exp.h). Follows
+ * torch.nn.functional.binary_cross_entropy_with_logits.
  */
 #include "base/config.h"
 #include "ops/loss.h"
@@ -14,7 +15,7 @@
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
 static real softplus_of_negative(real x)
 {
-    return (x < 0 ? -x : 0) + REAL(log1p)(EXP(-REAL(fabs)(x)));
+    return (x < 0 ? -x : 0) + REAL(log1p)(EXP_OR_ZERO(-REAL(fabs)(x)));
 }
 
 static void loss(const tg_chunk *k)
@@ -22,8 +23,11 @@ static void loss(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
+        out[i] = softplus_of_negative(x[i]);
+    }
+    for (int64_t i = 0; i < k->n; i++) {
         real s = 1 + (p[i] - 1) * t[i];
-        out[i] = w[i] * ((1 - t[i]) * x[i] + s * softplus_of_negative(x[i]));
+        out[i] = normal_or_zero(w[i] * ((1 - t[i]) * x[i] + s * out[i]));
     }
 }
 
@@ -33,7 +37,7 @@ static void logits_gradient(const tg_chunk *k)
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
         real s = 1 + (p[i] - 1) * t[i];
-        out[i] = w[i] * dy[i] * (s / (1 + EXP(-x[i])) - p[i] * t[i]);
+        out[i] = normal_or_zero(w[i] * dy[i] * (s / (1 + EXP(-x[i])) - p[i] * t[i]));
     }
 }
 

@@ -7,7 +7,8 @@
  *
  * t are the probabilities, w the weights of the classes (1 if they are absent) and e is the label smoothing. The mean
  * is over the rows, also with weights. Forward saves the maximum of each row and its sum of exponentials, as
- * cross_entropy does. Follows torch.nn.functional.cross_entropy with probabilities.
+ * cross_entropy does. Gradients of x that are not normal numbers are 0 (base/exp.h). Follows
+ * torch.nn.functional.cross_entropy with probabilities.
  */
 #include "ops/cross_entropy.h"
 
@@ -84,10 +85,12 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
         for (int64_t k = 0; k < r->classes; k++) {
             shares += share_of(r, s, k);
         }
+        double spread = shares / r->saved[s].sum;
         for (int64_t k = 0; k < r->classes; k++) {
             double own = most - (double)x[k] + log_sum;
             if (dx) {
-                dx[k] += (real)(dl * ((double)EXP(x[k] - (real)most) / r->saved[s].sum * shares - share_of(r, s, k)));
+                double power = (double)normal_or_zero(EXP(x[k] - (real)most));
+                dx[k] += normal_or_zero((real)(dl * (power * spread - share_of(r, s, k))));
             }
             if (dt) {
                 dt[k] += (real)(dl * (1 - r->e) * (r->w ? (double)r->w[k] : 1) * own);

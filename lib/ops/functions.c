@@ -18,7 +18,8 @@
  *   sign, round, floor                             dx += 0
  *
  * Phi is the standard normal distribution function and phi its density (Hendrycks and Gimpel 2016). Follows the PyTorch
- * functions of these names, also where no derivative exists (relu and abs at 0, clamp at its bounds).
+ * functions of these names, also where no derivative exists (relu and abs at 0, clamp at its bounds). The gradients of
+ * sigmoid, gelu, gelu_tanh and silu that are not normal numbers are 0 (base/exp.h).
  */
 #include "base/normal_tail.h"
 #include "ops/elementwise.h"
@@ -153,7 +154,7 @@ static void sigmoid_gradient(const tg_chunk *k)
     const real *y = k->y, *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = dy[i] * y[i] * (1 - y[i]);
+        out[i] = normal_or_zero(dy[i] * y[i] * (1 - y[i]));
     }
 }
 
@@ -191,7 +192,7 @@ static void gelu_gradient(const tg_chunk *k)
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
         real density, tail = TYPED(tg_normal_tail)(REAL(fabs)(x[i]), &density);
-        out[i] = dy[i] * ((x[i] < 0 ? tail : 1 - tail) + x[i] * density);
+        out[i] = normal_or_zero(dy[i] * ((x[i] < 0 ? tail : 1 - tail) + x[i] * density));
     }
 }
 
@@ -217,7 +218,7 @@ static void gelu_tanh_gradient(const tg_chunk *k)
     for (int64_t i = 0; i < k->n; i++) {
         real s = gelu_gate(x[i]);
         real du = 2 * SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x[i] * x[i]);
-        out[i] = dy[i] * (s + x[i] * s * (1 - s) * du);
+        out[i] = normal_or_zero(dy[i] * (s + x[i] * s * (1 - s) * du));
     }
 }
 
@@ -236,7 +237,7 @@ static void silu_gradient(const tg_chunk *k)
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
         real s = sigmoid_of(x[i]);
-        out[i] = dy[i] * s * (1 + x[i] * (1 - s));
+        out[i] = normal_or_zero(dy[i] * s * (1 + x[i] * (1 - s)));
     }
 }
 

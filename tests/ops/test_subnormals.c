@@ -18,27 +18,27 @@ static int64_t subnormals_in(const tg_tensor *x)
     return found;
 }
 
-/* Asserts that neither y nor the gradients of the inputs, from a dy of ones, hold a subnormal. */
-static void check(tg_tape *t, const char *what, tg_tensor *y, tg_tensor *const *inputs, int count)
+/* Asserts that neither y nor the gradients of the inputs, from a gradient whose values are all dy, hold a subnormal. */
+static void check(tg_tape *t, const char *what, double dy, tg_tensor *y, tg_tensor *const *inputs, int count)
 {
     if (!y) {
         fail_msg("%s: %s", what, tg_tape_error(t)->text);
     }
-    tg_tensor *ones = tg_tensor_new_full(tg_tensor_dtype(y), tg_tensor_shape(y), 1, NULL);
+    tg_tensor *gradient = tg_tensor_new_full(tg_tensor_dtype(y), tg_tensor_shape(y), dy, NULL);
     tg_backward_config config = tg_backward_config_default();
-    config.gradient = ones;
+    config.gradient = gradient;
     assert_true(tg_backward(t, y, &config));
     if (subnormals_in(y) > 0) {
         fail_msg("%s: the result has %lld subnormals", what, (long long)subnormals_in(y));
     }
     for (int i = 0; i < count; i++) {
         if (subnormals_in(tg_tensor_grad(inputs[i])) > 0) {
-            fail_msg("%s: the gradient of input %d has %lld subnormals", what, i,
+            fail_msg("%s: with dy = %g the gradient of input %d has %lld subnormals", what, dy, i,
                      (long long)subnormals_in(tg_tensor_grad(inputs[i])));
         }
         tg_tensor_zero_grad(inputs[i]);
     }
-    tg_release(ones);
+    tg_release(gradient);
     tg_tape_reset(t);
 }
 
@@ -59,40 +59,96 @@ static tg_tensor *falling(tg_dtype dtype, int64_t rows, int64_t columns)
     return x;
 }
 
+/* A probability times a dy below 1 may be subnormal although both are normal. */
+static const double gradients[] = {1, 1e-3, 1e-6};
+
 static void test_softmax(void **state)
 {
     (void)state;
     tg_tape *t = tg_tape_new(NULL, NULL);
-    for (int k = 0; k < 2; k++) {
-        tg_tensor *x = falling(k ? TG_F64 : TG_F32, 3, 1000),
+    for (int k = 0; k < 6; k++) {
+        double dy = gradients[k / 2];
+        tg_tensor *x = falling(k % 2 ? TG_F64 : TG_F32, 3, 1000),
                   *targets = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 5, 999});
-        check(t, "softmax", tg_softmax(t, x, -1), &x, 1);
-        check(t, "softmax, first axis", tg_softmax(t, tg_transpose(t, x, 0, 1), 0), &x, 1);
-        check(t, "log_softmax", tg_log_softmax(t, x, -1), &x, 1);
-        check(t, "cross_entropy", tg_cross_entropy(t, x, targets, NULL), &x, 1);
+        check(t, "softmax", dy, tg_softmax(t, x, -1), &x, 1);
+        check(t, "softmax, first axis", dy, tg_softmax(t, tg_transpose(t, x, 0, 1), 0), &x, 1);
+        check(t, "log_softmax", dy, tg_log_softmax(t, x, -1), &x, 1);
+        check(t, "cross_entropy", dy, tg_cross_entropy(t, x, targets, NULL), &x, 1);
         tg_release(x);
         tg_release(targets);
     }
     tg_tape_free(t);
 }
 
+/* Most classes have the probability 0, so that their gradients are as small as the softmax. */
+static void test_cross_entropy_with_probabilities(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    for (int k = 0; k < 6; k++) {
+        tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
+        tg_tensor *x = falling(dtype, 3, 1000), *targets = tg_tensor_new_full(dtype, TG_SHAPE(3, 1000), 0, NULL);
+        for (int64_t row = 0; row < 3; row++) {
+            tg_put(targets, row * 1000 + row, 0.25);
+            tg_put(targets, row * 1000 + 999, 0.75);
+        }
+        check(t, "cross_entropy with probabilities", gradients[k / 2], tg_cross_entropy(t, x, targets, NULL), &x, 1);
+        tg_release(x);
+        tg_release(targets);
+    }
+    tg_tape_free(t);
+}
+
+static tg_tensor *elu(tg_tape *t, tg_tensor *x)
+{
+    return tg_elu(t, x, 1);
+}
+
+static tg_tensor *softplus(tg_tape *t, tg_tensor *x)
+{
+    return tg_softplus(t, x, 1, 20);
+}
+
+/* The loss of logits that agree with their targets: 1 where x > 0, else 0. */
+static tg_tensor *binary_cross_entropy(tg_tape *t, tg_tensor *x)
+{
+    tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
+    config.reduction = TG_REDUCTION_NONE;
+    return tg_binary_cross_entropy_with_logits(t, x, tg_clamp(t, tg_sign(t, x), 0, 1), &config);
+}
+
+static const struct {
+    const char *name;
+    tg_tensor *(*apply)(tg_tape *t, tg_tensor *x);
+} functions[] = {
+    {"sigmoid", tg_sigmoid},
+    {"silu", tg_silu},
+    {"gelu", tg_gelu},
+    {"gelu_tanh", tg_gelu_tanh},
+    {"log_sigmoid", tg_log_sigmoid},
+    {"softplus", softplus},
+    {"elu", elu},
+    {"binary_cross_entropy_with_logits", binary_cross_entropy},
+};
+
 static void test_functions(void **state)
 {
     (void)state;
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_tensor *(*const functions[])(tg_tape *, tg_tensor *) = {tg_sigmoid, tg_silu, tg_gelu, tg_gelu_tanh};
-    static const char *const names[] = {"sigmoid", "silu", "gelu", "gelu_tanh"};
-    for (int k = 0; k < 2; k++) {
-        tg_tensor *x = falling(k ? TG_F64 : TG_F32, 1, 4001);
-        for (int i = 0; i < 4; i++) {
-            check(t, names[i], functions[i](t, x), &x, 1);
+    for (int k = 0; k < 6; k++) {
+        tg_tensor *x = falling(k % 2 ? TG_F64 : TG_F32, 1, 4001);
+        for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+            check(t, functions[i].name, gradients[k / 2], functions[i].apply(t, x), &x, 1);
+            check(t, functions[i].name, gradients[k / 2], functions[i].apply(t, tg_neg(t, x)), &x, 1);
         }
         tg_release(x);
     }
     tg_tape_free(t);
 }
 
-/* Attention whose scores fall with the distance: q k is -i j over the keys, and the bias falls as well. */
+/* Attention whose scores fall with the key: the products of queries and keys fall from 0 to -edge, and so does the
+ * bias. With a small dy only the gradient of the bias is checked. The others are sums of products, which may be
+ * subnormal although no factor is. */
 static void test_attention(void **state)
 {
     (void)state;
@@ -102,9 +158,9 @@ static void test_attention(void **state)
         tg_dtype dtype = k & 1 ? TG_F64 : TG_F32;
         tg_tensor *x[4];
         for (int i = 0; i < 3; i++) {
-            x[i] = leaf(tg_tensor_new_full(dtype, TG_SHAPE(1, T, D), i < 2 ? 0 : 1, NULL));
-            for (int64_t row = 0; row < T && i < 2; row++) {
-                tg_put(x[i], row * D, i == 0 ? 2 : 2 * edge_of(dtype) * (double)row / T);
+            x[i] = leaf(tg_tensor_new_full(dtype, TG_SHAPE(1, T, D), 0, NULL));
+            for (int64_t row = 0; row < T; row++) {
+                tg_put(x[i], row * D, i == 0 ? -2 : i == 1 ? 2 * edge_of(dtype) * (double)row / T : (double)(row % 3));
             }
         }
         x[3] = falling(dtype, T, T);
@@ -112,9 +168,10 @@ static void test_attention(void **state)
         config.is_causal = k & 2;
         config.path = k & 4 ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED;
         config.bias = x[3];
-        tg_tensor *y = tg_scaled_dot_product_attention(t, x[0], x[1], x[2], &config);
-        check(t, k & 4 ? "elementary attention" : "attention", y, x, 3);
-        tg_tensor_zero_grad(x[3]);
+        const char *what = k & 4 ? "elementary attention" : "attention";
+        check(t, what, 1, tg_scaled_dot_product_attention(t, x[0], x[1], x[2], &config), x, 4);
+        what = k & 4 ? "elementary attention, the bias alone" : "attention, the bias alone";
+        check(t, what, 1e-4, tg_scaled_dot_product_attention(t, x[0], x[1], x[2], &config), x + 3, 1);
         for (int i = 0; i < 4; i++) {
             tg_release(x[i]);
         }
@@ -137,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_cross_entropy_with_probabilities),
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_exp_keeps_subnormals),
