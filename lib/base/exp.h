@@ -61,11 +61,9 @@ static inline float tg_exp_or_zero_f32(float x)
 {
     const float least = -87.33F;
     uint32_t n;
-    tg_float_bits e;
-    /* The result is normal, so 2^n is a sum of exponents. */
-    e.value = tg_exp_rest(x < least ? least : x, &n) + 1;
-    e.bits += n << 23;
-    return x < least ? 0 : e.value;
+    /* The result is normal, and so is 2^n. A product keeps a NaN, whose bits are arbitrary in n. */
+    float e = (tg_exp_rest(x < least ? least : x, &n) + 1) * tg_power_of_two((int32_t)n);
+    return x < least ? 0 : e;
 }
 
 static inline double tg_exp_or_zero_f64(double x)

@@ -28,16 +28,18 @@ static inline float tg_normal_tail_f32(float a, float *density)
     const float scale = 753.87907F, one_over_sqrt_2pi = 0.39894228F;
     float q = a * a * 0.72134752F;
     bool is_zero = q > 118.2F; /* the other values have no meaning then */
-    /* The nearest integer n, as in tg_exp_rest. Of the bits of n and `shift`, the lowest are those of n. */
-    tg_float_bits rounded, power, shift = {.value = 0x1.8p23F};
-    rounded.value = q + shift.value;
-    float f = rounded.value - shift.value - q;
+    /* The nearest integer n, as in tg_exp_rest. The lowest bits of the rounded number are those of 127 - n, and so,
+     * once shifted, those of 2^-n. */
+    const float shift = 0x1.8p23F + 127;
+    tg_float_bits rounded, power;
+    rounded.value = shift - q;
+    float f = shift - rounded.value - q;
+    power.bits = rounded.bits << 23;
     float p = f + 7.29115F;
     p = p * f + 41.845818F;
     p = p * f + 181.09865F;
     p = p * f + 522.549F;
-    power.value = p * f + scale;
-    power.bits -= rounded.bits << 23;
+    p = p * f + scale;
     float upper = 5.2911292e-4F, lower = a + 7.0591435F;
     upper = upper * a + 3.7384338e-3F;
     lower = lower * a + 22.584351F;
@@ -45,8 +47,9 @@ static inline float tg_normal_tail_f32(float a, float *density)
     lower = lower * a + 36.183796F;
     upper = upper * a + 1.5819479e-2F;
     lower = lower * a + 23.851957F;
-    float tail = power.value * upper / lower;
-    *density = is_zero ? 0 : power.value * (one_over_sqrt_2pi / scale);
+    p = p * power.value;
+    float tail = p * upper / lower;
+    *density = is_zero ? 0 : p * (one_over_sqrt_2pi / scale);
     return is_zero ? 0 : tail;
 }
 

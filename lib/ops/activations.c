@@ -64,7 +64,7 @@ static void softplus(const tg_chunk *k)
     const real *x = k->in[0], beta = (real)a->beta, threshold = (real)a->threshold;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] * beta > threshold ? x[i] : normal_or_zero(REAL(log1p)(EXP(x[i] * beta)) / beta);
+        out[i] = x[i] * beta > threshold ? x[i] : normal_or_zero(LOG1P(EXP(x[i] * beta)) / beta);
     }
 }
 
@@ -83,7 +83,7 @@ static void log_sigmoid(const tg_chunk *k)
     const real *x = k->in[0];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (x[i] > 0 ? 0 : x[i]) - REAL(log1p)(EXP_OR_ZERO(-REAL(fabs)(x[i]))); /* NaN stays NaN */
+        out[i] = (x[i] > 0 ? 0 : x[i]) - LOG1P(EXP_OR_ZERO(-REAL(fabs)(x[i]))); /* NaN stays NaN */
     }
 }
 

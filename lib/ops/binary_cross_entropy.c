@@ -15,7 +15,7 @@
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
 static real softplus_of_negative(real x)
 {
-    return (x < 0 ? -x : 0) + REAL(log1p)(EXP_OR_ZERO(-REAL(fabs)(x)));
+    return (x < 0 ? -x : 0) + LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
 }
 
 static void loss(const tg_chunk *k)
@@ -23,11 +23,8 @@ static void loss(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3];
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = softplus_of_negative(x[i]);
-    }
-    for (int64_t i = 0; i < k->n; i++) {
         real s = 1 + (p[i] - 1) * t[i];
-        out[i] = normal_or_zero(w[i] * ((1 - t[i]) * x[i] + s * out[i]));
+        out[i] = normal_or_zero(w[i] * ((1 - t[i]) * x[i] + s * softplus_of_negative(x[i])));
     }
 }
 

@@ -6,6 +6,7 @@
 #include "support.h"
 
 #include "base/exp.h"
+#include "base/log.h"
 #include "base/normal_tail.h"
 
 /* Every 101st float of all 2^32, against libm's double. */
@@ -116,11 +117,31 @@ static void test_normal_tail_edges(void **state)
     assert_true(tg_normal_tail_f64(37, &of_double) > 0 && of_double > 0);
 }
 
+/* A NaN stays one, whatever its other bits are: they must not become an exponent. */
+static void test_nan_payloads(void **state)
+{
+    (void)state;
+    for (uint32_t payload = 1; payload < 0x800000; payload = payload * 3 + 1) {
+        for (uint32_t sign = 0; sign <= 1; sign++) {
+            tg_float_bits x = {.bits = sign << 31 | 0x7f800000 | payload};
+            float density;
+            assert_true(isnan(tg_exp_f32(x.value)));
+            assert_true(isnan(tg_exp_or_zero_f32(x.value)));
+            assert_true(isnan(tg_tanh_f32(x.value)));
+            assert_true(isnan(tg_log_f32(x.value)));
+            assert_true(isnan(tg_log1p_f32(x.value)));
+            assert_true(isnan(tg_normal_tail_f32(x.value, &density)) && isnan(density));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_ulp), cmocka_unit_test(test_edges),       cmocka_unit_test(test_or_zero),
-        cmocka_unit_test(test_tanh),    cmocka_unit_test(test_normal_tail), cmocka_unit_test(test_normal_tail_edges),
+        cmocka_unit_test(test_one_ulp),      cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_or_zero),      cmocka_unit_test(test_tanh),
+        cmocka_unit_test(test_normal_tail),  cmocka_unit_test(test_normal_tail_edges),
+        cmocka_unit_test(test_nan_payloads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
