@@ -7,8 +7,8 @@
  * y by exp(M - M'). The last step divides y by s. It saves l_i = M + log s of each row, from which backward recomputes
  * P_ij = exp(S_ij - l_i), and m as bits. A row without keys gets y = 0, and l = 0, so that backward computes P = 0.
  *
- * Threads divide the blocks in forward, and the matrices in backward. gemm computes the products of a tile in the
- * thread that calls it, because they are small (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
+ * Threads divide the blocks in forward, and the matrices in backward. tile_gemm computes the products of a tile in the
+ * thread that calls it, in parts that are small enough (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
  * threads.
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
@@ -54,7 +54,7 @@ static void forward_of_block(const attention *a, const row_block *b)
     for (int64_t first = 0; first < b->visible; first += b->columns) {
         int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
         tg_gemm scores = {b->rows, columns, a->width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
-        gemm(&scores, b->q, b->k + first * a->lk, 0, tile);
+        tile_gemm(&scores, b->q, b->k + first * a->lk, 0, tile);
         for (int64_t i = 0; i < b->rows; i++) {
             real *row = tile + i * columns;
             int64_t n = visible_in_tile(a, b, i, first, columns);
@@ -64,7 +64,7 @@ static void forward_of_block(const attention *a, const row_block *b)
             memset(row + n, 0, (size_t)(columns - n) * sizeof(real));
         }
         tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
-        gemm(&mix, tile, b->v + first * a->lv, 1, y);
+        tile_gemm(&mix, tile, b->v + first * a->lv, 1, y);
     }
     for (int64_t i = 0; i < b->rows; i++) {
         bool has_keys = visible_to_row(a, b, i) > b->first_key;

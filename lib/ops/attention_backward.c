@@ -102,21 +102,21 @@ static void backward_of_block(const attention *a, const row_block *b, const grad
         const real *k = b->k + first * a->lk, *v = b->v + first * a->lv;
         tg_gemm scores = {rows, columns, width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
         tg_gemm dweights = {rows, columns, width, .transpose_b = true, .lda = width, .ldb = a->lv, .ldc = columns};
-        gemm(&scores, b->q, k, 0, tile);
-        gemm(&dweights, dy, v, 0, dtile);
+        tile_gemm(&scores, b->q, k, 0, tile);
+        tile_gemm(&dweights, dy, v, 0, dtile);
         gradient_of_tile(a, b, g, r, first, columns, tile, dtile);
         tg_gemm to_queries = {rows, width, columns, .lda = columns, .ldb = a->lk, .ldc = width};
         tg_gemm to_keys = {columns, width, rows, .transpose_a = true, .lda = columns, .ldb = a->lq, .ldc = width};
         tg_gemm to_values = to_keys;
         to_values.ldb = width;
         if (g->dq) {
-            gemm(&to_queries, dtile, k, 1, g->dq + b->first * width);
+            tile_gemm(&to_queries, dtile, k, 1, g->dq + b->first * width);
         }
         if (g->dk) {
-            gemm(&to_keys, dtile, b->q, 1, g->dk + first * width);
+            tile_gemm(&to_keys, dtile, b->q, 1, g->dk + first * width);
         }
         if (g->dv) {
-            gemm(&to_values, tile, dy, 1, g->dv + first * width);
+            tile_gemm(&to_values, tile, dy, 1, g->dv + first * width);
         }
     }
     for (int64_t i = 0; g->overwrite_dbias && i < rows; i++) {

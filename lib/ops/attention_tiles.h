@@ -129,6 +129,20 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     return b;
 }
 
+/* Computes a product of a tile, C = A B + beta C, in the calling thread. Two of its sizes are the rows and the columns
+ * of the tile. The third one is the width D: the inner size of q k^T and dy v^T, and the columns of C in the other
+ * products. It is cut into parts, so that each has at most TG_GEMM_ONE_THREAD multiplications. */
+static inline void tile_gemm(const tg_gemm *g, const real *a, const real *b, real beta, real *c)
+{
+    const bool inner = g->transpose_b;
+    const int64_t width = inner ? g->k : g->n, most = TG_GEMM_ONE_THREAD / (g->m * (inner ? g->n : g->k));
+    for (int64_t at = 0; at < width; at += most) {
+        tg_gemm part = *g;
+        *(inner ? &part.k : &part.n) = width - at < most ? width - at : most;
+        gemm(&part, inner ? a + at : a, b + at, inner && at > 0 ? 1 : beta, inner ? c : c + at);
+    }
+}
+
 /* Returns how many of the columns first .. first + columns - 1 row i of the block may attend to. */
 static inline int64_t visible_in_tile(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t columns)
 {

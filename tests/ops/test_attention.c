@@ -112,12 +112,12 @@ static void test_fused_equals_elementary(void **state)
 static void test_more_keys_than_queries(void **state)
 {
     (void)state;
-    const sizes cases[] = {{1, 2, 1, 7, 4, true, false},
-                           {2, 1, 3, 130, 5, true, true},
-                           {1, 2, 129, 131, 8, true, true},
-                           {2, 2, 9, 4, 3, false, true},
-                           {1, 1, 1, 5000, 64, true, false}}; /* a tile of one row is wider */
-    for (int i = 0; i < 5; i++) {
+    const sizes cases[] = {{1, 2, 1, 7, 4, true, false},      {2, 1, 3, 130, 5, true, true},
+                           {1, 2, 129, 131, 8, true, true},   {2, 2, 9, 4, 3, false, true},
+                           {1, 1, 1, 5000, 64, true, false}, /* a tile of one row is wider */
+                           {1, 2, 70, 90, 320, true, true},  /* the products of a tile are cut */
+                           {2, 1, 65, 65, 700, false, false}, {1, 1, 3, 20, 70000, true, false}};
+    for (int i = 0; i < 8; i++) {
         compare(&cases[i], TG_F64, 0);
         compare(&cases[i], TG_F64, 0.3);
     }
@@ -157,30 +157,47 @@ static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
                         (size_t)tg_tensor_count(a) * tg_dtype_size(tg_tensor_dtype(a)));
 }
 
+/* Asserts that 1 and more threads compute the same bits. */
+static void assert_threads_change_no_bit(tg_attention_path path, const sizes *n, tg_dtype dtype, double p)
+{
+    int before = tg_threads();
+    assert_true(tg_set_threads(1, NULL));
+    run one = run_once(path, n, dtype, p);
+    for (int threads = 2; threads <= 5; threads++) {
+        assert_true(tg_set_threads(threads, NULL));
+        run many = run_once(path, n, dtype, p);
+        assert_true(many.position == one.position);
+        assert_same_bits(many.y, one.y);
+        for (int k = 0; k < (n->bias ? 4 : 3); k++) {
+            assert_same_bits(many.gradients[k], one.gradients[k]);
+        }
+        run_free(&many);
+    }
+    run_free(&one);
+    assert_true(tg_set_threads(before, NULL));
+}
+
 /* Rows are divided among the threads: not a bit may depend on where. Products of this size are one thread's in any case
  * (OpenBLAS divides those of more than some 250,000 multiplications). */
 static void test_same_bits_for_any_thread_count(void **state)
 {
     (void)state;
     const sizes n = {2, 2, 255, 255, 3, true, true};
-    int before = tg_threads();
     for (int i = 0; i < 4; i++) {
-        tg_dtype dtype = i < 2 ? TG_F32 : TG_F64;
-        assert_true(tg_set_threads(1, NULL));
-        run one = run_once(both[i % 2], &n, dtype, 0.3);
-        for (int threads = 2; threads <= 5; threads += 3) {
-            assert_true(tg_set_threads(threads, NULL));
-            run many = run_once(both[i % 2], &n, dtype, 0.3);
-            assert_true(many.position == one.position);
-            assert_same_bits(many.y, one.y);
-            for (int k = 0; k < 4; k++) {
-                assert_same_bits(many.gradients[k], one.gradients[k]);
-            }
-            run_free(&many);
-        }
-        run_free(&one);
+        assert_threads_change_no_bit(both[i % 2], &n, i < 2 ? TG_F32 : TG_F64, 0.3);
     }
-    assert_true(tg_set_threads(before, NULL));
+}
+
+/* The same for heads so wide that the fused op cuts the products of a tile (tests/meson.build runs it with the kernels
+ * of Haswell, too, which divide larger products among threads). */
+static void test_same_bits_for_wide_heads(void **state)
+{
+    (void)state;
+    const int64_t widths[] = {256, 257, 320, 700};
+    for (int i = 0; i < 16; i++) {
+        const sizes n = {1, 2, 130, 130, widths[i / 4], i % 2, i % 2};
+        assert_threads_change_no_bit(TG_ATTENTION_FUSED, &n, i % 4 < 2 ? TG_F32 : TG_F64, 0);
+    }
 }
 
 /* A bias of -inf takes keys away: as if they did not exist, in values and in gradients, along both paths. */
@@ -342,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_more_keys_than_queries),
         cmocka_unit_test(test_is_causal),
         cmocka_unit_test(test_same_bits_for_any_thread_count),
+        cmocka_unit_test(test_same_bits_for_wide_heads),
         cmocka_unit_test(test_keys_taken_away),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_errors),
