@@ -3,73 +3,80 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-/* Reads the status of a thread. Returns false if it has ended. */
-static bool read_status(long id, bool *sleeps, long long *switches)
+/* Returns whether /proc describes the task. */
+static bool read_task(const char *id, task *t)
 {
     char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/self/task/%ld/status", id);
-    FILE *file = fopen(path, "r");
-    *switches = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        long long number;
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", id);
+    FILE *f = fopen(path, "r");
+    *t = (task){.id = strtol(id, NULL, 10)};
+    while (f && fgets(line, sizeof line, f)) {
         char state;
         if (sscanf(line, "State: %c", &state) == 1) {
-            *sleeps = state == 'S';
-        } else if (sscanf(line, "voluntary_ctxt_switches: %lld", &number) == 1 ||
-                   sscanf(line, "nonvoluntary_ctxt_switches: %lld", &number) == 1) {
-            *switches += number;
+            t->is_asleep = state == 'S';
+            found++;
         }
+        found += sscanf(line, "voluntary_ctxt_switches: %lld", &t->sleeps) == 1;
     }
-    return file && fclose(file) == 0;
+    if (f) {
+        fclose(f);
+    }
+    return found == 2;
 }
 
-/* Returns whether the other threads could be read; *sleep: whether all of them sleep. */
-static bool read_tasks(tasks *found, bool *sleep)
+static tasks read_tasks(void)
 {
+    tasks all = {0};
+    long own = 0;
     DIR *folder = opendir("/proc/self/task");
-    found->count = 0;
-    *sleep = true;
-    for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
-        /* the first thread, which runs the tests, has the id of the process */
-        long id = strtol(entry->d_name, NULL, 10);
-        bool sleeps = true;
-        if (id > 0 && id != (long)getpid() && found->count < TASKS_MAX &&
-            read_status(id, &sleeps, &found->switches[found->count])) {
-            found->id[found->count++] = id;
-            *sleep = *sleep && sleeps;
-        }
+    char link[64] = "";
+    FILE *f = fopen("/proc/thread-self/stat", "r");
+    if (f && fgets(link, sizeof link, f)) {
+        own = strtol(link, NULL, 10);
     }
-    return folder && closedir(folder) == 0;
+    if (f) {
+        fclose(f);
+    }
+    for (struct dirent *entry; folder && (entry = readdir(folder)) && all.count < TASKS_MAX;) {
+        task *t = &all.list[all.count];
+        all.count += entry->d_name[0] != '.' && read_task(entry->d_name, t) && t->id != own;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return all;
 }
 
-bool tasks_sleep(tasks *found)
+tasks tasks_sleeping(void)
 {
-    bool sleep = false;
-    for (int tries = 0; tries < 1500 && !sleep; tries++) {
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-        if (!read_tasks(found, &sleep)) {
-            return false;
+    for (int tries = 0;; tries++) {
+        tasks all = read_tasks();
+        bool is_asleep = true;
+        for (int i = 0; i < all.count; i++) {
+            is_asleep = is_asleep && all.list[i].is_asleep;
         }
+        if (is_asleep || tries == 30000) {
+            return all;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    return sleep;
 }
 
-int tasks_that_ran(const tasks *since)
+void tasks_keep(tasks *some, const tasks *before, const tasks *after, bool slept)
 {
-    tasks now;
-    bool sleep;
-    int ran = 0;
-    read_tasks(&now, &sleep);
-    for (int i = 0; i < now.count; i++) {
-        bool same = false;
-        for (int k = 0; k < since->count; k++) {
-            same |= since->id[k] == now.id[i] && since->switches[k] == now.switches[i];
+    int kept = 0;
+    for (int i = 0; i < some->count; i++) {
+        long long sleeps[2] = {0, 0};
+        for (int k = 0; k < TASKS_MAX; k++) {
+            sleeps[0] += k < before->count && before->list[k].id == some->list[i].id ? before->list[k].sleeps : 0;
+            sleeps[1] += k < after->count && after->list[k].id == some->list[i].id ? after->list[k].sleeps : 0;
         }
-        ran += !same;
+        if ((sleeps[1] > sleeps[0]) == slept) {
+            some->list[kept++] = some->list[i];
+        }
     }
-    return ran;
+    some->count = kept;
 }

@@ -1,22 +1,27 @@
-/* tasks: whether the other threads of this process sleep or run, from Linux's /proc. */
+/* tasks: which other threads of this process have slept, as Linux counts it in /proc/self/task. */
 #ifndef TG_TESTS_TASKS_H
 #define TG_TESTS_TASKS_H
 
 #include <stdbool.h>
 
-enum { TASKS_MAX = 512 };
+#define TASKS_MAX 512
 
-/* The other threads, and how often each was switched to. */
+/* A thread of this process, except the one that reads. */
+typedef struct task {
+    long id;
+    long long sleeps; /* how often it has gone to sleep */
+    bool is_asleep;
+} task;
+
 typedef struct tasks {
-    int count;
-    long id[TASKS_MAX];
-    long long switches[TASKS_MAX];
+    int count; /* 0 without such a /proc */
+    task list[TASKS_MAX];
 } tasks;
 
-/* Waits until all other threads sleep. Returns false without such a /proc, or if they still run after 30 s. */
-bool tasks_sleep(tasks *found);
+/* Waits until all tasks sleep, for thirty seconds at most, and returns them. */
+tasks tasks_sleeping(void);
 
-/* Returns the number of other threads that have run since, or are new. */
-int tasks_that_ran(const tasks *since);
+/* Keeps the tasks of `some` that have slept between `before` and `after`, or with `slept` false those that have not. */
+void tasks_keep(tasks *some, const tasks *before, const tasks *after, bool slept);
 
 #endif

@@ -7,111 +7,11 @@
 #include "ops/calls.h"
 #include "support.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "tasks.h"
 #include "tensor/blas.h"
-
-/* ---- tasks ---- */
-
-#define MOST_TASKS 512
-
-/* A thread of this process, except the one that reads. */
-typedef struct task {
-    long id;
-    long long sleeps; /* how often it has gone to sleep */
-    bool is_asleep;
-} task;
-
-typedef struct tasks {
-    int count;
-    task list[MOST_TASKS];
-} tasks;
-
-/* Returns whether /proc describes the task. */
-static bool read_task(const char *id, task *t)
-{
-    char path[64], line[256];
-    int found = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", id);
-    FILE *f = fopen(path, "r");
-    *t = (task){.id = strtol(id, NULL, 10)};
-    while (f && fgets(line, sizeof line, f)) {
-        char state;
-        if (sscanf(line, "State: %c", &state) == 1) {
-            t->is_asleep = state == 'S';
-            found++;
-        }
-        found += sscanf(line, "voluntary_ctxt_switches: %lld", &t->sleeps) == 1;
-    }
-    if (f) {
-        fclose(f);
-    }
-    return found == 2;
-}
-
-static tasks read_tasks(void)
-{
-    tasks all = {0};
-    long own = 0;
-    DIR *folder = opendir("/proc/self/task");
-    char link[64] = "";
-    FILE *f = fopen("/proc/thread-self/stat", "r");
-    if (f && fgets(link, sizeof link, f)) {
-        own = strtol(link, NULL, 10);
-    }
-    if (f) {
-        fclose(f);
-    }
-    for (struct dirent *entry; folder && (entry = readdir(folder)) && all.count < MOST_TASKS;) {
-        task *t = &all.list[all.count];
-        all.count += entry->d_name[0] != '.' && read_task(entry->d_name, t) && t->id != own;
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return all;
-}
-
-static void pause_for(long milliseconds)
-{
-    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
-}
-
-/* Waits until all tasks sleep, for ten seconds at most, and returns them. */
-static tasks sleeping_tasks(void)
-{
-    for (int tries = 0;; tries++) {
-        tasks all = read_tasks();
-        bool is_asleep = true;
-        for (int i = 0; i < all.count; i++) {
-            is_asleep = is_asleep && all.list[i].is_asleep;
-        }
-        if (is_asleep || tries == 10000) {
-            return all;
-        }
-        pause_for(1);
-    }
-}
-
-/* Keeps the tasks of `some` that have slept between `before` and `after`, or with `slept` false those that have not. */
-static void keep(tasks *some, const tasks *before, const tasks *after, bool slept)
-{
-    int kept = 0;
-    for (int i = 0; i < some->count; i++) {
-        long long sleeps[2] = {0, 0};
-        for (int k = 0; k < MOST_TASKS; k++) {
-            sleeps[0] += k < before->count && before->list[k].id == some->list[i].id ? before->list[k].sleeps : 0;
-            sleeps[1] += k < after->count && after->list[k].id == some->list[i].id ? after->list[k].sleeps : 0;
-        }
-        if ((sleeps[1] > sleeps[0]) == slept) {
-            some->list[kept++] = some->list[i];
-        }
-    }
-    some->count = kept;
-}
 
 /* ---- the threads of OpenBLAS ---- */
 
@@ -140,14 +40,14 @@ static int find_workers(void **state)
     tg_blas blas = tg_get_blas();
     tg_set_threads(2, NULL);
     multiply(512, 512, 512, 0, 2);
-    tasks first = sleeping_tasks();
-    pause_for(300);
-    tasks idle = sleeping_tasks();
+    tasks first = tasks_sleeping();
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    tasks idle = tasks_sleeping();
     multiply(512, 512, 512, 0, 2);
-    tasks after = sleeping_tasks();
+    tasks after = tasks_sleeping();
     workers = after;
-    keep(&workers, &first, &idle, false);
-    keep(&workers, &idle, &after, true);
+    tasks_keep(&workers, &first, &idle, false);
+    tasks_keep(&workers, &idle, &after, true);
     reason = strcmp(blas.library, "OpenBLAS") != 0 ? "the BLAS is not OpenBLAS"
              : blas.most_threads == 1              ? "OpenBLAS has one thread"
              : first.count == 0                    ? "/proc/self/task describes no other thread"
@@ -169,8 +69,8 @@ static void skip_without_workers(void)
 /* Returns how many workers have been woken since `before`. */
 static int woken_since(const tasks *before)
 {
-    tasks after = sleeping_tasks(), woken = workers;
-    keep(&woken, before, &after, true);
+    tasks after = tasks_sleeping(), woken = workers;
+    tasks_keep(&woken, before, &after, true);
     return woken.count;
 }
 
@@ -186,12 +86,12 @@ static void test_products_at_the_limit(void **state)
         int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
         assert_true(m * n * k == TG_GEMM_ONE_THREAD);
         for (int transposed = 0; transposed < 3; transposed++) {
-            tasks before = sleeping_tasks();
+            tasks before = tasks_sleeping();
             multiply(m, n, k, transposed, 200);
             assert_int_equal(woken_since(&before), 0);
         }
     }
-    tasks before = sleeping_tasks();
+    tasks before = tasks_sleeping();
     multiply(64, 64, 65, 0, 200);
     print_message("64 x 64 x 65 wakes %d\n", woken_since(&before));
 }
@@ -220,7 +120,7 @@ static void test_attention(void **state)
                                 {64, 150, 700}, {1, 300, 900},  {17, 40, 5000}, {2, 5, 300000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int kind = 0; kind < 4; kind++) {
-            tasks before = sleeping_tasks();
+            tasks before = tasks_sleeping();
             attend_once(kind < 2 ? TG_F32 : TG_F64, sizes[i][0], sizes[i][1], sizes[i][2], kind % 2);
             int woken = woken_since(&before);
             if (woken > 0) {
