@@ -79,7 +79,7 @@ void KERNEL(tg_cross_entropy_of_rows)(void *context, int64_t begin, int64_t end)
         }
         double most = 0, log_sum = 0;
         if (!r->a.from_log_probabilities) {
-            r->saved->rows[s] = softmax_row(x, r->classes);
+            r->saved->rows[s] = softmax_row(x, r->classes, NULL);
             most = r->saved->rows[s].most;
             log_sum = log(r->saved->rows[s].sum);
         }

@@ -54,7 +54,7 @@ static void loss_of_rows(void *context, int64_t begin, int64_t end)
     const loss_rows *r = context;
     for (int64_t s = begin; s < end; s++) {
         const real *x = r->x + s * r->classes;
-        r->saved[s] = softmax_row(x, r->classes);
+        r->saved[s] = softmax_row(x, r->classes, NULL);
         double log_sum = log(r->saved[s].sum), loss = 0;
         for (int64_t k = 0; k < r->classes; k++) {
             double share = share_of(r, s, k);

@@ -24,7 +24,7 @@ static inline real row_max(const real *x, int64_t n)
         }
     }
     for (; i < n; i++) {
-        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+        most = x[i] > most ? x[i] : most;
     }
     for (int k = 0; k < LANES; k++) {
         most = lane[k] > most ? lane[k] : most;
@@ -54,10 +54,11 @@ static inline double row_sum(const real *x, int64_t n)
             lane[k] += (double)x[i + k];
         }
     }
+    double sum = sum_of_lanes(lane);
     for (; i < n; i++) {
-        lane[0] += (double)x[i];
+        sum += (double)x[i];
     }
-    return sum_of_lanes(lane);
+    return sum;
 }
 
 /* Returns sum_i a_i b_i. */
@@ -70,10 +71,11 @@ static inline double row_dot(const real *a, const real *b, int64_t n)
             lane[k] += (double)a[i + k] * (double)b[i + k];
         }
     }
+    double sum = sum_of_lanes(lane);
     for (; i < n; i++) {
-        lane[0] += (double)a[i] * (double)b[i];
+        sum += (double)a[i] * (double)b[i];
     }
-    return sum_of_lanes(lane);
+    return sum;
 }
 
 /* Returns sum_i (x_i - mean) dy_i w_i. */
@@ -86,10 +88,11 @@ static inline double row_weighted_dot(const real *x, double mean, const real *dy
             lane[k] += (double)dy[c + k] * (double)w[c + k] * ((double)x[c + k] - mean);
         }
     }
+    double sum = sum_of_lanes(lane);
     for (; c < n; c++) {
-        lane[0] += (double)dy[c] * (double)w[c] * ((double)x[c] - mean);
+        sum += (double)dy[c] * (double)w[c] * ((double)x[c] - mean);
     }
-    return sum_of_lanes(lane);
+    return sum;
 }
 
 /* Computes out_i = exp(x_i - shift), for a shift >= x_i; out may be x. Subnormal results are 0. */
@@ -98,6 +101,25 @@ static inline void row_exp(const real *x, int64_t n, real shift, real *out)
     for (int64_t i = 0; i < n; i++) {
         out[i] = EXP_OR_ZERO(x[i] - shift);
     }
+}
+
+/* The maximum m of a row, and z = sum_i exp(x_i - m). */
+typedef struct tg_softmax_row {
+    double most, sum;
+} tg_softmax_row;
+
+/* Returns m and z of a row. The exponentials are computed 256 at a time, and written to out if it is not NULL. */
+static inline tg_softmax_row softmax_row(const real *x, int64_t n, real *out)
+{
+    real most = row_max(x, n), part[256];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += 256) {
+        int64_t length = n - i < 256 ? n - i : 256;
+        real *e = out ? out + i : part;
+        row_exp(x + i, length, most, e);
+        sum += row_sum(e, length);
+    }
+    return (tg_softmax_row){(double)most, sum};
 }
 
 /* Divides positive values by their sum. A quotient that is not a normal number is 0. */

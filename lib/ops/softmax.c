@@ -7,149 +7,225 @@
  *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
  *
  * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Probabilities and
- * gradients that are not normal numbers are 0 (base/exp.h). Sums are in double. The
- * values along the axis are a line, with a stride if the axis is not the last. Lines are independent, so threads divide
- * them. Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
+ * gradients that are not normal numbers are 0 (base/exp.h). Sums are in double.
+ *
+ * The values along the axis are a line. Lines are independent, so threads divide them. On the last axis a line is a
+ * row, which is computed in lanes (ops/lanes.h). On another axis the values of a line are far apart, but lines are
+ * adjacent: up to 64 are computed together, as a strip, so that the innermost loops are over adjacent values.
+ *
+ * Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
  */
-#include "ops/kernel.h"
+#include "ops/lanes.h"
 
 TG_DECLARE_KERNEL(tg_softmax_forward);
 TG_DECLARE_KERNEL(tg_softmax_backward);
 TG_DECLARE_KERNEL(tg_log_softmax_forward);
 TG_DECLARE_KERNEL(tg_log_softmax_backward);
 
+#define STRIP 64
+
+typedef struct lines lines;
+
+/* Computes the row, or the `width` adjacent lines, that begin at the value `start`. */
+typedef void row_body(const lines *a, int64_t start);
+typedef void strip_body(const lines *a, int64_t start, int64_t width);
+
 /* x is (outer,size,inner); line l has the outer index l / inner and the inner index l % inner. */
-typedef struct lines {
+struct lines {
+    row_body *row;
+    strip_body *strip;
     const real *x, *y, *dy;
     real *out;
     int64_t size, inner;
     bool overwrite;
-} lines;
+};
 
-static int64_t line_start(const lines *a, int64_t line)
-{
-    return line / a->inner * a->size * a->inner + line % a->inner;
-}
+/* ---- rows ---- */
 
-static real largest(const real *x, int64_t n, int64_t stride)
+static void softmax_row_forward(const lines *a, int64_t start)
 {
-    real most = -(real)INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        real value = x[i * stride];
-        most = value > most || value != value ? value : most;
-    }
-    return most;
-}
-
-static void softmax_lines(void *context, int64_t begin, int64_t end)
-{
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        const real *x = a->x + line_start(a, line);
-        real *y = a->out + line_start(a, line);
-        real most = largest(x, a->size, a->inner);
-        double sum = 0;
-        for (int64_t i = 0; i < a->size; i++) {
-            y[i * a->inner] = EXP_OR_ZERO(x[i * a->inner] - most);
-        }
-        for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)y[i * a->inner];
-        }
-        /* A quotient that is not a normal number is 0. */
-        real scale = (real)(1 / sum), least = (real)(1.01 * SMALLEST * sum);
-        for (int64_t i = 0; i < a->size; i++) {
-            y[i * a->inner] = (y[i * a->inner] < least ? 0 : y[i * a->inner]) * scale;
-        }
-    }
+    real *y = a->out + start;
+    row_normalize(y, a->size, softmax_row(a->x + start, a->size, y).sum);
 }
 
 /* The forward pass computed y_i = exp(x_i) / sum_j exp(x_j). */
-static void softmax_gradient_lines(void *context, int64_t begin, int64_t end)
+static void softmax_row_backward(const lines *a, int64_t start)
 {
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t start = line_start(a, line);
-        const real *y = a->y + start, *dy = a->dy + start;
-        real *dx = a->out + start;
-        double dot = 0;
-        for (int64_t i = 0; i < a->size; i++) {
-            dot += (double)dy[i * a->inner] * (double)y[i * a->inner];
-        }
-        for (int64_t i = 0; i < a->size; i++) {
-            real gradient = y[i * a->inner] * (dy[i * a->inner] - (real)dot);
-            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], normal_or_zero(gradient));
-        }
+    const real *y = a->y + start, *dy = a->dy + start, dot = (real)row_dot(dy, y, a->size);
+    real *dx = a->out + start;
+    for (int64_t i = 0; i < a->size; i++) {
+        dx[i] = accumulated(a->overwrite, dx[i], normal_or_zero(y[i] * (dy[i] - dot)));
     }
 }
 
-static void log_softmax_lines(void *context, int64_t begin, int64_t end)
+static void log_softmax_row_forward(const lines *a, int64_t start)
 {
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        const real *x = a->x + line_start(a, line);
-        real *y = a->out + line_start(a, line);
-        real most = largest(x, a->size, a->inner);
-        double sum = 0;
-        for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)EXP_OR_ZERO(x[i * a->inner] - most);
-        }
-        real log_sum = (real)log(sum);
-        for (int64_t i = 0; i < a->size; i++) {
-            y[i * a->inner] = x[i * a->inner] - most - log_sum;
-        }
+    const real *x = a->x + start;
+    real *y = a->out + start;
+    tg_softmax_row row = softmax_row(x, a->size, NULL);
+    const real most = (real)row.most, log_sum = (real)log(row.sum);
+    for (int64_t i = 0; i < a->size; i++) {
+        y[i] = x[i] - most - log_sum;
     }
 }
 
 /* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
-static void log_softmax_gradient_lines(void *context, int64_t begin, int64_t end)
+static void log_softmax_row_backward(const lines *a, int64_t start)
 {
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t start = line_start(a, line);
-        const real *y = a->y + start, *dy = a->dy + start;
-        real *dx = a->out + start;
-        double sum = 0;
-        for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)dy[i * a->inner];
+    const real *y = a->y + start, *dy = a->dy + start, sum = (real)row_sum(dy, a->size);
+    real *dx = a->out + start;
+    for (int64_t i = 0; i < a->size; i++) {
+        dx[i] = accumulated(a->overwrite, dx[i], normal_or_zero(dy[i] - EXP_OR_ZERO(y[i]) * sum));
+    }
+}
+
+/* ---- strips: the same for lines with a stride ---- */
+
+/* Writes exp(x_i - m) of each line to the results, m to `most`, and the sum to `sum`. A NaN is skipped in m. */
+static void exponentials(const lines *a, int64_t start, int64_t width, real *restrict most, double *restrict sum)
+{
+    for (int64_t k = 0; k < width; k++) {
+        most[k] = -(real)INFINITY;
+        sum[k] = 0;
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *x = a->x + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            most[k] = x[k] > most[k] ? x[k] : most[k];
         }
-        for (int64_t i = 0; i < a->size; i++) {
-            real gradient = dy[i * a->inner] - EXP_OR_ZERO(y[i * a->inner]) * (real)sum;
-            dx[i * a->inner] = accumulated(a->overwrite, dx[i * a->inner], normal_or_zero(gradient));
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *x = a->x + start + i * a->inner;
+        real *restrict y = a->out + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            y[k] = EXP_OR_ZERO(x[k] - most[k]);
+            sum[k] += (double)y[k];
         }
     }
 }
 
-static void over_lines(const tg_op_call *call, const void *dy, void *out, loop_body *body)
+static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
+{
+    real most[STRIP], scale[STRIP], least[STRIP];
+    double sum[STRIP];
+    exponentials(a, start, width, most, sum);
+    /* A quotient that is not a normal number is 0. */
+    for (int64_t k = 0; k < width; k++) {
+        scale[k] = (real)(1 / sum[k]);
+        least[k] = (real)(1.01 * SMALLEST * sum[k]);
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        real *y = a->out + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            y[k] = (y[k] < least[k] ? 0 : y[k]) * scale[k];
+        }
+    }
+}
+
+static void softmax_strip_backward(const lines *a, int64_t start, int64_t width)
+{
+    double dot[STRIP] = {0};
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            dot[k] += (double)dy[k] * (double)y[k];
+        }
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
+        real *dx = a->out + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            real gradient = y[k] * (dy[k] - (real)dot[k]);
+            dx[k] = accumulated(a->overwrite, dx[k], normal_or_zero(gradient));
+        }
+    }
+}
+
+static void log_softmax_strip_forward(const lines *a, int64_t start, int64_t width)
+{
+    real most[STRIP], log_sum[STRIP];
+    double sum[STRIP];
+    exponentials(a, start, width, most, sum);
+    for (int64_t k = 0; k < width; k++) {
+        log_sum[k] = (real)log(sum[k]);
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *x = a->x + start + i * a->inner;
+        real *y = a->out + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            y[k] = x[k] - most[k] - log_sum[k];
+        }
+    }
+}
+
+static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t width)
+{
+    double sum[STRIP] = {0};
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *dy = a->dy + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            sum[k] += (double)dy[k];
+        }
+    }
+    for (int64_t i = 0; i < a->size; i++) {
+        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
+        real *dx = a->out + start + i * a->inner;
+        for (int64_t k = 0; k < width; k++) {
+            real gradient = dy[k] - EXP_OR_ZERO(y[k]) * (real)sum[k];
+            dx[k] = accumulated(a->overwrite, dx[k], normal_or_zero(gradient));
+        }
+    }
+}
+
+/* ---- all lines ---- */
+
+static void some_lines(void *context, int64_t begin, int64_t end)
+{
+    const lines *a = context;
+    for (int64_t line = begin, width = 1; line < end; line += width) {
+        if (a->inner == 1) {
+            a->row(a, line * a->size);
+            continue;
+        }
+        int64_t column = line % a->inner;
+        width = end - line < STRIP ? end - line : STRIP;
+        width = a->inner - column < width ? a->inner - column : width;
+        a->strip(a, (line - column) * a->size + column, width);
+    }
+}
+
+static void over_lines(const tg_op_call *call, row_body *row, strip_body *strip, const void *dy, void *out)
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->overwrite[0]};
+    lines a = {row, strip, tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->overwrite[0]};
     for (int i = axis; i < x->rank; i++) {
         *(i == axis ? &a.size : &a.inner) *= x->shape[i];
     }
     if (x->count > 0) {
-        tg_parallel_for(x->count / a.size, 1 + TG_GRAIN / 8 / a.size, body, &a);
+        tg_parallel_for(x->count / a.size, 1 + TG_GRAIN / 8 / a.size, some_lines, &a);
     }
 }
 
 void KERNEL(tg_softmax_forward)(const tg_op_call *call)
 {
-    over_lines(call, NULL, tg_values(call->outputs[0]), softmax_lines);
+    over_lines(call, softmax_row_forward, softmax_strip_forward, NULL, tg_values(call->outputs[0]));
 }
 
 void KERNEL(tg_softmax_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], softmax_gradient_lines);
+    over_lines(call, softmax_row_backward, softmax_strip_backward, call->output_gradients[0], call->input_gradients[0]);
 }
 
 void KERNEL(tg_log_softmax_forward)(const tg_op_call *call)
 {
-    over_lines(call, NULL, tg_values(call->outputs[0]), log_softmax_lines);
+    over_lines(call, log_softmax_row_forward, log_softmax_strip_forward, NULL, tg_values(call->outputs[0]));
 }
 
 void KERNEL(tg_log_softmax_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], log_softmax_gradient_lines);
+    over_lines(call, log_softmax_row_backward, log_softmax_strip_backward, call->output_gradients[0],
+               call->input_gradients[0]);
 }
 
 #ifdef TG_ONCE

@@ -62,6 +62,16 @@ static tg_tensor *softmax(tg_tape *t, tg_tensor *const *x)
     return tg_softmax(t, x[0], -1);
 }
 
+static tg_tensor *log_softmax(tg_tape *t, tg_tensor *const *x)
+{
+    return tg_log_softmax(t, x[0], -1);
+}
+
+static tg_tensor *softmax_of_columns(tg_tape *t, tg_tensor *const *x)
+{
+    return tg_softmax(t, x[0], 0);
+}
+
 static tg_tensor *cross_entropy(tg_tape *t, tg_tensor *const *x)
 {
     return tg_cross_entropy(t, x[0], x[1], NULL);
@@ -142,6 +152,9 @@ static const op_line lines[] = {
     LINE("bias add 512x3072", add, REALS(512, 3072), REALS(3072)),
     LINE("residual add 512x768", add, REALS(512, 768), REALS(512, 768)),
     LINE("softmax 512x50257", softmax, REALS(512, 50257)),
+    LINE("softmax 4096x768", softmax, REALS(4096, 768)),
+    LINE("softmax 768x4096, first axis", softmax_of_columns, REALS(768, 4096)),
+    LINE("log_softmax 4096x768", log_softmax, REALS(4096, 768)),
     LINE("cross_entropy 512x50257", cross_entropy, REALS(512, 50257), IDS(50257, 512)),
     LINE("cross_entropy 512x50257, saturated logits", cross_entropy, SPREAD(40, 512, 50257), IDS(50257, 512)),
     LINE("embedding 8192x768", embedding, TABLE(50257, 768), IDS(50257, 8192)),
