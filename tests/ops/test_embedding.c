@@ -4,6 +4,7 @@
 #include "tensor/tensor.h"
 
 #include <math.h>
+#include <string.h>
 
 static tg_tape *tape;
 static tg_tensor *table;
@@ -271,6 +272,60 @@ static void test_padding_under_tying(void **state)
     tg_release(ids);
 }
 
+/* ---- threads ---- */
+
+enum { MANY = 6000, ROWS = 700, WIDTH = 200 };
+
+/* Returns a new dense copy of the table's gradient after a lookup, or after a lookup of bags of 5. */
+static tg_tensor *many_gradient(tg_tensor *ids, tg_tensor *dy, bool bags, tg_grad_kind kind, int threads)
+{
+    assert_true(tg_set_threads(threads, NULL));
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *many = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(ROWS, WIDTH), 1, NULL));
+    assert_true(kind == TG_GRAD_ROWS || tg_tensor_make_grad_dense(many, NULL));
+    tg_tensor *y = bags ? tg_embedding_bag(t, ids, many, NULL) : tg_embedding(t, ids, many, NULL);
+    assert_true(backward_from(t, y, dy));
+    assert_int_equal(tg_tensor_grad_kind(many), kind);
+    assert_true(tg_tensor_make_grad_dense(many, NULL));
+    tg_tensor *gradient = tg_tensor_new_copy(tg_tensor_grad(many), NULL);
+    tg_release(many);
+    tg_tape_free(t);
+    return gradient;
+}
+
+/* Threads divide the columns, so the sum of a row has one order. Half of the ids are 0, 1 and 2. */
+static void test_same_bits_for_any_thread_count(void **state)
+{
+    (void)state;
+    int before = tg_threads();
+    tg_rng *rng = tg_rng_new(1);
+    tg_tensor *ids[] = {tg_tensor_new(TG_I32, TG_SHAPE(MANY), NULL),
+                        tg_tensor_new(TG_I32, TG_SHAPE(MANY / 5, 5), NULL)};
+    for (int bags = 0; bags < 2; bags++) {
+        assert_true(tg_tensor_fill_randint(ids[bags], rng, 0, ROWS, NULL));
+        for (int i = 0; i < MANY; i += 2) {
+            ((int32_t *)tg_tensor_data_mut(ids[bags]))[i] = i % 3;
+        }
+        tg_tensor *dy = tg_tensor_new(TG_F32, TG_SHAPE(bags ? MANY / 5 : MANY, WIDTH), NULL);
+        assert_true(tg_tensor_fill_normal(dy, rng, 0, 1, NULL));
+        for (tg_grad_kind kind = TG_GRAD_ROWS; kind <= TG_GRAD_DENSE; kind++) {
+            tg_tensor *one = many_gradient(ids[bags], dy, bags, kind, 1);
+            for (int threads = 2; threads <= 4; threads++) {
+                tg_tensor *more = many_gradient(ids[bags], dy, bags, kind, threads);
+                if (memcmp(tg_values(one), tg_values(more), tg_bytes_of(one)) != 0) {
+                    fail_msg("%s, kind %d: other bits with %d threads", bags ? "bags" : "ids", (int)kind, threads);
+                }
+                tg_release(more);
+            }
+            tg_release(one);
+        }
+        tg_release(dy);
+        tg_release(ids[bags]);
+    }
+    tg_rng_free(rng);
+    assert_true(tg_set_threads(before, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_under_tying, set_up, tear_down),
+        cmocka_unit_test(test_same_bits_for_any_thread_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
