@@ -106,6 +106,21 @@ static void training_free(training *run)
     tg_rng_free(run->rng);
 }
 
+/* Measures a step beside its bound, and returns its time in seconds. */
+static double measure(const char *name, void (*run)(void *context), void *context, const char *bound_name,
+                      void (*bound)(void *context), void *bound_context)
+{
+    return bench_measure(&(bench_figure){.name = name,
+                                         .unit = "ms",
+                                         .bound_name = bound_name,
+                                         .run = run,
+                                         .bound = bound,
+                                         .context = context,
+                                         .bound_context = bound_context,
+                                         .scale = 1e3,
+                                         .rounds = 5});
+}
+
 /* Runs two steps, and prints the peak of the process's memory so far. */
 static void bench_memory(training *run, void (*step)(void *run), const char *name)
 {
@@ -128,36 +143,14 @@ static void bench_training(void)
     if (!bench_json) {
         bench_products_print(&products);
     }
-    double step = bench_measure(&(bench_figure){.name = "gpt: a training step, 124M, B 2 x T 256",
-                                                .unit = "ms",
-                                                .bound_name = "its sgemm calls alone",
-                                                .run = run_step,
-                                                .bound = bench_products_run,
-                                                .context = &run,
-                                                .bound_context = &products,
-                                                .scale = 1e3,
-                                                .rounds = 5});
+    double step = measure("gpt: a training step, 124M, B 2 x T 256", run_step, &run, "its sgemm calls alone",
+                          bench_products_run, &products);
     bench_value("gpt: training", B * T / step, "tokens/s");
-    bench_measure(&(bench_figure){.name = "gpt: the same step by tg_gpt_loss",
-                                  .unit = "ms",
-                                  .bound_name = "the step with logits",
-                                  .run = run_step_without_logits,
-                                  .bound = run_step,
-                                  .context = &run,
-                                  .bound_context = &run,
-                                  .scale = 1e3,
-                                  .rounds = 5});
+    measure("gpt: the same step by tg_gpt_loss", run_step_without_logits, &run, "the step with logits", run_step, &run);
     bench_products_free(&products);
     run_step_in_bf16(&run); /* takes the memory of the rounded parameters */
-    bench_measure(&(bench_figure){.name = "gpt: the same step, its products in bf16",
-                                  .unit = "ms",
-                                  .bound_name = "the step in f32",
-                                  .run = run_step_in_bf16,
-                                  .bound = run_step_in_f32,
-                                  .context = &run,
-                                  .bound_context = &run,
-                                  .scale = 1e3,
-                                  .rounds = 5});
+    measure("gpt: the same step, its products in bf16", run_step_in_bf16, &run, "the step in f32", run_step_in_f32,
+            &run);
     training_free(&run);
 }
 
@@ -174,15 +167,7 @@ static void bench_tied(int64_t batch, int64_t length)
     bench_products products = bench_products_new((int)batch, (int)length);
     char name[64];
     snprintf(name, sizeof name, "gpt: a step, tied, no dropout, B %d x T %d", (int)batch, (int)length);
-    bench_measure(&(bench_figure){.name = name,
-                                  .unit = "ms",
-                                  .bound_name = "its sgemm calls alone",
-                                  .run = run_step,
-                                  .bound = bench_products_run,
-                                  .context = &run,
-                                  .bound_context = &products,
-                                  .scale = 1e3,
-                                  .rounds = 5});
+    measure(name, run_step, &run, "its sgemm calls alone", bench_products_run, &products);
     bench_products_free(&products);
     training_free(&run);
 }
@@ -194,8 +179,7 @@ static double tape_bytes(const training *run)
     return (double)tg_tape_get_stats(run->tape).idle_bytes;
 }
 
-/* A smaller model, whose parameters do not hide the memory of its results. */
-static void bench_checkpointing(void)
+static tg_gpt_config small_config(void)
 {
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
@@ -203,32 +187,28 @@ static void bench_checkpointing(void)
     config.context = T;
     config.width = 256;
     config.heads = 4;
+    return config;
+}
+
+/* A smaller model, whose parameters do not hide the memory of its results. */
+static void bench_checkpointing(void)
+{
+    tg_gpt_config config = small_config();
     training plain = training_make(&config, B);
     config.activation_checkpointing = true;
     training spans = training_make(&config, B);
-    bench_measure(&(bench_figure){.name = "gpt: a step with activation checkpointing, C 256",
-                                  .unit = "ms",
-                                  .bound_name = "the step without",
-                                  .run = run_step_without_logits,
-                                  .bound = run_step_without_logits,
-                                  .context = &spans,
-                                  .bound_context = &plain,
-                                  .scale = 1e3,
-                                  .rounds = 5});
+    measure("gpt: a step with activation checkpointing, C 256", run_step_without_logits, &spans, "the step without",
+            run_step_without_logits, &plain);
     bench_value("gpt: memory of its results", tape_bytes(&spans) / tape_bytes(&plain), "of that without");
     training_free(&plain);
     training_free(&spans);
 }
 
-/* Logits of some thousands: most weights of the loss, and of its gradient, are far below the smallest normal number. */
+/* Logits of some hundreds: most weights of the loss, and of its gradient, are far below the smallest normal number. */
 static void bench_saturated(void)
 {
-    tg_gpt_config config;
-    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    tg_gpt_config config = small_config();
     config.vocabulary = 20000;
-    config.context = T;
-    config.width = 256;
-    config.heads = 4;
     config.layers = 2;
     config.dropout = 0;
     training plain = training_make(&config, B), saturated = training_make(&config, B);
@@ -237,15 +217,7 @@ static void bench_saturated(void)
     for (int64_t i = 0; i < tg_tensor_count(head); i++) {
         weights[i] *= 1000;
     }
-    bench_measure(&(bench_figure){.name = "gpt: a step with saturated logits, C 256",
-                                  .unit = "ms",
-                                  .bound_name = "the step without",
-                                  .run = run_step,
-                                  .bound = run_step,
-                                  .context = &saturated,
-                                  .bound_context = &plain,
-                                  .scale = 1e3,
-                                  .rounds = 7});
+    measure("gpt: a step with saturated logits, C 256", run_step, &saturated, "the step without", run_step, &plain);
     training_free(&plain);
     training_free(&saturated);
 }
