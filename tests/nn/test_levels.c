@@ -123,9 +123,8 @@ static void test_optimizers_agree(void **state)
 }
 
 /* .ci/run prints this line. */
-static void test_print_levels(void **state)
+static void print_levels(void)
 {
-    (void)state;
     print_message("levels run:");
     for (int level = 0; level <= TG_CPU_AVX512; level++) {
         print_message("%s %s", level == tg_level_highest() + 1 ? "; not in this processor or build:" : "",
@@ -182,9 +181,11 @@ static void test_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment),      cmocka_unit_test(test_training_agrees),
-        cmocka_unit_test(test_optimizers_agree), cmocka_unit_test(test_print_levels),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_training_agrees),
+        cmocka_unit_test(test_optimizers_agree),
         cmocka_unit_test(test_bad_levels),
     };
+    print_levels();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
