@@ -48,7 +48,15 @@ void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t be
     }
 }
 
-/* Adds n values to a gradient, through the walk's other strides; several may be added to one value, in order. */
+/* Adds n values to a gradient, which never overlaps them. */
+static inline void add_values(real *restrict dx, int64_t n, const real *restrict in)
+{
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] += in[i];
+    }
+}
+
+/* The same through the walk's other strides; several may be added to one value, in order. */
 static void scatter_add(const tg_walk *walk, real *dx, int64_t begin, int64_t n, const real *in)
 {
     tg_cursor at = tg_walk_begin(walk, begin);
@@ -57,9 +65,7 @@ static void scatter_add(const tg_walk *walk, real *dx, int64_t begin, int64_t n,
         run = tg_walk_run(walk, &at, n - done);
         real *to = dx + at.other_offset;
         if (stride == 1) {
-            for (int64_t i = 0; i < run; i++) {
-                to[i] += in[done + i];
-            }
+            add_values(to, run, in + done);
         } else {
             for (int64_t i = 0; i < run; i++) {
                 to[i * stride] += in[done + i];
@@ -83,8 +89,8 @@ typedef struct loop {
     void *out;                            /* y, or the gradient of one input */
     bool mask_out;                        /* out is u8 */
     bool add;                             /* results are added to out, instead of written */
-    bool is_dy;                           /* results are dy, so that they are added without a kernel */
     const tg_walk *repeated;              /* the walk that sums into out if out is smaller than y; else NULL */
+    bool is_dy;                           /* what is summed is dy, so that no kernel is called */
 } loop;
 
 /* Returns whether the walk repeats a row (C) to (rows,C), and the row is long enough to end chunks. `width` is that of
@@ -148,24 +154,7 @@ static void run_chunk(const loop *l, int64_t begin, int64_t n)
             out[i] = result[i] != 0;
         }
     } else if (l->add) {
-        real *out = (real *)l->out + begin;
-        for (int64_t i = 0; i < n; i++) {
-            out[i] += result[i];
-        }
-    }
-}
-
-/* Adds dy to the gradient of an input. */
-static void add_dy(const loop *l, int64_t begin, int64_t n)
-{
-    const real *dy = l->dy + begin;
-    if (l->repeated) {
-        scatter_add(l->repeated, l->out, begin, n, dy);
-        return;
-    }
-    real *out = (real *)l->out + begin;
-    for (int64_t i = 0; i < n; i++) {
-        out[i] += dy[i];
+        add_values((real *)l->out + begin, n, result);
     }
 }
 
@@ -173,7 +162,7 @@ static void run_range(void *context, int64_t begin, int64_t end)
 {
     const loop *l = context;
     if (l->is_dy) {
-        add_dy(l, begin, end - begin);
+        scatter_add(l->repeated, l->out, begin, end - begin, l->dy + begin);
         return;
     }
     /* If no buffer is needed, the whole range is one chunk. */
@@ -212,6 +201,48 @@ static void run_repeated(loop *l)
     }
 }
 
+typedef struct sum {
+    real *dx;
+    const real *dy;
+} sum;
+
+static void add_range(void *context, int64_t begin, int64_t end)
+{
+    const sum *s = context;
+    add_values(s->dx + begin, end - begin, s->dy + begin);
+}
+
+static void add_in_threads(real *dx, int64_t n, const real *dy)
+{
+    sum s = {dx, dy};
+    tg_parallel_for(n, TG_GRAIN, add_range, &s);
+}
+
+/* Returns whether all that backward has to do for input i is to add dy, value by value. */
+static inline bool adds_dy(const tg_op_call *call, int i)
+{
+    return call->op->passes_gradient >> i & 1 && !call->overwrite[i] &&
+           call->inputs[i]->count == call->outputs[0]->count;
+}
+
+/* Adds dy to the gradients for which that is all. Returns whether others are left. */
+static inline bool add_dy(const tg_op_call *call)
+{
+    int64_t n = call->outputs[0]->count;
+    bool others = false;
+    for (int i = 0; i < call->input_count; i++) {
+        real *dx = call->input_gradients[i];
+        if (dx && !adds_dy(call, i)) {
+            others = true;
+        } else if (dx && n < TG_GRAIN) {
+            add_values(dx, n, call->output_gradients[0]);
+        } else if (dx) {
+            add_in_threads(dx, n, call->output_gradients[0]);
+        }
+    }
+    return others;
+}
+
 static void run_threads(loop *l, int64_t count)
 {
     if (count < TG_GRAIN) {
@@ -248,17 +279,11 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
     k->dy = call->output_gradients[0];
     for (int i = 0; i < call->input_count; i++) {
         real result[CHUNK], *dx = call->input_gradients[i];
-        if (!dx) {
-            continue;
-        }
-        bool add = !call->overwrite[i], is_dy = add && call->op->passes_gradient >> i & 1;
-        const real *added = is_dy ? k->dy : result;
-        k->out = add ? result : dx;
-        if (!is_dy) {
+        if (dx && !adds_dy(call, i)) {
+            bool add = !call->overwrite[i];
+            k->out = add ? result : dx;
             KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
-        }
-        for (int64_t at = 0; add && at < k->n; at++) {
-            dx[at] += added[at];
+            add_values(dx, add ? k->n : 0, result);
         }
     }
 }
@@ -288,6 +313,9 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 {
     const tg_tensor *y = call->outputs[0];
     tg_chunk one;
+    if (!add_dy(call)) {
+        return;
+    }
     if (is_one_chunk(call, &one)) {
         backward_of_one_chunk(call, &one);
         return;
@@ -300,16 +328,17 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     set_inputs(&l);
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
-        if (!call->input_gradients[i]) {
+        if (!call->input_gradients[i] || adds_dy(call, i)) {
             continue;
         }
         tg_walk repeated;
         l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
         l.out = call->input_gradients[i];
         l.add = !call->overwrite[i];
-        l.is_dy = (l.add || x->count != y->count) && call->op->passes_gradient >> i & 1;
+        l.is_dy = false;
         l.repeated = NULL;
         if (x->count != y->count) {
+            l.is_dy = call->op->passes_gradient >> i & 1;
             tg_shape shape = tg_shape_of(y);
             repeated = tg_walk_broadcast(x, &shape);
             l.repeated = &repeated;
@@ -350,13 +379,14 @@ static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
 
 static inline bool declare_output(tg_op_call *call, const tg_elementwise_kernels *kernels, tg_dtype dtype)
 {
+    const tg_tensor *first = call->inputs[0];
     bool equal = true;
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         if (!tg_dtype_is_float(x->dtype) && kernels->gradient[i]) {
             return tg_op_expect_float(call, i);
         }
-        equal = equal && (x == call->inputs[0] || tg_same_shape(x, call->inputs[0]));
+        equal = equal && (x == first || tg_same_shape(x, first));
     }
     tg_shape shape;
     return equal ? tg_op_output_like(call, dtype, 0)
