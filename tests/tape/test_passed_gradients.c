@@ -1,5 +1,7 @@
 /* Gradients that backward passes on without a copy (tg_op.passes_gradient), in random graphs of sums, differences,
  * views and products, beside a plain reverse pass over arrays. All values are small whole numbers, so they are exact.
+ * Every COLUMNS values of a tensor are the same as the COLUMNS before them, so one reverse pass serves any width: 3
+ * values, and so many that threads divide them.
  */
 #include "support.h"
 
@@ -7,9 +9,10 @@
 
 #include <tapegrad/op.h>
 
+#include "base/parallel.h"
 #include "base/random.h"
 
-enum { WIDTH = 3, LEAVES = 2, NODES = 14, GRAPHS = 400 };
+enum { COLUMNS = 3, LARGE = COLUMNS * (TG_GRAIN + 1), LEAVES = 2, NODES = 14 };
 
 typedef enum kind { SUM, DIFFERENCE, DOUBLED, VIEW, SCALED, KINDS } kind;
 
@@ -19,17 +22,18 @@ typedef struct node {
     int a, b;
     bool retained;
     tg_tensor *tensor;
-    double gradient[WIDTH];
+    double gradient[COLUMNS];
 } node;
 
 typedef struct graph {
+    int64_t width;
     tg_tape *tape;
     tg_rng *rng;
     tg_tensor *leaves[LEAVES], *factor, *first;
     node nodes[NODES];
 } graph;
 
-static const double factors[WIDTH] = {2, -1, 3}, firsts[WIDTH] = {1, 10, -100};
+static const double factors[COLUMNS] = {2, -1, 3}, firsts[COLUMNS] = {1, 10, -100};
 
 static int draw(graph *g, int below)
 {
@@ -43,7 +47,7 @@ static tg_tensor *compute(graph *g, const node *n)
     case SUM: return tg_add(g->tape, a, b);
     case DIFFERENCE: return tg_sub(g->tape, a, b);
     case DOUBLED: return tg_add(g->tape, a, a);
-    case VIEW: return tg_unsqueeze(g->tape, tg_reshape(g->tape, a, TG_SHAPE(WIDTH)), 0);
+    case VIEW: return tg_unsqueeze(g->tape, tg_reshape(g->tape, a, TG_SHAPE(g->width)), 0);
     default: return tg_mul(g->tape, a, g->factor);
     }
 }
@@ -72,7 +76,7 @@ static void differentiate(graph *g)
     memcpy(g->nodes[NODES - 1].gradient, firsts, sizeof firsts);
     for (int i = NODES - 1; i >= LEAVES; i--) {
         const node *n = &g->nodes[i];
-        for (int c = 0; c < WIDTH; c++) {
+        for (int c = 0; c < COLUMNS; c++) {
             double dy = n->gradient[c];
             g->nodes[n->a].gradient[c] += n->kind == DOUBLED ? 2 * dy : n->kind == SCALED ? dy * factors[c] : dy;
             if (n->kind == SUM || n->kind == DIFFERENCE) {
@@ -90,31 +94,50 @@ static bool backward(graph *g)
     return tg_backward(g->tape, g->nodes[NODES - 1].tensor, &config);
 }
 
+static void assert_columns(const tg_tensor *x, const double columns[COLUMNS], int times)
+{
+    const double *values = tg_tensor_data(x);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        assert_true(values[i] == times * columns[i % COLUMNS]);
+    }
+}
+
 /* Asserts that the gradients are `times` those of the reverse pass. */
 static void check_gradients(const graph *g, int times)
 {
     for (int i = 0; i < NODES; i++) {
         const node *n = &g->nodes[i];
         const tg_tensor *gradient = tg_tensor_grad(n->tensor);
-        for (int c = 0; gradient && c < WIDTH; c++) {
-            assert_true(tg_tensor_value_at(gradient, c) == times * n->gradient[c]);
+        if (gradient) {
+            assert_int_equal(tg_tensor_count(gradient), g->width);
+            assert_columns(gradient, n->gradient, times);
         }
-        for (int c = 0; !gradient && (i < LEAVES || n->retained) && c < WIDTH; c++) {
+        for (int c = 0; !gradient && (i < LEAVES || n->retained) && c < COLUMNS; c++) {
             assert_true(n->gradient[c] == 0);
         }
     }
-    assert_values(g->first, firsts, WIDTH, 0, 0);
+    assert_columns(g->first, firsts, 1);
 }
 
-static graph graph_new(void)
+static tg_tensor *repeat_columns(tg_shape shape, const double columns[COLUMNS])
 {
-    graph g = {.rng = tg_rng_new(5)};
+    tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
+    double *values = tg_tensor_data_mut(x);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        values[i] = columns[i % COLUMNS];
+    }
+    return x;
+}
+
+static graph graph_new(int64_t width)
+{
+    graph g = {.width = width, .rng = tg_rng_new(5)};
     g.tape = tg_tape_new(NULL, NULL);
     for (int i = 0; i < LEAVES; i++) {
-        g.leaves[i] = leaf(tensor_f64(TG_SHAPE(1, WIDTH), (double[]){i + 1, 2, -1}));
+        g.leaves[i] = leaf(repeat_columns(TG_SHAPE(1, width), (double[]){i + 1, 2, -1}));
     }
-    g.factor = tensor_f64(TG_SHAPE(WIDTH), factors);
-    g.first = tensor_f64(TG_SHAPE(1, WIDTH), firsts);
+    g.factor = repeat_columns(TG_SHAPE(width), factors);
+    g.first = repeat_columns(TG_SHAPE(1, width), firsts);
     return g;
 }
 
@@ -129,18 +152,17 @@ static void graph_free(graph *g)
     tg_release(g->first);
 }
 
-/* Gives every shape that the last result may have, (WIDTH) or (1,WIDTH), a gradient to start from. */
+/* Gives every shape that the last result may have, (width) or (1,width), a gradient to start from. */
 static void fit_first_gradient(graph *g)
 {
     tg_release(g->first);
-    g->first = tensor_f64(tg_tensor_shape(g->nodes[NODES - 1].tensor), firsts);
+    g->first = repeat_columns(tg_tensor_shape(g->nodes[NODES - 1].tensor), firsts);
 }
 
-static void test_random_graphs(void **state)
+static void check_random_graphs(int64_t width, int graphs)
 {
-    (void)state;
-    graph g = graph_new();
-    for (int i = 0; i < GRAPHS; i++) {
+    graph g = graph_new(width);
+    for (int i = 0; i < graphs; i++) {
         tg_tensor_zero_grad(g.leaves[0]);
         tg_tensor_zero_grad(g.leaves[1]);
         record_graph(&g);
@@ -154,11 +176,24 @@ static void test_random_graphs(void **state)
     graph_free(&g);
 }
 
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    check_random_graphs(COLUMNS, 400);
+}
+
+static void test_graphs_of_large_tensors(void **state)
+{
+    (void)state;
+    assert_true(tg_set_threads(2, NULL)); /* the second begins in the third column */
+    check_random_graphs(LARGE, 12);
+}
+
 /* A backward without memory changes nothing, and the next one has the right gradients. */
 static void test_failed_backward(void **state)
 {
     (void)state;
-    graph g = graph_new();
+    graph g = graph_new(COLUMNS);
     counting_allocator counting;
     for (int i = 0; i < 40; i++) {
         bool done = false;
@@ -267,9 +302,8 @@ static void test_kernel_runs_only_to_add(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_failed_backward),
-        cmocka_unit_test(test_first_gradient_of_a_leaf),
+        cmocka_unit_test(test_random_graphs),           cmocka_unit_test(test_graphs_of_large_tensors),
+        cmocka_unit_test(test_failed_backward),         cmocka_unit_test(test_first_gradient_of_a_leaf),
         cmocka_unit_test(test_kernel_runs_only_to_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
