@@ -2,6 +2,7 @@
  *
  * In a sum with one variable each addition waits for the one before it; sixteen independent sums can be vectorized. The
  * number of lanes is the same for every vector width of a CPU, and so are the bits of the result. Sums are in double.
+ * A row with fewer values than lanes is read one by one: to set up the lanes would take longer than to sum it.
  */
 #ifndef TG_OPS_LANES_H
 #define TG_OPS_LANES_H
@@ -14,20 +15,22 @@
 static inline real row_max(const real *x, int64_t n)
 {
     real lane[LANES], most = -(real)INFINITY;
-    for (int k = 0; k < LANES; k++) {
-        lane[k] = most;
-    }
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
+    if (n >= LANES) {
         for (int k = 0; k < LANES; k++) {
-            lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+            lane[k] = most;
+        }
+        for (; i + LANES <= n; i += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+            }
+        }
+        for (int k = 0; k < LANES; k++) {
+            most = lane[k] > most ? lane[k] : most;
         }
     }
     for (; i < n; i++) {
         most = x[i] > most ? x[i] : most;
-    }
-    for (int k = 0; k < LANES; k++) {
-        most = lane[k] > most ? lane[k] : most;
     }
     return most;
 }
@@ -47,14 +50,17 @@ static inline double sum_of_lanes(const double lane[LANES])
 /* Returns sum_i x_i. */
 static inline double row_sum(const real *x, int64_t n)
 {
-    double lane[LANES] = {0};
+    double sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += (double)x[i + k];
+    if (n >= LANES) {
+        double lane[LANES] = {0};
+        for (; i + LANES <= n; i += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                lane[k] += (double)x[i + k];
+            }
         }
+        sum = sum_of_lanes(lane);
     }
-    double sum = sum_of_lanes(lane);
     for (; i < n; i++) {
         sum += (double)x[i];
     }
@@ -64,14 +70,17 @@ static inline double row_sum(const real *x, int64_t n)
 /* Returns sum_i a_i b_i. */
 static inline double row_dot(const real *a, const real *b, int64_t n)
 {
-    double lane[LANES] = {0};
+    double sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += (double)a[i + k] * (double)b[i + k];
+    if (n >= LANES) {
+        double lane[LANES] = {0};
+        for (; i + LANES <= n; i += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                lane[k] += (double)a[i + k] * (double)b[i + k];
+            }
         }
+        sum = sum_of_lanes(lane);
     }
-    double sum = sum_of_lanes(lane);
     for (; i < n; i++) {
         sum += (double)a[i] * (double)b[i];
     }
@@ -81,14 +90,17 @@ static inline double row_dot(const real *a, const real *b, int64_t n)
 /* Returns sum_i (x_i - mean) dy_i w_i. */
 static inline double row_weighted_dot(const real *x, double mean, const real *dy, const real *w, int64_t n)
 {
-    double lane[LANES] = {0};
+    double sum = 0;
     int64_t c = 0;
-    for (; c + LANES <= n; c += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += (double)dy[c + k] * (double)w[c + k] * ((double)x[c + k] - mean);
+    if (n >= LANES) {
+        double lane[LANES] = {0};
+        for (; c + LANES <= n; c += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                lane[k] += (double)dy[c + k] * (double)w[c + k] * ((double)x[c + k] - mean);
+            }
         }
+        sum = sum_of_lanes(lane);
     }
-    double sum = sum_of_lanes(lane);
     for (; c < n; c++) {
         sum += (double)dy[c] * (double)w[c] * ((double)x[c] - mean);
     }
