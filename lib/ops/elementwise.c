@@ -283,7 +283,9 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
             bool add = !call->overwrite[i];
             k->out = add ? result : dx;
             KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
-            add_values(dx, add ? k->n : 0, result);
+            if (add) {
+                add_values(dx, k->n, result);
+            }
         }
     }
 }

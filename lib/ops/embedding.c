@@ -51,7 +51,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
     const lookup *l = context;
     for (int64_t i = begin; i < end; i++) {
         if (i + 1 < end) {
-            prefetch_row(l->W + l->id[i + 1] * l->C, l->C);
+            tg_prefetch_row(l->W + l->id[i + 1] * l->C, (size_t)l->C * sizeof(real));
         }
         memcpy(l->y + i * l->C, l->W + l->id[i] * l->C, (size_t)l->C * sizeof(real));
     }

@@ -97,7 +97,7 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
             }
             const real *row = b->table + b->ids[i] * b->width;
             if (i + 1 < b->entries) {
-                prefetch_row(b->table + b->ids[i + 1] * b->width, b->width);
+                tg_prefetch_row(b->table + b->ids[i + 1] * b->width, (size_t)b->width * sizeof(real));
             }
             if (b->a.mode == TG_BAG_MAX) {
                 take_maximum(b, bag, i, first);

@@ -54,16 +54,6 @@ static inline real accumulated(bool overwrite, real old, real contribution)
     return overwrite ? contribution : old + contribution;
 }
 
-/* Begins to read a row of a table that is needed soon: its first 512 bytes. The processor cannot foresee which row an
- * id names, but reads ahead within a row. */
-static inline void prefetch_row(const real *row, int64_t width)
-{
-    const int64_t line = 64 / (int64_t)sizeof *row;
-    for (int64_t c = 0; c < width && c < 8 * line; c += line) {
-        __builtin_prefetch(row + c);
-    }
-}
-
 /* The count of the list that tg_axes_make returns for NULL axes. */
 #define TG_NULL_AXES INT_MAX
 

@@ -59,15 +59,12 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Begins to read the first 512 bytes of a row that is updated next, and of its moments. The processor cannot foresee
- * which row is listed, but reads ahead within a row. */
-static void prefetch_row(const sweep *s, size_t position, size_t bytes)
+/* Begins to read a row that is updated next, and its moments. */
+static void prefetch(const sweep *s, int64_t id, size_t row)
 {
-    for (size_t i = 0; i < bytes && i < 512; i += 64) {
-        __builtin_prefetch(s->theta + position + i);
-        for (int k = 0; k < TG_OPTIM_STATES && s->state[k]; k++) {
-            __builtin_prefetch(s->state[k] + position + i);
-        }
+    tg_prefetch_row(s->theta + (size_t)id * row, row);
+    for (int k = 0; k < TG_OPTIM_STATES && s->state[k]; k++) {
+        tg_prefetch_row(s->state[k] + (size_t)id * row, row);
     }
 }
 
@@ -78,7 +75,7 @@ static void update_listed_rows(void *context, int64_t begin, int64_t end)
     size_t row = (size_t)s->width * s->size;
     for (int64_t i = begin; i < end; i++) {
         if (i + 1 < end) {
-            prefetch_row(s, (size_t)s->ids[i + 1] * row, row);
+            prefetch(s, s->ids[i + 1], row);
         }
         update(s, s->ids[i] * s->width, s->gradient + (size_t)i * row, s->width);
     }
