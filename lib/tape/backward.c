@@ -289,7 +289,8 @@ static void *values_to_borrow(const tg_tensor *gradient)
 bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
 {
     tg_backward_config config = given ? *given : tg_backward_config_default();
-    if (!tg_tape_expect_config(t, "backward", given, mark) || !check_result(t, y, config.gradient)) {
+    if (!tg_tape_expect_config(t, "backward", given, mark) || tg_tape_watched_error(t) ||
+        !check_result(t, y, config.gradient)) {
         return false;
     }
     if (y->node < 0) {

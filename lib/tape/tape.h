@@ -73,8 +73,13 @@ typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backwar
 /* Returns the seconds of a clock that never goes back. */
 double tg_clock(void);
 
+/* The maximum number of errors of other objects. */
+#define TG_WATCHED_ERRORS 16
+
 struct tg_tape {
     tg_error error;
+    const tg_error *watched[TG_WATCHED_ERRORS]; /* tg_tape_watch_error */
+    int watched_count;
     tg_rng *rng;
     tg_pool *pool;
     bool recording, training, detect_freed;
@@ -221,6 +226,9 @@ static inline bool tg_tape_is_usable(const tg_tape *t)
 {
     return t && t->error.code == TG_OK;
 }
+
+/* Returns the first error of other objects (tg_tape_watch_error), or NULL. */
+const tg_error *tg_tape_watched_error(const tg_tape *t);
 
 /* Checks that x is a tensor. The error is "<call>: the <name> is NULL". */
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
