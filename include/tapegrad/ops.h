@@ -347,7 +347,9 @@ typedef struct tg_embedding_config {
     /* the row that gets no gradient from this call, counted from the end if negative; default TG_NO_PADDING */
     int64_t padding_index;
     /* the largest norm of a row, or 0 for no limit. Before the lookup, the rows that the ids name are scaled down to
-     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. Default 0 */
+     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. With recording off
+     * the result has the scaled rows, but the table does not change (torch changes it then, too), so that several
+     * threads may read it. Default 0 */
     double max_norm;
     /* the p of that norm, above 0 or INFINITY; default 2 */
     double norm_type;

@@ -188,7 +188,7 @@ TG_API bool tg_tensor_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64
 /* ---- gradients of leaves ------------------------------------------------------------------------------------- */
 /* A leaf is a tensor that no recorded op computed. It owns its gradient, which is of one of three kinds: none, by rows,
  * or dense. An embedding gives its table a gradient by rows. It holds only the rows that an id names, each once, with
- * duplicates summed. The first contribution of another op turns it into a dense gradient. tg_tensor_zero_grad sets the
+ * duplicates summed; if no id counts, it has no rows, and optimizers step as with zeros. The first contribution of another op turns it into a dense gradient. tg_tensor_zero_grad sets the
  * kind to none again. */
 
 typedef enum tg_grad_kind { TG_GRAD_NONE, TG_GRAD_ROWS, TG_GRAD_DENSE } tg_grad_kind;

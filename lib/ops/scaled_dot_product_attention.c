@@ -93,6 +93,10 @@ static bool check_masks(tg_tape *t, const tg_tensor *q, const tg_tensor *k,
     char text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
     const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths;
     int64_t sequences = q->rank >= 3 ? q->shape[0] : -1, keys = k->shape[k->rank - 2];
+    if ((mask && !tg_tape_expect_values(t, call, "key mask", mask)) ||
+        (lengths && !tg_tape_expect_values(t, call, "tensor of lengths", lengths))) {
+        return false;
+    }
     tg_shape_format(tg_shape_of(q), q_text);
     tg_shape_format(tg_shape_of(k), k_text);
     if (bias && !tg_is_repeated_matrix(bias, q, q->shape[q->rank - 2], keys)) {

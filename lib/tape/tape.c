@@ -286,6 +286,11 @@ bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const
     return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, &t->error);
 }
 
+bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
+{
+    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
+}
+
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
 {
     if (!tg_tape_expect_tensor(t, call, "input", x)) {

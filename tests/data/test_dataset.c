@@ -336,12 +336,61 @@ static void test_csv_errors(void **state)
     }
 }
 
+/* A loader holds tensors of its caller, and checks them each time that it reads them. */
+static void test_tensors_that_change(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(4096, 2)), *batch[1] = {NULL};
+    tg_adam_config adam = tg_adam_config_default();
+    adam.deferred = true;
+    tg_optim *optim = tg_adam_new(params, &adam);
+    tg_rng *rng = tg_rng_new(1);
+    tg_dataset_loader_config config = config_of(2048, false, false);
+    tg_dataset_loader *loader = tg_dataset_loader_new(&table, 1, rng, &config);
+    assert_true(tg_dataset_loader_next(loader, batch));
+    uint64_t position = tg_rng_position(rng);
+    for (int64_t rows = 1; rows < 10000; rows += 8000) {
+        assert_true(tg_tensor_resize_rows(table, rows, NULL));
+        batch[0] = table;
+        assert_false(tg_dataset_loader_next(loader, batch));
+        assert_null(batch[0]);
+        tg_error error = *tg_dataset_loader_error(loader);
+        assert_error(&error, TG_ERROR_STATE,
+                     rows == 1 ? "dataset_loader_next: tensor 0 was resized to 1 rows; it had 4096 when the loader was "
+                                 "made"
+                               : "resized to 8001 rows");
+        tg_dataset_loader_clear_error(loader);
+        assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){0}, (float[]){1, 1}, 1, NULL));
+        assert_true(tg_optim_step(optim) && tg_optim_flush(optim));
+        tg_tensor_zero_grad(table);
+    }
+    assert_true(tg_tensor_resize_rows(table, 4096, NULL));
+    assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){3}, (float[]){1, 1}, 1, NULL));
+    assert_true(tg_optim_step(optim));
+    assert_false(tg_dataset_loader_next(loader, batch));
+    tg_error error = *tg_dataset_loader_error(loader);
+    assert_error(&error, TG_ERROR_STATE, "dataset_loader_next: rows of 'table' have deferred steps");
+    tg_dataset_loader_clear_error(loader);
+    assert_true(tg_rng_position(rng) == position);
+    /* the pass goes on where it was */
+    assert_true(tg_optim_flush(optim));
+    assert_true(tg_dataset_loader_next(loader, batch));
+    assert_false(tg_dataset_loader_next(loader, batch));
+    assert_int_equal(tg_dataset_loader_error(loader)->code, TG_OK);
+    tg_dataset_loader_free(loader);
+    tg_optim_free(optim);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders_are_torchs),
         cmocka_unit_test(test_batches_that_are_held),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tensors_that_change),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_errors),

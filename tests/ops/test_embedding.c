@@ -96,6 +96,75 @@ static void test_max_norm_of_bags(void **state)
     tg_release(ids);
 }
 
+/* Without recording the results have the same bits, and the table does not change: other threads may read it. */
+static void test_max_norm_without_recording(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 3), (int32_t[]){2, 1, 2, 3, 0, 0});
+    tg_tensor *before = tg_tensor_new_copy(table, NULL);
+    tg_tensor *weights = tensor_f64(TG_SHAPE(2, 3), (double[]){1, 2, 3, -1, 0.5, 4});
+    uint64_t version = tg_storage_version(table);
+    assert_true(tg_tensor_set_rows_frozen(table, 0, 1, true, NULL));
+    for (int form = 0; form < 5; form++) { /* a lookup, and bags: three modes, and weights */
+        tg_tensor *results[2];
+        for (int recording = 0; recording < 2; recording++) {
+            tg_tape_set_recording(tape, recording);
+            tg_embedding_bag_config config = tg_embedding_bag_config_default();
+            config.mode = form == 4 ? TG_BAG_SUM : (tg_bag_mode)(form - 1);
+            config.weights = form == 4 ? weights : NULL;
+            config.max_norm = 2;
+            config.padding_index = 1;
+            results[recording] = form == 0 ? limited(table, ids, 2, 2) : tg_embedding_bag(tape, ids, table, &config);
+            assert_non_null(results[recording]);
+            if (!recording) {
+                assert_true(tg_storage_version(table) == version);
+                assert_memory_equal(tg_tensor_data(table), tg_tensor_data(before), 8 * sizeof(double));
+            }
+        }
+        assert_memory_equal(tg_tensor_data(results[0]), tg_tensor_data(results[1]),
+                            (size_t)tg_tensor_count(results[0]) * sizeof(double));
+        assert_true(tg_tensor_value_at(table, 5) == 8 * (2 / (10 + 1e-7)));
+        assert_true(tg_tensor_value_at(table, 0) == 3); /* frozen */
+        assert_true(tg_tensor_copy_from(table, before, NULL));
+        version = tg_storage_version(table);
+    }
+    tg_tape_set_recording(tape, true);
+    tg_release(before);
+    tg_release(weights);
+    tg_release(ids);
+}
+
+/* A table whose lookup names no row that counts has a gradient without rows, as torch's table has one of zeros. */
+static void test_gradient_without_rows(void **state)
+{
+    (void)state;
+    tg_tensor *none = tensor_i32(TG_SHAPE(0), NULL), *padding = tensor_i32(TG_SHAPE(1, 2), (int32_t[]){3, 3});
+    tg_tensor *offsets = tensor_i32(TG_SHAPE(1), (int32_t[]){0});
+    for (int form = 0; form < 5; form++) {
+        tg_tensor_zero_grad(table);
+        assert_true(form < 4 || tg_tensor_set_rows_frozen(table, 3, 1, true, NULL));
+        tg_tensor *y = form == 0   ? embed(tape, none, table, TG_NO_PADDING, false)
+                       : form == 1 ? embed(tape, padding, table, 3, false)
+                       : form == 2 ? embed_bags(tape, padding, table, TG_BAG_SUM, 3, NULL, NULL)
+                       : form == 3 ? embed_bags(tape, none, table, TG_BAG_MAX, TG_NO_PADDING, offsets, NULL)
+                                   : embed(tape, padding, table, TG_NO_PADDING, false);
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
+        assert_int_equal(tg_tensor_grad_rows(table).count, 0);
+        tg_tensor *dense = tg_tensor_new_dense_grad(table, NULL);
+        assert_values(dense, (double[]){0, 0, 0, 0, 0, 0, 0, 0}, 8, 0, 0);
+        tg_release(dense);
+        /* a dense contribution follows */
+        assert_true(tg_backward(tape, tg_sum(tape, table, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        double last = form < 4;
+        assert_values(tg_tensor_grad(table), (double[]){1, 1, 1, 1, 1, 1, last, last}, 8, 0, 0);
+        tg_tape_reset(tape);
+    }
+    tg_release(none);
+    tg_release(padding);
+    tg_release(offsets);
+}
+
 static void test_max_norm_refuses(void **state)
 {
     (void)state;
@@ -195,13 +264,15 @@ static void test_bags_without_entries(void **state)
     assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     tg_release(ids);
     tg_release(offsets);
-    /* no ids at all: as with padding alone, the table has no gradient, and an optimizer skips it */
+    /* no ids at all: as with padding alone, the table has a gradient without rows */
+    tg_tensor_zero_grad(table);
     ids = tensor_i32(TG_SHAPE(0), (int32_t[]){0});
     offsets = tensor_i32(TG_SHAPE(2), (int32_t[]){0, 0});
     tg_tensor *y = bag(TG_BAG_SUM, TG_NO_PADDING, ids, offsets, NULL);
     assert_values(y, (double[]){0, 0, 0, 0}, 4, 0, 0);
     assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
-    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_NONE);
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
+    assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     tg_release(ids);
     tg_release(offsets);
 }
@@ -332,6 +403,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_max_norm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_of_bags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_moves_the_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_max_norm_without_recording, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gradient_without_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),

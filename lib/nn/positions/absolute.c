@@ -84,6 +84,9 @@ static bool check_extension(const tg_nn_positional *p, int64_t context, tg_error
 {
     static const char call[] = "nn_positional_extend";
     int64_t rows = p->weight->shape[0];
+    if (!tg_tensor_check(call, "table", p->weight, error)) {
+        return false;
+    }
     if (context < rows) {
         return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld positions; the context is %lld and cannot shrink", call,
                             (long long)context, (long long)rows);
