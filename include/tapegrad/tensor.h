@@ -204,7 +204,8 @@ TG_API bool tg_tensor_requires_grad(const tg_tensor *x);
 TG_API tg_grad_kind tg_tensor_grad_kind(const tg_tensor *x);
 
 /* Returns the dense gradient of a leaf, or of a result after tg_retain_grad, of x's shape and dtype, contiguous:
- * x.grad. NULL unless the kind is TG_GRAD_DENSE. Borrowed from x; writing to it changes the gradient. */
+ * x.grad. NULL unless the kind is TG_GRAD_DENSE. Borrowed from x; writing to it changes the gradient. An op may read it;
+ * whatever changes the gradient later counts as a modification (tg_tensor_data_mut). */
 TG_API tg_tensor *tg_tensor_grad(const tg_tensor *x);
 
 /* A gradient by rows: row ids[i] of x has the gradient values[i * width .. (i + 1) * width). The rows are in the order
