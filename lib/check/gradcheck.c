@@ -39,8 +39,8 @@ tg_gradcheck_config tg_gradcheck_config_default(void)
 
 /* ---- numeric ---- */
 
-/* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains it
- * with deferred steps: then the check has failed. */
+/* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains
+ * it with deferred steps: then the check has failed. */
 static double put(tg_tensor *x, int64_t index, double value)
 {
     int64_t offset = 0;

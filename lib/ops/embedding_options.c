@@ -8,8 +8,8 @@
  * The ids are visited in sorted order, so that a row which several ids name is scaled once. Frozen rows keep their
  * values. Follows torch.embedding_renorm_.
  *
- * torch changes the table also in evaluation. Here a lookup without recording scales copies of the rows instead, with the
- * same result: parameters are read-only without recording, so that tapes of several threads may share them.
+ * torch changes the table also in evaluation. Here a lookup without recording scales copies of the rows instead, with
+ * the same result: parameters are read-only without recording, so that tapes of several threads may share them.
  *
  * The row of padding_index gets no gradient.
  */

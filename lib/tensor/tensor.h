@@ -118,8 +118,8 @@ static inline bool tg_is_tensor(const tg_tensor *x)
     return x && (!x->is_freed || tg_tensor_report_freed(x));
 }
 
-/* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and has
- * no missed steps. The one check in front of all values: tests/checks/values lists the functions that read or write
+/* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and
+ * has no missed steps. The one check in front of all values: tests/checks/values lists the functions that read or write
  * them, and each of them comes after it. */
 static inline bool tg_has_values(const tg_tensor *x)
 {
@@ -339,8 +339,8 @@ static inline bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
     return leaf->gradient->kind != TG_GRAD_DENSE && tg_gradient_become_dense(leaf, may_overwrite);
 }
 
-/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. The kind becomes rows, even
- * without any. */
+/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. The kind becomes rows,
+ * even without any. */
 void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
 
 /* The same for one row: returns its slot. */

@@ -297,7 +297,7 @@ static void test_without_values(void **state)
 }
 
 /* A backward from a result in the middle of a span replays the span up to it, and nothing behind it: neither the memory
- * nor the values of the calls behind it are there. */
+ * nor the values of the calls behind it exist. */
 static void test_result_in_the_middle(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The gradient of a tensor as the input of a recorded op: each call that changes the gradient moves its version, so that
- * a backward that needs the old values is refused, as torch refuses it. */
+/* The gradient of a tensor as the input of a recorded op: each call that changes the gradient moves its version, so
+ * that a backward that needs the old values is refused, as torch refuses it. */
 #include "ops/calls.h"
 #include "support.h"
 #include "tape/tape.h"
