@@ -4,8 +4,9 @@
  *
  * Forward visits the tiles (attention_tiles.h) of a block of rows from left to right. For each row it keeps the maximum
  * M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum M' multiplies s and
- * y by exp(M - M'). The last step divides y by s. It saves l_i = M + log s of each row, from which backward recomputes
- * P_ij = exp(S_ij - l_i), and m as bits. A row without keys gets y = 0, and l = 0, so that backward computes P = 0.
+ * y by exp(M - M'). The last step divides y by s. It saves M and l = log s of each row, from which backward recomputes
+ * P_ij = exp((S_ij - M) - l), and m as bits. M + l in one number would be rounded: to M alone, if a bias is as large as
+ * -1e30. A row without keys, whose scores are all -inf, gets y = 0, and M = l = 0, so that backward computes P = 0.
  *
  * Threads divide the blocks in forward, and the matrices in backward. tile_gemm computes the products of a tile in the
  * thread that calls it, in parts that are small enough (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
@@ -67,12 +68,13 @@ static void forward_of_block(const attention *a, const row_block *b)
         tile_gemm(&mix, tile, b->v + first * a->lv, 1, y);
     }
     for (int64_t i = 0; i < b->rows; i++) {
-        bool has_keys = visible_to_row(a, b, i) > b->first_key;
+        bool has_keys = running[i].sum != 0; /* a NaN stays */
         real inverse = (real)(1 / running[i].sum);
         for (int64_t c = 0; c < a->width; c++) {
             y[i * a->width + c] = has_keys ? y[i * a->width + c] * inverse : 0;
         }
-        a->log_sums[b->row + i] = has_keys ? running[i].most + (real)log(running[i].sum) : 0;
+        a->maxima[b->row + i] = has_keys ? running[i].most : 0;
+        a->log_sums[b->row + i] = has_keys ? (real)log(running[i].sum) : 0;
     }
 }
 
@@ -119,8 +121,9 @@ static bool attention_shape(tg_op_call *call)
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1];
     const attention_attributes *a = call->attributes;
     int64_t rows = rows_of(q), keys = k->shape[k->rank - 2];
-    return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, tg_size_of(q->dtype)) &&
-           (a->p == 0 || rows == 0 || save_bits(call, rows, keys));
+    size_t size = tg_size_of(q->dtype);
+    return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, size) &&
+           tg_op_save(call, rows, size) && (a->p == 0 || rows == 0 || save_bits(call, rows, keys));
 }
 
 static const tg_op attention_op = {

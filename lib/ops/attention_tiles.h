@@ -26,7 +26,8 @@ typedef struct attention_attributes {
 #define TILE_ROWS 64
 #define TILE_VALUES (TILE_ROWS * TILE_ROWS)
 
-/* One call. The saved memory holds the log sum of each row, and then, with dropout, one bit per weight. */
+/* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
+ * bit per weight. */
 typedef struct attention {
     const tg_op_call *call;
     const real *q, *k, *v, *y, *dy;
@@ -35,7 +36,7 @@ typedef struct attention {
     int64_t blocks;                        /* the number of blocks of rows per matrix */
     int64_t lq, lk, lv, lbias;             /* the distances between rows */
     real scale, factor;                    /* factor is 1 / (1 - p) */
-    real *log_sums;
+    real *maxima, *log_sums;
     const uint8_t *bits; /* the mask of dropout, or NULL */
     bool causal;
 } attention;
@@ -45,10 +46,10 @@ typedef struct row_block {
     int64_t batch, first, rows, columns;
     int64_t row; /* the index of the first row among those of all matrices */
     const real *q, *k, *v;
-    const real *bias;           /* the first row of the bias, or NULL */
-    const uint8_t *mask;        /* the mask of the sequence's keys, or NULL */
-    int64_t first_key, end_key; /* the mask removes all keys before and after these */
-    int64_t visible;            /* the number of keys up to the last one that the last row attends to */
+    const real *bias;    /* the first row of the bias, or NULL */
+    const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
+    int64_t end_key;     /* the mask removes all keys from here on */
+    int64_t visible;     /* the number of keys up to the last one that the last row attends to */
 } row_block;
 
 static inline int64_t rows_of(const tg_tensor *queries)
@@ -74,7 +75,7 @@ static inline attention attention_of(const tg_op_call *call)
                    .lk = tg_row_distance(k),
                    .lv = tg_row_distance(v),
                    .scale = (real)attributes->scale,
-                   .log_sums = call->saved,
+                   .maxima = call->saved,
                    .causal = attributes->causal};
     int64_t matrix = a.queries * a.width;
     a.batches = matrix > 0 ? q->count / matrix : 0;
@@ -82,6 +83,7 @@ static inline attention attention_of(const tg_op_call *call)
     a.lbias = a.bias ? tg_row_distance(a.bias) : 0;
     a.factor = 1 / (real)(1 - attributes->p);
     bool dropped = attributes->p > 0 && call->saved; /* without rows nothing is saved */
+    a.log_sums = call->saved ? a.maxima + rows_of(q) : NULL;
     a.bits = dropped ? (const uint8_t *)(a.log_sums + rows_of(q)) : NULL;
     return a;
 }
@@ -101,9 +103,6 @@ static inline void find_keys(const attention *a, row_block *b)
         b->mask = (const uint8_t *)tg_values(a->mask) + sequence * a->mask->strides[0];
         while (b->end_key > 0 && !b->mask[b->end_key - 1]) {
             b->end_key--;
-        }
-        while (b->first_key < b->end_key && !b->mask[b->first_key]) {
-            b->first_key++;
         }
     }
     b->visible = visible_to_row(a, b, b->rows - 1);
