@@ -124,7 +124,8 @@ TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
 /* x where x > 0, slope x elsewhere. torch's slope is 0.01. */
 TG_API tg_tensor *tg_leaky_relu(tg_tape *tape, tg_tensor *x, double slope);
 
-/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. */
+/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient passes, as
+ * in torch's scalar code and on its GPUs; its vectors on a CPU give NaN. */
 TG_API tg_tensor *tg_elu(tg_tape *tape, tg_tensor *x, double alpha);
 
 /* log(1 + e^(beta x)) / beta, and x itself where beta x > threshold. torch's beta is 1 and its threshold 20. VALUE
@@ -216,7 +217,8 @@ TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axe
 TG_API tg_tensor *tg_amax(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_amin(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* log(sum(e^x)) over a list of axes, without overflow. */
+/* log(sum(e^x)) over a list of axes, without overflow. The gradient is that of torch, e^(x - y): where |x| is so large
+ * that y = x + log(count) is rounded to x, each gradient is 1 (tg_softmax and the losses do not round it). */
 TG_API tg_tensor *tg_logsumexp(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|. The
@@ -228,7 +230,8 @@ TG_API tg_tensor *tg_any(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes
 TG_API tg_tensor *tg_all(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The variance over a list of axes: sum((x - mean)^2) / (count - correction). A correction of 1 is torch's default, and
- * 0 gives the biased variance of layer norms. NaN unless count > correction. */
+ * 0 gives the biased variance of layer norms. With a correction of `count` or more the divisor is 0: inf, or NaN if all
+ * values are equal. NaN for no values. */
 TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
 
 /* The standard deviation, the root of the variance. Its gradient is 0 where it is 0. */
@@ -420,7 +423,7 @@ typedef struct tg_scaled_dot_product_attention_config {
     /* the factor of q k^T, finite and at least 0; default TG_SCALE_OF_WIDTH */
     double scale;
     /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the queries', or 1,
-     * or absent: a float attn_mask in torch; default NULL, none */
+     * or absent: a float attn_mask in torch. A query with -inf for every key is one without keys; default NULL, none */
     tg_tensor *bias;
     /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for the
      * keys that no query attends to, like a boolean attn_mask in torch. B is the queries' first axis of at least three.
