@@ -378,9 +378,12 @@ typedef struct tg_embedding_bag_config {
     /* sum, mean or maximum; an empty bag gives zeros in every mode; default TG_BAG_MEAN */
     tg_bag_mode mode;
     /* the index in ids (N) at which each bag begins, (bags) i32. The first is 0, and none is smaller than the one
-     * before. NULL: ids are (bags,length), one bag per row. Default NULL */
+     * before. The last bag ends at N. Without an offset there is no bag, and the ids are left out. NULL: ids are
+     * (bags,length), one bag per row. Default NULL */
     tg_tensor *offsets;
-    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset; default false */
+    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset. Ids from there on are
+     * left out, in every mode; torch 2.13 leaves them out of sums alone. They must exist in the table, and max_norm
+     * counts them as named. Default false */
     bool last_offset;
     /* the factor of each id, in the shape of ids, for TG_BAG_SUM only; default NULL, all 1 */
     tg_tensor *weights;

@@ -6,7 +6,7 @@
  *   max       y[b,c] = max_i W[id_i,c]            dW[id_i,c] += dy[b,c]           for the first i that has the maximum
  *
  * W is (V,C), y (bags,C). The rows are never copied: no tensor with one row per entry exists. Entries with the padding
- * index are left out, also in n. An empty bag gives zeros. With scale_by_frequency, the gradient of a row is divided by
+ * index are left out, also in n, and so are ids behind the last bag. An empty bag gives zeros. With scale_by_frequency, the gradient of a row is divided by
  * the number of times that the call names it. Threads divide the bags in the forward pass and the columns in backward,
  * so the result has the same bits for any number of threads. Follows torch.nn.functional.embedding_bag.
  */
@@ -26,7 +26,7 @@ typedef struct bag_attributes {
 typedef struct bags {
     bag_attributes a;
     const int32_t *ids, *offsets;
-    /* the numbers of ids, of bags, of ids per bag if no offsets are given, and of columns */
+    /* the numbers of ids in bags, of bags, of ids per bag if no offsets are given, and of columns */
     int64_t entries, count, length, width;
     int64_t offset_count; /* the number of bags, plus 1 with last_offset; 0 without offsets */
     const real *table, *weights, *dy;
@@ -40,13 +40,14 @@ typedef struct bags {
 static bags bags_of(const tg_op_call *call)
 {
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
-    bags b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids), .entries = ids->count};
+    bags b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids)};
     b.count = call->outputs[0]->shape[0];
     b.width = table->shape[1];
     b.table = tg_values(table);
     b.y = tg_values(call->outputs[0]);
     b.offsets = b.a.has_offsets ? tg_values(call->inputs[2]) : NULL;
     b.offset_count = b.a.has_offsets ? call->inputs[2]->count : 0;
+    b.entries = b.a.last_offset ? b.offsets[b.offset_count - 1] : b.a.has_offsets && b.count == 0 ? 0 : ids->count;
     b.length = b.a.has_offsets ? 0 : ids->shape[1];
     b.weights = b.a.has_weights ? tg_values(call->inputs[call->input_count - 1]) : NULL;
     b.winners = call->saved;
@@ -224,12 +225,10 @@ static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tenso
                               offset[b], (long long)b, least, (long long)ids->count);
         }
     }
-    if (last_offset && (offsets->count == 0 || offset[offsets->count - 1] != ids->count)) {
-        return tg_op_fail(call, TG_ERROR_RANGE,
-                          "the last of %lld offsets is the end of the last bag; it must be %lld, the number of ids",
-                          (long long)offsets->count, (long long)ids->count);
-    }
-    return true;
+    return !last_offset || offsets->count > 0 ||
+           tg_op_fail(call, TG_ERROR_RANGE,
+                      "there are no offsets; with last_offset there must be one at least, the "
+                      "end of the last bag");
 }
 
 static bool embedding_bag_shape(tg_op_call *call)

@@ -277,6 +277,62 @@ static void test_bags_without_entries(void **state)
     tg_release(offsets);
 }
 
+/* The bags are {0} and {0,2}, and the ids 3 and 1 behind them do not count: not in a mean or a maximum, not in the number
+ * of times that an id is named, and their rows and weights get no gradient. */
+static void test_ids_behind_the_last_bag(void **state)
+{
+    (void)state;
+    static const double results[][4] = {{3, 4, -3, 12}, {3, 4, -1.5, 6}, {3, 4, 3, 8}};
+    static const double gradients[][8] = {
+        {2, 2, 0, 0, 1, 1, 0, 0}, {1.5, 1.5, 0, 0, 0.5, 0.5, 0, 0}, {2, 1, 0, 0, 0, 1, 0, 0}};
+    tg_tensor *ids = tensor_i32(TG_SHAPE(5), (int32_t[]){0, 0, 2, 3, 0}),
+              *offsets = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 1, 3}),
+              *weights = leaf(tensor_f64(TG_SHAPE(5), (double[]){1, 1, 1, 1, 1}));
+    for (int run = 0; run < 5; run++) {
+        tg_embedding_bag_config config = tg_embedding_bag_config_default();
+        config.mode = run < 3 ? (tg_bag_mode)run : TG_BAG_SUM;
+        config.offsets = offsets;
+        config.last_offset = true;
+        config.weights = run == 3 ? weights : NULL;
+        config.scale_by_frequency = run == 4; /* id 0 is named twice in the bags */
+        tg_tensor *y = tg_embedding_bag(tape, ids, table, &config);
+        assert_values(y, results[run % 3 * (run < 3)], 4, 1e-15, 0);
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_rows(table).count, 2);
+        tg_tensor *gradient = tg_tensor_new_dense_grad(table, NULL);
+        const double by_frequency[] = {1, 1, 0, 0, 1, 1, 0, 0};
+        assert_values(gradient, run == 4 ? by_frequency : gradients[run % 3], 8, 1e-15, 0);
+        tg_release(gradient);
+        tg_tensor_zero_grad(table);
+        tg_tape_reset(tape);
+    }
+    assert_values(tg_tensor_grad(weights), (double[]){7, 7, 2, 0, 0}, 5, 1e-15, 0);
+    tg_release(weights);
+    tg_release(offsets);
+    tg_release(ids);
+}
+
+/* Offsets without an entry, or with the end of no bag alone: no bag, and no gradient, whatever the ids are. */
+static void test_ids_without_a_bag(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2), (int32_t[]){1, 2}), *zero = tensor_i32(TG_SHAPE(1), (int32_t[]){0});
+    for (int run = 0; run < 6; run++) {
+        tg_embedding_bag_config config = tg_embedding_bag_config_default();
+        config.mode = (tg_bag_mode)(run % 3);
+        config.last_offset = run / 3;
+        config.offsets = run / 3 ? zero : tg_slice(tape, zero, 0, 0, 0, 1);
+        tg_tensor *y = tg_embedding_bag(tape, ids, table, &config);
+        assert_string_equal(tg_tape_error(tape)->text, "");
+        assert_true(tg_shape_equal(tg_tensor_shape(y), TG_SHAPE(0, 2)));
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_rows(table).count, 0);
+        tg_tape_reset(tape);
+    }
+    tg_release(zero);
+    tg_release(ids);
+}
+
 static void test_bags_refuse(void **state)
 {
     (void)state;
@@ -308,14 +364,14 @@ static void test_bags_refuse(void **state)
     tg_embedding_bag_config ends = tg_embedding_bag_config_default(), maxima = ends;
     ends.mode = TG_BAG_SUM;
     ends.last_offset = true;
-    ends.offsets = tg_slice(tape, falling, 0, 0, 2, 1); /* 0 3 */
+    ends.offsets = beyond;
     tg_embedding_bag(tape, flat, table, &ends);
-    assert_tape_error(tape, TG_ERROR_RANGE,
-                      "the last of 2 offsets is the end of the last bag; it must be 4, the number of ids");
+    assert_tape_error(tape, TG_ERROR_RANGE, "offset 5 at [1]; the first must be 0");
     ends.offsets = tg_slice(tape, falling, 0, 0, 0, 1);
     tg_embedding_bag(tape, flat, table, &ends);
     assert_tape_error(tape, TG_ERROR_RANGE,
-                      "the last of 0 offsets is the end of the last bag; it must be 4, the number of ids");
+                      "embedding_bag: there are no offsets; with last_offset there must be one at least, the end of "
+                      "the last bag");
     maxima.mode = TG_BAG_MAX;
     maxima.scale_by_frequency = true;
     tg_embedding_bag(tape, ids, table, &maxima);
@@ -410,6 +466,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_behind_the_last_bag, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_without_a_bag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_under_tying, set_up, tear_down),
         cmocka_unit_test(test_same_bits_for_any_thread_count),
