@@ -14,7 +14,7 @@
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
- * the course's chapter 3. If causal and S > T, query t is at position S - T + t, as with keys from a cache.
+ * the course's chapter 3. Matrices of queries that differ by their values alone share a mask. If causal and S > T, query t is at position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
 #include "ops/attention.h"
@@ -92,7 +92,7 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
     attention a = attention_of(call);
     if (a.bits) {
         double p = ((const attention_attributes *)call->attributes)->p;
-        tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, rows_of(call->inputs[0]) * a.keys, 1 - p);
+        tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, weight_rows_of(call) * a.keys, 1 - p);
     }
     tg_gemm_begin_parallel();
     tg_parallel_for(a.batches * a.blocks, 1 + TG_GRAIN / (TILE_ROWS * a.keys + 1), forward_of_blocks, &a);
@@ -123,7 +123,8 @@ static bool attention_shape(tg_op_call *call)
     int64_t rows = rows_of(q), keys = k->shape[k->rank - 2];
     size_t size = tg_size_of(q->dtype);
     return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, size) &&
-           tg_op_save(call, rows, size) && (a->p == 0 || rows == 0 || save_bits(call, rows, keys));
+           tg_op_save(call, rows, size) &&
+           (a->p == 0 || weight_rows_of(call) == 0 || save_bits(call, weight_rows_of(call), keys));
 }
 
 static const tg_op attention_op = {
@@ -134,13 +135,32 @@ static const tg_op attention_op = {
     .can_overwrite = true,
 };
 
+/* Expands the queries to the batch axes of the values, and writes which of these axes the weights do not have. With
+ * grouped heads the values have fewer. */
+static tg_tensor *expand_to_values(tg_tape *t, tg_tensor *queries, const tg_tensor *values, uint32_t *shared_axes)
+{
+    tg_shape weights = tg_shape_of(queries), shape = weights;
+    shape.rank = weights.rank > values->rank ? weights.rank : values->rank;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int own = axis - shape.rank + weights.rank, other = axis - shape.rank + values->rank;
+        int64_t size = own < 0 ? 1 : weights.size[own];
+        bool is_shared = axis < shape.rank - 2 && size == 1 && other >= 0 && values->shape[other] != 1;
+        shape.size[axis] = is_shared ? values->shape[other] : size;
+        *shared_axes |= (uint32_t)is_shared << axis;
+    }
+    return *shared_axes || shape.rank > weights.rank ? tg_expand(t, queries, shape) : queries;
+}
+
 tg_tensor *tg_attention_fused(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                               const tg_scaled_dot_product_attention_config *config)
 {
-    tg_tensor *inputs[5] = {queries, keys, values};
-    int count = 3;
     attention_attributes a;
     memset(&a, 0, sizeof a);
+    if (!(queries = expand_to_values(t, queries, values, &a.shared_axes))) {
+        return NULL;
+    }
+    tg_tensor *inputs[5] = {queries, keys, values};
+    int count = 3;
     a.p = tg_tape_is_training(t) ? config->dropout : 0;
     a.scale = config->scale == TG_SCALE_OF_WIDTH ? 1 / sqrt((double)queries->shape[queries->rank - 1]) : config->scale;
     a.causal = config->is_causal;

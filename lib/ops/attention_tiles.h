@@ -20,6 +20,7 @@
 typedef struct attention_attributes {
     double p, scale; /* p is the probability of dropout; 0 in evaluation */
     bool causal, has_bias, has_mask;
+    uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
 } attention_attributes;
 
 /* The most rows of a tile, and the most values. */
@@ -44,7 +45,8 @@ typedef struct attention {
 /* Rows first .. first + rows - 1 of matrix `batch`, in tiles of `columns` keys. */
 typedef struct row_block {
     int64_t batch, first, rows, columns;
-    int64_t row; /* the index of the first row among those of all matrices */
+    int64_t row;        /* the index of the first row among those of all matrices */
+    int64_t weight_row; /* the same among those of the weights */
     const real *q, *k, *v;
     const real *bias;    /* the first row of the bias, or NULL */
     const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
@@ -55,6 +57,32 @@ typedef struct row_block {
 static inline int64_t rows_of(const tg_tensor *queries)
 {
     return queries->count / queries->shape[queries->rank - 1];
+}
+
+/* Returns the number of rows of the weights, which are the same along the shared axes. */
+static inline int64_t weight_rows_of(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t rows = 1;
+    for (int axis = 0; axis < q->rank - 1; axis++) {
+        rows *= ((const attention_attributes *)call->attributes)->shared_axes >> axis & 1 ? 1 : q->shape[axis];
+    }
+    return rows;
+}
+
+/* Returns the matrix of the weights that belongs to matrix `batch` of the queries. */
+static inline int64_t weight_matrix_of(const tg_op_call *call, int64_t batch)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t matrix = 0, step = 1;
+    for (int axis = q->rank - 3; axis >= 0; axis--) {
+        if (!(((const attention_attributes *)call->attributes)->shared_axes >> axis & 1)) {
+            matrix += batch % q->shape[axis] * step;
+            step *= q->shape[axis];
+        }
+        batch /= q->shape[axis];
+    }
+    return matrix;
 }
 
 static inline attention attention_of(const tg_op_call *call)
@@ -117,6 +145,7 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     columns = columns < most ? columns : most;
     b.columns = columns < 16 ? 16 : columns / 16 * 16;
     b.row = batch * a->queries + b.first;
+    b.weight_row = weight_matrix_of(a->call, batch) * a->queries + b.first;
     b.q = a->q + tg_matrix_of(inputs[0], batch) + b.first * a->lq;
     b.k = a->k + tg_repeated_matrix_of(inputs[1], inputs[0], batch, false);
     b.v = a->v + tg_repeated_matrix_of(inputs[2], inputs[0], batch, false);
@@ -153,7 +182,7 @@ static inline int64_t visible_in_tile(const attention *a, const row_block *b, in
 static inline void drop(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
 {
     if (a->bits) {
-        mask_values(a->bits, (b->row + i) * a->keys + first, a->factor, row, n, row);
+        mask_values(a->bits, (b->weight_row + i) * a->keys + first, a->factor, row, n, row);
     }
 }
 

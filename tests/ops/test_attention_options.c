@@ -176,6 +176,58 @@ static void test_rows_that_are_masked_everywhere(void **state)
     }
 }
 
+/* Values with more batches than queries and keys: all of them have the same weights, and so the same dropout, as in
+ * torch, which multiplies one dropped matrix with each. A bias or a mask may separate the weights. */
+static void test_dropout_with_more_batches_of_values(void **state)
+{
+    (void)state;
+    enum { T = 3, S = 70, D = 2 };
+    for (int number = 0; number < 6; number++) {
+        tg_rng *rng = tg_rng_new(5);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        const tg_shape shapes[] = {TG_SHAPE(2, T, D), TG_SHAPE(1, S, D), TG_SHAPE(4, 3, 2, S, D), TG_SHAPE(3, 1, T, S)};
+        tg_tensor *in[4];
+        for (int i = 0; i < 4; i++) {
+            in[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
+            assert_true(tg_tensor_fill_normal(in[i], rng, 0, 1, NULL));
+        }
+        tg_tensor *mask = tg_tensor_new_full(TG_U8, TG_SHAPE(4, S), 1, NULL);
+        tg_scaled_dot_product_attention_config config = attention_config(false, 0.4, number / 2 == 1 ? in[3] : NULL);
+        config.key_mask = number / 2 == 2 ? mask : NULL;
+        tg_rng_seed(rng, 3);
+        tg_tensor *scores = tg_div_scalar(t, tg_matmul(t, in[0], tg_transpose(t, in[1], -2, -1)), sqrt(D));
+        scores = config.bias ? tg_add(t, scores, config.bias) : scores;
+        scores = config.key_mask ? tg_expand(t, scores, TG_SHAPE(4, 1, 2, T, S)) : scores;
+        tg_tensor *y = tg_matmul(t, tg_dropout(t, tg_contiguous(t, tg_softmax(t, scores, -1)), 0.4), in[2]);
+        uint64_t position = tg_rng_position(rng);
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES), NULL));
+        tg_tensor *expected[4];
+        for (int i = 0; i < 4; i++) {
+            expected[i] = tg_tensor_new_dense_grad(in[i], NULL);
+            tg_tensor_zero_grad(in[i]);
+        }
+        tg_rng_seed(rng, 3);
+        tg_tensor *found =
+            attend(number % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY, t, in[0], in[1], in[2], config);
+        assert_string_equal(tg_tape_error(t)->text, "");
+        assert_true(tg_rng_position(rng) == position);
+        assert_int_equal(position, 2 * 2 * T * S * (number / 2 == 0 ? 1 : number / 2 == 1 ? 3 : 4));
+        assert_true(tg_shape_equal(tg_tensor_shape(found), TG_SHAPE(4, 3, 2, T, D)));
+        assert_near(found, y, 1e-13);
+        assert_true(tg_backward(t, tg_sum(t, tg_mul(t, found, found), TG_ALL_AXES, TG_DROP_AXES), NULL));
+        for (int i = 0; i < 4; i++) {
+            tg_tensor *gradient = tg_tensor_new_dense_grad(in[i], NULL);
+            assert_near(gradient, expected[i], 1e-12);
+            tg_release(gradient);
+            tg_release(expected[i]);
+            tg_release(in[i]);
+        }
+        tg_release(mask);
+        tg_tape_free(t);
+        tg_rng_free(rng);
+    }
+}
+
 static void test_same_bits_for_any_thread_count(void **state)
 {
     (void)state;
@@ -237,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_against_torch),
         cmocka_unit_test(test_fused_equals_elementary),
         cmocka_unit_test(test_rows_that_are_masked_everywhere),
+        cmocka_unit_test(test_dropout_with_more_batches_of_values),
         cmocka_unit_test(test_same_bits_for_any_thread_count),
         cmocka_unit_test(test_lengths),
     };
