@@ -214,7 +214,8 @@ typedef enum tg_position {
     TG_POSITION_T5,
     /* trained vectors per clipped distance: Shaw, Uszkoreit and Vaswani 2018 */
     TG_POSITION_SHAW,
-    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
+    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019. As in the authors' code, all sines
+     * come before all cosines */
     TG_POSITION_TRANSFORMER_XL,
     /* a trained vector per distance, multiplied with the query: Huang et al. 2020, and relative_key in transformers */
     TG_POSITION_RELATIVE_KEY,
