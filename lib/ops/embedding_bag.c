@@ -227,8 +227,7 @@ static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tenso
     }
     return !last_offset || offsets->count > 0 ||
            tg_op_fail(call, TG_ERROR_RANGE,
-                      "there are no offsets; with last_offset there must be one at least, the "
-                      "end of the last bag");
+                      "the offsets are empty; with last_offset they must hold the end of the last bag");
 }
 
 static bool embedding_bag_shape(tg_op_call *call)

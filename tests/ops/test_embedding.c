@@ -277,8 +277,8 @@ static void test_bags_without_entries(void **state)
     tg_release(offsets);
 }
 
-/* The bags are {0} and {0,2}, and the ids 3 and 1 behind them do not count: not in a mean or a maximum, not in the number
- * of times that an id is named, and their rows and weights get no gradient. */
+/* The bags are {0} and {0,2}, and the ids 3 and 0 behind them do not count: in no mode, and not in the number of times
+ * that an id is named. Their rows and weights get no gradient. */
 static void test_ids_behind_the_last_bag(void **state)
 {
     (void)state;
@@ -370,8 +370,7 @@ static void test_bags_refuse(void **state)
     ends.offsets = tg_slice(tape, falling, 0, 0, 0, 1);
     tg_embedding_bag(tape, flat, table, &ends);
     assert_tape_error(tape, TG_ERROR_RANGE,
-                      "embedding_bag: there are no offsets; with last_offset there must be one at least, the end of "
-                      "the last bag");
+                      "embedding_bag: the offsets are empty; with last_offset they must hold the end of the last bag");
     maxima.mode = TG_BAG_MAX;
     maxima.scale_by_frequency = true;
     tg_embedding_bag(tape, ids, table, &maxima);

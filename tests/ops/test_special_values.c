@@ -1,5 +1,5 @@
-/* Elementwise ops, losses and reductions at NaN, infinities, zeros and kinks, and products of empty matrices: values and
- * gradients are torch's (make_special_values.py). */
+/* Elementwise ops, losses and reductions at NaN, infinities, zeros and kinks, and products of empty matrices: values
+ * and gradients are torch's (make_special_values.py). */
 #include "ops/goldens.h"
 #include "support.h"
 

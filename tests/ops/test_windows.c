@@ -170,7 +170,8 @@ static void test_window_without_a_value(void **state)
     }
 }
 
-/* Strides and dilations up to the largest integer, and a kernel that is padded to fit, take no longer than others. */
+/* Strides and dilations may be the largest integer, and a kernel that is padded to fit may be as large: only the taps
+ * inside of the sequence take time. */
 static void test_large_options(void **state)
 {
     (void)state;
