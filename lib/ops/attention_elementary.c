@@ -6,8 +6,8 @@
  *   weights = dropout(softmax(scores))
  *   y       = weights v
  *
- * The softmax of a row without keys, whose scores are all -inf, would be NaN. Such a row gets scores of 0, and its weights
- * become 0 afterwards, so that no gradient flows to it: torch's safe softmax.
+ * The softmax of a row without keys, whose scores are all -inf, would be NaN. Such a row gets scores of 0, and its
+ * weights become 0 afterwards, so that no gradient flows to it: torch's safe softmax.
  */
 #include <math.h>
 
@@ -16,8 +16,8 @@
 
 static const char call[] = "scaled_dot_product_attention";
 
-/* Writes to *hidden the mask of the keys that queries do not attend to: (T,S) or, with a mask of keys, (B,1..,T,S). NULL
- * if they attend to all. Returns false after an error. */
+/* Writes to *hidden the mask of the keys that queries do not attend to: (T,S) or, with a mask of keys, (B,1..,T,S);
+ * NULL if they attend to all. Returns false after an error. */
 static bool hide_keys(tg_tape *t, const tg_tensor *q, int64_t keys,
                       const tg_scaled_dot_product_attention_config *config, tg_tensor **hidden)
 {

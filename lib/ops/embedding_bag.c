@@ -6,9 +6,10 @@
  *   max       y[b,c] = max_i W[id_i,c]            dW[id_i,c] += dy[b,c]           for the first i that has the maximum
  *
  * W is (V,C), y (bags,C). The rows are never copied: no tensor with one row per entry exists. Entries with the padding
- * index are left out, also in n, and so are ids behind the last bag. An empty bag gives zeros. With scale_by_frequency, the gradient of a row is divided by
- * the number of times that the call names it. Threads divide the bags in the forward pass and the columns in backward,
- * so the result has the same bits for any number of threads. Follows torch.nn.functional.embedding_bag.
+ * index are left out, also in n, and so are ids behind the last bag. An empty bag gives zeros. With scale_by_frequency,
+ * the gradient of a row is divided by the number of times that the bags name it. Threads divide the bags in the forward
+ * pass and the columns in backward, so the result has the same bits for any number of threads. Follows
+ * torch.nn.functional.embedding_bag.
  */
 #include "ops/embedding.h"
 #include "ops/kernel.h"

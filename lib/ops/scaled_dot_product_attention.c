@@ -136,7 +136,7 @@ static tg_tensor *mask_of_lengths(tg_tape *t, const tg_tensor *lengths, int64_t 
 }
 
 /* Returns the shape of the queries without the axes that only the result has, because values have them: that of the
- * weights, but for its last axis. */
+ * weights, except its last axis. */
 static tg_shape shape_of_weights(const tg_tensor *q, const tg_tensor *k, tg_shape result,
                                  const tg_scaled_dot_product_attention_config *config)
 {

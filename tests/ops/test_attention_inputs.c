@@ -236,8 +236,8 @@ static void test_no_keys(void **state)
     }
 }
 
-/* A query from which the bias takes every key has nothing to look at: its row is 0, as in PyTorch, gets no gradient, and
- * the other rows do not notice. */
+/* A query from which the bias takes every key has nothing to look at: its row is 0, as in PyTorch, and gets no
+ * gradient. The other rows do not notice. */
 static void test_query_without_keys(void **state)
 {
     (void)state;

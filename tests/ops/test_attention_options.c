@@ -129,8 +129,8 @@ static void test_fused_equals_elementary(void **state)
     }
 }
 
-/* The bias that masks the keys of padded rows is so large that it hides the logarithm of the sum: the weights are even,
- * and the gradient of every value is dy / keys. Rows of -inf, also those of a mask without any key, give zeros, whatever
+/* The bias that masks the keys of padded rows is so large that it hides the logarithm of the sum: weights are even, and
+ * the gradient of every value is dy / keys. Rows of -inf, also those of a mask without any key, give zeros, whatever
  * the values are. */
 static void test_rows_that_are_masked_everywhere(void **state)
 {
