@@ -82,7 +82,9 @@ typedef enum tg_code {
 #define TG_ERROR_TEXT 400
 
 /* A code for programs, and one sentence for people with the call, the offending value and what is allowed: "embedding:
- * id 50257 at [3,1] is outside [0,50257)". */
+ * id 50257 at [3,1] is outside [0,50257)". The text is one line of UTF-8. A message may quote a name from a file, a
+ * path or a text of the caller; in it a newline is "\n", and the bytes of other control characters, and those that are
+ * not UTF-8, are "\xNN". So it can be printed on a terminal. */
 typedef struct tg_error {
     tg_code code;
     char text[TG_ERROR_TEXT];
