@@ -137,6 +137,10 @@ typedef struct tg_allocator {
 TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
+/* The library starts its threads in the first call that uses them, and they stay until the process ends. So the library
+ * cannot be unloaded: after dlclose it stays in memory, and a later dlopen finds it with its state (-z nodelete, on
+ * systems with ELF). A shared library of your own that contains the static library needs this flag of the linker, too.
+ */
 
 /* Sets the number of threads that a call may use, those of BLAS included, up to the most that it has
  * (tg_blas.most_threads). RANGE unless it is 1 to 256. The default is the number of processors that the process may run
