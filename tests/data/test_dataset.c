@@ -385,6 +385,69 @@ static void test_tensors_that_change(void **state)
     tg_rng_free(rng);
 }
 
+/* Integers in every notation, and numbers that strtod rounds to an integer. */
+static void test_csv_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } integers[] = {{"7", 7},
+                    {"+7", 7},
+                    {"-7", -7},
+                    {"007", 7},
+                    {"7.", 7},
+                    {"7.000", 7},
+                    {".7e1", 7},
+                    {"0.07e2", 7},
+                    {"700e-2", 7},
+                    {"7E+2", 700},
+                    {"-0", 0},
+                    {"0e-400", 0},
+                    {"0.000e400", 0},
+                    {"2147483647", INT32_MAX},
+                    {"1.20e1", 12},
+                    {"120.0e-1", 12},
+                    {"-2147483648.0", INT32_MIN}};
+    static const char *const others[] = {"1e-400",
+                                         "-1e-400",
+                                         "1e-1",
+                                         "0.5",
+                                         "7.01",
+                                         "70e-2",
+                                         "1.25e1",
+                                         "123e-1",
+                                         "1.000000000000000000001",
+                                         "0.99999999999999999999999",
+                                         "1e-99999999999999999999",
+                                         "2147483647.0000000000001",
+                                         "2147483648",
+                                         "inf",
+                                         "-inf",
+                                         "nan",
+                                         "4e9"};
+    tg_csv_config config = tg_csv_config_default();
+    tg_error error = TG_NO_ERROR;
+    config.has_header = false;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        tg_csv *csv = csv_of(integers[i].text, strlen(integers[i].text), &config, &error);
+        tg_tensor *x = tg_csv_new_numbers(csv, (int[]){0}, 1, TG_I32, &error);
+        if (!x || tg_tensor_value_at(x, 0) != integers[i].value) {
+            fail_msg("%s: %s", integers[i].text, error.text);
+        }
+        tg_release(x);
+        tg_csv_free(csv);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        tg_csv *csv = csv_of(others[i], strlen(others[i]), &config, &error);
+        if (tg_csv_new_numbers(csv, (int[]){0}, 1, TG_I32, &error)) {
+            fail_msg("%s is an integer", others[i]);
+        }
+        assert_error(&error, TG_ERROR_FORMAT, "is not a number of i32");
+        tg_csv_free(csv);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_errors),
+        cmocka_unit_test(test_csv_integers),
     };
     return cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
 }
