@@ -72,10 +72,6 @@ static bool check(tg_params *params, const char *call, const char *name, int64_t
                               "%s: '%s' has path %d, which does not exist; allowed are 0, fused, and 1, elementary",
                               call, name, (int)config->path);
     }
-    if (out > INT64_MAX / 3) {
-        return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are up to %lld", call, name,
-                              (long long)out, (long long)(INT64_MAX / 3));
-    }
     if (config->layout == TG_ATTENTION_IN_PROJ && in != out) {
         return tg_params_fail(params, TG_ERROR_VALUE,
                               "%s: '%s' goes from width %lld to %lld; with TG_ATTENTION_IN_PROJ both must be equal",
@@ -109,16 +105,20 @@ static void make_separate(tg_params *params, const char *name, int64_t in, int64
 }
 
 /* As in PyTorch, the output projection is drawn first, although its names come last, and its bias starts as zeros. */
-static void make_in_proj(tg_params *params, const char *name, int64_t width, tg_nn_multihead_attention *made)
+static void make_in_proj(tg_params *params, const char *call, const char *name, int64_t width,
+                         tg_nn_multihead_attention *made)
 {
+    int64_t rows;
+    if (!tg_module_multiply(params, call, name, "width", width, 3, &rows)) {
+        return;
+    }
     char full[TG_NAME_SIZE];
     tg_error error = TG_NO_ERROR;
     tg_nn_linear_config config = tg_nn_linear_config_default();
     config.bias = made->config.bias;
-    made->in_proj_weight =
-        tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){3 * width, width}), 0);
+    made->in_proj_weight = tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){rows, width}), 0);
     if (config.bias) {
-        made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, (int64_t[]){3 * width}), 0);
+        made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, &rows), 0);
     }
     made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width, &config);
     tg_tensor_fill(made->out.bias, 0, NULL);
@@ -147,7 +147,7 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
         made.config.positional = NULL;
     }
     if (made.config.layout == TG_ATTENTION_IN_PROJ) {
-        make_in_proj(params, name, out, &made);
+        make_in_proj(params, call, name, out, &made);
     } else {
         make_separate(params, name, in, out, &made);
     }
