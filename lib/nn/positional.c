@@ -6,7 +6,6 @@
 #include "nn/positions/positions.h"
 #include "ops/attention.h"
 #include "ops/rotary.h"
-#include "tensor/blas.h"
 
 const tg_position_kind tg_no_positions = {.name = "none"};
 
@@ -154,12 +153,6 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_ten
         return NULL;
     }
     const tg_position_kind *kind = p ? tg_position_kind_of(p->kind) : &tg_no_positions;
-    if (kind->bias && (queries->shape[2] > TG_GEMM_LIMIT || keys->shape[2] > TG_GEMM_LIMIT)) {
-        tg_tape_fail(t, TG_ERROR_SHAPE, "nn_multihead_attention_forward",
-                     "%lld queries and %lld keys; with %s positions at most %d are allowed",
-                     (long long)queries->shape[2], (long long)keys->shape[2], kind->name, TG_GEMM_LIMIT);
-        return NULL;
-    }
     tg_scaled_dot_product_attention_config config = *given;
     if (kind->bias && !(config.bias = kind->bias(t, p, queries, keys, config.is_causal))) {
         return NULL;
