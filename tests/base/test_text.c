@@ -39,8 +39,7 @@ static void test_escape(void **state)
 static void test_cut(void **state)
 {
     (void)state;
-    const char text[] = "a\xc3\xa9\n\x1b"
-                        "b";
+    const char text[] = "a\xc3\xa9\n\033b";
     const char *const expected[] = {"",
                                     "",
                                     "a",
@@ -52,8 +51,7 @@ static void test_cut(void **state)
                                     "a\xc3\xa9\\n",
                                     "a\xc3\xa9\\n",
                                     "a\xc3\xa9\\n\\x1b",
-                                    "a\xc3\xa9\\n\\x1b"
-                                    "b"};
+                                    "a\xc3\xa9\\n\\x1bb"};
     for (size_t size = 1; size < sizeof expected / sizeof *expected; size++) {
         char copy[32];
         memset(copy, '#', sizeof copy);
