@@ -8,8 +8,8 @@
  *   maximum   y = max(a, b)         the larger input gets dy; on a tie each gets half
  *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
  *   remainder y = a - b floor(a/b)  da += dy               db -= dy floor(a/b)
- *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h;
- *                                   without h, dl += dy where x < l
+ *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h
+ *             y = max(x, l)         dl += dy where x < l
  *
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases. The gradient
  * da of pow is 0 where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5

@@ -4,8 +4,8 @@
  *   dq += scale dS k        dk += scale dS^T q    db += dS
  *
  * The tiles are those of forward (attention_tiles.h), and P_ij = exp((S_ij - M_i) - l_i). r_i = dy_i . y_i also holds
- * with dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the matrices of
- * queries that share a matrix of keys, values or bias.
+ * with dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the
+ * matrices of queries that share a matrix of keys, values or bias.
  *
  * P, dS and scale dS hold no subnormals (base/exp.h): products read them, and so may the op that computed the bias. dq,
  * dk and dv are sums of products, and may hold a few.

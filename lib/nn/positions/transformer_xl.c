@@ -4,8 +4,8 @@
  *   score_ij = ((q_i + u) . k_j + (q_i + v) . (R_d W_r^T)) / sqrt(D)        W_r: "r_net.weight"
  *   R_d      = [sin(d f_0), sin(d f_1), .., cos(d f_0), cos(d f_1), ..]     f_i = 10000^(-2i/C)
  *
- * The order of R's channels is that of the authors' code, and not the paper's of Vaswani et al. 2017, so that W_r can be
- * taken from a model that this code trained.
+ * The order of R's channels is that of the authors' code, and not that of Vaswani et al. 2017, so that W_r can be taken
+ * from a model that this code trained.
  */
 #include <math.h>
 
