@@ -378,7 +378,7 @@ typedef struct tg_embedding_bag_config {
     /* sum, mean or maximum; an empty bag gives zeros in every mode; default TG_BAG_MEAN */
     tg_bag_mode mode;
     /* the index in ids (N) at which each bag begins, (bags) i32. The first is 0, and none is smaller than the one
-     * before. The last bag ends at N. Without an offset there is no bag, and the ids are left out. NULL: ids are
+     * before. The last bag ends at N. Without an offset, all ids are left out. NULL: ids are
      * (bags,length), one bag per row. Default NULL */
     tg_tensor *offsets;
     /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset. Ids from there on are
