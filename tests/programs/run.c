@@ -199,10 +199,10 @@ static void call_dropped(run *r, int i)
         return;
     }
     uint64_t position = tg_rng_position(r->rng);
-    tg_tensor *y = call_operation(r, i);
+    const tg_tensor *y = call_operation(r, i);
     const tg_error *error = tg_tape_error(r->tape[in->tape]);
-    /* a shape or an axis may be refused first; a VALUE error has read values */
-    bool is_refused = !y && error->code != TG_ERROR_VALUE;
+    /* A shape or an axis may be refused first; a VALUE error has read values. A detached result is without values, too. */
+    bool is_refused = y ? tg_is_dropped(y) : error->code != TG_ERROR_VALUE;
     if (!is_refused || tg_rng_position(r->rng) != position) {
         run_report(r, i, "a call that reads dropped values: %s", y ? "it succeeded" : error->text);
     }
