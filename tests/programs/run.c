@@ -201,7 +201,7 @@ static void call_dropped(run *r, int i)
     uint64_t position = tg_rng_position(r->rng);
     const tg_tensor *y = call_operation(r, i);
     const tg_error *error = tg_tape_error(r->tape[in->tape]);
-    /* A shape or an axis may be refused first; a VALUE error has read values. A detached result is without values, too. */
+    /* A shape or an axis may be refused first. A VALUE error has read values. A detached result has none, either. */
     bool is_refused = y ? tg_is_dropped(y) : error->code != TG_ERROR_VALUE;
     if (!is_refused || tg_rng_position(r->rng) != position) {
         run_report(r, i, "a call that reads dropped values: %s", y ? "it succeeded" : error->text);
