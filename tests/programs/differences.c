@@ -74,6 +74,14 @@ static double slope_of_gradients(const segment *g, int last, int direction, doub
     return sum;
 }
 
+/* Returns how far the slopes on both sides of x are apart. At a kink, as of a value and a constant that is equal to it,
+ * the central difference is between them, and the gradient is one of them or also between them. */
+static double jump_of_slope(const segment *g, int direction)
+{
+    const double h = 3e-6;
+    return fabs(evaluate(g, direction, h) - 2 * evaluate(g, direction, 0) + evaluate(g, direction, -h)) / h;
+}
+
 static bool check_direction(const segment *g, int last, int direction, finding *f)
 {
     static const double steps[] = {3e-6, 1e-4, 3e-4};
@@ -83,7 +91,8 @@ static bool check_direction(const segment *g, int last, int direction, finding *
         found[i] = (evaluate(g, direction, steps[i]) - evaluate(g, direction, -steps[i])) / (2 * steps[i]);
         is_smooth &= fabs(found[i] - found[0]) <= 1e-5 * scale;
     }
-    if (is_smooth && !(fabs(slope - found[1]) <= 2e-5 * scale)) {
+    if (is_smooth && !(fabs(slope - found[1]) <= 2e-5 * scale) &&
+        !(fabs(slope - found[1]) <= 2e-5 * scale + jump_of_slope(g, direction))) {
         f->is_found = true;
         snprintf(f->variants, sizeof f->variants, "gradients and finite differences");
         snprintf(
