@@ -39,6 +39,11 @@ extern "C" {
  * inputs. NULL, with the error in the tape, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
+/* A reference: the same function in plain C over doubles. inputs[k] has the values of input k, row-major and without
+ * gaps, whatever its dtype, and then those of the parameters; `result` receives those of the result. `context` is the
+ * argument of tg_gradcheck, and has the sizes. */
+typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
+
 typedef enum tg_gradcheck_mode {
     /* every entry of every Jacobian, with 2 evaluations per input value and 3 backward passes per output value */
     TG_GRADCHECK_SLOW,
@@ -74,6 +79,9 @@ typedef struct tg_gradcheck_config {
     bool relative_eps;
     /* the tolerances: a pair passes if |analytic - numeric| <= atol + rtol * |numeric|; default 1e-5 and 1e-3 */
     double atol, rtol;
+    /* the differences are of this function, if it is not NULL; its result must agree with that of the function under
+     * test, within the tolerances; default NULL */
+    tg_gradcheck_reference reference;
     /* differences of f32 inputs in f64 copies, for a function that works in both dtypes; default false */
     bool numeric_in_f64;
     /* whether a check with nothing to compare (a result or inputs of size 0) passes; default false */

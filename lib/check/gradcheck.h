@@ -1,24 +1,28 @@
 /* gradcheck (private): the state of one check. gradcheck.c computes the differences and compares; gradcheck_call.c
- * copies the inputs, calls the function and runs backward.
+ * copies the inputs and calls the function; gradcheck_analytic.c runs backward, and checks what needs no differences.
  */
 #ifndef TG_CHECK_GRADCHECK_H
 #define TG_CHECK_GRADCHECK_H
 
 #include <tapegrad/gradcheck.h>
 
-#include "tape/tape.h"
+#include "check/guard.h"
+
+/* The number of random directions of an input, and of projections of the result: without signs, and with signs. */
+#define TG_CHECK_DRAWS 2
 
 /* One input of the function, or one parameter. */
 typedef struct tg_variable {
     const char *name; /* of a parameter; NULL for an input */
     bool checked;     /* whether the input requires a gradient */
+    bool is_repeated; /* whether an earlier input is the same tensor */
     uint64_t version; /* the version of the copy before a call */
     int64_t count;
     tg_shape shape;
-    double *jacobian;  /* v^T J, of shape (number of v, count) */
-    double *again;     /* the row of a repeated backward, of shape (count) */
+    double *jacobian;  /* v^T J, of shape (rows, count) */
+    double *before;    /* the gradient before a backward, of shape (count) */
+    double *again;     /* the gradient after it, of shape (count) */
     double *direction; /* fast mode: d, of shape (count) */
-    double direction_sum;
     double max_error, max_value;
 } tg_variable;
 
@@ -33,17 +37,22 @@ typedef struct tg_check {
     tg_gradcheck_report *report;
     tg_error *error;
     tg_variable *variables;
-    tg_tensor **inputs; /* the copies for the analytic gradient, and the parameters themselves */
-    tg_tensor **moved;  /* the same for the differences; with numeric_in_f64, f64 copies */
+    tg_tensor **inputs;    /* the copies for the analytic gradient, and the parameters themselves */
+    tg_tensor **moved;     /* the same for the differences; with numeric_in_f64 or a reference, f64 copies */
+    const double **values; /* with a reference: the values of `moved` */
     tg_rng *rng;
     tg_tape *tape;
     tg_shape output_shape;
     int64_t outputs;      /* the number of values of the result */
-    void *raw;            /* the values of the result, in its dtype */
+    void *raw, *first;    /* the values of the result, in its dtype: of this call, and of the first one */
     double *plus, *minus; /* the values of the result after a step forward and a step back */
-    double *projection;   /* fast mode: v */
-    tg_tensor *seed;
+    int64_t rows;         /* the number of vectors v: slow mode: that of the outputs; fast mode: TG_CHECK_DRAWS */
+    bool is_projected;    /* whether the vectors are `projections`, of shape (rows, outputs); else they are e_i */
+    double *projections;
+    tg_tensor *seed; /* the gradient of the result from which backward starts */
+    tg_guard guard;
     bool mismatch, anything;
+    double excess; /* of the worst mismatch: what its error exceeds the tolerance by */
 } tg_check;
 
 /* Sets the error, unless one is set. Returns false. The functions below also return false after an error. */
@@ -66,19 +75,25 @@ bool tg_check_rows(tg_check *c);
 /* Returns whether a value of input k is in a row without a gradient. */
 bool tg_check_without_gradient(const tg_check *c, int k, int64_t index);
 
-/* Returns the function's result for these inputs, on the tape; NULL after an error. */
-tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs);
+/* Returns the function's result for the inputs, on the tape, or NULL after an error. The kernels run on guarded memory,
+ * and the result must be the same in each call. With `as_results` the function gets the inputs as results of another
+ * op; NULL without an error if it refuses them. */
+tg_tensor *tg_check_record(tg_check *c, bool as_results);
 
 /* Computes the values of the result for `moved`. */
 bool tg_check_measure(tg_check *c, double *values);
 
-/* Computes row number `row` of every Jacobian: v^T J for the v in `seed`. */
-bool tg_check_analytic_row(tg_check *c, tg_tensor *y, int64_t row);
+/* Sets the error if a kernel made a mistake on guarded memory. The next kernels get another fill. */
+bool tg_check_guard(tg_check *c);
 
-/* Checks that a zero gradient of the result gives zero gradients. */
-bool tg_check_zeros_give_zeros(tg_check *c, tg_tensor *y);
+/* Computes all rows of every Jacobian, v^T J, and checks that backward repeats them, and adds to a gradient. */
+bool tg_check_analytic(tg_check *c);
 
-/* Checks that rows without a gradient have none in the first `rows` rows of the Jacobians. */
-bool tg_check_silent_rows(tg_check *c, int64_t rows);
+/* Checks that backward is linear in the gradient of the result: a combination of the vectors v gives the same
+ * combination of the rows. Also if the inputs are results of other ops. */
+bool tg_check_linear(tg_check *c);
+
+/* Returns a number of 1/2 to 1, and with `is_signed` a sign, with so few digits that sums of a few are exact. */
+double tg_check_draw(tg_rng *rng, bool is_signed);
 
 #endif

@@ -1,7 +1,8 @@
-/* gradcheck_call: copies of the inputs, calls of the function, and backward passes of a gradient check.
+/* gradcheck_call: copies of the inputs, and calls of the function.
  *
  * The copies have the strides of the originals and their own storage: a kernel reads the same layout, and the caller's
- * tensors are not written. Every call begins with the generator in the same state.
+ * tensors are not written. A tensor that is several inputs has one copy. Every call begins with the generator in the
+ * same state.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -124,19 +125,29 @@ bool tg_check_copy_input(tg_check *c, int k)
         return tg_check_fail(c, TG_ERROR_STATE, "%s overlaps itself in memory (tg_expand?); check a contiguous copy",
                              tg_check_name(c, k, name));
     }
-    if (v->name) {
-        c->inputs[k] = tg_retain(x);
-        c->moved[k] = tg_retain(x);
+    int same = 0;
+    while (c->given[same] != x) {
+        same++;
+    }
+    v->is_repeated = same < k;
+    if (v->is_repeated) {
+        c->inputs[k] = tg_retain(c->inputs[same]);
+        c->moved[k] = tg_retain(c->moved[same]);
         return true;
     }
-    c->inputs[k] = copy_like(x, dtype);
     bool shadowed = c->config.numeric_in_f64 && dtype == TG_F32;
-    c->moved[k] = shadowed ? copy_like(x, TG_F64) : tg_retain(c->inputs[k]);
+    c->inputs[k] = v->name ? tg_retain(x) : copy_like(x, dtype);
+    c->moved[k] = c->config.reference ? tg_tensor_new_cast(x, TG_F64, NULL)
+                  : shadowed          ? copy_like(x, TG_F64)
+                                      : tg_retain(c->inputs[k]);
     if (!c->inputs[k] || !c->moved[k]) {
         return tg_check_out_of_memory(c);
     }
+    if (v->name) {
+        return true;
+    }
     return tg_tensor_set_requires_grad(c->inputs[k], v->checked, NULL) &&
-           tg_tensor_set_requires_grad(c->moved[k], v->checked, NULL) &&
+           (c->config.reference || tg_tensor_set_requires_grad(c->moved[k], v->checked, NULL)) &&
            (copy_frozen_rows(x, c->inputs[k]) || tg_check_out_of_memory(c));
 }
 
@@ -172,10 +183,59 @@ bool tg_check_rows(tg_check *c)
     return true;
 }
 
+/* ---- the inputs as results ---- */
+
+/* y = x, a view. It is no op that passes dy on, so that the gradients of x and y are different memory. */
+static bool view_shape(tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0];
+    return tg_op_output_view(call, 0, 0, tg_shape_of(x), x->strides, 0);
+}
+
+static void view_backward(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0];
+    for (int64_t i = 0; i < x->count; i++) {
+        if (x->dtype == TG_F32) {
+            ((float *)call->input_gradients[0])[i] += ((const float *)call->output_gradients[0])[i];
+        } else {
+            ((double *)call->input_gradients[0])[i] += ((const double *)call->output_gradients[0])[i];
+        }
+    }
+}
+
+static const tg_op view_op = {.name = "gradcheck",
+                              .shape = view_shape,
+                              .f32 = {.backward = view_backward},
+                              .f64 = {.backward = view_backward},
+                              .accepts_layout = tg_any_layout,
+                              .backward_ignores_inputs = TG_OP_ALL,
+                              .backward_ignores_outputs = TG_OP_ALL};
+
+/* Returns the array of inputs in which each checked input, other than parameters, is a result; NULL when memory is
+ * exhausted. Yours to free. */
+static tg_tensor **make_results(tg_check *c)
+{
+    tg_tensor **results = tg_alloc((uint64_t)c->input_count + 1, sizeof *results);
+    for (int k = 0; results && k < c->input_count; k++) {
+        const tg_variable *v = &c->variables[k];
+        int same = 0;
+        while (c->inputs[same] != c->inputs[k]) {
+            same++;
+        }
+        results[k] = same < k                 ? results[same]
+                     : v->checked && !v->name ? tg_apply(c->tape, &view_op, &c->inputs[k], 1, NULL, 0, NULL)
+                                              : c->inputs[k];
+    }
+    return results;
+}
+
 /* ---- the function ---- */
 
-tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs)
+static void begin_call(tg_check *c, bool guarded)
 {
+    c->tape->runner = guarded ? tg_guard_run : NULL;
+    c->tape->runner_context = &c->guard;
     tg_tape_reset(c->tape);
     tg_tape_set_recording(c->tape, true);
     tg_tape_set_training(c->tape, c->config.training);
@@ -184,6 +244,11 @@ tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs)
     } else {
         tg_rng_seed(c->rng, 0);
     }
+}
+
+/* Returns the function's result for these inputs, or NULL after an error. */
+static tg_tensor *evaluate(tg_check *c, tg_tensor *const *inputs)
+{
     for (int k = 0; k < c->input_count; k++) {
         c->variables[k].version = tg_storage_version(inputs[k]);
     }
@@ -215,133 +280,67 @@ tg_tensor *tg_check_evaluate(tg_check *c, tg_tensor *const *inputs)
     return y;
 }
 
+bool tg_check_guard(tg_check *c)
+{
+    c->guard.fill = c->guard.fill == TG_GUARD_NAN ? TG_GUARD_NUMBER : TG_GUARD_NAN;
+    if (c->guard.text[0] != '\0') {
+        return tg_check_fail(c, TG_ERROR_VALUE, "%s", c->guard.text);
+    }
+    return !c->guard.out_of_memory || tg_check_out_of_memory(c);
+}
+
+/* Compares the result with that of the first call. */
+static bool is_the_same(tg_check *c, const tg_tensor *y)
+{
+    size_t size = tg_size_of(y->dtype);
+    tg_copy_to_contiguous(y, c->raw);
+    for (int64_t i = 0; i < c->outputs; i++) {
+        double now, first;
+        tg_convert(&now, TG_F64, (const char *)c->raw + (size_t)i * size, tg_dtype_of(y), 1);
+        tg_convert(&first, TG_F64, (const char *)c->first + (size_t)i * size, tg_dtype_of(y), 1);
+        if (now != first && !(isnan(now) && isnan(first))) {
+            char index[TG_SHAPE_TEXT];
+            return tg_check_fail(c, TG_ERROR_VALUE,
+                                 "the result at %s is %.17g, and %.17g when computed again from the same inputs: it "
+                                 "depends on memory that no kernel has written, or on an earlier call",
+                                 tg_index_format(&c->output_shape, i, index), first, now);
+        }
+    }
+    return true;
+}
+
+tg_tensor *tg_check_record(tg_check *c, bool as_results)
+{
+    begin_call(c, true);
+    tg_tensor **results = as_results ? make_results(c) : NULL;
+    if (as_results && (!results || tg_tape_error(c->tape)->code != TG_OK)) {
+        tg_free(results);
+        tg_check_out_of_memory(c);
+        return NULL;
+    }
+    tg_tensor *y = evaluate(c, as_results ? results : c->inputs);
+    tg_free(results);
+    if (!y && as_results && c->error->code != TG_ERROR_MEMORY) {
+        tg_tape_clear_error(c->tape);
+        *c->error = (tg_error)TG_NO_ERROR;
+    }
+    return y && tg_check_guard(c) && (!c->seed || is_the_same(c, y)) ? y : NULL;
+}
+
 bool tg_check_measure(tg_check *c, double *values)
 {
-    tg_tensor *y = tg_check_evaluate(c, c->moved);
-    if (!y) {
-        return false;
-    }
-    tg_copy_to_contiguous(y, c->raw);
-    tg_convert(values, TG_F64, c->raw, tg_dtype_of(y), c->outputs);
-    return true;
-}
-
-/* ---- analytic ---- */
-
-static void read_gradient(const tg_tensor *x, double *out)
-{
-    memset(out, 0, (size_t)x->count * sizeof *out);
-    if (tg_tensor_grad_kind(x) == TG_GRAD_DENSE) {
-        tg_convert(out, TG_F64, tg_values(tg_tensor_grad(x)), tg_dtype_of(x), x->count);
-    }
-    tg_grad_rows rows = tg_tensor_grad_rows(x);
-    for (int64_t i = 0; i < rows.count; i++) {
-        tg_convert(out + rows.ids[i] * rows.width, TG_F64,
-                   (const char *)rows.values + (size_t)(i * rows.width) * tg_dtype_size(tg_dtype_of(x)), tg_dtype_of(x),
-                   rows.width);
-    }
-}
-
-static void zero_gradients(tg_check *c)
-{
-    for (int k = 0; k < c->input_count; k++) {
-        tg_tensor_zero_grad(c->inputs[k]);
-    }
-}
-
-static bool send_back(tg_check *c, tg_tensor *y)
-{
-    tg_backward_config config = tg_backward_config_default();
-    config.gradient = c->seed;
-    config.retain_graph = true;
-    /* A result that depends on no checked input is a constant: its gradient is zero. */
-    return !y->requires_grad || tg_backward(c->tape, y, &config) ||
-           tg_check_fail(c, tg_tape_error(c->tape)->code, "backward failed: %s", tg_tape_error(c->tape)->text);
-}
-
-/* Compares the gradient of a repeated backward with the first one. It must be `times` the first gradient: 1 if it
- * started from zeroed gradients, 2 if it was added to those of one backward. */
-static bool repeats(tg_check *c, int k, const double *first, int times)
-{
-    tg_variable *v = &c->variables[k];
-    char index[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
-    read_gradient(c->inputs[k], v->again);
-    for (int64_t j = 0; j < v->count; j++) {
-        double expected = times * first[j];
-        bool same = times == 1 ? memcmp(&first[j], &v->again[j], sizeof first[j]) == 0
-                               : fabs(v->again[j] - expected) <= c->config.atol + c->config.rtol * fabs(expected);
-        if (!same && !isnan(first[j])) {
-            c->report->input = k;
-            c->report->input_index = j;
-            return tg_check_fail(
-                c, TG_ERROR_VALUE,
-                times == 1 ? "the gradient of %s %s is %.17g, and %.17g when computed again: backward is not reentrant"
-                           : "the gradient of %s %s is %.9g, and %.9g after a second backward: backward must "
-                             "add to the gradient",
-                tg_check_name(c, k, name), tg_index_format(&v->shape, j, index), first[j], v->again[j]);
+    if (c->config.reference) {
+        for (int64_t i = 0; i < c->outputs; i++) {
+            values[i] = (double)NAN; /* for a reference that does not write it */
         }
+        c->config.reference(c->context, c->values, values);
+        return true;
     }
-    return true;
-}
-
-bool tg_check_analytic_row(tg_check *c, tg_tensor *y, int64_t row)
-{
-    for (int pass = 0; pass < 3; pass++) {
-        if (pass < 2) {
-            zero_gradients(c);
-        }
-        if (!send_back(c, y)) {
-            return false;
-        }
-        for (int k = 0; k < c->input_count; k++) {
-            tg_variable *v = &c->variables[k];
-            double *first = v->checked ? v->jacobian + row * v->count : NULL;
-            if (first && pass == 0) {
-                read_gradient(c->inputs[k], first);
-            } else if (first && !repeats(c, k, first, pass)) {
-                return false;
-            }
-        }
+    begin_call(c, false);
+    tg_tensor *y = evaluate(c, c->moved);
+    if (y) {
+        tg_copy_to_contiguous(y, c->raw);
+        tg_convert(values, TG_F64, c->raw, tg_dtype_of(y), c->outputs);
     }
-    return true;
-}
-
-bool tg_check_zeros_give_zeros(tg_check *c, tg_tensor *y)
-{
-    zero_gradients(c);
-    if (!send_back(c, y)) {
-        return false;
-    }
-    for (int k = 0; k < c->input_count; k++) {
-        tg_variable *v = &c->variables[k];
-        if (v->checked) {
-            read_gradient(c->inputs[k], v->again);
-        }
-        for (int64_t j = 0; v->checked && j < v->count; j++) {
-            if (v->again[j] != 0) {
-                char name[TG_CHECK_NAME];
-                return tg_check_fail(c, TG_ERROR_VALUE, "a zero gradient of the result gives %g in %s; it must give 0",
-                                     v->again[j], tg_check_name(c, k, name));
-            }
-        }
-    }
-    return true;
-}
-
-bool tg_check_silent_rows(tg_check *c, int64_t rows)
-{
-    for (int k = 0; k < c->input_count; k++) {
-        tg_variable *v = &c->variables[k];
-        for (int64_t j = 0; v->checked && j < v->count; j++) {
-            for (int64_t i = 0; tg_check_without_gradient(c, k, j) && i < rows; i++) {
-                if (v->jacobian[i * v->count + j] != 0) {
-                    char index[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
-                    return tg_check_fail(c, TG_ERROR_VALUE, "the gradient of %s %s is %g; its row must have none",
-                                         tg_check_name(c, k, name), tg_index_format(&v->shape, j, index),
-                                         v->jacobian[i * v->count + j]);
-                }
-            }
-        }
-    }
-    return true;
+    return y != NULL;
 }

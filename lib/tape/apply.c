@@ -129,7 +129,9 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .saved = call->saved,
                         .first_tensor = t->tensor_count,
                         .attributes = SIZE_MAX,
+                        .saved_bytes = d->saved,
                         .scratch = d->scratch > d->backward_scratch ? d->scratch : d->backward_scratch,
+                        .backward_scratch = d->backward_scratch,
                         .rows = d->rows,
                         .input_count = input_count,
                         .output_count = (uint8_t)output_count,
@@ -198,14 +200,19 @@ double tg_clock(void)
 
 /* Runs the forward kernel, the timer and the observer, and follows the generator in a span. A separate function, so
  * that a tape without them has one branch. */
-static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call, bool recorded)
+static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
+                         const struct tg_op_declaration *d, bool recorded)
 {
     if (t->spans.open) {
         tg_spans_watch(t);
     }
     t->position_before = tg_rng_position(t->rng);
     double begin = t->timer ? tg_clock() : 0;
-    tg_run_forward(kernels, call);
+    if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
+        t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
+    } else {
+        tg_run_forward(kernels, call);
+    }
     if (recorded) {
         t->spans.position = tg_rng_position(t->rng);
     }
@@ -267,8 +274,8 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     if (facts->any_missed) {
         make_up_missed(call, &d);
     }
-    if (t->observer || t->timer || t->spans.open) {
-        run_observed(t, kernels, call, recorded);
+    if (t->observer || t->timer || t->runner || t->spans.open) {
+        run_observed(t, kernels, call, &d, recorded);
     } else {
         tg_run_forward(kernels, call);
     }

@@ -155,7 +155,12 @@ static void run_record(const tg_pass *pass, tg_record *record)
         zero_gradients(&call);
     } else if (found.any) {
         double begin = t->timer ? tg_clock() : 0;
-        record->kernels->backward(&call);
+        if (t->runner) {
+            t->runner(t->runner_context, &call, record->kernels->backward, true, record->saved_bytes,
+                      record->backward_scratch);
+        } else {
+            record->kernels->backward(&call);
+        }
         if (t->timer) {
             t->timer(t->timer_context, &call, true, tg_clock() - begin);
         }

@@ -28,10 +28,12 @@ typedef struct tg_record {
     const tg_op *op;
     const tg_op_kernels *kernels; /* those that forward ran */
     void *saved;                  /* a block, which backward or the reset returns to the pool */
-    size_t first_tensor;          /* the index of the first input in tensors[] */
-    size_t attributes;            /* the offset in the attribute bytes; SIZE_MAX: no attributes */
-    size_t scratch;               /* in bytes, enough for both kernels */
-    int64_t rows;                 /* the maximum number of rows that backward passes to tg_op_grad_rows */
+    size_t saved_bytes;
+    size_t first_tensor;     /* the index of the first input in tensors[] */
+    size_t attributes;       /* the offset in the attribute bytes; SIZE_MAX: no attributes */
+    size_t scratch;          /* in bytes, enough for both kernels */
+    size_t backward_scratch; /* in bytes, those of the backward kernel */
+    int64_t rows;            /* the maximum number of rows that backward passes to tg_op_grad_rows */
     int32_t input_count;
     uint8_t output_count;
     bool training;
@@ -70,6 +72,11 @@ typedef struct tg_rounded_copy {
 /* Called after each kernel with the time that it took (check/profile.c). */
 typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backward, double seconds);
 
+/* Runs a kernel in place of the tape (check/guard.c). `saved` and `scratch` are the bytes that the op has declared for
+ * this kernel. */
+typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kernel kernel, bool backward, size_t saved,
+                              size_t scratch);
+
 /* Returns the seconds of a clock that never goes back. */
 double tg_clock(void);
 
@@ -82,6 +89,8 @@ struct tg_tape {
     void *observer_context;
     tg_kernel_timer *timer; /* or NULL */
     void *timer_context;
+    tg_kernel_runner *runner; /* or NULL: the tape runs its kernels */
+    void *runner_context;
     uint64_t position_before; /* the position of the generator before the observed kernel */
 
     tg_record *records;
