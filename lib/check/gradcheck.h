@@ -4,6 +4,8 @@
 #ifndef TG_CHECK_GRADCHECK_H
 #define TG_CHECK_GRADCHECK_H
 
+#include <math.h>
+
 #include <tapegrad/gradcheck.h>
 
 #include "check/guard.h"
@@ -61,6 +63,12 @@ bool tg_check_out_of_memory(tg_check *c);
 
 /* Runs the check: sets the report and the error. */
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
+
+/* Returns x for a message: a NaN without its sign, which means nothing. */
+static inline double tg_check_shown(double x)
+{
+    return isnan(x) ? fabs(x) : x;
+}
 
 /* Writes "input 2" or "parameter 'head.weight'". Returns `text`. */
 #define TG_CHECK_NAME 280

@@ -70,7 +70,7 @@ static bool fail_at(tg_check *c, int k, int64_t j, const char *format, double ex
     c->report->input_index = j;
     tg_check_name(c, k, name);
     tg_index_format(&c->variables[k].shape, j, index);
-    return tg_check_fail(c, TG_ERROR_VALUE, format, name, index, expected, found);
+    return tg_check_fail(c, TG_ERROR_VALUE, format, name, index, tg_check_shown(expected), tg_check_shown(found));
 }
 
 /* ---- a row of the Jacobians ---- */
@@ -87,7 +87,7 @@ static bool zeros_give_zeros(tg_check *c, tg_tensor *y)
             if (v->again[j] != 0) {
                 char name[TG_CHECK_NAME];
                 return tg_check_fail(c, TG_ERROR_VALUE, "a zero gradient of the result gives %g in %s; it must give 0",
-                                     v->again[j], tg_check_name(c, k, name));
+                                     tg_check_shown(v->again[j]), tg_check_name(c, k, name));
             }
         }
     }
