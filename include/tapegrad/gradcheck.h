@@ -1,9 +1,8 @@
 /* gradcheck: compares the gradient that backward computes (analytic) with differences of the function (numeric).
  *
- * Each entry is compared with a central difference. Follows torch.autograd.gradcheck: its steps, tolerances and modes,
- * and its rule that a check with nothing to compare fails. Three things are stricter. A check in which every number is
- * zero fails, because such a check cannot detect a mistake. A second backward must add to the gradient of the first.
- * The gaps in the memory of a strided input are filled with NaN, so that a kernel that ignores strides is detected.
+ * Each entry is compared with a central difference. Follows torch.autograd.gradcheck: its steps and tolerances, its
+ * rule that a check with nothing to compare fails, and that an infinite derivative agrees only with itself, and NaN
+ * with nothing.
  *
  * ```c
  * static tg_tensor *f(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
@@ -21,7 +20,24 @@
  * An error reads: "gradcheck: d output [0,2] / d input 1 [3,2]: analytic 0.25, numeric -0.25; they may differ by
  * 1e-05".
  *
- * Keep inputs away from kinks (relu at 0) and ties (amax), where the function has no derivative.
+ * Both modes are stricter than PyTorch's. They also refuse
+ *   - a check in which every number is zero, because it cannot detect a mistake;
+ *   - a backward that is not linear in the gradient of the result: of either sign, large and small, zero;
+ *   - a backward that does not add to a gradient that exists, by rows or dense, or that gives other bits when it runs
+ *     again;
+ *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient);
+ *   - a result that changes between two calls with the same inputs;
+ *   - a kernel that writes before or behind an input, an output, a gradient, the saved or the scratch memory, or that
+ *     changes what it may only read: inputs, in backward also outputs, their gradients, and the saved memory. The check
+ *     runs the kernels on copies between guard zones of 512 bytes, so such a write does no harm: "gradcheck: the
+ *     backward kernel of 'my_op' writes value 6 of the gradient of input 0, which has 6";
+ *   - a kernel that uses what nothing has written: scratch memory, the values of an output, values outside of a buffer,
+ *     and inputs and outputs that backward ignores (tg_op.backward_ignores_inputs). In one run they are NaN, and in the
+ *     next one a small number. The gaps in the memory of a strided input are NaN.
+ *
+ * No check of single inputs finds a mistake at other values, sizes or strides, or one that occurs only if some inputs
+ * need no gradient: check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
+ * (relu at 0) and ties (amax), where the function has no derivative.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H
@@ -39,16 +55,21 @@ extern "C" {
  * inputs. NULL, with the error in the tape, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
-/* A reference: the same function in plain C over doubles. inputs[k] has the values of input k, row-major and without
- * gaps, whatever its dtype, and then those of the parameters; `result` receives those of the result. `context` is the
- * argument of tg_gradcheck, and has the sizes. */
+/* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
+ * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives the
+ * values of the result. `context` is the argument of tg_gradcheck. */
 typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
 
 typedef enum tg_gradcheck_mode {
     /* every entry of every Jacobian, with 2 evaluations per input value and 3 backward passes per output value */
     TG_GRADCHECK_SLOW,
-    /* one random direction per input and one random projection of the output, with 2 evaluations per input and 3
-     * backward passes in all; after a failure the slow mode runs, too, to find the entry */
+    /* sums of all entries with random factors of 1/4 to 1, without and with signs: 4 evaluations per input, and 11
+     * backward passes in all. After a failure the slow mode runs, too, to find the entry.
+     *
+     * The sums of the mistakes must exceed the tolerance, which is atol times the root of the number of output values,
+     * and rtol times the root of the sum of the squares of all terms. So a mistake that all entries share is found if it
+     * is larger than rtol. But a mistake in one entry among n equal ones is certain to be found only if it is larger
+     * than 5 rtol sqrt(n), and one in an entry that is small beside the others may be missed altogether. */
     TG_GRADCHECK_FAST
 } tg_gradcheck_mode;
 
@@ -61,9 +82,38 @@ typedef struct tg_gradcheck_row {
     int64_t row;
 } tg_gradcheck_row;
 
-/* The defaults are PyTorch's, for f64. For f32 inputs set dtype TG_F32, eps 1e-2, relative_eps true, atol 1e-3 and rtol
- * 1e-2: a difference of floats has four digits at best, so such a check finds a wrong formula, but no small error. With
- * numeric_in_f64 the differences are as exact as in f64, and eps 1e-6, atol 1e-5 and rtol 1e-3 fit most functions. */
+/* The defaults are PyTorch's, for f64.
+ *
+ * A check of f32 kernels needs differences of doubles: a difference of floats has four digits at best. Set dtype TG_F32
+ * and a reference. eps, atol and rtol stay as they are, so the slow mode finds an error of 1 % in one entry:
+ *
+ * ```c
+ * static tg_tensor *wave(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
+ * {
+ *     return tg_sin(tape, inputs[0]);
+ * }
+ *
+ * static void wave_reference(void *context, const double *const *inputs, double *result)
+ * {
+ *     for (int i = 0; i < 4; i++) {
+ *         result[i] = sin(inputs[0][i]);
+ *     }
+ * }
+ * ```
+ *
+ * ```c
+ * tg_tensor *floats = tg_tensor_new_full(TG_F32, TG_SHAPE(4), 0.5, &error);
+ * tg_tensor_set_requires_grad(floats, true, &error);
+ * tg_gradcheck_config config = tg_gradcheck_config_default();
+ * config.dtype = TG_F32;
+ * config.reference = wave_reference;
+ * bool passed = tg_gradcheck(wave, NULL, &floats, 1, &config, NULL, &error);
+ * tg_release(floats);
+ * ```
+ *
+ * For a function of ops that have f64 kernels, too, numeric_in_f64 does the same without a reference. With neither of
+ * them, use eps 1e-2, relative_eps true, atol 1e-3 and rtol 1e-2: such a check finds a wrong formula, but no error of a
+ * few percent. */
 typedef struct tg_gradcheck_config {
     /* private: tg_gradcheck_config_default() sets it */
     tg_config_mark mark;
@@ -79,8 +129,8 @@ typedef struct tg_gradcheck_config {
     bool relative_eps;
     /* the tolerances: a pair passes if |analytic - numeric| <= atol + rtol * |numeric|; default 1e-5 and 1e-3 */
     double atol, rtol;
-    /* the differences are of this function, if it is not NULL; its result must agree with that of the function under
-     * test, within the tolerances; default NULL */
+    /* the function whose differences are computed, for f32 kernels; the results of both must agree within the
+     * tolerances; default NULL, the function under test */
     tg_gradcheck_reference reference;
     /* differences of f32 inputs in f64 copies, for a function that works in both dtypes; default false */
     bool numeric_in_f64;
@@ -105,7 +155,8 @@ typedef struct tg_gradcheck_report {
     int64_t compared;
 
     /* the input of the worst pair that is out of tolerance, or -1; parameters follow the inputs, in their order; the
-     * flat row-major indices of the input's value and of the output's value, -1 in the fast mode */
+     * flat row-major indices of the input's value and of the output's value, -1 in the fast mode. Without a pair: the
+     * gradient that is refused for another reason. */
     int input;
     int64_t input_index, output_index;
     /* input_index as text: "[3,1]" */
@@ -123,14 +174,14 @@ typedef struct tg_gradcheck_report {
 } tg_gradcheck_report;
 
 /* Returns true if the gradients of `function` with respect to all inputs that require one are right. The inputs are
- * only read, and keep their gradients: the function receives copies with the same strides. `context` and `report` are
- * optional.
+ * only read, and keep their gradients: the function receives copies with the same strides. A tensor that is several
+ * inputs has one copy. `context` and `report` are optional.
  *
- * Errors: VALUE for a wrong gradient, for a check in which every number is zero, and for an invalid option; STATE if no
- * input requires a gradient, if an input that does overlaps itself (tg_expand), or if the function writes to its
- * inputs; SHAPE if nothing can be compared (allow_empty), or if the result's shape changes between calls; DTYPE for an
- * input or a result of another dtype; RANGE for a row that does not exist; MEMORY; and the error of the function's
- * tape. */
+ * Errors: VALUE for a wrong gradient or kernel, for a check in which every number is zero, for a result that changes or
+ * that differs from the reference's, and for an invalid option; STATE if no input requires a gradient, if an input that
+ * does overlaps itself (tg_expand), or if the function writes to its inputs; SHAPE if nothing can be compared
+ * (allow_empty), or if the result's shape changes between calls; DTYPE for an input or a result of another dtype; RANGE
+ * for a row that does not exist; MEMORY; and the error of the function's tape. */
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                          const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
 
@@ -154,7 +205,7 @@ TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tenso
  *
  * An error reads: "gradcheck: d output [0,2] / d parameter 'head.weight' [3,2]: ...". The parameters keep their values
  * and gradients. `inputs`, `context` and `report` are optional. Errors: those of tg_gradcheck and of the params; VALUE
- * for numeric_in_f64. */
+ * for numeric_in_f64 (a reference is allowed). */
 TG_API bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void *context,
                                 tg_tensor *const *inputs, int input_count, const tg_gradcheck_config *config,
                                 tg_gradcheck_report *report, tg_error *error);

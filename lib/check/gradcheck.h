@@ -1,5 +1,6 @@
-/* gradcheck (private): the state of one check. gradcheck.c computes the differences and compares; gradcheck_call.c
- * copies the inputs and calls the function; gradcheck_analytic.c runs backward, and checks what needs no differences.
+/* gradcheck (private): the state of one check. gradcheck_modes.c computes the differences and compares;
+ * gradcheck_call.c copies the inputs and calls the function; gradcheck_analytic.c runs backward, and checks what needs
+ * no differences.
  */
 #ifndef TG_CHECK_GRADCHECK_H
 #define TG_CHECK_GRADCHECK_H
@@ -61,6 +62,9 @@ typedef struct tg_check {
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 bool tg_check_out_of_memory(tg_check *c);
 
+/* Returns rows * columns + 1 uninitialized numbers; NULL when memory is exhausted. */
+double *tg_check_numbers(int64_t rows, int64_t columns);
+
 /* Runs the check: sets the report and the error. */
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
 
@@ -69,6 +73,10 @@ static inline double tg_check_shown(double x)
 {
     return isnan(x) ? fabs(x) : x;
 }
+
+/* The two modes: fill the report, and set `mismatch` if a derivative is wrong. */
+bool tg_check_slow(tg_check *c);
+bool tg_check_fast(tg_check *c);
 
 /* Writes "input 2" or "parameter 'head.weight'". Returns `text`. */
 #define TG_CHECK_NAME 280

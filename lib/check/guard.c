@@ -6,17 +6,18 @@
 /* The bytes of a zone: a multiple of the alignment, and wide enough for a row of 64 doubles. */
 #define ZONE ((size_t)512)
 
-/* A copy of a buffer, between two zones; or, without `values`, a view of the tensor of another buffer. */
+/* A copy of a buffer, between two zones; or a view of the tensor of another buffer, which has no bytes of its own. */
 typedef struct guarded {
     tg_storage *storage; /* the block: a zone, `bytes` bytes, and a zone of `behind` bytes */
-    char *values;        /* between the zones; NULL: a view */
+    char *values;        /* between the zones */
     char *original;
     size_t bytes, behind;
     size_t unit; /* the size of a value; 1 for memory without a type */
     unsigned char fill;
     bool is_constant, is_hidden, is_discarded; /* as in `use` */
-    const char *what;                          /* "input", "the gradient of output" */
-    int number;                                /* of the input or output; -1: none */
+    bool is_view;
+    const char *what; /* "input", "the gradient of output" */
+    int number;       /* of the input or output; -1: none */
 
     tg_tensor *tensor; /* whose values these are, or NULL */
     tg_storage *tensor_storage;
@@ -107,7 +108,7 @@ static const guarded *find_viewed(const run *r, const tg_tensor *x, const char *
 {
     for (int i = 0; i < r->count; i++) {
         const guarded *b = &r->buffers[i];
-        if (b->tensor && b->values && b->tensor_storage == x->storage && b->is_hidden == (how == IGNORES) &&
+        if (b->tensor && !b->is_view && b->tensor_storage == x->storage && b->is_hidden == (how == IGNORES) &&
             original >= b->original && original + bytes <= b->original + b->bytes) {
             return b;
         }
@@ -131,8 +132,11 @@ static void guard_tensor(run *r, tg_tensor *x, use how, const char *what, int nu
     const guarded *viewed = find_viewed(r, x, original, bytes, how);
     if (viewed) {
         atomic_fetch_add(&viewed->storage->references, 1);
-        r->buffers[r->count++] = (guarded){
-            .storage = viewed->storage, .tensor = x, .tensor_storage = x->storage, .tensor_offset = x->offset};
+        r->buffers[r->count++] = (guarded){.storage = viewed->storage,
+                                           .is_view = true,
+                                           .tensor = x,
+                                           .tensor_storage = x->storage,
+                                           .tensor_offset = x->offset};
         x->storage = viewed->storage;
         x->offset += viewed->tensor->offset - viewed->tensor_offset;
         return;
@@ -235,12 +239,12 @@ static void end(run *r, guarded *b)
     if (b->tensor) {
         restore_tensor(b);
     }
-    if (b->values) {
+    if (!b->is_view) {
         check_zones(r, b);
     }
-    if (b->values && b->is_constant) {
+    if (b->is_constant) {
         check_constant(r, b);
-    } else if (b->values && !b->is_discarded && b->bytes > 0) {
+    } else if (!b->is_discarded && b->bytes > 0) {
         memcpy(b->original, b->values, b->bytes);
     }
     tg_storage_drop(NULL, b->storage);

@@ -1,4 +1,4 @@
-/* planted_gradients: the forty ops of planted_gradients.h. They were written by somebody who had not seen the gradient
+/* planted_gradients: the forty ops of planted_gradients.h. They were written by somebody who did not know the gradient
  * checker and its tests, and stay as they are: they are what the checker is measured by.
  */
 #include "check/planted_gradients.h"
@@ -460,7 +460,7 @@ static void every_third_call_backward(const tg_op_call *call)
 
 OP(every_third_call, like_first, 1)
 
-/* The cosines of the first call are kept for all later calls, also those at another place of the same function. */
+/* The cosines of the first call are kept for all later calls, also those at another point of the same function. */
 FORWARD(kept_cosines, sin(x))
 
 static void kept_cosines_backward(const tg_op_call *call)

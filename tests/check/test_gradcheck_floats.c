@@ -1,5 +1,5 @@
-/* f32 gradient checks against a reference in double: twenty gradients with an error of 1 %, in all of their values or in
- * one, and the same gradients without it.
+/* f32 gradient checks against a reference in double: twenty gradients with an error of 1 %, in all of their values or
+ * in one, and the same gradients without it.
  */
 #include "support.h"
 
@@ -20,8 +20,8 @@ typedef struct attributes {
     int input, at;
 } attributes;
 
-/* A function of inputs of these numbers of values, in three forms: forward and backward in f32, for dy and the result y,
- * and the reference in double. */
+/* A function of inputs of these numbers of values, in three forms: forward and backward in f32, for dy and the result
+ * y, and the reference in double. */
 struct function {
     const char *name;
     int inputs, counts[2], outputs;

@@ -43,7 +43,7 @@ static void write_at(void *values, tg_dtype dtype, int64_t i, double value)
     }
 }
 
-/* Makes the mistake, if it belongs to this kernel, with `result` for READS. */
+/* Commits the mistake, if it belongs to this kernel, with `result` for READS. */
 static void err(const tg_op_call *call, tg_dtype dtype, bool backward, void *result)
 {
     const attributes *a = call->attributes;

@@ -1,5 +1,5 @@
 /* What the gradient checker refuses besides a wrong derivative of one value: gradients that depend on dy otherwise than
- * linearly, that are not added, or that are wrong in one place of many; and numbers that are not finite.
+ * linearly, that are not added, or that are wrong in one value of many; and numbers that are not finite.
  */
 #include "support.h"
 
@@ -203,6 +203,12 @@ static void one_is_missing(double *dx, const double *dy, double x, int64_t i, in
     dx[i] += i == count / 3 ? 0 : 3 * dy[i];
 }
 
+static void one_is_off(double *dx, const double *dy, double x, int64_t i, int64_t count)
+{
+    (void)x;
+    dx[i] += (i == count / 3 ? 1.01 : 1) * 3 * dy[i];
+}
+
 /* The slow mode names the value: 2000 rows of a Jacobian with 2000 columns. */
 static void test_one_of_many(void **state)
 {
@@ -210,6 +216,17 @@ static void test_one_of_many(void **state)
     expect((pointwise){three_times, right}, 50000, TG_GRADCHECK_FAST, NULL);
     expect((pointwise){three_times, one_is_missing}, 2000, TG_GRADCHECK_FAST,
            "d output [666] / d input 0 [666]: analytic 0");
+    /* 1 % in one value of 2000 is below the fast mode's 5 rtol sqrt(n) = 22 %, and in one of 3 above its 0.9 % */
+    pointwise off = {three_times, one_is_off};
+    expect(off, 3, TG_GRADCHECK_SLOW, "d output [1] / d input 0 [1]: analytic 3.03, numeric 3");
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *x = leaf(tg_tensor_new_full(TG_F64, TG_SHAPE(2000), 1, NULL));
+    assert_false(tg_gradcheck(call_pointwise, &off, &x, 1, &config, NULL, &error));
+    assert_error(&error, TG_ERROR_VALUE, "d output [666] / d input 0 [666]: analytic 3.03, numeric 3");
+    config.mode = TG_GRADCHECK_FAST;
+    assert_true(tg_gradcheck(call_pointwise, &off, &x, 1, &config, NULL, &error));
+    tg_release(x);
 }
 
 /* ---- one tensor, two inputs ---- */

@@ -1,5 +1,5 @@
-/* Forty wrong backward kernels, which were written by somebody who had not seen the gradient checker. Both modes refuse
- * each of them; the fast mode for any seed of its projections. */
+/* Forty wrong backward kernels, which were written by somebody who did not know the gradient checker. Both modes refuse
+ * each of them, the fast mode for 50 seeds of its projections. */
 #include "support.h"
 
 #include <string.h>
