@@ -56,8 +56,8 @@ extern "C" {
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
 /* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
- * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives the
- * values of the result. `context` is the argument of tg_gradcheck. */
+ * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives
+ * the values of the result. `context` is the argument of tg_gradcheck. */
 typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
 
 typedef enum tg_gradcheck_mode {
@@ -67,8 +67,8 @@ typedef enum tg_gradcheck_mode {
      * backward passes in all. After a failure the slow mode runs, too, to find the entry.
      *
      * The sums of the mistakes must exceed the tolerance, which is atol times the root of the number of output values,
-     * and rtol times the root of the sum of the squares of all terms. So a mistake that all entries share is found if it
-     * is larger than rtol. But a mistake in one entry among n equal ones is certain to be found only if it is larger
+     * and rtol times the root of the sum of the squares of all terms. So a mistake that all entries share is found if
+     * it is larger than rtol. But a mistake in one entry among n equal ones is certain to be found only if it is larger
      * than 5 rtol sqrt(n), and one in an entry that is small beside the others may be missed altogether. */
     TG_GRADCHECK_FAST
 } tg_gradcheck_mode;
