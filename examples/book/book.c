@@ -30,8 +30,9 @@ static const char *read_command_line(int argc, char **argv, int64_t *steps)
             folder = argv[++i];
         } else if (steps && strcmp(argv[i], "--steps") == 0 && i + 1 < argc) {
             char *end;
+            errno = 0;
             *steps = strtoll(argv[++i], &end, 10);
-            if (*end || *steps < 1) {
+            if (errno || *end || *steps < 1) {
                 fprintf(stderr, "--steps %s: must be a whole number, at least 1\n", argv[i]);
                 exit(2);
             }

@@ -115,13 +115,14 @@ static bool is_foreign(const char *path)
     return error.code == TG_ERROR_VALUE;
 }
 
-/* Prints a name; control characters, which a terminal would obey, as '?'. */
+/* Prints a name; control characters, which a terminal would obey, as '?': also U+0080 to U+009F, of two bytes. */
 static void print_name(const char *name)
 {
     char text[400];
     snprintf(text, sizeof text, "%s", name);
     for (char *c = text; *c; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+        bool is_second = c > text && (unsigned char)c[-1] == 0xc2 && (unsigned char)*c < 0xa0;
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f || is_second ? '?' : *c;
     }
     printf("  %-40s", text);
 }

@@ -41,14 +41,15 @@ bool model_make(model *m, tg_position kind, bool is_causal)
     m->position =
         tg_nn_positional_make(m->params, "position", own ? TG_POSITION_NONE : kind, LENGTH, WIDTH, &positions);
     block.attention.positional = absolute ? NULL : &m->position;
+    tg_nn_positional own_position;
     for (int i = 0; i < BLOCKS; i++) {
         char name[40];
         snprintf(name, sizeof name, "blocks.%d.position", i);
         if (own) {
-            m->own_positions[i] = tg_nn_positional_make(m->params, name, kind, LENGTH, WIDTH, &positions);
-            block.attention.positional = &m->own_positions[i];
+            own_position = tg_nn_positional_make(m->params, name, kind, LENGTH, WIDTH, &positions);
+            block.attention.positional = &own_position;
             /* DeBERTa's blocks share the vectors of the first one */
-            positions.distances = m->own_positions[0].weight;
+            positions.distances = positions.distances ? positions.distances : own_position.weight;
         }
         snprintf(name, sizeof name, "blocks.%d", i);
         m->blocks[i] = tg_nn_transformer_block_make(m->params, name, WIDTH, HEADS, &block);

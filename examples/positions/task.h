@@ -22,10 +22,9 @@ typedef struct model {
     tg_rng *rng;
     tg_params *params;
     tg_nn_embedding tokens;
-    /* absolute positions, or relative ones that all blocks share */
+    /* absolute positions, or relative ones that all blocks share; Shaw, Transformer-XL and DeBERTa have parameters in
+     * each block instead */
     tg_nn_positional position;
-    /* one per block, for the kinds that need their own parameters in each: Shaw, Transformer-XL and DeBERTa */
-    tg_nn_positional own_positions[BLOCKS];
     tg_nn_transformer_block blocks[BLOCKS];
     tg_nn_layer_norm norm;
     tg_nn_linear head;

@@ -82,7 +82,9 @@ typedef enum tg_code {
 #define TG_ERROR_TEXT 400
 
 /* A code for programs, and one sentence for people with the call, the offending value and what is allowed: "embedding:
- * id 50257 at [3,1] is outside [0,50257)". */
+ * id 50257 at [3,1] is outside [0,50257)". The text is one line of UTF-8. A message may quote a name from a file, a
+ * path or a text of the caller; in it a newline is "\n", and the bytes of other control characters, and those that are
+ * not UTF-8, are "\xNN". So it can be printed on a terminal. */
 typedef struct tg_error {
     tg_code code;
     char text[TG_ERROR_TEXT];
@@ -135,6 +137,10 @@ typedef struct tg_allocator {
 TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
+/* The library starts its threads in the first call that uses them, and they stay until the process ends. So the library
+ * cannot be unloaded: after dlclose it stays in memory, and a later dlopen finds it with its state (-z nodelete, on
+ * systems with ELF). A shared library of your own that contains the static library needs this flag of the linker, too.
+ */
 
 /* Sets the number of threads that a call may use, those of BLAS included, up to the most that it has
  * (tg_blas.most_threads). RANGE unless it is 1 to 256. The default is the number of processors that the process may run

@@ -110,15 +110,20 @@ TG_API char *tg_checkpoint_read_text(const char *path, const char *name, tg_erro
 TG_API char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size, tg_error *error);
 
 /* ---- the folder of a run ----------------------------------------------------------------------------------------- */
-/* A run writes "step-00000100.safetensors", "step-00000200.safetensors", ..., and a small file "best" with the name of
- * the best one, which is written last. The last checkpoints and the best one stay, older ones are removed. */
+/* A run writes "step-00000100.safetensors", "step-00000200.safetensors", ..., and two small files: "last" with the
+ * names of the last ones in the order in which they were written, and "best" with the name of the best one. The last
+ * checkpoints and the best one stay, older ones are removed.
+ *
+ * The last ones are those that were written last, whatever their steps are. So a run can go back to an earlier
+ * checkpoint, or start again at step 0 in its folder: what it saves is kept and is the last one, and the checkpoints
+ * that it leaves behind are removed one after the other. tg_checkpoint_folder_clear removes them at once. */
 
 typedef struct tg_checkpoint_folder tg_checkpoint_folder;
 
 typedef struct tg_checkpoint_folder_config {
     /* private: tg_checkpoint_folder_config_default() sets it */
     tg_config_mark mark;
-    /* the number of last checkpoints that stay, at least 1; default 3 */
+    /* the number of checkpoints, in the order of writing the last ones, that stay; at least 1; default 3 */
     int64_t keep;
     /* Several processes with one folder (tg_checkpoint_save_together; over MPI tg_mpi_checkpoint_group): all of them
      * open, save and clear it together, process 0 has the lock, and an error of one is that of all. It is copied.
@@ -129,30 +134,34 @@ typedef struct tg_checkpoint_folder_config {
 TG_API tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void);
 
 /* Opens the folder of a run for writing, and creates it if it does not exist. Yours to free. The folder is locked until
- * then: another program, or another call, gets STATE. Removes what a run that was killed left behind. NULL after an
- * error: VALUE for an invalid option, FILE, MEMORY. */
+ * then, or until the process and those that it has forked have ended: another program, or another call, gets STATE. A
+ * forked process cannot write to it (STATE); its tg_checkpoint_folder_free frees memory only. Removes what a run that
+ * was killed left behind. NULL after an error: VALUE for an invalid option, FILE, MEMORY. */
 TG_API tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *config,
                                                        tg_error *error);
 TG_API void tg_checkpoint_folder_free(tg_checkpoint_folder *folder);
 
 /* Saves a checkpoint of a step, 0 to 99999999, and removes old ones. With `is_best` the file "best" names it. An
- * existing checkpoint of the step is replaced. RANGE for a step out of bounds; the errors of tg_checkpoint_save. */
+ * existing checkpoint of the step is replaced; if that was the best one, and the new one is not, the folder has no best
+ * one. RANGE for a step out of bounds, FORMAT if "last" or "best" do not name checkpoints; the errors of
+ * tg_checkpoint_save. */
 TG_API bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
                                       const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
-/* Removes all checkpoints of the folder, and the file "best". STATE for a NULL, FILE if one cannot be removed. */
+/* Removes all checkpoints of the folder, and the files "last" and "best". STATE for a NULL, FILE if one cannot be
+ * removed. */
 TG_API bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error);
 
 typedef enum tg_checkpoint_choice {
-    /* the one with the largest step */
+    /* the one that was written last, as the file "last" has it; without that file the one with the largest step */
     TG_CHECKPOINT_LAST,
     /* the one that the file "best" names; without that file the last one */
     TG_CHECKPOINT_BEST
 } tg_checkpoint_choice;
 
 /* Returns the path of a checkpoint in a folder; yours to free with tg_text_free. A folder can be read while another
- * program writes to it. NULL after an error: FILE for a folder without a checkpoint, FORMAT if "best" does not name
- * one. */
+ * program writes to it. NULL after an error: FILE for a folder without a checkpoint, and if somebody has removed the
+ * best one; FORMAT if "last" or "best" do not name checkpoints. */
 TG_API char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_error *error);
 
 #ifdef __cplusplus

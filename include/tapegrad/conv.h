@@ -43,8 +43,9 @@ typedef struct tg_pool1d_config {
 TG_API tg_pool1d_config tg_pool1d_config_default(void);
 
 /* The maximum, or the mean, of each window of `kernel` values along the last axis: x (..,T) -> (..,T'), with T' as for
- * tg_conv1d. Added positions count as -inf in a maximum, and as 0 in a mean, which divides by `kernel`. The gradient of
- * a maximum goes to its first value. Errors as for tg_conv1d. */
+ * tg_conv1d. Added positions count as -inf in a maximum, and as 0 in a mean, which divides by `kernel`. With dilation a
+ * window may hold added positions alone: its maximum is -inf. The gradient of a maximum goes to its first value. Errors
+ * as for tg_conv1d. */
 TG_API tg_tensor *tg_max_pool1d(tg_tape *tape, tg_tensor *x, int64_t kernel, const tg_pool1d_config *config);
 TG_API tg_tensor *tg_avg_pool1d(tg_tape *tape, tg_tensor *x, int64_t kernel, const tg_pool1d_config *config);
 

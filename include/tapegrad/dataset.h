@@ -60,7 +60,8 @@ TG_API void tg_dataset_loader_free(tg_dataset_loader *loader);
 /* Writes the next batch to batch[0 .. count), one tensor (rows,..) for each tensor of the dataset. They are owned by
  * the loader and valid until the next call; a tensor that is retained keeps its values, because the loader then uses
  * another, and a tape retains those that it recorded. Returns false, and writes NULLs, at the end of the pass and after
- * an error. The call after the end of a pass begins another pass. */
+ * an error. The call after the end of a pass begins another pass. STATE if a tensor of the dataset was resized
+ * (tg_tensor_resize_rows) or has deferred steps (tg_optim_flush). */
 TG_API bool tg_dataset_loader_next(tg_dataset_loader *loader, tg_tensor **batch);
 
 /* Returns the first error since the last clear; never NULL. MEMORY for a NULL loader. */

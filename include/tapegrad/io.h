@@ -77,7 +77,8 @@ typedef struct tg_load_report {
     /* of those that have another shape or dtype in the file */
     int64_t mismatched;
     /* one line for each name of the last three kinds: "missing: head.bias", "unexpected: h.0.attn.mask", and
-     * "mismatched: tok_emb.weight is F32 (10,4) in the file and f32 (12,4) here"; cut if it is too long */
+     * "mismatched: tok_emb.weight is F32 (10,4) in the file and f32 (12,4) here"; cut if it is too long. Names are
+     * escaped as in a tg_error. */
     char text[TG_LOAD_REPORT_TEXT];
 } tg_load_report;
 

@@ -15,7 +15,8 @@
  * they compute nothing. A line has nine fields with tabs between them:
  *
  *     number     number of the line: 1, 2, 3, ...
- *     op         name of the op: "matmul"; with a number for each output after the first: "topk[1]"
+ *     op         name of the op: "matmul"; with a number for each output after the first: "topk[1]".
+ *                Control characters in it are escaped, as in the text of a tg_error
  *     dtype      dtype of the output: "f32"
  *     shape      shape of the output: "2,4,768"; "-" for a scalar
  *     draws      number of 32-bit outputs that the op drew from the tape's generator; 0 for outputs after the first

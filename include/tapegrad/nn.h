@@ -214,7 +214,8 @@ typedef enum tg_position {
     TG_POSITION_T5,
     /* trained vectors per clipped distance: Shaw, Uszkoreit and Vaswani 2018 */
     TG_POSITION_SHAW,
-    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019 */
+    /* sinusoidal distances times a trained matrix, and two biases: Dai et al. 2019. As in the authors' code, all sines
+     * come before all cosines */
     TG_POSITION_TRANSFORMER_XL,
     /* a trained vector per distance, multiplied with the query: Huang et al. 2020, and relative_key in transformers */
     TG_POSITION_RELATIVE_KEY,
@@ -266,7 +267,7 @@ typedef struct tg_nn_positional_config {
      * the span is position_buckets, or else max_relative_positions, and it must outlive the module. Default NULL, a
      * table of its own */
     tg_tensor *distances;
-    /* DeBERTa: the layer norm of the table (norm_rel_ebd), made for the width; its parameters must outlive the module.
+    /* DeBERTa: the layer norm of the table (norm_rel_ebd), made for the width. The module keeps a copy of the struct.
      * Default NULL, none */
     const tg_nn_layer_norm *distances_norm;
 } tg_nn_positional_config;
@@ -362,9 +363,9 @@ typedef struct tg_nn_multihead_attention_config {
     bool is_causal;
     /* the probability that an attention weight is dropped in training, in [0,1); default 0 */
     double dropout;
-    /* relative positions, made for the same width and number of heads; they must outlive the module. If they share the
-     * projections, `in` and `out` are equal. Shaw's positions always use TG_ATTENTION_ELEMENTARY, because their values
-     * need the weights. Default NULL, none */
+    /* relative positions, made for the same width and number of heads. The module keeps a copy of the struct, which
+     * refers to the same parameters. If they share the projections, `in` and `out` are equal. Shaw's positions always
+     * use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL, none */
     const tg_nn_positional *positional;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
@@ -379,6 +380,9 @@ typedef struct tg_nn_multihead_attention {
     /* the output projection */
     tg_nn_linear out;
     int64_t heads;
+    /* the relative positions; not made without them */
+    tg_nn_positional positional;
+    /* that of tg_nn_multihead_attention_make, without its pointer to the positions */
     tg_nn_multihead_attention_config config;
 } tg_nn_multihead_attention;
 

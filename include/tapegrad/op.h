@@ -119,6 +119,9 @@ struct tg_op {
      * values as output 0, such as both inputs of a sum. Backward may then use dy as their gradient without a copy. */
     uint32_t passes_gradient;
 
+    /* private: whether the op reads only those rows of input 1, a table, that the ids of input 0 name */
+    bool is_lookup;
+
     /* private: in the library's ops, the kernels of f32 and f64 at each CPU level; NULL: f32 and f64 above */
     const tg_op_kernels (*levels)[2];
 };

@@ -124,7 +124,8 @@ TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
 /* x where x > 0, slope x elsewhere. torch's slope is 0.01. */
 TG_API tg_tensor *tg_leaky_relu(tg_tape *tape, tg_tensor *x, double slope);
 
-/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. */
+/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient passes, as
+ * in torch's scalar code and on its GPUs; its vectors on a CPU give NaN. */
 TG_API tg_tensor *tg_elu(tg_tape *tape, tg_tensor *x, double alpha);
 
 /* log(1 + e^(beta x)) / beta, and x itself where beta x > threshold. torch's beta is 1 and its threshold 20. VALUE
@@ -216,7 +217,8 @@ TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axe
 TG_API tg_tensor *tg_amax(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_amin(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* log(sum(e^x)) over a list of axes, without overflow. */
+/* log(sum(e^x)) over a list of axes, without overflow. The gradient is that of torch, e^(x - y): where |x| is so large
+ * that y = x + log(count) is rounded to x, each gradient is 1 (tg_softmax and the losses do not round it). */
 TG_API tg_tensor *tg_logsumexp(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|. The
@@ -228,7 +230,8 @@ TG_API tg_tensor *tg_any(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes
 TG_API tg_tensor *tg_all(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The variance over a list of axes: sum((x - mean)^2) / (count - correction). A correction of 1 is torch's default, and
- * 0 gives the biased variance of layer norms. NaN unless count > correction. */
+ * 0 gives the biased variance of layer norms. With a correction of `count` or more the divisor is 0: inf, or NaN if all
+ * values are equal. NaN for no values. */
 TG_API tg_tensor *tg_var(tg_tape *tape, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep);
 
 /* The standard deviation, the root of the variance. Its gradient is 0 where it is 0. */
@@ -347,7 +350,9 @@ typedef struct tg_embedding_config {
     /* the row that gets no gradient from this call, counted from the end if negative; default TG_NO_PADDING */
     int64_t padding_index;
     /* the largest norm of a row, or 0 for no limit. Before the lookup, the rows that the ids name are scaled down to
-     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. Default 0 */
+     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. With recording off
+     * the result has the scaled rows, but the table does not change (torch changes it then, too), so that several
+     * threads may read it. Default 0 */
     double max_norm;
     /* the p of that norm, above 0 or INFINITY; default 2 */
     double norm_type;
@@ -373,9 +378,12 @@ typedef struct tg_embedding_bag_config {
     /* sum, mean or maximum; an empty bag gives zeros in every mode; default TG_BAG_MEAN */
     tg_bag_mode mode;
     /* the index in ids (N) at which each bag begins, (bags) i32. The first is 0, and none is smaller than the one
-     * before. NULL: ids are (bags,length), one bag per row. Default NULL */
+     * before. The last bag ends at N. Without an offset there is no bag, and the ids are left out. NULL: ids are
+     * (bags,length), one bag per row. Default NULL */
     tg_tensor *offsets;
-    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset; default false */
+    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset. Ids from there on are
+     * left out, in every mode; torch 2.13 leaves them out of sums alone. They must exist in the table, and max_norm
+     * counts them as named. Default false */
     bool last_offset;
     /* the factor of each id, in the shape of ids, for TG_BAG_SUM only; default NULL, all 1 */
     tg_tensor *weights;
@@ -418,7 +426,7 @@ typedef struct tg_scaled_dot_product_attention_config {
     /* the factor of q k^T, finite and at least 0; default TG_SCALE_OF_WIDTH */
     double scale;
     /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the queries', or 1,
-     * or absent: a float attn_mask in torch; default NULL, none */
+     * or absent: a float attn_mask in torch. A query with -inf for every key is one without keys; default NULL, none */
     tg_tensor *bias;
     /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for the
      * keys that no query attends to, like a boolean attn_mask in torch. B is the queries' first axis of at least three.
@@ -436,8 +444,9 @@ TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_co
 
 /* softmax(scale q k^T + bias) v: queries (..,T,D), keys (..,S,D) and values (..,S,D) -> (..,T,D). The axes before the
  * last two broadcast. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
- * draws for the whole (..,T,S) matrix, masked weights included. VALUE for an invalid option; RANGE, with the index, for
- * a length outside of [0,S]. */
+ * draws for the whole (..,T,S) matrix, masked weights included; its batch axes are those of queries, keys, bias and
+ * mask, and values with more of them share the weights. VALUE for an invalid option; RANGE, with the index, for a length
+ * outside of [0,S]. */
 TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                                   const tg_scaled_dot_product_attention_config *config);
 

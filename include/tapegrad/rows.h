@@ -87,7 +87,7 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
  *   - a row that would be removed is frozen, or was updated while watched;
  *   - an optimizer that keeps moments of x has made no step since the last resize;
  *   - rows have deferred steps (tg_optim_flush);
- *   - x is itself the state of an optimizer, or a shard.
+ *   - x is itself a gradient, the state of an optimizer, or a shard.
  *
  * SHAPE for a scalar, and for a number of rows that is not allowed; DTYPE for i32 and u8; MEMORY. */
 TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);

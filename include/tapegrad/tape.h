@@ -54,10 +54,24 @@ TG_API void tg_tape_free(tg_tape *tape);
  * history. Open scopes are closed. The error stays. */
 TG_API void tg_tape_reset(tg_tape *tape);
 
-/* Returns the first error since the last clear; never NULL. MEMORY for a NULL tape, because it could not be created. */
+/* Returns the first error since the last clear; never NULL. Without an error of its own, the tape returns the first of
+ * those that it watches. MEMORY for a NULL tape, because it could not be created. */
 TG_API const tg_error *tg_tape_error(const tg_tape *tape);
 
-/* Clears the error, so that the tape accepts calls again. */
+/* Lets the errors of a whole program meet in its tape, so that one check per step finds all of them:
+ *
+ *     tg_tape_watch_error(t, tg_params_error(params));
+ *     tg_tape_watch_error(t, tg_optim_error(adam));
+ *     tg_tape_watch_error(t, tg_loader_error(loader));
+ *
+ * While a watched error is set, tg_backward reports it and does nothing, and tg_tape_error returns it. `error` is what
+ * the _error function of an object returns, or a tg_error of the program. Name the params first: they have the error
+ * of an optimizer that could not be created. The objects must outlive the tape; free the tape first. VALUE for the
+ * 17th, STATE for NULL. */
+TG_API bool tg_tape_watch_error(tg_tape *tape, const tg_error *error);
+
+/* Clears the tape's own error, so that it accepts calls again. A watched error is cleared by its owner
+ * (tg_loader_clear_error ...). */
 TG_API void tg_tape_clear_error(tg_tape *tape);
 
 /* Two independent switches, both on in a new tape. With recording off no op is recorded: torch.no_grad(). With training
@@ -148,7 +162,7 @@ TG_API tg_backward_config tg_backward_config_default(void);
  * torch.Tensor.backward. Gradients accumulate until they are zeroed (tg_optim_zero_grad, tg_tensor_zero_grad). If
  * `result` is itself a leaf, the gradient that the pass starts from is added to its gradient.
  *
- * Returns false, and no gradient has changed, after an earlier error of the tape, and for
+ * Returns false, and no gradient has changed, after an earlier error of the tape or of what it watches, and for
  *   - SHAPE: a result that has not one value, without a gradient to start from; a gradient of another shape;
  *   - DTYPE: a gradient of another dtype; an op without a gradient for its dtype;
  *   - STATE: a result that does not require a gradient, or was recorded on another tape; records whose buffers an

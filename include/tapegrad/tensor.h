@@ -188,8 +188,8 @@ TG_API bool tg_tensor_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64
 /* ---- gradients of leaves ------------------------------------------------------------------------------------- */
 /* A leaf is a tensor that no recorded op computed. It owns its gradient, which is of one of three kinds: none, by rows,
  * or dense. An embedding gives its table a gradient by rows. It holds only the rows that an id names, each once, with
- * duplicates summed. The first contribution of another op turns it into a dense gradient. tg_tensor_zero_grad sets the
- * kind to none again. */
+ * duplicates summed; if no id counts, it has no rows, and optimizers step as with zeros. The first contribution of
+ * another op turns it into a dense gradient. tg_tensor_zero_grad sets the kind to none again. */
 
 typedef enum tg_grad_kind { TG_GRAD_NONE, TG_GRAD_ROWS, TG_GRAD_DENSE } tg_grad_kind;
 
@@ -204,7 +204,8 @@ TG_API bool tg_tensor_requires_grad(const tg_tensor *x);
 TG_API tg_grad_kind tg_tensor_grad_kind(const tg_tensor *x);
 
 /* Returns the dense gradient of a leaf, or of a result after tg_retain_grad, of x's shape and dtype, contiguous:
- * x.grad. NULL unless the kind is TG_GRAD_DENSE. Borrowed from x; writing to it changes the gradient. */
+ * x.grad. NULL unless the kind is TG_GRAD_DENSE. Borrowed from x; writing to it changes the gradient. An op may read
+ * it; whatever changes the gradient later counts as a modification (tg_tensor_data_mut). */
 TG_API tg_tensor *tg_tensor_grad(const tg_tensor *x);
 
 /* A gradient by rows: row ids[i] of x has the gradient values[i * width .. (i + 1) * width). The rows are in the order

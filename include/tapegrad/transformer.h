@@ -54,6 +54,7 @@ typedef struct tg_nn_transformer_encoder_layer {
     tg_nn_multihead_attention self_attn;
     tg_nn_linear linear1, linear2;
     tg_nn_layer_norm norm1, norm2;
+    /* without the pointer to the positions, which self_attn has */
     tg_nn_transformer_layer_config config;
 } tg_nn_transformer_encoder_layer;
 

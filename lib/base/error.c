@@ -1,7 +1,8 @@
 #include "base/error.h"
 
 #include <stdarg.h>
-#include <stdio.h>
+
+#include "base/text.h"
 
 const char *tg_version(void)
 {
@@ -13,7 +14,7 @@ bool tg_error_set(tg_error *error, tg_code code, const char *format, ...)
     if (error && error->code == TG_OK) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
+        tg_format_line_of(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
         error->code = code;
     }

@@ -14,6 +14,7 @@
 
 #include <tapegrad/find_nan.h>
 
+#include "base/text.h"
 #include "tape/tape.h"
 
 /* Returns a view of the values that x does not repeat: index 0 of each expanded axis. An expanded tensor may have more
@@ -83,8 +84,8 @@ static void report_input(const tg_tape *t, size_t number, int input, int64_t ind
     tg_shape shape = tg_shape_of(tg_record_inputs(t, &t->records[number])[input]);
     char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
     *report = (tg_nan_report){.record = (int64_t)number, .input = input, .index = index};
-    snprintf(report->text, sizeof report->text, "input %d of %.200s, %.80s, has a NaN at %.80s%s", input,
-             name_of(t, number, op), tg_shape_format(shape, text), tg_index_format(&shape, index, at), remark);
+    tg_format_line(report->text, sizeof report->text, "input %d of %.200s, %.80s, has a NaN at %.80s%s", input,
+                   name_of(t, number, op), tg_shape_format(shape, text), tg_index_format(&shape, index, at), remark);
 }
 
 /* The inputs of a record that cannot be examined: the first one that was written since, and the first one that has
@@ -138,19 +139,20 @@ static void report_output(const tg_tape *t, size_t number, int output, int64_t i
     name_of(t, first, first_op);
     *report = (tg_nan_report){.record = (int64_t)number, .input = -1, .index = index};
     if (unknown.written >= 0) {
-        snprintf(
+        tg_format_line(
             report->text, sizeof report->text,
             "%.90s has a NaN at %.40s of %.40s; input %d of %.90s was changed in place since, and may have had one", op,
             at, text, unknown.written, first_op);
     } else if (first < number) {
-        snprintf(report->text, sizeof report->text,
-                 "%.90s has a NaN at %.40s of %.40s; %.90s or an op between them computed it, from inputs without one "
-                 "(largest absolute value %g)",
-                 op, at, text, first_op, largest_input(t, record));
+        tg_format_line(
+            report->text, sizeof report->text,
+            "%.90s has a NaN at %.40s of %.40s; %.90s or an op between them computed it, from inputs without one "
+            "(largest absolute value %g)",
+            op, at, text, first_op, largest_input(t, record));
     } else {
-        snprintf(report->text, sizeof report->text,
-                 "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)", op, at,
-                 text, largest_input(t, record));
+        tg_format_line(report->text, sizeof report->text,
+                       "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)",
+                       op, at, text, largest_input(t, record));
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "check/gradcheck.h"
 
 static const char mark[] = "tg_gradcheck_config_default";
@@ -82,8 +83,8 @@ static void sum_up(tg_check *c)
                       "all derivatives are zero, analytic and numeric: this check cannot fail; use other inputs");
     } else {
         report->passed = true;
-        snprintf(report->text, sizeof report->text, "%.80s: passed, %lld compared, largest relative error %.2g",
-                 c->config.name, (long long)report->compared, report->max_relative_error);
+        tg_format_line(report->text, sizeof report->text, "%.80s: passed, %lld compared, largest relative error %.2g",
+                       c->config.name, (long long)report->compared, report->max_relative_error);
     }
 }
 

@@ -107,7 +107,7 @@ bool tg_check_copy_input(tg_check *c, int k)
     if (!tg_is_tensor(x)) {
         return tg_check_fail(c, TG_ERROR_STATE, "%s is NULL, or was freed by its tape", tg_check_name(c, k, name));
     }
-    if (x->storage->missed) {
+    if (!tg_has_values(x)) {
         return tg_check_fail(c, TG_ERROR_STATE,
                              tg_is_dropped(x) ? "%s is a result whose values activation_checkpoint_end has dropped"
                                               : "%s has deferred steps; call tg_optim_flush first",
@@ -261,6 +261,12 @@ static tg_tensor *evaluate(tg_check *c, tg_tensor *const *inputs)
         tg_check_fail(c, y ? TG_ERROR_DTYPE : TG_ERROR_STATE,
                       "the function returned %s; it must return an f32 or f64 result",
                       y ? tg_dtype_name(tg_dtype_of(y)) : "NULL without an error");
+        return NULL;
+    }
+    if (!tg_has_values(y)) {
+        tg_check_fail(c, TG_ERROR_STATE,
+                      "the function returned a result without values: it was freed, activation_checkpoint_end dropped "
+                      "them, or it is a table with deferred steps");
         return NULL;
     }
     if (c->seed && !tg_shape_equal(tg_shape_of(y), c->output_shape)) {

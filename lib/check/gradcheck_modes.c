@@ -19,10 +19,14 @@
 
 /* ---- numeric ---- */
 
-/* Writes x[index]. Returns the value that it has in x's dtype. */
+/* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains
+ * it with deferred steps: then the check has failed. */
 static double put(tg_tensor *x, int64_t index, double value)
 {
     int64_t offset = 0;
+    if (!tg_has_values(x) || index >= x->count) {
+        return value;
+    }
     for (int axis = x->rank - 1; axis >= 0; axis--) {
         offset += index % x->shape[axis] * x->strides[axis];
         index /= x->shape[axis];

@@ -2,7 +2,7 @@
  *
  * A module refers to its parameters by their addresses, so the parameters themselves are moved. During the check each
  * of them has a copy of its storage, and no gradient; its own storage and gradient are kept in the copy, and come back
- * at the end, whatever has failed.
+ * at the end, whatever has failed. A view shares the storage of the copy, so the function cannot resize a parameter.
  */
 #include <string.h>
 
@@ -12,9 +12,9 @@
 
 #include <tapegrad/params.h>
 
-/* The inputs and then the parameters, with the names and the copies of the latter. */
+/* The inputs and then the parameters, with the names of the latter, their copies, and the views of the copies. */
 typedef struct list {
-    tg_tensor **tensors, **copies;
+    tg_tensor **tensors, **copies, **views;
     const char **names;
     int inputs, parameters;
 } list;
@@ -32,14 +32,26 @@ static void exchange(tg_tensor *x, tg_tensor *y)
     y->gradient = gradient;
 }
 
+static bool add_parameter(list *l, tg_entry entry, tg_error *error)
+{
+    tg_tensor *copy = tg_tensor_new_copy(entry.tensor, error);
+    tg_shape shape = tg_shape_of(entry.tensor);
+    l->tensors[l->inputs + l->parameters] = entry.tensor;
+    l->names[l->parameters] = entry.name;
+    l->copies[l->parameters] = copy;
+    l->views[l->parameters] = copy ? tg_tensor_make_view(NULL, copy, &shape, copy->strides, 0) : NULL;
+    return l->views[l->parameters++] || tg_error_set(error, TG_ERROR_MEMORY, "gradcheck: out of memory");
+}
+
 /* Lists the parameters that require a gradient. Returns false after an error. */
 static bool make_list(list *l, const tg_params *params, tg_tensor *const *inputs, tg_error *error)
 {
     size_t entries = (size_t)tg_params_count(params), all = (size_t)l->inputs + entries;
     l->tensors = tg_alloc_zeroed(all + 1, sizeof *l->tensors);
     l->copies = tg_alloc_zeroed(entries + 1, sizeof *l->copies);
+    l->views = tg_alloc_zeroed(entries + 1, sizeof *l->views);
     l->names = tg_alloc_zeroed(entries + 1, sizeof *l->names);
-    if (!l->tensors || !l->copies || !l->names) {
+    if (!l->tensors || !l->copies || !l->views || !l->names) {
         return tg_error_set(error, TG_ERROR_MEMORY, "gradcheck: out of memory");
     }
     if (l->inputs > 0) {
@@ -47,13 +59,9 @@ static bool make_list(list *l, const tg_params *params, tg_tensor *const *inputs
     }
     for (size_t i = 0; i < entries; i++) {
         tg_entry entry = tg_params_at(params, (int64_t)i);
-        if (entry.kind == TG_ENTRY_PARAMETER && tg_tensor_requires_grad(entry.tensor)) {
-            l->tensors[l->inputs + l->parameters] = entry.tensor;
-            l->names[l->parameters] = entry.name;
-            l->copies[l->parameters] = tg_tensor_new_copy(entry.tensor, error);
-            if (!l->copies[l->parameters++]) {
-                return false;
-            }
+        if (entry.kind == TG_ENTRY_PARAMETER && tg_tensor_requires_grad(entry.tensor) &&
+            !add_parameter(l, entry, error)) {
+            return false;
         }
     }
     return true;
@@ -68,11 +76,13 @@ static void exchange_all(const list *l)
 
 static void free_list(list *l)
 {
-    for (int i = 0; l->copies && i < l->parameters; i++) {
+    for (int i = 0; i < l->parameters; i++) {
         tg_release(l->copies[i]);
+        tg_release(l->views[i]);
     }
     tg_free(l->tensors);
     tg_free(l->copies);
+    tg_free(l->views);
     tg_free(l->names);
 }
 

@@ -4,14 +4,28 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "tape/tape.h"
+
+/* Writes a name as the part of a label, where '"' and '\\' need a backslash. */
+static bool write_name(FILE *file, const char *name)
+{
+    char escaped[256];
+    tg_escape(escaped, sizeof escaped, name);
+    bool written = true;
+    for (const char *at = escaped; written && *at; at++) {
+        written = fprintf(file, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at) >= 0;
+    }
+    return written;
+}
 
 static bool write_node(FILE *file, const tg_tensor *x, const char *op)
 {
     char text[TG_SHAPE_TEXT];
     const char *leaf = x->requires_grad ? "leaf" : "constant";
-    return fprintf(file, "    t%" PRIxPTR " [label=\"%s\\n%s %s\", shape=%s];\n", (uintptr_t)x, op ? op : leaf,
-                   tg_dtype_name(tg_dtype_of(x)), tg_shape_format(tg_shape_of(x), text), op ? "box" : "ellipse") >= 0;
+    return fprintf(file, "    t%" PRIxPTR " [label=\"", (uintptr_t)x) >= 0 && write_name(file, op ? op : leaf) &&
+           fprintf(file, "\\n%s %s\", shape=%s];\n", tg_dtype_name(tg_dtype_of(x)),
+                   tg_shape_format(tg_shape_of(x), text), op ? "box" : "ellipse") >= 0;
 }
 
 /* Returns whether a tensor was written as an input of an earlier record, or as an earlier input of this one. */

@@ -13,12 +13,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "tape/tape.h"
 
 #define FIRST_LINE "tapegrad ledger 1\n"
 #define LINE 1024
-/* The format of an op's name, cut so that a line fits into LINE bytes. */
-#define NAME "%.200s"
+/* The bytes of an op's name with its NUL, so that a line fits into LINE bytes. */
+#define NAME 201
 #define FIELDS 9
 
 struct tg_ledger {
@@ -82,8 +83,11 @@ static void observe(void *context, const tg_op_call *call)
     }
     uint64_t position = tg_rng_position(call->rng);
     for (int i = 0; i < call->output_count; i++) {
-        char name[256];
-        snprintf(name, sizeof name, i ? NAME "[%d]" : NAME, call->op->name, i);
+        char name[NAME + 16];
+        size_t length = tg_escape(name, NAME, call->op->name); /* a tab or a newline would end the field */
+        if (i > 0) {
+            snprintf(name + length, sizeof name - length, "[%d]", i);
+        }
         write_line(context, name, call->outputs[i], i ? 0 : position - call->tape->position_before, position);
     }
 }
@@ -176,7 +180,7 @@ static bool made_of(const char *text, const char *characters)
     return text[0] != '\0' && text[strspn(text, characters)] == '\0';
 }
 
-/* Returns whether a text is a valid name. Messages contain names, so a name must not have control characters. */
+/* Returns whether a text is a valid name: control characters are escaped in a ledger. */
 static bool is_name(const char *text)
 {
     const char *at = text;
@@ -227,13 +231,9 @@ static reading bad(reader *r, const char *flaw)
     return READ_BAD;
 }
 
-/* Control characters are replaced, because a message may be printed on a terminal. */
 static reading bad_text(reader *r, int field)
 {
     snprintf(r->flaw, sizeof r->flaw, "%s \"%.80s\"", field_names[field], r->fields[field]);
-    for (char *at = r->flaw; *at; at++) {
-        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
-    }
     return READ_BAD;
 }
 
@@ -298,21 +298,21 @@ static bool compare(reader *a, reader *b, double tolerance, tg_ledger_difference
         }
         if (one == READ_END && other == READ_END) {
             difference->is_equal = true;
-            snprintf(difference->text, sizeof difference->text, "%" PRId64 " ops are equal", equal);
+            tg_format_line(difference->text, sizeof difference->text, "%" PRId64 " ops are equal", equal);
             return true;
         }
         if (one != other) {
-            snprintf(difference->text, sizeof difference->text,
-                     "the %s ledger ends after %" PRId64 " ops; the other continues with %s",
-                     one == READ_END ? "first" : "second", equal, (one == READ_END ? b : a)->fields[OP]);
+            tg_format_line(difference->text, sizeof difference->text,
+                           "the %s ledger ends after %" PRId64 " ops; the other continues with %s",
+                           one == READ_END ? "first" : "second", equal, (one == READ_END ? b : a)->fields[OP]);
             return true;
         }
         int field = a->line == 1 ? -1 : first_difference(a, b, tolerance);
         if (field >= 0) {
-            snprintf(difference->text, sizeof difference->text,
-                     "op %s, %.80s of shape %s: %s is %.80s in the first ledger and %.80s in the second",
-                     a->fields[NUMBER], a->fields[OP], a->fields[SHAPE], field_names[field], a->fields[field],
-                     b->fields[field]);
+            tg_format_line(difference->text, sizeof difference->text,
+                           "op %s, %.80s of shape %s: %s is %.80s in the first ledger and %.80s in the second",
+                           a->fields[NUMBER], a->fields[OP], a->fields[SHAPE], field_names[field], a->fields[field],
+                           b->fields[field]);
             return true;
         }
     }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "tape/tape.h"
 
 #define MAX_ROWS 256
@@ -122,7 +123,9 @@ bool tg_profile_write(const tg_profile *p, FILE *file, tg_error *error)
     bool written = fprintf(file, "%-32s %8s %11s %12s %7s %12s\n", "op", "calls", "forward ms", "backward ms", "share",
                            "bytes") >= 0;
     for (int64_t i = 0; written && i < p->count; i++) {
-        written = fprintf(file, "%-32s %8lld %11.3f %12.3f %6.1f%% %12lld\n", rows[i].op, (long long)rows[i].calls,
+        char op[256];
+        tg_escape(op, sizeof op, rows[i].op);
+        written = fprintf(file, "%-32s %8lld %11.3f %12.3f %6.1f%% %12lld\n", op, (long long)rows[i].calls,
                           1e3 * rows[i].forward_seconds, 1e3 * rows[i].backward_seconds, 100 * rows[i].share,
                           (long long)rows[i].bytes) >= 0;
     }

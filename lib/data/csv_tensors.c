@@ -1,6 +1,7 @@
 /* csv_tensors: columns of a CSV file as tensors: numbers, and texts as ids. */
 #include "data/csv.h"
 
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,11 +44,24 @@ static bool parse_number(const char *text, double *value)
     return end == copy + used;
 }
 
-/* Checks that the dtype represents a number. */
-static bool fits(double value, tg_dtype dtype)
+/* Returns whether a number, as strtod accepts it, is an integer: whether its last digit that is not 0 stands before the
+ * point, once the exponent has moved the point. The value alone does not show it: 1e-400 is read as 0. */
+static bool is_whole(const char *text)
 {
-    return tg_dtype_is_float(dtype) || (value == floor(value) && value >= (dtype == TG_I32 ? INT32_MIN : 0) &&
-                                        value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX));
+    long point = (long)strcspn(text, ".eE"), last = LONG_MIN; /* how far the last digit that is not 0 is behind it */
+    const char *c = text;
+    for (; *c && *c != 'e' && *c != 'E'; c++) {
+        long behind = (long)(c - text) - point;
+        last = *c >= '1' && *c <= '9' ? behind + (behind < 0) : last;
+    }
+    return last == LONG_MIN || last <= (*c ? strtol(c + 1, NULL, 10) : 0);
+}
+
+/* Checks that the dtype represents a number. */
+static bool fits(const char *text, double value, tg_dtype dtype)
+{
+    return tg_dtype_is_float(dtype) || (value >= (dtype == TG_I32 ? INT32_MIN : 0) &&
+                                        value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX) && is_whole(text));
 }
 
 tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error)
@@ -66,7 +80,7 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
     for (int64_t i = 0; x && i < csv->rows * count; i++) {
         const char *text = tg_csv_field(csv, i / count, columns[i % count]);
         double value = (double)NAN;
-        bool is_number = *text ? parse_number(text, &value) && fits(value, dtype) : tg_dtype_is_float(dtype);
+        bool is_number = *text ? parse_number(text, &value) && fits(text, value, dtype) : tg_dtype_is_float(dtype);
         if (!is_number) {
             tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.40s' is not a number of %s", call,
                          (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, text,

@@ -27,7 +27,8 @@ struct tg_dataset_loader {
     column *columns;
     int column_count;
     int64_t *rows;         /* a copy of config.rows, or NULL */
-    int64_t count;         /* rows of the dataset */
+    int64_t size;          /* of axis 0 of the tensors */
+    int64_t count;         /* rows of the dataset: those of the tensors, or of config.rows */
     int64_t batches, next; /* of a pass; the index of the next batch */
     int64_t *order;        /* of the rows in this pass; NULL without shuffle */
 };
@@ -67,6 +68,7 @@ static bool check_config(tg_dataset_loader *l, int64_t rows)
         return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: batch_size %lld; it must be set to at least 1", call,
                             (long long)c->batch_size);
     }
+    l->size = rows;
     l->count = c->rows ? c->row_count : rows;
     for (int64_t i = 0; c->rows && i < c->row_count; i++) {
         if (c->rows[i] < 0 || c->rows[i] >= rows) {
@@ -161,6 +163,25 @@ static tg_tensor *unused_tensor(tg_dataset_loader *l, column *c, int64_t rows)
     return c->kept[c->kept_count++] = added;
 }
 
+/* Checks that the tensors still have the values that the loader was made for: they are the caller's, who may have
+ * resized one, or may train it with deferred steps. */
+static bool check_columns(tg_dataset_loader *l)
+{
+    static const char next[] = "dataset_loader_next";
+    for (int i = 0; i < l->column_count; i++) {
+        const tg_tensor *x = l->columns[i].values;
+        if (!tg_tensor_check(next, "tensor of the dataset", x, &l->error)) {
+            return false;
+        }
+        if (x->shape[0] != l->size) {
+            return tg_error_set(&l->error, TG_ERROR_STATE,
+                                "%s: tensor %d was resized to %lld rows; it had %lld when the loader was made", next, i,
+                                (long long)x->shape[0], (long long)l->size);
+        }
+    }
+    return true;
+}
+
 /* Copies the rows of a batch that begins at `first`. */
 static void fill(const tg_dataset_loader *l, const column *c, tg_tensor *batch, int64_t first)
 {
@@ -187,6 +208,9 @@ bool tg_dataset_loader_next(tg_dataset_loader *l, tg_tensor **batch)
     }
     if (l->next == l->batches) {
         l->next = 0;
+        return false;
+    }
+    if (!check_columns(l)) {
         return false;
     }
     int64_t first = l->next * l->config.batch_size;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/file.h"
+#include "base/text.h"
 #include "data/tokenizer.h"
 
 /* ---- encoding ---- */

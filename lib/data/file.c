@@ -59,27 +59,3 @@ char *tg_text_read(const char *path, size_t *length, tg_error *error)
 {
     return tg_text_read_for("text_read", path, length, error);
 }
-
-size_t tg_utf8_check(const char *text, size_t length)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    for (size_t i = 0; i < length;) {
-        unsigned char first = s[i];
-        size_t more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : 3;
-        if (first >= 0x80 && (first < 0xc2 || first > 0xf4)) {
-            return i;
-        }
-        if (more > length - i - 1) {
-            return i;
-        }
-        unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-        unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-        for (size_t k = 1; k <= more; k++, low = 0x80, high = 0xbf) {
-            if (s[i + k] < low || s[i + k] > high) {
-                return i;
-            }
-        }
-        i += more + 1;
-    }
-    return length;
-}

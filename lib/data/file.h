@@ -1,4 +1,4 @@
-/* file (private): reads and checks the texts of files. */
+/* file (private): reads the texts of files. */
 #ifndef TG_DATA_FILE_H
 #define TG_DATA_FILE_H
 
@@ -8,8 +8,5 @@
 
 /* tg_text_read for another public function, `call`, with which messages begin. */
 char *tg_text_read_for(const char *call, const char *path, size_t *length, tg_error *error);
-
-/* Returns the index of the first byte that is not UTF-8, or `length`. Overlong forms and surrogates are not UTF-8. */
-size_t tg_utf8_check(const char *text, size_t length);
 
 #endif

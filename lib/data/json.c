@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/file.h"
+#include "base/text.h"
 
 /* The most objects and arrays inside of each other that tg_json_skip accepts. */
 #define MOST_DEPTH 64

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/file.h"
+#include "base/text.h"
 #include "data/tokenizer.h"
 
 typedef struct word {

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "data/file.h"
+#include "base/text.h"
 #include "data/words.h"
 
 static bool is_between(char c, unsigned low, unsigned high)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,11 @@ bool tg_loading_read_integer(const tg_loading *loading, const char *prefix, cons
     return parse_integer(text, value) ||
            tg_loading_refuse(loading, error, "'%s' is \"%.40s\" in the metadata; it must be an integer of 64 bits", key,
                              text);
+}
+
+bool tg_is_count(double number)
+{
+    return number >= 0 && number <= 9007199254740992 && number == floor(number);
 }
 
 int64_t tg_loading_count(const tg_loading *loading, const char *prefix)

@@ -87,6 +87,9 @@ bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *
 bool tg_loading_read_integer(const tg_loading *loading, const char *prefix, const char *name, int64_t *value,
                              tg_error *error);
 
+/* Returns whether a number of a file is a count: whole, and from 0 to 2^53, up to which a double is exact. */
+bool tg_is_count(double number);
+
 /* Returns the number of tensors in the file whose names begin with the prefix. */
 int64_t tg_loading_count(const tg_loading *loading, const char *prefix);
 

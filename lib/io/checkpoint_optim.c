@@ -6,6 +6,7 @@
  *
  * Which parameter is in which group is the program's choice, made before the checkpoint is loaded.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -97,8 +98,9 @@ static bool prepare_numbers(const tg_loading *loading, const tg_checkpoint_part 
         if (!tg_loading_read(loading, prefix, name, TG_F64, TG_SCALAR, &numbers[i], error)) {
             return false;
         }
-        if (!(numbers[i] >= 0 && numbers[i] <= 9007199254740992)) {
-            return tg_loading_refuse(loading, error, "'%s%s' is %g; allowed are 0 to 2^53", prefix, name, numbers[i]);
+        if (!tg_is_count(numbers[i])) {
+            return tg_loading_refuse(loading, error, "'%s%s' is %g; it must be a whole number from 0 to 2^53", prefix,
+                                     name, numbers[i]);
         }
     }
     group_prefix(part, prefix);
@@ -107,8 +109,8 @@ static bool prepare_numbers(const tg_loading *loading, const tg_checkpoint_part 
         if (!tg_loading_read(loading, prefix, optim->groups[i].name, TG_F64, TG_SHAPE(2), pair, error)) {
             return false;
         }
-        if (!(pair[0] >= 0 && pair[1] >= 0)) {
-            return tg_loading_refuse(loading, error, "'%s%s' is (%g, %g); both must be at least 0", prefix,
+        if (!(pair[0] >= 0 && pair[1] >= 0 && isfinite(pair[0]) && isfinite(pair[1]))) {
+            return tg_loading_refuse(loading, error, "'%s%s' is (%g, %g); both must be finite and at least 0", prefix,
                                      optim->groups[i].name, pair[0], pair[1]);
         }
     }

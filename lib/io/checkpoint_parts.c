@@ -87,10 +87,11 @@ static bool read_updates(const tg_loading *loading, const char *prefix, const ch
                                         tg_shard_of(table), counts, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
         double count = counts[2 * row], last = counts[2 * row + 1];
-        const double most = 9007199254740992; /* 2^53 */
-        is_read = (count >= 0 && count <= most && last >= 0 && last <= most) ||
-                  tg_loading_refuse(loading, error, "row %lld of '%s%s' has the counts %g and %g", (long long)row,
-                                    prefix, name, count, last);
+        is_read = (tg_is_count(count) && tg_is_count(last)) ||
+                  tg_loading_refuse(loading, error,
+                                    "row %lld of '%s%s' has the counts %g and %g; both must be whole numbers from 0 to "
+                                    "2^53",
+                                    (long long)row, prefix, name, count, last);
         updates[row] = is_read ? (tg_row_updates){(int64_t)count, (int64_t)last} : (tg_row_updates){0, 0};
     }
     tg_free(counts);

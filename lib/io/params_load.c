@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/text.h"
 #include "io/params_file.h"
 
 static const char mark[] = "tg_params_load_config_default";
@@ -25,7 +26,13 @@ bool tg_params_check(const tg_params *params, const char *name, tg_error *error)
 static void note(tg_load_report *report, const char *kind, const char *name, const char *rest)
 {
     size_t used = strlen(report->text);
-    snprintf(report->text + used, sizeof report->text - used, "%s%s: %s%s", used ? "\n" : "", kind, name, rest);
+    if (used > 0 && used + 1 < sizeof report->text) {
+        report->text[used++] = '\n';
+    }
+    const char *const parts[] = {kind, ": ", name, rest};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        used += tg_escape(report->text + used, sizeof report->text - used, parts[i]);
+    }
 }
 
 /* Sets the error of a file that does not fit. */

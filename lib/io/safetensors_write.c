@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/file.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "io/safetensors.h"
 
 typedef struct item {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "data/file.h"
+#include "base/text.h"
 #include "io/event.h"
 #include "tensor/tensor.h"
 

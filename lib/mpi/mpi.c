@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* ---- errors ---- */
 
 bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...)
@@ -13,7 +15,7 @@ bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...)
     if (error && error->code == TG_OK) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
+        tg_format_line_of(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
         error->code = code;
     }

@@ -34,7 +34,7 @@ tg_nn_conv1d tg_nn_conv1d_make(tg_params *params, const char *name, int64_t in, 
         return made;
     }
     /* torch draws the weight by kaiming_uniform_(a=sqrt(5)), in the same steps as that of a linear layer */
-    double fan_in = (double)(in / groups * kernel), gain = sqrt(2.0 / (1 + sqrt(5.0) * sqrt(5.0)));
+    double fan_in = (double)(in / groups) * (double)kernel, gain = sqrt(2.0 / (1 + sqrt(5.0) * sqrt(5.0)));
     tg_shape shape = tg_shape_make(3, (int64_t[]){out, in / groups, kernel});
     tg_tensor *weight = tg_module_add_uniform(params, name, "weight", shape, sqrt(3.0) * (gain / sqrt(fan_in)));
     tg_tensor *bias = NULL;

@@ -20,10 +20,9 @@ struct tg_gpt {
     tg_params *params;
     tg_gpt_config config;
     tg_nn_embedding tok_emb;
-    tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share */
+    tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share; else not made */
     tg_nn_layer_norm final_norm;
     tg_nn_linear out_head;
-    tg_nn_positional *own_positions; /* one per block, or NULL */
     tg_nn_transformer_block blocks[];
 };
 
@@ -122,15 +121,15 @@ static void make_blocks(tg_gpt *model, tg_nn_positional_config *positions)
     block.attention.bias = c->qkv_bias;
     block.attention.path = c->path;
     block.attention.positional = kind->is_relative ? &model->pos_emb : NULL;
+    tg_nn_positional own;
     for (int64_t i = 0; i < c->layers; i++) {
         char name[48];
         if (kind->is_per_layer) {
             snprintf(name, sizeof name, "trf_blocks.%lld.att.position", (long long)i);
-            model->own_positions[i] =
-                tg_nn_positional_make(model->params, name, c->position, c->context, c->width, positions);
-            block.attention.positional = &model->own_positions[i];
+            own = tg_nn_positional_make(model->params, name, c->position, c->context, c->width, positions);
+            block.attention.positional = &own;
             /* all layers share DeBERTa's distances */
-            positions->distances = model->own_positions[0].weight;
+            positions->distances = positions->distances ? positions->distances : own.weight;
         }
         snprintf(name, sizeof name, "trf_blocks.%lld", (long long)i);
         model->blocks[i] = tg_nn_transformer_block_make(model->params, name, c->width, c->heads, &block);
@@ -197,18 +196,13 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
         return NULL;
     }
     size_t layers = (size_t)config.layers;
-    bool is_per_layer = tg_position_kind_of(config.position)->is_per_layer;
     tg_gpt *model = tg_alloc_zeroed(1, sizeof *model + layers * sizeof model->blocks[0]);
-    if (model) {
-        model->params = params;
-        model->config = config;
-        model->own_positions = is_per_layer ? tg_alloc_zeroed(layers, sizeof *model->own_positions) : NULL;
-    }
-    if (!model || (is_per_layer && !model->own_positions)) {
-        tg_free(model);
+    if (!model) {
         tg_params_fail(params, TG_ERROR_MEMORY, "gpt_new: out of memory");
         return NULL;
     }
+    model->params = params;
+    model->config = config;
     tg_params_point point = tg_params_save_point(params);
     make(model);
     if (!tg_module_end(params, &point).is_made) {
@@ -223,10 +217,7 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
 
 void tg_gpt_free(tg_gpt *model)
 {
-    if (model) {
-        tg_free(model->own_positions);
-        tg_free(model);
-    }
+    tg_free(model);
 }
 
 const tg_gpt_config *tg_gpt_get_config(const tg_gpt *model)
@@ -271,8 +262,9 @@ bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error)
     if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context, error)) {
         return false;
     }
-    for (int64_t i = 0; model->own_positions && i < model->config.layers; i++) {
-        if (!tg_nn_positional_extend(&model->own_positions[i], context, error)) {
+    bool is_per_layer = tg_position_kind_of(model->config.position)->is_per_layer;
+    for (int64_t i = 0; is_per_layer && i < model->config.layers; i++) {
+        if (!tg_nn_positional_extend(&model->blocks[i].attention.positional, context, error)) {
             return false; /* the first one: all are of one kind */
         }
     }

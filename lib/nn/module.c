@@ -51,6 +51,14 @@ tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char
     return tg_params_add_uniform(params, tg_module_name(params, name, part, full), shape, -bound, bound);
 }
 
+bool tg_module_multiply(tg_params *params, const char *call, const char *name, const char *what, int64_t size,
+                        int64_t factor, int64_t *product)
+{
+    return !__builtin_mul_overflow(size, factor, product) ||
+           tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has %s %lld; %lld times that is more than 2^63 - 1", call,
+                          name, what, (long long)size, (long long)factor);
+}
+
 tg_nn_module tg_module_end(tg_params *params, const tg_params_point *point)
 {
     bool is_made = tg_params_is_usable(params);

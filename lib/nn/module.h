@@ -36,6 +36,11 @@ tg_nn_layer_norm tg_make_layer_norm(tg_params *params, const char *name, int64_t
                                     const tg_nn_layer_norm_config *config, const char *weight_name,
                                     const char *bias_name);
 
+/* Multiplies two sizes of a module. If no tensor can have so many rows, sets the error "<call>: '<name>' has <what>
+ * <size>; <factor> times that is more than 2^63 - 1" and returns false. */
+bool tg_module_multiply(tg_params *params, const char *call, const char *name, const char *what, int64_t size,
+                        int64_t factor, int64_t *product);
+
 /* A table, and the function that draws its new rows, with its parameters a and b. */
 typedef struct tg_new_rows {
     tg_tensor *table;

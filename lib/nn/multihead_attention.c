@@ -72,10 +72,6 @@ static bool check(tg_params *params, const char *call, const char *name, int64_t
                               "%s: '%s' has path %d, which does not exist; allowed are 0, fused, and 1, elementary",
                               call, name, (int)config->path);
     }
-    if (out > INT64_MAX / 3) {
-        return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are up to %lld", call, name,
-                              (long long)out, (long long)(INT64_MAX / 3));
-    }
     if (config->layout == TG_ATTENTION_IN_PROJ && in != out) {
         return tg_params_fail(params, TG_ERROR_VALUE,
                               "%s: '%s' goes from width %lld to %lld; with TG_ATTENTION_IN_PROJ both must be equal",
@@ -109,16 +105,20 @@ static void make_separate(tg_params *params, const char *name, int64_t in, int64
 }
 
 /* As in PyTorch, the output projection is drawn first, although its names come last, and its bias starts as zeros. */
-static void make_in_proj(tg_params *params, const char *name, int64_t width, tg_nn_multihead_attention *made)
+static void make_in_proj(tg_params *params, const char *call, const char *name, int64_t width,
+                         tg_nn_multihead_attention *made)
 {
+    int64_t rows;
+    if (!tg_module_multiply(params, call, name, "width", width, 3, &rows)) {
+        return;
+    }
     char full[TG_NAME_SIZE];
     tg_error error = TG_NO_ERROR;
     tg_nn_linear_config config = tg_nn_linear_config_default();
     config.bias = made->config.bias;
-    made->in_proj_weight =
-        tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){3 * width, width}), 0);
+    made->in_proj_weight = tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){rows, width}), 0);
     if (config.bias) {
-        made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, (int64_t[]){3 * width}), 0);
+        made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, &rows), 0);
     }
     made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width, &config);
     tg_tensor_fill(made->out.bias, 0, NULL);
@@ -141,8 +141,13 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
     if (!check(params, call, name, in, out, heads, &made.config)) {
         return none;
     }
+    /* a value, so that the module may be copied and outlive the caller's struct */
+    if (made.config.positional) {
+        made.positional = *made.config.positional;
+        made.config.positional = NULL;
+    }
     if (made.config.layout == TG_ATTENTION_IN_PROJ) {
-        make_in_proj(params, name, out, &made);
+        make_in_proj(params, call, name, out, &made);
     } else {
         make_separate(params, name, in, out, &made);
     }
@@ -151,6 +156,12 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
 }
 
 /* ---- forward ---- */
+
+/* Returns the relative positions, or NULL. */
+static const tg_nn_positional *positions_of(const tg_nn_multihead_attention *a)
+{
+    return a->positional.module.is_made ? &a->positional : NULL;
+}
 
 /* (B,T,C) -> (B,H,T,D), a view. */
 static tg_tensor *split_heads(tg_tape *t, tg_tensor *x, int64_t heads)
@@ -241,7 +252,8 @@ static bool check_forward(tg_tape *t, const char *call, const tg_nn_multihead_at
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "a %s is given with a %s; one of them must be NULL",
                             config->key ? "key" : "value", config->memory ? "memory" : "cache");
     }
-    const tg_position_kind *kind = a->config.positional ? tg_position_kind_of(a->config.positional->kind) : NULL;
+    const tg_nn_positional *positional = positions_of(a);
+    const tg_position_kind *kind = positional ? tg_position_kind_of(positional->kind) : NULL;
     return !config->key || !kind || !kind->is_relative ||
            tg_tape_fail(t, TG_ERROR_VALUE, call,
                         "a key is given, but the module has %s positions, which are distances within one sequence",
@@ -251,7 +263,7 @@ static bool check_forward(tg_tape *t, const char *call, const tg_nn_multihead_at
 /* Returns positions whose distances are projected by the attention's own projections. */
 static tg_nn_positional with_projections(tg_tape *t, const tg_nn_multihead_attention *a)
 {
-    tg_nn_positional positional = *a->config.positional;
+    tg_nn_positional positional = a->positional;
     bool is_packed = a->config.layout == TG_ATTENTION_IN_PROJ;
     positional.position_query = is_packed ? projection_of(t, a, 0, 1) : a->query;
     positional.position_key = is_packed ? projection_of(t, a, 1, 1) : a->key;
@@ -271,7 +283,7 @@ static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_ten
     if (!project(t, a, x, context, config->value ? config->value : context, qkv)) {
         return NULL;
     }
-    const tg_nn_positional *positional = a->config.positional;
+    const tg_nn_positional *positional = positions_of(a);
     if (positional && tg_position_kind_of(positional->kind)->rotate) {
         const tg_position_kind *kind = tg_position_kind_of(positional->kind);
         qkv[0] = kind->rotate(t, positional, qkv[0], start);

@@ -59,6 +59,11 @@ static tg_nn_recurrent make(tg_params *params, const char *call, const char *nam
         tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1]", call, name, c.dropout);
         return made;
     }
+    int64_t rows, both;
+    if (!tg_module_multiply(params, call, name, "width", width, gates, &rows) ||
+        !tg_module_multiply(params, call, name, "width", width, c.bidirectional ? 2 : 1, &both)) {
+        return made;
+    }
     made.in = in;
     made.width = width;
     made.dropout = c.dropout;
@@ -68,7 +73,7 @@ static tg_nn_recurrent make(tg_params *params, const char *call, const char *nam
     for (int i = 0; i < made.layers * made.directions; i++) {
         int layer = i / made.directions;
         bool reverse = i % made.directions == 1;
-        int64_t from = layer == 0 ? in : width * made.directions, rows = gates * width;
+        int64_t from = layer == 0 ? in : both;
         tg_nn_recurrent_layer *l = &made.layer[i];
         l->weight_ih = add(params, name, "weight_ih", layer, reverse, tg_shape_make(2, (int64_t[]){rows, from}), bound);
         l->weight_hh =

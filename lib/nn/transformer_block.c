@@ -33,16 +33,20 @@ tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const ch
         tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1]", call, name, config.dropout);
         return none;
     }
-    if (width < 1 || width > INT64_MAX / 4) {
-        tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; allowed are 1 to %lld", call, name,
-                       (long long)width, (long long)(INT64_MAX / 4));
+    int64_t hidden;
+    if (width < 1) {
+        tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' has width %lld; it must be at least 1", call, name,
+                       (long long)width);
+        return none;
+    }
+    if (!tg_module_multiply(params, call, name, "width", width, 4, &hidden)) {
         return none;
     }
     made.dropout = config.dropout;
     const char *att = tg_module_name(params, name, "att", full);
     made.attention = tg_nn_multihead_attention_make(params, att, width, width, heads, &config.attention);
     const char *ff = tg_module_name(params, name, "ff", full);
-    made.feed_forward = tg_nn_feed_forward_make(params, ff, width, 4 * width, TG_FEED_FORWARD_GELU);
+    made.feed_forward = tg_nn_feed_forward_make(params, ff, width, hidden, TG_FEED_FORWARD_GELU);
     made.norm1 = tg_make_layer_norm(params, tg_module_name(params, name, "norm1", full), width, NULL, "scale", "shift");
     made.norm2 = tg_make_layer_norm(params, tg_module_name(params, name, "norm2", full), width, NULL, "scale", "shift");
     made.module = tg_module_end(params, &point);

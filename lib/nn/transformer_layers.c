@@ -94,6 +94,7 @@ tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *
     made.linear2 = make_linear(params, name, "linear2", config.hidden, width);
     made.norm1 = make_norm(params, name, "norm1", width, config.eps);
     made.norm2 = make_norm(params, name, "norm2", width, config.eps);
+    made.config.positional = NULL; /* self_attn has a copy */
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : none;
 }
@@ -116,6 +117,7 @@ tg_nn_transformer_decoder_layer tg_nn_transformer_decoder_layer_make(tg_params *
     made.norm1 = make_norm(params, name, "norm1", width, config.eps);
     made.norm2 = make_norm(params, name, "norm2", width, config.eps);
     made.norm3 = make_norm(params, name, "norm3", width, config.eps);
+    made.config.positional = NULL; /* self_attn has a copy */
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : none;
 }

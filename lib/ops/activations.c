@@ -1,7 +1,7 @@
 /* activations: elementwise functions of one input, with a parameter, between the layers of a network.
  *
  *   leaky_relu    x where x > 0, else slope x              dx += dy where x > 0, else slope dy
- *   elu           x where x > 0, else alpha (e^x - 1)      dx += dy where x > 0, else dy alpha e^x
+ *   elu           x where x > 0, else alpha (e^x - 1)      dx += dy alpha e^x where x <= 0, else dy
  *   softplus      log(1 + e^(beta x)) / beta               dx += dy sigmoid(beta x)
  *                 x where beta x > threshold               dx += dy
  *   log_sigmoid   -log(1 + e^-x)                           dx += dy sigmoid(-x)
@@ -54,7 +54,7 @@ static void elu_gradient(const tg_chunk *k)
     const real *x = k->in[0], *dy = k->dy, alpha = number_of(k);
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] > 0 ? dy[i] : normal_or_zero(dy[i] * alpha * EXP(x[i]));
+        out[i] = x[i] <= 0 ? normal_or_zero(dy[i] * alpha * EXP(x[i])) : dy[i]; /* dy passes at a NaN */
     }
 }
 

@@ -8,7 +8,8 @@
  *   maximum   y = max(a, b)         the larger input gets dy; on a tie each gets half
  *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
  *   remainder y = a - b floor(a/b)  da += dy               db -= dy floor(a/b)
- *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h
+ *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h;
+ *                                   without h, dl += dy where x < l
  *
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases. The gradient
  * da of pow is 0 where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5
@@ -209,13 +210,15 @@ static void remainder_of(const tg_chunk *k)
     }
 }
 
-/* (a - y) / b is floor(a/b), except for its rounding. */
+/* (a - y) / b is floor(a/b), except for its rounding. An infinite b is the remainder of an a of the other sign, and
+ * floor(a/b) is -1; for b = 0 torch takes a/b. */
 static void remainder_gradient_b(const tg_chunk *k)
 {
     const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -dy[i] * REAL(nearbyint)((a[i] - y[i]) / b[i]);
+        real quotient = b[i] == 0 ? a[i] / b[i] : REAL(nearbyint)((a[i] - y[i]) / b[i]);
+        out[i] = -dy[i] * (y[i] == b[i] && b[i] - b[i] != 0 ? -1 : quotient);
     }
 }
 
@@ -243,8 +246,9 @@ static void clamp_gradient_low(const tg_chunk *k)
 {
     const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
     real *out = k->out;
+    const bool has_high = *(const bool *)k->attributes;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] < low[i] && low[i] < high[i] ? dy[i] : 0;
+        out[i] = x[i] < low[i] && (low[i] < high[i] || !has_high) ? dy[i] : 0;
     }
 }
 
@@ -357,7 +361,8 @@ tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *
     tg_tape_save_point(t, false, &point);
     tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
                            high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
-    return tg_tape_end(t, &point, tg_apply(t, &ops[CLAMP].op, inputs, 3, NULL, 0, NULL));
+    const bool has_high = high;
+    return tg_tape_end(t, &point, tg_apply(t, &ops[CLAMP].op, inputs, 3, &has_high, sizeof has_high, NULL));
 }
 
 #endif

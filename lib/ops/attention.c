@@ -4,8 +4,9 @@
  *
  * Forward visits the tiles (attention_tiles.h) of a block of rows from left to right. For each row it keeps the maximum
  * M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum M' multiplies s and
- * y by exp(M - M'). The last step divides y by s. It saves l_i = M + log s of each row, from which backward recomputes
- * P_ij = exp(S_ij - l_i), and m as bits. A row without keys gets y = 0, and l = 0, so that backward computes P = 0.
+ * y by exp(M - M'). The last step divides y by s. It saves M and l = log s of each row, from which backward recomputes
+ * P_ij = exp((S_ij - M) - l), and m as bits. M + l in one number would be rounded: to M alone, if a bias is as large as
+ * -1e30. A row without keys, whose scores are all -inf, gets y = 0, and M = l = 0, so that backward computes P = 0.
  *
  * Threads divide the blocks in forward, and the matrices in backward. tile_gemm computes the products of a tile in the
  * thread that calls it, in parts that are small enough (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
@@ -13,7 +14,7 @@
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
- * the course's chapter 3. If causal and S > T, query t is at position S - T + t, as with keys from a cache.
+ * the course's chapter 3. Matrices of queries that differ by their values alone share a mask. If causal and S > T, query t is at position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"
 #include "ops/attention.h"
@@ -67,12 +68,13 @@ static void forward_of_block(const attention *a, const row_block *b)
         tile_gemm(&mix, tile, b->v + first * a->lv, 1, y);
     }
     for (int64_t i = 0; i < b->rows; i++) {
-        bool has_keys = visible_to_row(a, b, i) > b->first_key;
+        bool has_keys = running[i].sum != 0; /* a NaN stays */
         real inverse = (real)(1 / running[i].sum);
         for (int64_t c = 0; c < a->width; c++) {
             y[i * a->width + c] = has_keys ? y[i * a->width + c] * inverse : 0;
         }
-        a->log_sums[b->row + i] = has_keys ? running[i].most + (real)log(running[i].sum) : 0;
+        a->maxima[b->row + i] = has_keys ? running[i].most : 0;
+        a->log_sums[b->row + i] = has_keys ? (real)log(running[i].sum) : 0;
     }
 }
 
@@ -90,7 +92,7 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
     attention a = attention_of(call);
     if (a.bits) {
         double p = ((const attention_attributes *)call->attributes)->p;
-        tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, rows_of(call->inputs[0]) * a.keys, 1 - p);
+        tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, weight_rows_of(call) * a.keys, 1 - p);
     }
     tg_gemm_begin_parallel();
     tg_parallel_for(a.batches * a.blocks, 1 + TG_GRAIN / (TILE_ROWS * a.keys + 1), forward_of_blocks, &a);
@@ -119,8 +121,10 @@ static bool attention_shape(tg_op_call *call)
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1];
     const attention_attributes *a = call->attributes;
     int64_t rows = rows_of(q), keys = k->shape[k->rank - 2];
-    return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, tg_size_of(q->dtype)) &&
-           (a->p == 0 || rows == 0 || save_bits(call, rows, keys));
+    size_t size = tg_size_of(q->dtype);
+    return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, size) &&
+           tg_op_save(call, rows, size) &&
+           (a->p == 0 || weight_rows_of(call) == 0 || save_bits(call, weight_rows_of(call), keys));
 }
 
 static const tg_op attention_op = {
@@ -131,13 +135,32 @@ static const tg_op attention_op = {
     .can_overwrite = true,
 };
 
+/* Expands the queries to the batch axes of the values, and writes which of these axes the weights do not have. With
+ * grouped heads the values have fewer. */
+static tg_tensor *expand_to_values(tg_tape *t, tg_tensor *queries, const tg_tensor *values, uint32_t *shared_axes)
+{
+    tg_shape weights = tg_shape_of(queries), shape = weights;
+    shape.rank = weights.rank > values->rank ? weights.rank : values->rank;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int own = axis - shape.rank + weights.rank, other = axis - shape.rank + values->rank;
+        int64_t size = own < 0 ? 1 : weights.size[own];
+        bool is_shared = axis < shape.rank - 2 && size == 1 && other >= 0 && values->shape[other] != 1;
+        shape.size[axis] = is_shared ? values->shape[other] : size;
+        *shared_axes |= (uint32_t)is_shared << axis;
+    }
+    return *shared_axes || shape.rank > weights.rank ? tg_expand(t, queries, shape) : queries;
+}
+
 tg_tensor *tg_attention_fused(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                               const tg_scaled_dot_product_attention_config *config)
 {
-    tg_tensor *inputs[5] = {queries, keys, values};
-    int count = 3;
     attention_attributes a;
     memset(&a, 0, sizeof a);
+    if (!(queries = expand_to_values(t, queries, values, &a.shared_axes))) {
+        return NULL;
+    }
+    tg_tensor *inputs[5] = {queries, keys, values};
+    int count = 3;
     a.p = tg_tape_is_training(t) ? config->dropout : 0;
     a.scale = config->scale == TG_SCALE_OF_WIDTH ? 1 / sqrt((double)queries->shape[queries->rank - 1]) : config->scale;
     a.causal = config->is_causal;

@@ -4,8 +4,9 @@
 
 #include <tapegrad/ops.h>
 
-/* Checks the arguments and the config, before dropout draws. Expands the queries to the batch axes of keys and values,
- * and replaces lengths by a mask of keys. The functions below take what it has prepared. */
+/* Checks the arguments and the config, before dropout draws. Expands the queries to the batch axes of the weights, those
+ * of the keys, the bias and the mask; and replaces lengths by a mask of keys. Values may have more batch axes, along
+ * which the weights are the same. The functions below take what it has prepared. */
 bool tg_attention_prepare(tg_tape *tape, tg_tensor **queries, const tg_tensor *keys, const tg_tensor *values,
                           tg_scaled_dot_product_attention_config *config);
 

@@ -3,8 +3,8 @@
  *   dv += (P m)^T dy        dP = (dy v^T) m       dS = P (dP - r)     r_i = sum_j dP_ij P_ij = dy_i . y_i
  *   dq += scale dS k        dk += scale dS^T q    db += dS
  *
- * The tiles are those of forward (attention_tiles.h), and P_ij = exp(S_ij - l_i). r_i = dy_i . y_i also holds with
- * dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the matrices of
+ * The tiles are those of forward (attention_tiles.h), and P_ij = exp((S_ij - M_i) - l_i). r_i = dy_i . y_i also holds
+ * with dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the matrices of
  * queries that share a matrix of keys, values or bias.
  *
  * P, dS and scale dS hold no subnormals (base/exp.h): products read them, and so may the op that computed the bias. dq,
@@ -69,12 +69,13 @@ static void gradient_of_tile(const attention *a, const row_block *b, const gradi
                              int64_t columns, real *tile, real *dtile)
 {
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = tile + i * columns, *drow = dtile + i * columns, log_sum = a->log_sums[b->row + i];
+        real *row = tile + i * columns, *drow = dtile + i * columns;
+        real most = a->maxima[b->row + i], log_sum = a->log_sums[b->row + i];
         int64_t n = visible_in_tile(a, b, i, first, columns);
         drop(a, b, i, first, n, drow);
         score_row(a, b, i, first, n, row);
         for (int64_t j = 0; j < n; j++) {
-            row[j] = EXP_OR_ZERO(row[j] - log_sum);
+            row[j] = EXP_OR_ZERO(row[j] - most - log_sum);
             drow[j] = normal_or_zero(row[j] * (drow[j] - r[i]));
         }
         if (g->dbias) {

@@ -6,41 +6,24 @@
  *   weights = dropout(softmax(scores))
  *   y       = weights v
  *
- * The softmax of a row without keys would be NaN. Such a row keeps its scores, and its weights become 0 afterwards.
+ * The softmax of a row without keys, whose scores are all -inf, would be NaN. Such a row gets scores of 0, and its
+ * weights become 0 afterwards, so that no gradient flows to it: torch's safe softmax.
  */
 #include <math.h>
-#include <string.h>
 
 #include "ops/attention.h"
 #include "tape/tape.h"
 
-/* The keys that queries do not attend to, and the queries without any key; NULL without a mask. */
-typedef struct hidden {
-    tg_tensor *keys, *queries; /* (T,S) or, with a mask of keys, (B,1..,T,S), and (B,1..,T,1) */
-} hidden;
+static const char call[] = "scaled_dot_product_attention";
 
-/* Fills row i of a matrix of hidden keys. Returns whether the query has a key. */
-static bool fill_row(uint8_t *row, int64_t keys, int64_t visible, const tg_tensor *mask, int64_t sequence)
+/* Writes to *hidden the mask of the keys that queries do not attend to: (T,S) or, with a mask of keys, (B,1..,T,S);
+ * NULL if they attend to all. Returns false after an error. */
+static bool hide_keys(tg_tape *t, const tg_tensor *q, int64_t keys,
+                      const tg_scaled_dot_product_attention_config *config, tg_tensor **hidden)
 {
-    bool has_key = !mask;
-    const uint8_t *own = mask ? (const uint8_t *)tg_values(mask) + sequence * mask->strides[0] : NULL;
-    for (int64_t j = 0; j < keys; j++) {
-        row[j] = j >= visible || (own && !own[j * mask->strides[1]]);
-        has_key = has_key || !row[j];
-    }
-    if (!has_key) {
-        memset(row, 0, (size_t)keys);
-    }
-    return has_key;
-}
-
-static bool hide(tg_tape *t, const tg_tensor *q, int64_t keys, const tg_scaled_dot_product_attention_config *config,
-                 hidden *h)
-{
-    static const char call[] = "scaled_dot_product_attention";
     const tg_tensor *mask = config->key_mask;
     int64_t queries = q->shape[q->rank - 2], sequences = mask ? q->shape[0] : 1;
-    *h = (hidden){NULL, NULL};
+    *hidden = NULL;
     if (keys == 0 || (!mask && !config->is_causal)) {
         return true;
     }
@@ -50,29 +33,56 @@ static bool hide(tg_tape *t, const tg_tensor *q, int64_t keys, const tg_scaled_d
     }
     shape.size[0] = sequences;
     shape.size[shape.rank - 2] = queries;
-    h->queries = mask ? tg_tape_new_tensor(t, call, TG_U8, shape) : NULL;
     shape.size[shape.rank - 1] = keys;
-    h->keys = tg_tape_new_tensor(t, call, TG_U8, shape);
-    if (!h->keys || (mask && !h->queries)) {
-        return false;
-    }
-    uint8_t *without_keys = h->queries ? tg_values(h->queries) : NULL;
-    for (int64_t i = 0; i < sequences * queries; i++) {
+    *hidden = tg_tape_new_tensor(t, call, TG_U8, shape);
+    uint8_t *row = *hidden ? tg_values(*hidden) : NULL;
+    for (int64_t i = 0; row && i < sequences * queries; i++, row += keys) {
         int64_t visible = config->is_causal ? keys - queries + i % queries + 1 : keys;
-        bool has_key = fill_row((uint8_t *)tg_values(h->keys) + i * keys, keys, visible, mask, i / queries);
-        if (without_keys) {
-            without_keys[i] = !has_key;
+        const uint8_t *own = mask ? (const uint8_t *)tg_values(mask) + i / queries * mask->strides[0] : NULL;
+        for (int64_t j = 0; j < keys; j++) {
+            row[j] = j >= visible || (own && !own[j * mask->strides[1]]);
         }
     }
-    return true;
+    return *hidden;
+}
+
+/* Returns the number of leading values of a row of scores that are -inf. */
+static int64_t hidden_scores(const tg_tensor *scores, int64_t row)
+{
+    int64_t keys = scores->shape[scores->rank - 1], j = 0;
+    while (j < keys && tg_get(scores, row * keys + j) == -(double)INFINITY) {
+        j++;
+    }
+    return j;
+}
+
+/* Writes to *rows the mask (..,T,1) of the rows of scores that are -inf everywhere, or NULL if no row is. Returns false
+ * after an error. */
+static bool find_rows_without_keys(tg_tape *t, const tg_tensor *scores, tg_tensor **rows)
+{
+    tg_shape shape = tg_shape_of(scores);
+    int64_t keys = shape.size[shape.rank - 1], count = keys > 0 ? scores->count / keys : 0, first = 0;
+    *rows = NULL;
+    while (first < count && hidden_scores(scores, first) < keys) {
+        first++;
+    }
+    if (first == count) {
+        return true;
+    }
+    shape.size[shape.rank - 1] = 1;
+    *rows = tg_tape_new_tensor(t, call, TG_U8, shape);
+    for (int64_t i = 0; *rows && i < count; i++) {
+        ((uint8_t *)tg_values(*rows))[i] = hidden_scores(scores, i) == keys;
+    }
+    return *rows;
 }
 
 tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
                                 const tg_scaled_dot_product_attention_config *config)
 {
-    hidden h;
+    tg_tensor *hidden, *rows;
     tg_tensor *scores = tg_matmul(t, queries, tg_transpose(t, keys, -2, -1));
-    if (!scores || !hide(t, queries, tg_tensor_size(keys, -2), config, &h)) {
+    if (!scores || !hide_keys(t, queries, tg_tensor_size(keys, -2), config, &hidden)) {
         return NULL;
     }
     scores = config->scale == TG_SCALE_OF_WIDTH ? tg_div_scalar(t, scores, sqrt((double)tg_tensor_size(queries, -1)))
@@ -80,12 +90,18 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
     if (config->bias) {
         scores = tg_add(t, scores, config->bias);
     }
-    if (h.keys) {
-        scores = tg_masked_fill(t, scores, h.keys, -(double)INFINITY);
+    if (hidden) {
+        scores = tg_masked_fill(t, scores, hidden, -(double)INFINITY);
+    }
+    if (!scores || !find_rows_without_keys(t, scores, &rows)) {
+        return NULL;
+    }
+    if (rows) {
+        scores = tg_masked_fill(t, scores, rows, 0);
     }
     tg_tensor *weights = tg_softmax(t, scores, -1);
-    if (h.queries) {
-        weights = tg_masked_fill(t, weights, h.queries, 0);
+    if (rows) {
+        weights = tg_masked_fill(t, weights, rows, 0);
     }
     return tg_dropout(t, weights, config->dropout);
 }

@@ -20,13 +20,15 @@
 typedef struct attention_attributes {
     double p, scale; /* p is the probability of dropout; 0 in evaluation */
     bool causal, has_bias, has_mask;
+    uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
 } attention_attributes;
 
 /* The most rows of a tile, and the most values. */
 #define TILE_ROWS 64
 #define TILE_VALUES (TILE_ROWS * TILE_ROWS)
 
-/* One call. The saved memory holds the log sum of each row, and then, with dropout, one bit per weight. */
+/* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
+ * bit per weight. */
 typedef struct attention {
     const tg_op_call *call;
     const real *q, *k, *v, *y, *dy;
@@ -35,7 +37,7 @@ typedef struct attention {
     int64_t blocks;                        /* the number of blocks of rows per matrix */
     int64_t lq, lk, lv, lbias;             /* the distances between rows */
     real scale, factor;                    /* factor is 1 / (1 - p) */
-    real *log_sums;
+    real *maxima, *log_sums;
     const uint8_t *bits; /* the mask of dropout, or NULL */
     bool causal;
 } attention;
@@ -43,17 +45,44 @@ typedef struct attention {
 /* Rows first .. first + rows - 1 of matrix `batch`, in tiles of `columns` keys. */
 typedef struct row_block {
     int64_t batch, first, rows, columns;
-    int64_t row; /* the index of the first row among those of all matrices */
+    int64_t row;        /* the index of the first row among those of all matrices */
+    int64_t weight_row; /* the same among those of the weights */
     const real *q, *k, *v;
-    const real *bias;           /* the first row of the bias, or NULL */
-    const uint8_t *mask;        /* the mask of the sequence's keys, or NULL */
-    int64_t first_key, end_key; /* the mask removes all keys before and after these */
-    int64_t visible;            /* the number of keys up to the last one that the last row attends to */
+    const real *bias;    /* the first row of the bias, or NULL */
+    const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
+    int64_t end_key;     /* the mask removes all keys from here on */
+    int64_t visible;     /* the number of keys up to the last one that the last row attends to */
 } row_block;
 
 static inline int64_t rows_of(const tg_tensor *queries)
 {
     return queries->count / queries->shape[queries->rank - 1];
+}
+
+/* Returns the number of rows of the weights, which are the same along the shared axes. */
+static inline int64_t weight_rows_of(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t rows = 1;
+    for (int axis = 0; axis < q->rank - 1; axis++) {
+        rows *= ((const attention_attributes *)call->attributes)->shared_axes >> axis & 1 ? 1 : q->shape[axis];
+    }
+    return rows;
+}
+
+/* Returns the matrix of the weights that belongs to matrix `batch` of the queries. */
+static inline int64_t weight_matrix_of(const tg_op_call *call, int64_t batch)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t matrix = 0, step = 1;
+    for (int axis = q->rank - 3; axis >= 0; axis--) {
+        if (!(((const attention_attributes *)call->attributes)->shared_axes >> axis & 1)) {
+            matrix += batch % q->shape[axis] * step;
+            step *= q->shape[axis];
+        }
+        batch /= q->shape[axis];
+    }
+    return matrix;
 }
 
 static inline attention attention_of(const tg_op_call *call)
@@ -74,7 +103,7 @@ static inline attention attention_of(const tg_op_call *call)
                    .lk = tg_row_distance(k),
                    .lv = tg_row_distance(v),
                    .scale = (real)attributes->scale,
-                   .log_sums = call->saved,
+                   .maxima = call->saved,
                    .causal = attributes->causal};
     int64_t matrix = a.queries * a.width;
     a.batches = matrix > 0 ? q->count / matrix : 0;
@@ -82,6 +111,7 @@ static inline attention attention_of(const tg_op_call *call)
     a.lbias = a.bias ? tg_row_distance(a.bias) : 0;
     a.factor = 1 / (real)(1 - attributes->p);
     bool dropped = attributes->p > 0 && call->saved; /* without rows nothing is saved */
+    a.log_sums = call->saved ? a.maxima + rows_of(q) : NULL;
     a.bits = dropped ? (const uint8_t *)(a.log_sums + rows_of(q)) : NULL;
     return a;
 }
@@ -102,9 +132,6 @@ static inline void find_keys(const attention *a, row_block *b)
         while (b->end_key > 0 && !b->mask[b->end_key - 1]) {
             b->end_key--;
         }
-        while (b->first_key < b->end_key && !b->mask[b->first_key]) {
-            b->first_key++;
-        }
     }
     b->visible = visible_to_row(a, b, b->rows - 1);
 }
@@ -118,6 +145,7 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     columns = columns < most ? columns : most;
     b.columns = columns < 16 ? 16 : columns / 16 * 16;
     b.row = batch * a->queries + b.first;
+    b.weight_row = weight_matrix_of(a->call, batch) * a->queries + b.first;
     b.q = a->q + tg_matrix_of(inputs[0], batch) + b.first * a->lq;
     b.k = a->k + tg_repeated_matrix_of(inputs[1], inputs[0], batch, false);
     b.v = a->v + tg_repeated_matrix_of(inputs[2], inputs[0], batch, false);
@@ -154,7 +182,7 @@ static inline int64_t visible_in_tile(const attention *a, const row_block *b, in
 static inline void drop(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
 {
     if (a->bits) {
-        mask_values(a->bits, (b->row + i) * a->keys + first, a->factor, row, n, row);
+        mask_values(a->bits, (b->weight_row + i) * a->keys + first, a->factor, row, n, row);
     }
 }
 

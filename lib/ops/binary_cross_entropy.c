@@ -2,7 +2,7 @@
  *
  *   forward     l = w ((1 - t) x + s log(1 + e^-x))        s = 1 + (p - 1) t
  *   gradient    dx = w dl (s sigmoid(x) - p t)
- *               dt = w dl ((p - 1) log(1 + e^-x) - x)
+ *               dt = w dl (p log(1 + e^-x) - log(1 + e^x)) = w dl ((p - 1) log(1 + e^-|x|) - (x < 0 ? p x : x))
  *
  * x are the logits, t the targets in [0,1], w the weights of the losses and p the weights of positive targets, 1 if
  * they are absent. log(1 + e^-x) is computed as max(0, -x) + log1p(e^-|x|), which cannot overflow. The reductions are
@@ -43,7 +43,8 @@ static void target_gradient(const tg_chunk *k)
     const real *x = k->in[0], *w = k->in[2], *p = k->in[3], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = w[i] * dy[i] * ((p[i] - 1) * softplus_of_negative(x[i]) - x[i]);
+        real rest = LOG1P(EXP_OR_ZERO(-REAL(fabs)(x[i])));
+        out[i] = w[i] * dy[i] * ((p[i] - 1) * rest - (x[i] < 0 ? p[i] * x[i] : x[i]));
     }
 }
 

@@ -50,7 +50,7 @@ static conv conv_of(const tg_op_call *call)
 static void range_of_tap(const conv *c, int64_t k, int64_t *first, int64_t *end)
 {
     int64_t offset = k * c->a.dilation - c->a.padding, last = c->length - 1 - offset;
-    *first = offset < 0 ? (-offset + c->a.stride - 1) / c->a.stride : 0;
+    *first = offset < 0 ? (-offset - 1) / c->a.stride + 1 : 0;
     *end = last < 0 ? 0 : last / c->a.stride + 1;
     *end = *end < c->outputs ? *end : c->outputs;
     *first = *first < *end ? *first : *end;

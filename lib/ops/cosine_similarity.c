@@ -86,7 +86,8 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
         double limited[] = {norm[0] < c->eps ? c->eps : norm[0], norm[1] < c->eps ? c->eps : norm[1]};
         y /= limited[0] * limited[1];
         for (int k = 0; k < 2; k++) {
-            double scale = (double)c->dy[line] / limited[k], own = norm[k] > 0 ? scale * y / norm[k] : 0;
+            double scale = (double)c->dy[line] / limited[k];
+            double own = norm[k] > 0 || y != y ? scale * y / norm[k] : 0; /* NaN if a norm is not finite */
             real *dx = c->dx[k] ? c->dx[k] + line / c->inner * c->size * c->inner + line % c->inner : NULL;
             for (int64_t i = 0; dx && i < c->size; i++) {
                 dx[i * c->inner] += (real)(scale / limited[1 - k] * (double)x[1 - k][i * c->stride[1 - k]] -

@@ -15,8 +15,8 @@
  *
  *   padding_index         this row gets no gradient; forward returns it like any other
  *   scale_by_frequency    dy[i,:] is divided by the number of ids that are equal to id[i]
- *   max_norm              before the lookup, rows with a larger norm are scaled down to it, in place
- *                         (embedding_options.c)
+ *   max_norm              before the lookup, rows with a larger norm are scaled down to it: in place, or, without
+ *                         recording, in the result (embedding_options.c)
  *
  * An op file has these parts: the forward kernel, the backward kernel, the shape rule, the tg_op, and the public
  * function. Kernels read and write through a tg_op_call (tapegrad/op.h). The file is compiled for float and for double,
@@ -66,6 +66,9 @@ void KERNEL(tg_embedding_forward)(const tg_op_call *call)
     lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1]};
     /* Threads divide the ids, in ranges of about TG_GRAIN values. */
     tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);
+    if (tg_limits_copies(call, &a->limit)) {
+        tg_limit_copies(call, &a->limit, l.y);
+    }
 }
 
 /* ---- backward ---- */
@@ -137,7 +140,6 @@ static bool embedding_shape(tg_op_call *call)
                           shape.rank, TG_MAX_RANK - 1);
     }
     shape.size[shape.rank++] = table->shape[1];
-    tg_op_looks_up(call, 0, 1);
     return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_reserve_rows(call, ids->count) &&
            (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
@@ -150,6 +152,7 @@ static const tg_op embedding_op = {
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */
+    .is_lookup = true,
 };
 
 /* Identifies a tg_embedding_config (base/config.h). */

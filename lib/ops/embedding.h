@@ -30,8 +30,16 @@ typedef struct tg_norm_limit {
 bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit);
 
 /* Scales rows of the table, input 1, down to the limit, in place: those that the ids, input 0, name, and whose norm is
- * above it. The scratch memory has as many i32 as ids. A repeated call changes nothing: the rows were scaled. */
+ * above it. The scratch memory has as many i32 as ids. Does nothing without recording (tg_limits_copies), and in a
+ * repeated call: the rows were scaled. */
 void tg_limit_norms(const tg_op_call *call, const tg_norm_limit *limit);
+
+/* Returns whether a call limits norms without changing the table. So it is without recording, because several threads
+ * may then read one table. */
+bool tg_limits_copies(const tg_op_call *call, const tg_norm_limit *limit);
+
+/* Scales copies of the rows that the ids name, (N,C), down to the limit. */
+void tg_limit_copies(const tg_op_call *call, const tg_norm_limit *limit, void *copies);
 
 /* ---- padding ---- */
 

@@ -6,9 +6,10 @@
  *   max       y[b,c] = max_i W[id_i,c]            dW[id_i,c] += dy[b,c]           for the first i that has the maximum
  *
  * W is (V,C), y (bags,C). The rows are never copied: no tensor with one row per entry exists. Entries with the padding
- * index are left out, also in n. An empty bag gives zeros. With scale_by_frequency, the gradient of a row is divided by
- * the number of times that the call names it. Threads divide the bags in the forward pass and the columns in backward,
- * so the result has the same bits for any number of threads. Follows torch.nn.functional.embedding_bag.
+ * index are left out, also in n, and so are ids behind the last bag. An empty bag gives zeros. With scale_by_frequency,
+ * the gradient of a row is divided by the number of times that the bags name it. Threads divide the bags in the forward
+ * pass and the columns in backward, so the result has the same bits for any number of threads. Follows
+ * torch.nn.functional.embedding_bag.
  */
 #include "ops/embedding.h"
 #include "ops/kernel.h"
@@ -26,10 +27,11 @@ typedef struct bag_attributes {
 typedef struct bags {
     bag_attributes a;
     const int32_t *ids, *offsets;
-    /* the numbers of ids, of bags, of ids per bag if no offsets are given, and of columns */
+    /* the numbers of ids in bags, of bags, of ids per bag if no offsets are given, and of columns */
     int64_t entries, count, length, width;
     int64_t offset_count; /* the number of bags, plus 1 with last_offset; 0 without offsets */
     const real *table, *weights, *dy;
+    const real *copies; /* one row per entry, with a max_norm that must not change the table; else NULL */
     real *y, *dW;
     const int32_t *rows; /* the row of dW that belongs to each entry; -1: no gradient */
     const real *scales;  /* the factor of each entry's gradient, with scale_by_frequency; else NULL */
@@ -39,13 +41,14 @@ typedef struct bags {
 static bags bags_of(const tg_op_call *call)
 {
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
-    bags b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids), .entries = ids->count};
+    bags b = {.a = *(const bag_attributes *)call->attributes, .ids = tg_values(ids)};
     b.count = call->outputs[0]->shape[0];
     b.width = table->shape[1];
     b.table = tg_values(table);
     b.y = tg_values(call->outputs[0]);
     b.offsets = b.a.has_offsets ? tg_values(call->inputs[2]) : NULL;
     b.offset_count = b.a.has_offsets ? call->inputs[2]->count : 0;
+    b.entries = b.a.last_offset ? b.offsets[b.offset_count - 1] : b.a.has_offsets && b.count == 0 ? 0 : ids->count;
     b.length = b.a.has_offsets ? 0 : ids->shape[1];
     b.weights = b.a.has_weights ? tg_values(call->inputs[call->input_count - 1]) : NULL;
     b.winners = call->saved;
@@ -68,10 +71,15 @@ static int64_t bag_size(const bags *b, int64_t bag)
     return size;
 }
 
+static const real *row_of(const bags *b, int64_t i)
+{
+    return b->copies ? b->copies + i * b->width : b->table + b->ids[i] * b->width;
+}
+
 /* Updates the maxima of a bag with entry i; the first entry sets them. */
 static void take_maximum(const bags *b, int64_t bag, int64_t i, bool first)
 {
-    const real *row = b->table + b->ids[i] * b->width;
+    const real *row = row_of(b, i);
     real *y = b->y + bag * b->width;
     int32_t *winner = b->winners + bag * b->width;
     for (int64_t c = 0; c < b->width; c++) {
@@ -95,9 +103,9 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
             if (b->ids[i] == b->a.padding) {
                 continue;
             }
-            const real *row = b->table + b->ids[i] * b->width;
+            const real *row = row_of(b, i);
             if (i + 1 < b->entries) {
-                tg_prefetch_row(b->table + b->ids[i + 1] * b->width, (size_t)b->width * sizeof(real));
+                tg_prefetch_row(row_of(b, i + 1), (size_t)b->width * sizeof(real));
             }
             if (b->a.mode == TG_BAG_MAX) {
                 take_maximum(b, bag, i, first);
@@ -121,8 +129,17 @@ static void fill_bags(void *context, int64_t begin, int64_t end)
 
 void KERNEL(tg_embedding_bag_forward)(const tg_op_call *call)
 {
-    tg_limit_norms(call, &((const bag_attributes *)call->attributes)->limit);
+    const tg_norm_limit *limit = &((const bag_attributes *)call->attributes)->limit;
+    tg_limit_norms(call, limit);
     bags b = bags_of(call);
+    if (tg_limits_copies(call, limit)) {
+        real *copies = call->scratch;
+        for (int64_t i = 0; i < b.entries; i++) {
+            memcpy(copies + i * b.width, b.table + b.ids[i] * b.width, (size_t)b.width * sizeof(real));
+        }
+        tg_limit_copies(call, limit, copies);
+        b.copies = copies;
+    }
     int64_t work = b.count > 0 ? b.entries / b.count * b.width + b.width : 1;
     tg_parallel_for(b.count, 1 + TG_GRAIN / (work + 1), fill_bags, &b);
 }
@@ -209,12 +226,9 @@ static bool check_offsets(tg_op_call *call, const tg_tensor *ids, const tg_tenso
                               offset[b], (long long)b, least, (long long)ids->count);
         }
     }
-    if (last_offset && (offsets->count == 0 || offset[offsets->count - 1] != ids->count)) {
-        return tg_op_fail(call, TG_ERROR_RANGE,
-                          "the last of %lld offsets is the end of the last bag; it must be %lld, the number of ids",
-                          (long long)offsets->count, (long long)ids->count);
-    }
-    return true;
+    return !last_offset || offsets->count > 0 ||
+           tg_op_fail(call, TG_ERROR_RANGE,
+                      "the offsets are empty; with last_offset they must hold the end of the last bag");
 }
 
 static bool embedding_bag_shape(tg_op_call *call)
@@ -247,11 +261,12 @@ static bool embedding_bag_shape(tg_op_call *call)
     }
     int64_t bag_count = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0],
             width = table->shape[1];
-    tg_op_looks_up(call, 0, 1);
     return tg_op_output(call, 0, tg_dtype_of(table), tg_shape_make(2, (int64_t[]){bag_count, width})) &&
            (a->mode != TG_BAG_MAX || tg_op_save(call, bag_count * width, sizeof(int32_t))) &&
            tg_op_reserve_rows(call, ids->count) &&
            (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
+           (!tg_limits_copies(call, &a->limit) ||
+            tg_op_scratch(call, ids->count, (size_t)width * tg_size_of(table->dtype))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
 }
 
@@ -262,6 +277,7 @@ static const tg_op embedding_bag_op = {
     .backward_ignores_inputs = 1u << 1, /* the table */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,
+    .is_lookup = true,
 };
 
 /* With weights, backward also reads the table. */
@@ -271,6 +287,7 @@ static const tg_op weighted_embedding_bag_op = {
     TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,
+    .is_lookup = true,
 };
 
 static const char mark[] = "tg_embedding_bag_config_default";

@@ -8,6 +8,9 @@
  * The ids are visited in sorted order, so that a row which several ids name is scaled once. Frozen rows keep their
  * values. Follows torch.embedding_renorm_.
  *
+ * torch changes the table also in evaluation. Here a lookup without recording scales copies of the rows instead, with
+ * the same result: parameters are read-only without recording, so that tapes of several threads may share them.
+ *
  * The row of padding_index gets no gradient.
  */
 #include <string.h>
@@ -29,37 +32,60 @@ bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit
                       "max_norm changes the table in place, so the table must be a contiguous leaf");
 }
 
-static void scale_row(tg_tensor *table, int64_t row, double factor)
+static void scale(void *rows, int dtype, int64_t first, int64_t count, double factor)
 {
-    int64_t width = table->shape[1];
-    for (int64_t c = 0; c < width; c++) {
-        if (table->dtype == TG_F32) {
-            ((float *)tg_values(table))[row * width + c] *= (float)factor;
+    for (int64_t i = first; i < first + count; i++) {
+        if (dtype == TG_F32) {
+            ((float *)rows)[i] *= (float)factor;
         } else {
-            ((double *)tg_values(table))[row * width + c] *= factor;
+            ((double *)rows)[i] *= factor;
         }
     }
 }
 
+/* Returns the factor that scales a row down to the limit, or 1. */
+static double factor_of(const tg_tensor *table, int64_t row, const tg_norm_limit *limit)
+{
+    double norm = tg_tensor_row_is_frozen(table, row) ? 0 : tg_row_norm(table, row, limit->p);
+    return norm > limit->norm ? limit->norm / (norm + 1e-7) : 1;
+}
+
 void tg_limit_norms(const tg_op_call *call, const tg_norm_limit *limit)
 {
-    tg_tensor *table = call->inputs[1];
-    int64_t count = call->inputs[0]->count;
-    if (limit->norm == 0 || count == 0 || call->is_repeated) {
+    tg_tensor *table = call->inputs[TG_LOOKUP_TABLE];
+    int64_t count = call->inputs[TG_LOOKUP_IDS]->count, width = table->shape[1];
+    if (limit->norm == 0 || count == 0 || call->is_repeated || !call->tape->recording) {
         return;
     }
     int32_t *sorted = call->scratch;
-    memcpy(sorted, tg_values(call->inputs[0]), (size_t)count * sizeof *sorted);
+    memcpy(sorted, tg_values(call->inputs[TG_LOOKUP_IDS]), (size_t)count * sizeof *sorted);
     tg_sort_ids(sorted, count);
     for (int64_t i = 0; i < count; i++) {
         bool repeats = i > 0 && sorted[i] == sorted[i - 1];
-        double norm =
-            repeats || tg_tensor_row_is_frozen(table, sorted[i]) ? 0 : tg_row_norm(table, sorted[i], limit->p);
-        if (norm > limit->norm) {
-            scale_row(table, sorted[i], limit->norm / (norm + 1e-7));
+        double factor = repeats ? 1 : factor_of(table, sorted[i], limit);
+        if (factor != 1) {
+            scale(tg_values(table), table->dtype, sorted[i] * width, width, factor);
         }
     }
     tg_touch(table);
+}
+
+bool tg_limits_copies(const tg_op_call *call, const tg_norm_limit *limit)
+{
+    return limit->norm > 0 && !call->is_repeated && !call->tape->recording;
+}
+
+void tg_limit_copies(const tg_op_call *call, const tg_norm_limit *limit, void *copies)
+{
+    const tg_tensor *ids = call->inputs[TG_LOOKUP_IDS], *table = call->inputs[TG_LOOKUP_TABLE];
+    const int32_t *id = tg_values(ids);
+    int64_t width = table->shape[1];
+    for (int64_t i = 0; i < ids->count; i++) {
+        double factor = factor_of(table, id[i], limit);
+        if (factor != 1) {
+            scale(copies, table->dtype, i * width, width, factor);
+        }
+    }
 }
 
 /* ---- padding ---- */

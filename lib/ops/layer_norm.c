@@ -234,7 +234,7 @@ static bool layer_norm_shape(tg_op_call *call)
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
            tg_op_save(call, x->count / width, sizeof(row_statistics)) &&
-           tg_op_backward_scratch(call, (int64_t)CHUNKS * 2 * width, tg_size_of(x->dtype));
+           tg_op_backward_scratch(call, width, CHUNKS * 2 * tg_size_of(x->dtype));
 }
 
 static const tg_op layer_norm_op = {

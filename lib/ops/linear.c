@@ -32,11 +32,20 @@ static tg_products products_of(int64_t rows, int64_t in, int64_t out, bool has_b
                          .outputs = rows * out};
 }
 
+/* Returns the number of rows of x, which may have no columns. */
+static int64_t rows_of(const tg_tensor *x)
+{
+    int64_t rows = 1;
+    for (int axis = 0; axis < x->rank - 1; axis++) {
+        rows *= x->shape[axis];
+    }
+    return rows;
+}
+
 static map map_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
-    map m = {.out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
-    m.rows = x->count / m.in;
+    map m = {.rows = rows_of(x), .out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
     m.bias = call->input_count == 3 ? tg_values(call->inputs[2]) : NULL;
     return m;
 }
@@ -53,7 +62,7 @@ void KERNEL(tg_linear_forward)(const tg_op_call *call)
 {
     map m = map_of(call);
     if (m.bias) {
-        tg_parallel_for(m.rows, 1 + TG_GRAIN / m.out, copy_bias, &m);
+        tg_parallel_for(m.rows, 1 + TG_GRAIN / (m.out + 1), copy_bias, &m);
     }
     tg_products p = products_of(m.rows, m.in, m.out, m.bias);
     tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
@@ -107,8 +116,7 @@ static bool linear_shape(tg_op_call *call)
             return false;
         }
     }
-    if (x->rank < 1 || weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1 ||
-        x->shape[x->rank - 1] != weight->shape[1] ||
+    if (x->rank < 1 || weight->rank != 2 || x->shape[x->rank - 1] != weight->shape[1] ||
         (bias && (bias->rank != 1 || bias->shape[0] != weight->shape[0]))) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s%s%s; they must be (..,in), (out,in)%s",
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
@@ -117,13 +125,12 @@ static bool linear_shape(tg_op_call *call)
     }
     tg_shape shape = tg_shape_of(x);
     shape.size[shape.rank - 1] = weight->shape[0];
-    if (x->count / weight->shape[1] > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT ||
-        weight->shape[1] > TG_GEMM_LIMIT) {
+    int64_t rows = rows_of(x);
+    if (rows > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s; BLAS takes sizes up to %d",
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
                           TG_GEMM_LIMIT);
     }
-    int64_t rows = x->count / weight->shape[1];
     tg_products products = products_of(rows, weight->shape[1], weight->shape[0], bias);
     return tg_op_output(call, 0, tg_dtype_of(x), shape) &&
            tg_products_declare(call, tg_rounded_factors(call, rows, weight->shape[0], weight->shape[1]), &products);

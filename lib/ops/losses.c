@@ -10,7 +10,8 @@
  *
  * The reductions are in loss.c. Follows the functions of these names in torch.nn.functional, with one difference:
  * shapes must be equal. torch broadcasts a prediction (B,1) and a target (B) to (B,B), which is a mistake. Where no
- * derivative exists, gradients are torch's: 0 for |x - t| at 0, and that of the branch above 0 for max(0, ...) at 0.
+ * derivative exists, gradients are torch's: 0 for |x - t| at 0, and that of the branch above 0 for max(0, ...) at 0. At
+ * NaN and infinity, too: the gradient 0 of a max(0, ...) times an infinite factor is NaN.
  */
 #include "base/config.h"
 #include "ops/loss.h"
@@ -51,7 +52,7 @@ static void mse_gradient(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = 2 * (x[i] - t[i]) * dy[i];
+        out[i] = (x[i] - t[i]) * (2 * dy[i]);
     }
 }
 
@@ -102,7 +103,8 @@ static void smooth_l1_gradient(const tg_chunk *k)
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
         real d = x[i] - t[i];
-        out[i] = (REAL(fabs)(d) < beta ? d / beta : sign_of(d)) * dy[i];
+        /* a NaN stays, except in l1_loss */
+        out[i] = (beta > 0 && !(REAL(fabs)(d) >= beta) ? d / beta : sign_of(d)) * dy[i];
     }
 }
 
@@ -158,13 +160,13 @@ static void kl_div_gradient(const tg_chunk *k)
     }
 }
 
-/* NaN for a target of 0, as in torch: t log t has no derivative there. */
+/* The derivative of t log t as torch computes it, log t + t/t: NaN for a target of 0, where none exists, and of inf. */
 static void kl_div_gradient_target(const tg_chunk *k)
 {
     const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = t[i] == 0 ? (real)NAN : (LOG(t[i]) + 1 - x[i]) * dy[i];
+        out[i] = (LOG(t[i]) + t[i] / t[i] - x[i]) * dy[i];
     }
 }
 
@@ -191,7 +193,8 @@ static void kl_div_log_target_gradient_target(const tg_chunk *k)
     const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = EXP(t[i]) * (t[i] - x[i] + 1) * dy[i];
+        real power = EXP(t[i]);
+        out[i] = power * ((t[i] - x[i]) * dy[i]) + power * dy[i];
     }
 }
 
@@ -231,7 +234,8 @@ static void margin_ranking_gradient_a(const tg_chunk *k)
     const real *a = k->in[0], *b = k->in[1], *t = k->in[2], *dy = k->dy, margin = number_of(k);
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -t[i] * (a[i] - b[i]) + margin >= 0 ? -t[i] * dy[i] : 0;
+        real dl = -t[i] * (a[i] - b[i]) + margin >= 0 ? dy[i] : 0;
+        out[i] = -t[i] * dl;
     }
 }
 
@@ -246,7 +250,8 @@ static void margin_ranking_gradient_target(const tg_chunk *k)
     const real *a = k->in[0], *b = k->in[1], *t = k->in[2], *dy = k->dy, margin = number_of(k);
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -t[i] * (a[i] - b[i]) + margin >= 0 ? (b[i] - a[i]) * dy[i] : 0;
+        real dl = -t[i] * (a[i] - b[i]) + margin >= 0 ? dy[i] : 0;
+        out[i] = (b[i] - a[i]) * dl;
     }
 }
 

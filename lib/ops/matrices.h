@@ -47,12 +47,12 @@ static inline bool tg_is_first_use(const tg_tensor *x, const tg_tensor *other, i
 }
 
 /* Returns whether x is (..,rows,columns), with batch axes that are equal to those of `other`, or 1, or absent. */
-static inline bool tg_is_repeated_matrix(const tg_tensor *x, const tg_tensor *other, int64_t rows, int64_t columns)
+static inline bool tg_is_repeated_matrix(const tg_tensor *x, tg_shape other, int64_t rows, int64_t columns)
 {
     bool fits =
-        x->rank >= 2 && x->rank <= other->rank && x->shape[x->rank - 2] == rows && x->shape[x->rank - 1] == columns;
-    for (int axis = other->rank - 3, own = x->rank - 3; fits && own >= 0; axis--, own--) {
-        fits = x->shape[own] == 1 || x->shape[own] == other->shape[axis];
+        x->rank >= 2 && x->rank <= other.rank && x->shape[x->rank - 2] == rows && x->shape[x->rank - 1] == columns;
+    for (int axis = other.rank - 3, own = x->rank - 3; fits && own >= 0; axis--, own--) {
+        fits = x->shape[own] == 1 || x->shape[own] == other.size[axis];
     }
     return fits;
 }

@@ -46,7 +46,10 @@ static inline double tg_p_norm_gradient(double x, double norm, double p, int64_t
     if (p == (double)INFINITY) {
         return fabs(x) == norm ? sign / (double)ties : 0;
     }
-    return x == 0 ? 0 : sign * pow(fabs(x) / norm, p - 1);
+    if (x == 0) {
+        return norm == norm ? 0 : norm; /* 0^(p-1) is infinite for p < 1 */
+    }
+    return sign * pow(fabs(x) / norm, p - 1);
 }
 
 #endif

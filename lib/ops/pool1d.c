@@ -4,8 +4,8 @@
  *   avg_pool1d   y[..,t] = sum_k x[.., t stride + k - padding] / K            dx of each value += dy / K
  *
  * Positions outside of the sequence count as -inf in a maximum and as 0 in a mean, which divides by K as in torch's
- * count_include_pad=True. NaN counts as the largest value, and the last one gets the gradient. Follows
- * torch.nn.functional.max_pool1d and avg_pool1d.
+ * count_include_pad=True. NaN counts as the largest value, and the last one gets the gradient. A window without any
+ * value inside has the maximum -inf, and no gradient. Follows torch.nn.functional.max_pool1d and avg_pool1d.
  */
 #include <tapegrad/conv.h>
 
@@ -30,24 +30,32 @@ typedef struct windows {
 static windows windows_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    return (windows){*(const pool_attributes *)call->attributes, x->shape[x->rank - 1], y->shape[y->rank - 1],
-                     y->count};
+    windows w = {*(const pool_attributes *)call->attributes, x->shape[x->rank - 1], y->shape[y->rank - 1], y->count};
+    w.a.dilation = w.a.kernel == 1 ? 1 : w.a.dilation; /* one value has no distance, whatever the option is */
+    return w;
 }
 
-/* Returns the position in x of tap k of a window, or -1 outside of the sequence. */
-static int64_t position_of(const windows *w, int64_t window, int64_t k)
+/* The positions in x of the taps of a window that are inside of the sequence: first, first + dilation, .. below end.
+ * With padding and dilation there may be none. */
+typedef struct taps {
+    int64_t first, end;
+} taps;
+
+static taps taps_of(const windows *w, int64_t window)
 {
-    int64_t at = window % w->outputs * w->a.stride + k * w->a.dilation - w->a.padding;
-    return at < 0 || at >= w->length ? -1 : window / w->outputs * w->length + at;
+    int64_t begin = window % w->outputs * w->a.stride - w->a.padding, row = window / w->outputs * w->length;
+    int64_t end = begin + (w->a.kernel - 1) * w->a.dilation + 1;
+    int64_t before = begin < 0 ? (-begin - 1) / w->a.dilation + 1 : 0; /* taps before the sequence */
+    return (taps){row + begin + before * w->a.dilation, row + (end < w->length ? end : w->length)};
 }
 
-/* Returns the position of the maximum of a window. */
+/* Returns the position of the maximum of a window, or -1 if all of its taps are outside. */
 static int64_t position_of_maximum(const windows *w, const real *x, int64_t window)
 {
     int64_t best = -1;
-    for (int64_t k = 0; k < w->a.kernel; k++) {
-        int64_t at = position_of(w, window, k);
-        best = at >= 0 && (best < 0 || x[at] > x[best] || x[at] != x[at]) ? at : best;
+    taps inside = taps_of(w, window);
+    for (int64_t at = inside.first; at < inside.end; at += w->a.dilation) {
+        best = best < 0 || x[at] > x[best] || x[at] != x[at] ? at : best;
     }
     return best;
 }
@@ -58,7 +66,8 @@ void KERNEL(tg_max_pool1d_forward)(const tg_op_call *call)
     const real *x = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
     for (int64_t i = 0; i < w.count; i++) {
-        y[i] = x[position_of_maximum(&w, x, i)];
+        int64_t at = position_of_maximum(&w, x, i);
+        y[i] = at < 0 ? -(real)INFINITY : x[at];
     }
 }
 
@@ -68,7 +77,10 @@ void KERNEL(tg_max_pool1d_backward)(const tg_op_call *call)
     const real *x = tg_values(call->inputs[0]), *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
     for (int64_t i = 0; i < w.count; i++) {
-        dx[position_of_maximum(&w, x, i)] += dy[i];
+        int64_t at = position_of_maximum(&w, x, i);
+        if (at >= 0) {
+            dx[at] += dy[i];
+        }
     }
 }
 
@@ -78,10 +90,10 @@ void KERNEL(tg_avg_pool1d_forward)(const tg_op_call *call)
     const real *x = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
     for (int64_t i = 0; i < w.count; i++) {
+        taps inside = taps_of(&w, i);
         double sum = 0;
-        for (int64_t k = 0; k < w.a.kernel; k++) {
-            int64_t at = position_of(&w, i, k);
-            sum += at < 0 ? 0 : (double)x[at];
+        for (int64_t at = inside.first; at < inside.end; at++) {
+            sum += (double)x[at];
         }
         y[i] = (real)(sum / (double)w.a.kernel);
     }
@@ -94,11 +106,9 @@ void KERNEL(tg_avg_pool1d_backward)(const tg_op_call *call)
     const real *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
     for (int64_t i = 0; i < w.count; i++) {
-        for (int64_t k = 0; k < w.a.kernel; k++) {
-            int64_t at = position_of(&w, i, k);
-            if (at >= 0) {
-                dx[at] += dy[i] / (real)w.a.kernel;
-            }
+        taps inside = taps_of(&w, i);
+        for (int64_t at = inside.first; at < inside.end; at++) {
+            dx[at] += dy[i] / (real)w.a.kernel;
         }
     }
 }

@@ -336,9 +336,10 @@ static bool fits(const tg_op_call *call, int64_t gates, bool has_cell)
     if (a->rank != 3 || h->rank != 2 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT) {
         return false;
     }
-    int64_t B = a->shape[1], H = h->shape[1], rows = gates * H;
+    int64_t B = a->shape[1], H = h->shape[1], rows;
     tg_dtype dtype = tg_dtype_of(a);
-    return H > 0 && a->shape[2] == rows && has_shape(h, dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
+    return H > 0 && !__builtin_mul_overflow(gates, H, &rows) && a->shape[2] == rows &&
+           has_shape(h, dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
            has_shape(call->inputs[WEIGHT], dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
            (!has_cell || has_shape(call->inputs[CELL], dtype, tg_shape_of(h))) &&
            (!at->bias || has_shape(call->inputs[at->bias], dtype, tg_shape_make(1, &rows))) &&

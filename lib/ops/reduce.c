@@ -4,7 +4,8 @@
  *   mean    y = sum x / n                 dx += dy / n
  *   amax    y = max x                     dx += dy / k where x = y           k values are equal to the maximum
  *   amin    y = min x                     the same
- *   var     y = sum (x - m)^2 / (n - c)   dx += dy 2 (x - m) / (n - c)       m the mean, c the correction
+ *   var     y = sum (x - m)^2 / (n - c)   dx += dy 2 (x - m) / (n - c)       m the mean, c the correction; in y,
+ *                                                                            n - c is at least 0
  *   std     y = var^(1/2)                 dx += dy (x - m) / (y (n - c))     0 where y = 0
  *
  * x may have any strides. Its axes are divided into kept and reduced ones, and each output is computed in a walk over
@@ -206,7 +207,7 @@ static void var_outputs(void *context, int64_t begin, int64_t end)
     const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
     int64_t step = tg_walk_stride(walk);
-    double degrees = (double)(walk->count - r->attributes->correction);
+    double degrees = (double)walk->count - (double)r->attributes->correction;
     for (int64_t at = begin; at < end; at++) {
         tg_cursor inner = tg_walk_begin(walk, 0);
         double mean = mean_at(r, &kept), squares = 0;
@@ -219,7 +220,7 @@ static void var_outputs(void *context, int64_t begin, int64_t end)
             }
             tg_walk_advance(walk, &inner, run);
         }
-        double var = degrees > 0 ? squares / degrees : (double)NAN;
+        double var = walk->count > 0 ? squares / (degrees > 0 ? degrees : 0) : (double)NAN;
         r->out[at] = (real)(r->attributes->root ? sqrt(var) : var);
         tg_walk_advance(&r->kept, &kept, 1);
     }
@@ -231,17 +232,17 @@ void KERNEL(tg_var_forward)(const tg_op_call *call)
 }
 
 /* The forward pass computed y = sum (x - m)^2 / (n - c), or its root. The gradient through m is 0, because
- * sum (x - m) = 0. */
+ * sum (x - m) = 0. As in torch, n - c is not clamped here. */
 static void spread_var_gradient(void *context, int64_t begin, int64_t end)
 {
     const reduction *r = context;
     const tg_walk *walk = &r->reduced;
     tg_cursor kept = tg_walk_begin(&r->kept, begin);
     int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
-    double degrees = (double)(walk->count - r->attributes->correction);
+    double degrees = (double)walk->count - (double)r->attributes->correction;
     for (int64_t at = begin; at < end; at++) {
         tg_cursor inner = tg_walk_begin(walk, 0);
-        double mean = mean_at(r, &kept), scale = degrees > 0 ? 2 * (double)r->dy[at] / degrees : (double)NAN;
+        double mean = mean_at(r, &kept), scale = 2 * (double)r->dy[at] / degrees;
         if (r->attributes->root) {
             scale = r->y[at] == 0 ? 0 : scale / (2 * (double)r->y[at]);
         }

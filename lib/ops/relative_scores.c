@@ -128,11 +128,11 @@ static bool scores_shape(tg_op_call *call)
         return false;
     }
     bool fits = q->rank >= 2 && r->rank >= 2 && q->shape[q->rank - 1] >= 1 &&
-                tg_is_repeated_matrix(r, q, r->shape[r->rank - 2], q->shape[q->rank - 1]);
+                tg_is_repeated_matrix(r, tg_shape_of(q), r->shape[r->rank - 2], q->shape[q->rank - 1]);
     int64_t queries = fits ? q->shape[q->rank - 2] : 0;
     fits = fits && a->keys >= (a->causal ? queries : 0) && a->keys <= TG_GEMM_LIMIT - ROW_BLOCK &&
            q->shape[q->rank - 1] <= TG_GEMM_LIMIT;
-    if (!fits || r->shape[r->rank - 2] < (a->causal ? a->keys : queries + a->keys - 1)) {
+    if (!fits || r->shape[r->rank - 2] - a->keys < (a->causal ? 0 : queries - 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "queries %s, distances %s and S = %lld keys; they must be (..,T,D) and (..,L,D), %s",
                           tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(r), r_text),

@@ -119,7 +119,8 @@ static void cosine_gradients(void *context, int64_t begin, int64_t end)
         double dc = target == 1 ? -1 : target == -1 && of.c - r->a.margin >= 0 ? 1 : 0;
         dc *= gradient_of_loss(r, row);
         const double squares[] = {of.aa, of.bb}, scale = dc / sqrt(of.aa * of.bb);
-        for (int i = 0; i < 2 && dc != 0; i++) {
+        bool has_gradient = dc != 0 || of.c != of.c; /* 0 times NaN is NaN */
+        for (int i = 0; i < 2 && has_gradient; i++) {
             double own = dc * of.c / squares[i];
             for (int64_t k = 0; r->dx[i] && k < r->width; k++) {
                 r->dx[i][row * r->width + k] += (real)(scale * (double)x[1 - i][k] - own * (double)x[i][k]);
@@ -171,18 +172,22 @@ static void add_distance_gradient(const real *a, const real *b, int64_t width, c
 
 typedef struct triplet {
     double positive, negative, swapped; /* d(a, p), d(a, q) and d(p, q) */
+    double share;                       /* of d(p, q) in n: on a tie each distance gets half, as in torch.minimum */
     double loss;
 } triplet;
 
 static triplet triplet_of(const rows *r, int64_t row)
 {
     const real *a = r->in[0] + row * r->width, *p = r->in[1] + row * r->width, *q = r->in[2] + row * r->width;
-    triplet d = {distance(a, p, r->width, r->a.eps, r->a.p), distance(a, q, r->width, r->a.eps, r->a.p),
-                 (double)INFINITY, 0};
+    triplet d = {.positive = distance(a, p, r->width, r->a.eps, r->a.p),
+                 .negative = distance(a, q, r->width, r->a.eps, r->a.p)};
+    double least = d.negative;
     if (r->a.swap) {
         d.swapped = distance(p, q, r->width, r->a.eps, r->a.p);
+        d.share = d.swapped < d.negative ? 1 : d.swapped == d.negative ? 0.5 : 0;
+        least = d.swapped < least || d.swapped != d.swapped ? d.swapped : least;
     }
-    d.loss = r->a.margin + d.positive - (d.swapped < d.negative ? d.swapped : d.negative);
+    d.loss = r->a.margin + d.positive - least;
     return d;
 }
 
@@ -204,16 +209,14 @@ static void triplet_gradients(void *context, int64_t begin, int64_t end)
         real *da = r->dx[0] ? r->dx[0] + at : NULL, *dp = r->dx[1] ? r->dx[1] + at : NULL,
              *dq = r->dx[2] ? r->dx[2] + at : NULL;
         triplet d = triplet_of(r, row);
-        if (d.loss < 0) {
+        if (d.loss < 0 && isfinite(d.loss)) {
             continue;
         }
-        double dl = gradient_of_loss(r, row);
-        /* the share of d(p, q) in n: on a tie each distance gets half, as in torch.minimum */
-        double share = d.swapped < d.negative ? 1 : d.swapped == d.negative ? 0.5 : 0;
+        double dl = d.loss >= 0 ? gradient_of_loss(r, row) : 0; /* 0 times NaN is NaN */
         add_distance_gradient(a, p, r->width, &r->a, d.positive, dl, da, dp);
-        add_distance_gradient(a, q, r->width, &r->a, d.negative, -dl * (1 - share), da, dq);
-        if (share > 0) {
-            add_distance_gradient(p, q, r->width, &r->a, d.swapped, -dl * share, dp, dq);
+        add_distance_gradient(a, q, r->width, &r->a, d.negative, -dl * (1 - d.share), da, dq);
+        if (d.share > 0 || (r->a.swap && !isfinite(d.loss))) {
+            add_distance_gradient(p, q, r->width, &r->a, d.swapped, -dl * d.share, dp, dq);
         }
     }
 }

@@ -87,15 +87,19 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
 }
 
 /* Checks the bias (..,T,S), the mask (B,S) and the lengths (B) for queries (B,..,T,D) and keys (..,S,D). */
-static bool check_masks(tg_tape *t, const tg_tensor *q, const tg_tensor *k,
+static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
                         const tg_scaled_dot_product_attention_config *config)
 {
     char text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
     const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths;
-    int64_t sequences = q->rank >= 3 ? q->shape[0] : -1, keys = k->shape[k->rank - 2];
-    tg_shape_format(tg_shape_of(q), q_text);
+    int64_t sequences = q.rank >= 3 ? q.size[0] : -1, keys = k->shape[k->rank - 2];
+    if ((mask && !tg_tape_expect_values(t, call, "key mask", mask)) ||
+        (lengths && !tg_tape_expect_values(t, call, "tensor of lengths", lengths))) {
+        return false;
+    }
+    tg_shape_format(q, q_text);
     tg_shape_format(tg_shape_of(k), k_text);
-    if (bias && !tg_is_repeated_matrix(bias, q, q->shape[q->rank - 2], keys)) {
+    if (bias && !tg_is_repeated_matrix(bias, q, q.size[q.rank - 2], keys)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
                             tg_shape_format(tg_shape_of(bias), text), q_text, k_text);
     }
@@ -131,6 +135,27 @@ static tg_tensor *mask_of_lengths(tg_tape *t, const tg_tensor *lengths, int64_t 
     return mask;
 }
 
+/* Returns the shape of the queries without the axes that only the result has, because values have them: that of the
+ * weights, except its last axis. */
+static tg_shape shape_of_weights(const tg_tensor *q, const tg_tensor *k, tg_shape result,
+                                 const tg_scaled_dot_product_attention_config *config)
+{
+    tg_shape shape = tg_shape_of(q);
+    broadcast_batch(k, config->enable_gqa, &shape);
+    if (config->bias) {
+        broadcast_batch(config->bias, false, &shape);
+    }
+    if (config->lengths || config->key_mask) {
+        tg_shape sequences = result;
+        for (int axis = 1; axis < sequences.rank; axis++) {
+            sequences.size[axis] = 1;
+        }
+        const tg_shape others = shape;
+        tg_shape_broadcast(&others, &sequences, &shape);
+    }
+    return shape;
+}
+
 bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, const tg_tensor *keys, const tg_tensor *values,
                           tg_scaled_dot_product_attention_config *config)
 {
@@ -139,10 +164,11 @@ bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, const tg_tensor *keys
         !check_shapes(t, *queries, keys, values, config, &shape) || !check_options(t, config)) {
         return false;
     }
-    if (!tg_shape_equal(shape, tg_shape_of(*queries)) && !(*queries = tg_expand(t, *queries, shape))) {
+    if (!check_masks(t, shape, keys, config)) {
         return false;
     }
-    if (!check_masks(t, *queries, keys, config)) {
+    shape = shape_of_weights(*queries, keys, shape, config);
+    if (!tg_shape_equal(shape, tg_shape_of(*queries)) && !(*queries = tg_expand(t, *queries, shape))) {
         return false;
     }
     if (config->lengths) {

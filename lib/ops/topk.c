@@ -182,7 +182,7 @@ static bool topk_shape(tg_op_call *call)
         shape.size[attributes->axis] = k;
     }
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape) && tg_op_output(call, 1, TG_I32, shape) &&
-           tg_op_scratch(call, 2 * k, sizeof(int32_t));
+           tg_op_scratch(call, k, 2 * sizeof(int32_t));
 }
 
 static const tg_op topk_op = {

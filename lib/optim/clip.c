@@ -82,9 +82,9 @@ void KERNEL(tg_clamp_values)(void *context, int64_t begin, int64_t end)
 
 #ifdef TG_ONCE
 
-/* Returns the values of a parameter's gradient. The span is empty for a parameter without a gradient, for a buffer, and
- * for an alias, whose tensor would be visited twice. */
-static span gradient_at(const tg_params *params, int64_t index)
+/* Returns the values of a parameter's gradient, to read or to write them. The span is empty for a parameter without a
+ * gradient, for a buffer, and for an alias, whose tensor would be visited twice. */
+static span gradient_at(const tg_params *params, int64_t index, bool writes)
 {
     tg_entry entry = tg_params_at(params, index);
     span s = {.values = NULL, .count = 0};
@@ -93,7 +93,7 @@ static span gradient_at(const tg_params *params, int64_t index)
     }
     switch (tg_tensor_grad_kind(entry.tensor)) {
     case TG_GRAD_DENSE:
-        s.values = tg_values(tg_tensor_grad(entry.tensor));
+        s.values = writes ? tg_gradient_begin_write(entry.tensor) : tg_values(tg_tensor_grad(entry.tensor));
         s.count = entry.tensor->count;
         break;
     case TG_GRAD_ROWS:
@@ -126,7 +126,7 @@ static void run(const loops versions, const tg_params *params, span *s, int64_t 
 static void change_all(tg_params *params, const loops versions, double factor)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
-        span s = gradient_at(params, i);
+        span s = gradient_at(params, i, true);
         s.factor = factor;
         run(versions, params, &s, s.count, TG_GRAIN);
     }
@@ -140,7 +140,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
     }
     double total = 0;
     for (int64_t i = 0; i < tg_params_count(params); i++) {
-        span s = gradient_at(params, i);
+        span s = gradient_at(params, i, false);
         if (s.count > 0) {
             int64_t grain = 1 + TG_GRAIN * CHUNKS / s.count;
             run(square_sums, params, &s, CHUNKS, grain);

@@ -10,34 +10,58 @@
 #include "base/random.h"
 #include "tape/declare.h"
 
-/* Properties of the inputs, found in one pass. */
+/* Properties of the inputs, found in one pass before the shape rule, which may read values. */
 typedef struct input_facts {
     bool valid;        /* if not, the error is set, and the rest has no meaning */
     tg_dtype dtype;    /* the dtype of the first float input, which selects the kernels */
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
     bool needs_copy;   /* whether an input has a layout that the op does not accept */
-    bool any_missed;   /* whether an input has missed steps or no values (tensor/tensor.h) */
+    bool makes_up;     /* whether the call is a lookup in a table with missed steps (tensor/tensor.h) */
 } input_facts;
+
+/* Returns whether input i is a table with missed steps that the call may read, because it is a recorded lookup: the
+ * steps of its rows are made up first. */
+static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
+{
+    return x && !x->is_freed && op->is_lookup && i == TG_LOOKUP_TABLE && t->recording && x->requires_grad &&
+           x == x->storage->missed->table;
+}
+
+/* Sets the error of an input without values (tg_has_values). Returns false. */
+static bool report_input(tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
+{
+    if (!x) {
+        return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+    }
+    if (x->is_freed) {
+        tg_tape_fail(
+            t, TG_ERROR_STATE, op->name,
+            "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
+            "keeps a result",
+            i, x->freed_op);
+        return tg_tensor_report_freed(x);
+    }
+    if (tg_is_dropped(x) && tg_tape_recorded(t, x)) {
+        return tg_tape_fail(t, TG_ERROR_STATE, op->name,
+                            "input %d is a result of '%s' whose values activation_checkpoint_end has dropped; "
+                            "tg_retain before the end keeps them",
+                            i, t->records[x->node].op->name);
+    }
+    return tg_tensor_report_missed(op->name, x, &t->error);
+}
 
 static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count)
 {
     input_facts found = {.dtype = TG_F32};
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
-        if (!x) {
-            tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+        bool has_values = tg_has_values(x);
+        if (!has_values && !is_lookup(t, op, x, i)) {
+            report_input(t, op, x, i);
             return found;
         }
-        if (x->is_freed) {
-            tg_tape_fail(
-                t, TG_ERROR_STATE, op->name,
-                "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
-                "keeps a result",
-                i, x->freed_op);
-            tg_tensor_report_freed(x);
-            return found;
-        }
+        found.makes_up |= !has_values;
         if (x->node >= 0 && x->tape != t) {
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
                          "input %d was recorded on another tape; tg_detach gives its values without the history", i);
@@ -55,7 +79,6 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
         }
         found.needs_record |= x->requires_grad;
         found.needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
-        found.any_missed |= x->storage->missed != NULL;
     }
     found.needs_record &= t->recording;
     found.valid = true;
@@ -162,32 +185,11 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
-/* Checks that no input is a result whose values were dropped, or a table with missed steps (tensor/tensor.h). A
- * recorded lookup in such a table is allowed. */
-static bool check_missed(tg_op_call *call, const struct tg_op_declaration *d)
+/* Applies the missed steps of the rows that a lookup reads. check_inputs has found that the call is one. */
+static void make_up_missed(const tg_op_call *call)
 {
-    for (int i = 0; i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        const tg_missed_steps *missed = x->storage->missed;
-        bool is_lookup = i == d->table_input && call->tape->recording && x->requires_grad;
-        if (missed && !missed->table && x->node >= 0) {
-            return tg_op_fail(call, TG_ERROR_STATE,
-                              "input %d is a result of '%s' whose values activation_checkpoint_end has dropped; "
-                              "tg_retain before the end keeps them",
-                              i, call->tape->records[x->node].op->name);
-        }
-        if (missed && !(is_lookup && x == missed->table)) {
-            return tg_tensor_report_missed(call->op->name, x, &call->tape->error);
-        }
-    }
-    return true;
-}
-
-/* Applies the missed steps of the rows that a lookup reads. check_missed has found that the call is one. */
-static void make_up_missed(const tg_op_call *call, const struct tg_op_declaration *d)
-{
-    tg_missed_steps *missed = call->inputs[d->table_input]->storage->missed;
-    const tg_tensor *ids = call->inputs[d->ids_input];
+    tg_missed_steps *missed = call->inputs[TG_LOOKUP_TABLE]->storage->missed;
+    const tg_tensor *ids = call->inputs[TG_LOOKUP_IDS];
     missed->make_up(missed, tg_values(ids), ids->count);
 }
 
@@ -234,7 +236,6 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     d.saved = d.scratch = d.backward_scratch = 0;
     d.rows = 0;
     d.only_views = true;
-    d.ids_input = d.table_input = -1;
     call->output_count = 0;
     call->saved = call->scratch = NULL;
     call->rng = t->rng;
@@ -243,9 +244,6 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     call->declaration = &d;
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
-    }
-    if (facts->any_missed && !check_missed(call, &d)) {
-        return false;
     }
     if (call->output_count == 0) {
         return tg_op_fail(call, TG_ERROR_VALUE, "the shape rule declares no output");
@@ -271,8 +269,8 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
-    if (facts->any_missed) {
-        make_up_missed(call, &d);
+    if (facts->makes_up) {
+        make_up_missed(call);
     }
     if (t->observer || t->timer || t->runner || t->spans.open) {
         run_observed(t, kernels, call, &d, recorded);

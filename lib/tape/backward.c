@@ -45,9 +45,10 @@ static void prepare_leaf(const tg_record *record, tg_tensor *x, int i, void **gr
     if (tg_wants_rows(record, x, i)) {
         *overwrite = true; /* and no address: tg_op_grad_rows returns it */
         *gradient = NULL;
+        tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
     } else {
         *overwrite = tg_gradient_make_dense(x, record->overwrites);
-        *gradient = tg_values(x->gradient->dense);
+        *gradient = tg_gradient_begin_write(x);
     }
 }
 
@@ -103,13 +104,13 @@ static work prepare_inputs(const tg_pass *pass, const tg_record *record, const t
     return found;
 }
 
-static void add_into(tg_tensor *sum, const void *more)
+static void add_into(void *sum, const void *more, int dtype, int64_t count)
 {
-    for (int64_t i = 0; i < sum->count; i++) {
-        if (sum->dtype == TG_F32) {
-            ((float *)tg_values(sum))[i] += ((const float *)more)[i];
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == TG_F32) {
+            ((float *)sum)[i] += ((const float *)more)[i];
         } else {
-            ((double *)tg_values(sum))[i] += ((const double *)more)[i];
+            ((double *)sum)[i] += ((const double *)more)[i];
         }
     }
 }
@@ -117,10 +118,12 @@ static void add_into(tg_tensor *sum, const void *more)
 /* Adds an adjoint to the gradient of a leaf, or of a result for which tg_retain_grad was called. */
 static void keep_gradient(tg_tensor *x, const void *adjoint)
 {
-    if (tg_gradient_make_dense(x, true)) {
-        memcpy(tg_values(x->gradient->dense), adjoint, tg_bytes_of(x));
+    bool overwrite = tg_gradient_make_dense(x, true);
+    void *values = tg_gradient_begin_write(x);
+    if (overwrite) {
+        memcpy(values, adjoint, tg_bytes_of(x));
     } else {
-        add_into(x->gradient->dense, adjoint);
+        add_into(values, adjoint, x->dtype, x->count);
     }
 }
 
@@ -294,7 +297,8 @@ static void *values_to_borrow(const tg_tensor *gradient)
 bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
 {
     tg_backward_config config = given ? *given : tg_backward_config_default();
-    if (!tg_tape_expect_config(t, "backward", given, mark) || !check_result(t, y, config.gradient)) {
+    if (!tg_tape_expect_config(t, "backward", given, mark) || tg_tape_watched_error(t) ||
+        !check_result(t, y, config.gradient)) {
         return false;
     }
     if (y->node < 0) {

@@ -12,8 +12,10 @@ typedef struct tg_pass {
     void *borrowed;
     void *first;   /* the adjoint of the result: borrowed, or a block */
     void *scratch; /* a block for the kernels */
-    /* the span that has its memory now, or NULL, and the number of spans up to it (replay.c) */
+    /* the span that has its memory now, or NULL, how many of its records and blocks are needed, and the number of spans
+     * up to it (replay.c) */
     const tg_span *span;
+    size_t replay_end, block_count;
     size_t spans_left;
 } tg_pass;
 

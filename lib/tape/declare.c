@@ -175,9 +175,3 @@ bool tg_op_reserve_rows(tg_op_call *call, int64_t count)
     }
     return d != NULL;
 }
-
-void tg_op_looks_up(tg_op_call *call, int ids, int table)
-{
-    call->declaration->ids_input = ids;
-    call->declaration->table_input = table;
-}

@@ -15,8 +15,7 @@ struct tg_op_declaration {
     } outputs[TG_OP_MAX_OUTPUTS];
     size_t saved, scratch, backward_scratch;
     int64_t rows;
-    bool only_views;            /* whether every output is a view */
-    int ids_input, table_input; /* of a lookup; -1: the op is not a lookup */
+    bool only_views; /* whether every output is a view */
 };
 
 #endif

@@ -66,7 +66,7 @@ static bool check_record(tg_tape *t, const tg_record *record)
         return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
                             f64 ? "f64" : "f32");
     }
-    return check_versions(t, record);
+    return true;
 }
 
 /* Returns whether two inputs are the same tensor. Then a kernel may not overwrite gradients: it would overwrite what it
@@ -116,8 +116,15 @@ static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_te
 {
     /* the pass goes from last to first: the record that is planned last contributes last */
     x->last_use = (int32_t)(record - pass->tape->records);
-    if (tg_wants_rows(record, x, i) ? !tg_gradient_reserve_rows(x, record->rows) : !tg_gradient_reserve_dense(x)) {
-        return false;
+    if (tg_wants_rows(record, x, i)) {
+        if (!tg_gradient_reserve_rows(x, record->rows)) {
+            return false;
+        }
+    } else {
+        if (!tg_gradient_reserve_dense(x)) {
+            return false;
+        }
+        tg_gradient_expect_write(x);
     }
     *gradient = x->gradient;
     return true;
@@ -188,6 +195,7 @@ static void abandon(tg_pass *pass)
         drop_adjoints(pass, &t->records[k]);
         for (int i = 0; i < t->records[k].input_count; i++) {
             tg_gradient_end_reservations(tg_record_inputs(t, &t->records[k])[i]);
+            tg_gradient_abandon_write(tg_record_inputs(t, &t->records[k])[i]);
         }
     }
     tg_pool_give(t->pool, pass->scratch);
@@ -231,7 +239,9 @@ bool tg_plan_backward(tg_pass *pass)
         if (!record->planned) {
             continue;
         }
-        if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(t, record) || !plan_inputs(pass, record)) {
+        /* the versions come last, because a record may read the gradient of a leaf to which it contributes */
+        if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(t, record) || !plan_inputs(pass, record) ||
+            !check_versions(t, record)) {
             tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
             abandon(pass);
             return false;

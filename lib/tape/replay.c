@@ -4,6 +4,9 @@
  * The first pass takes the blocks of a span when it comes to the last planned record, and returns them to the pool
  * behind the first record, as it does with adjoints (plan.c). So the spans share their memory, and the second pass, in
  * the same order, cannot fail.
+ *
+ * A backward may begin at a result in the middle of a span. It needs no record behind that result: both passes enter a
+ * span at its last planned record, and leave out what comes after it.
  */
 #include "tape/backward.h"
 
@@ -20,12 +23,27 @@ static const tg_span *find_span(tg_pass *pass, int32_t k)
     return span && (size_t)k < span->end ? span : NULL;
 }
 
+/* Enters a span at record k, or no span. */
+static void enter(tg_pass *pass, const tg_span *span, int32_t k)
+{
+    pass->span = span;
+    pass->replay_end = pass->block_count = 0;
+    if (span) {
+        const tg_replay_block *blocks = pass->tape->spans.blocks + span->first_block;
+        pass->replay_end = (size_t)k < span->replay_end ? (size_t)k + 1 : span->replay_end;
+        while (pass->block_count < span->block_count && blocks[pass->block_count].record < pass->replay_end) {
+            pass->block_count++;
+        }
+    }
+}
+
 /* ---- the first pass ---- */
 
 /* Checks that the inputs of the calls have the values that the calls read, even if no backward kernel reads them. */
-static bool check_inputs(tg_tape *t, const tg_span *span)
+static bool check_inputs(const tg_pass *pass)
 {
-    for (size_t k = span->first; k < span->replay_end; k++) {
+    tg_tape *t = pass->tape;
+    for (size_t k = pass->span->first; k < pass->replay_end; k++) {
         const tg_record *record = &t->records[k];
         for (int i = 0; i < record->input_count; i++) {
             const tg_tensor *x = tg_record_inputs(t, record)[i];
@@ -43,21 +61,22 @@ static bool check_inputs(tg_tape *t, const tg_span *span)
     return true;
 }
 
-/* Returns the first `count` blocks of a span to the pool. */
-static void return_blocks(tg_tape *t, const tg_span *span, size_t count)
+/* Returns the first `count` blocks of the span to the pool. */
+static void return_blocks(const tg_pass *pass, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
-        tg_pool_give(t->pool, t->spans.blocks[span->first_block + i].memory);
+        tg_pool_give(pass->tape->pool, pass->tape->spans.blocks[pass->span->first_block + i].memory);
     }
 }
 
-static bool take_blocks(tg_tape *t, const tg_span *span)
+static bool take_blocks(const tg_pass *pass)
 {
-    for (size_t i = 0; i < span->block_count; i++) {
-        tg_replay_block *block = &t->spans.blocks[span->first_block + i];
+    tg_tape *t = pass->tape;
+    for (size_t i = 0; i < pass->block_count; i++) {
+        tg_replay_block *block = &t->spans.blocks[pass->span->first_block + i];
         block->memory = block->base_input < 0 ? tg_pool_take(t->pool, block->bytes) : NULL;
         if (block->base_input < 0 && !block->memory) {
-            return_blocks(t, span, i);
+            return_blocks(pass, i);
             return tg_tape_fail(t, TG_ERROR_MEMORY, "backward",
                                 "out of memory for the values of an activation checkpoint");
         }
@@ -65,30 +84,33 @@ static bool take_blocks(tg_tape *t, const tg_span *span)
     return true;
 }
 
-void tg_spans_plan_end(tg_pass *pass)
+/* Returns the memory of the span to the pool. */
+static void leave(tg_pass *pass)
 {
     if (pass->span) {
-        return_blocks(pass->tape, pass->span, pass->span->block_count);
+        return_blocks(pass, pass->block_count);
     }
     pass->span = NULL;
+}
+
+void tg_spans_plan_end(tg_pass *pass)
+{
+    leave(pass);
     pass->spans_left = pass->tape->spans.count; /* for the second pass */
 }
 
 bool tg_spans_plan(tg_pass *pass, int32_t k)
 {
-    tg_tape *t = pass->tape;
     const tg_span *span = find_span(pass, k);
     if (span == pass->span) {
         return true;
     }
-    if (pass->span) {
-        return_blocks(t, pass->span, pass->span->block_count);
-    }
-    pass->span = NULL;
-    if (span && (!check_inputs(t, span) || !take_blocks(t, span))) {
+    leave(pass);
+    enter(pass, span, k);
+    if (span && (!check_inputs(pass) || !take_blocks(pass))) {
+        pass->span = NULL;
         return false;
     }
-    pass->span = span;
     return true;
 }
 
@@ -143,10 +165,10 @@ static void replay(const tg_pass *pass)
 {
     const tg_spans *s = &pass->tape->spans;
     const tg_span *span = pass->span;
-    const tg_replay_block *blocks = s->blocks + span->first_block, *end = blocks + span->block_count;
+    const tg_replay_block *blocks = s->blocks + span->first_block, *end = blocks + pass->block_count;
     const tg_generator_state *state = s->generators + span->first_generator;
     tg_rng rng;
-    for (size_t k = span->first; k < span->replay_end; k++) {
+    for (size_t k = span->first; k < pass->replay_end; k++) {
         size_t count = 0;
         while (blocks + count < end && blocks[count].record == k) {
             count++;
@@ -160,10 +182,11 @@ static void replay(const tg_pass *pass)
 }
 
 /* Drops the values that a replay has computed. The plan has returned their blocks. */
-static void drop_again(const tg_tape *t, const tg_span *span)
+static void drop_again(const tg_pass *pass)
 {
-    for (size_t i = span->first_block; i < span->first_block + span->block_count; i++) {
-        const tg_replay_block *block = &t->spans.blocks[i];
+    const tg_tape *t = pass->tape;
+    for (size_t i = 0; i < pass->block_count; i++) {
+        const tg_replay_block *block = &t->spans.blocks[pass->span->first_block + i];
         tg_record *record = &t->records[block->record];
         tg_tensor *y = block->output < 0 ? NULL : tg_record_outputs(t, record)[block->output];
         if (!y) {
@@ -180,7 +203,7 @@ static void drop_again(const tg_tape *t, const tg_span *span)
 void tg_spans_replay_end(tg_pass *pass)
 {
     if (pass->span) {
-        drop_again(pass->tape, pass->span);
+        drop_again(pass);
     }
 }
 
@@ -189,7 +212,7 @@ void tg_spans_replay(tg_pass *pass, int32_t k)
     const tg_span *span = find_span(pass, k);
     if (span != pass->span) {
         tg_spans_replay_end(pass);
-        pass->span = span;
+        enter(pass, span, k);
         if (span) {
             replay(pass);
         }

@@ -194,7 +194,35 @@ void tg_tape_free(tg_tape *t)
 const tg_error *tg_tape_error(const tg_tape *t)
 {
     static const tg_error no_tape = {TG_ERROR_MEMORY, "the tape is NULL: out of memory when it was created"};
-    return t ? &t->error : &no_tape;
+    const tg_error *watched = t && t->error.code == TG_OK ? tg_tape_watched_error(t) : NULL;
+    return watched ? watched : t ? &t->error : &no_tape;
+}
+
+const tg_error *tg_tape_watched_error(const tg_tape *t)
+{
+    for (int i = 0; i < t->watched_count; i++) {
+        if (t->watched[i]->code != TG_OK) {
+            return t->watched[i];
+        }
+    }
+    return NULL;
+}
+
+bool tg_tape_watch_error(tg_tape *t, const tg_error *error)
+{
+    static const char call[] = "tape_watch_error";
+    if (!tg_tape_is_usable(t)) {
+        return false;
+    }
+    if (!error || error == &t->error) {
+        return tg_tape_fail(t, TG_ERROR_STATE, call, "the error is %s", error ? "that of the tape itself" : "NULL");
+    }
+    if (t->watched_count == TG_WATCHED_ERRORS) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "the tape watches %d errors; that is the maximum",
+                            TG_WATCHED_ERRORS);
+    }
+    t->watched[t->watched_count++] = error;
+    return true;
 }
 
 void tg_tape_clear_error(tg_tape *t)
@@ -256,6 +284,11 @@ tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_s
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
     return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, &t->error);
+}
+
+bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
+{
+    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
 }
 
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)

@@ -80,8 +80,13 @@ typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kerne
 /* Returns the seconds of a clock that never goes back. */
 double tg_clock(void);
 
+/* The maximum number of errors of other objects. */
+#define TG_WATCHED_ERRORS 16
+
 struct tg_tape {
     tg_error error;
+    const tg_error *watched[TG_WATCHED_ERRORS]; /* tg_tape_watch_error */
+    int watched_count;
     tg_rng *rng;
     tg_pool *pool;
     bool recording, training, detect_freed;
@@ -231,8 +236,14 @@ static inline bool tg_tape_is_usable(const tg_tape *t)
     return t && t->error.code == TG_OK;
 }
 
+/* Returns the first error of other objects (tg_tape_watch_error), or NULL. */
+const tg_error *tg_tape_watched_error(const tg_tape *t);
+
 /* Checks that x is a tensor. The error is "<call>: the <name> is NULL". */
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
+
+/* Checks that x is a tensor with values (tg_has_values), before a function reads them outside of an op. */
+bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
 
 /* Checks that x is a tensor that has this axis, and converts a negative axis, which counts from the end. A scalar has
  * an axis 0, as in PyTorch. */
@@ -270,9 +281,8 @@ tg_tape_stats tg_tape_get_stats(const tg_tape *t);
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
-/* Declares, in a shape rule, that the op reads only those rows of input number `table` that the ids of input number
- * `ids` name. */
-void tg_op_looks_up(tg_op_call *call, int ids, int table);
+/* The inputs of a lookup (tg_op.is_lookup). */
+enum { TG_LOOKUP_IDS, TG_LOOKUP_TABLE };
 
 /* A value for tg_op.accepts_layout: returns true for any layout. */
 bool tg_any_layout(const tg_tensor *input, int i);

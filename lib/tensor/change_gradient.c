@@ -55,7 +55,10 @@ bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error)
     if (!tg_gradient_reserve_dense(x)) {
         return report_memory(call, error);
     }
-    tg_gradient_make_dense(x, false);
+    if (x->gradient->kind != TG_GRAD_DENSE) {
+        tg_gradient_become_dense(x, false);
+        tg_gradient_begin_write(x);
+    }
     return true;
 }
 
@@ -94,10 +97,10 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
     }
     x->gradient->kind = dense ? TG_GRAD_DENSE : TG_GRAD_ROWS;
     int64_t width = x->shape[1];
+    void *sums = dense ? tg_gradient_begin_write(x) : x->gradient->values;
     for (int64_t i = 0; i < count; i++) {
         int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
-        add(x->dtype, dense ? tg_values(x->gradient->dense) : x->gradient->values, row * width, values, i * width,
-            width);
+        add(x->dtype, sums, row * width, values, i * width, width);
     }
     if (tg_has_frozen_rows(x)) {
         tg_gradient_drop_frozen(x);

@@ -28,15 +28,15 @@ bool tg_gradient_reserve(tg_tensor *leaf)
 
 bool tg_gradient_new_dense(tg_tensor *leaf)
 {
-    if (!tg_gradient_reserve(leaf)) {
+    tg_shape shape = tg_shape_of(leaf);
+    tg_tensor *dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
+    if (!dense || !tg_gradient_reserve(leaf)) {
+        tg_release(dense);
         return false;
     }
-    tg_shape shape = tg_shape_of(leaf);
-    leaf->gradient->dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
-    if (leaf->gradient->dense) {
-        leaf->gradient->dense->is_gradient = true;
-    }
-    return leaf->gradient->dense != NULL;
+    dense->is_gradient = true;
+    leaf->gradient->dense = dense;
+    return true;
 }
 
 bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
@@ -103,6 +103,31 @@ static void write_rows_to(const tg_tensor *leaf, char *dense)
     }
 }
 
+void tg_gradient_expect_write(tg_tensor *x)
+{
+    if (!x->gradient->expects_write) {
+        x->gradient->expects_write = true;
+        tg_touch(x->gradient->dense);
+    }
+}
+
+void tg_gradient_abandon_write(tg_tensor *x)
+{
+    if (x->gradient && x->gradient->expects_write) {
+        x->gradient->expects_write = false;
+        atomic_fetch_sub_explicit(&x->gradient->dense->storage->version, 1, memory_order_relaxed);
+    }
+}
+
+void *tg_gradient_begin_write(tg_tensor *x)
+{
+    if (!x->gradient->expects_write) {
+        tg_touch(x->gradient->dense);
+    }
+    x->gradient->expects_write = false;
+    return tg_values(x->gradient->dense);
+}
+
 bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite)
 {
     tg_gradient *gradient = leaf->gradient;
@@ -139,9 +164,7 @@ void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_
         tg_parallel_for((gradient->count - before) * bytes, TG_GRAIN * size, zero_range,
                         (char *)gradient->values + before * bytes);
     }
-    if (count > 0) {
-        gradient->kind = TG_GRAD_ROWS;
-    }
+    gradient->kind = TG_GRAD_ROWS;
 }
 
 void tg_gradient_release_buffers(tg_tensor *x)

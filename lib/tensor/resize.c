@@ -55,6 +55,10 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
     if (!x->contiguous) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the table is not contiguous; resize a copy", call);
     }
+    if (x->is_gradient) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the gradient of another one; resize a copy",
+                            call);
+    }
     if (tg_shard_of(x).rows > 0) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the table is a shard; its rows are divided among processes",
                             call);

@@ -131,7 +131,7 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
     if (gradient->kind == TG_GRAD_ROWS) {
         drop_listed(gradient, frozen, bytes);
     }
-    char *dense = gradient->kind == TG_GRAD_DENSE ? tg_values(gradient->dense) : NULL;
+    char *dense = gradient->kind == TG_GRAD_DENSE ? tg_gradient_begin_write(leaf) : NULL;
     for (int64_t row = 0; dense && row < rows_of(leaf); row++) {
         if (frozen[row]) {
             memset(dense + (size_t)row * bytes, 0, bytes);

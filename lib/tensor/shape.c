@@ -26,6 +26,10 @@ bool tg_shape_equal(tg_shape a, tg_shape b)
     return true;
 }
 
+/* The most that sizes other than 0 multiply to. Kernels add to such a product, double it, and take the sum of two, also
+ * for a tensor without values: none of these overflows. */
+#define MOST_VALUES (INT64_MAX / 2)
+
 /* If a size is 0, the count is 0, but the product of the other sizes must fit too: (2^40,2^40,0) is refused. */
 int64_t tg_shape_count(tg_shape shape)
 {
@@ -40,7 +44,7 @@ int64_t tg_shape_count(tg_shape shape)
         }
         if (shape.size[axis] == 0) {
             empty = true;
-        } else if (__builtin_mul_overflow(nonzero, shape.size[axis], &nonzero)) {
+        } else if (__builtin_mul_overflow(nonzero, shape.size[axis], &nonzero) || nonzero > MOST_VALUES) {
             return -1;
         }
     }

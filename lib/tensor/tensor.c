@@ -99,14 +99,14 @@ bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *err
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    return tg_tensor_check_handle(call, name, x, error) &&
-           (!x->storage->missed || tg_tensor_report_missed(call, x, error));
+    return tg_has_values(x) ||
+           (tg_tensor_check_handle(call, name, x, error) && tg_tensor_report_missed(call, x, error));
 }
 
-/* The same for a getter, whose error goes to the optimizer. */
+/* The same for a getter, whose error goes to the optimizer or the tape. */
 static bool has_values(const char *call, const tg_tensor *x)
 {
-    return tg_is_tensor(x) && (!x->storage->missed || tg_tensor_report_missed(call, x, x->storage->missed->error));
+    return tg_has_values(x) || (tg_is_tensor(x) && tg_tensor_report_missed(call, x, x->storage->missed->error));
 }
 
 /* ---- constructors ---- */

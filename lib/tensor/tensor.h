@@ -59,7 +59,9 @@ typedef struct tg_row_state {
 
 typedef struct tg_gradient {
     tg_grad_kind kind;
-    tg_tensor *dense; /* created at the first dense contribution, then reused */
+    bool
+        expects_write; /* whether the backward in progress will write `dense`, and has counted that as a change of it */
+    tg_tensor *dense;  /* created at the first dense contribution, then reused */
     /* for kind rows: the number of rows, and the capacity of ids and values */
     int64_t count, capacity;
     int64_t reserved; /* the number of rows that the backward in progress may add */
@@ -116,11 +118,18 @@ static inline bool tg_is_tensor(const tg_tensor *x)
     return x && (!x->is_freed || tg_tensor_report_freed(x));
 }
 
-/* The same for a call that reports an error, "<call>: the <name> is NULL". */
+/* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and
+ * has no missed steps. The one check in front of all values: tests/checks/values lists the functions that read or write
+ * them, and each of them comes after it. */
+static inline bool tg_has_values(const tg_tensor *x)
+{
+    return x && !x->is_freed && !x->storage->missed;
+}
+
+/* tg_is_tensor for a call that reports an error, "<call>: the <name> is NULL". */
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
-/* Checks that x is a tensor whose values may be read and written: not a table with missed steps, and not a result whose
- * values were dropped. */
+/* tg_has_values for a call that reports an error. */
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
 /* Sets the error of a call that needs the values of such a tensor. Returns false. */
@@ -313,16 +322,25 @@ static inline bool tg_gradient_reserve_dense(tg_tensor *leaf)
 /* Ends the reservations of rows. */
 void tg_gradient_end_reservations(tg_tensor *leaf);
 
+/* The dense gradient is a tensor that recorded ops may read, so each write moves its version. The plan of a backward
+ * does so for a leaf before it checks the records that read its gradient; if the plan fails, it takes that back. */
+void tg_gradient_expect_write(tg_tensor *x);
+void tg_gradient_abandon_write(tg_tensor *x);
+
+/* Returns the values of the dense gradient, to write them. */
+void *tg_gradient_begin_write(tg_tensor *x);
+
 /* Converts the gradient to a dense one that includes its rows; all other values become zero. Exception: with
  * may_overwrite, a gradient of kind none stays uninitialized. Returns true in that case: the caller must write every
- * value. */
+ * value. A tg_gradient_begin_write must follow. */
 bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite);
 static inline bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
 {
     return leaf->gradient->kind != TG_GRAD_DENSE && tg_gradient_become_dense(leaf, may_overwrite);
 }
 
-/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. */
+/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. The kind becomes rows,
+ * even without any. */
 void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
 
 /* The same for one row: returns its slot. */

@@ -172,6 +172,79 @@ static void test_refuses(void **state)
     tg_release(x);
 }
 
+/* A function that changes the parameters in a way that a check cannot undo value by value. */
+typedef struct change {
+    tg_params *params;
+    tg_optim *optim;
+    int calls, at; /* the number of the call that changes the parameters */
+} change;
+
+static tg_tensor *changing(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    change *c = context;
+    (void)count;
+    tg_tensor *table = tg_params_find(c->params, "table"), *y = tg_mul(t, in[0], table);
+    if (c->calls++ == c->at && c->optim) {
+        assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){0}, (double[]){1, 1, 1}, 1, NULL));
+        assert_true(tg_optim_step(c->optim));
+    } else if (c->calls == c->at + 1) {
+        tg_tensor_zero_grad(table);
+        tg_tensor_zero_grad(in[0]);
+        assert_false(tg_tensor_resize_rows(table, 1, NULL));
+        assert_true(tg_tensor_resize_rows(in[0], 1, NULL));
+    }
+    return y;
+}
+
+static void test_function_that_resizes_or_trains(void **state)
+{
+    (void)state;
+    tg_tensor *table = tg_params_add_normal(params, "table", TG_SHAPE(100, 3), 0, 1);
+    tg_tensor *x = leaf(tg_tensor_new_full(TG_F64, TG_SHAPE(100, 3), 2, NULL));
+    tg_tensor *before = tg_tensor_new_copy(table, NULL);
+    tg_adam_config adam = tg_adam_config_default();
+    adam.deferred = true;
+    for (int trains = 0; trains < 2; trains++) {
+        for (int at = 0; at < 8; at++) {
+            tg_optim *optim = trains ? tg_adam_new(params, &adam) : NULL;
+            change c = {params, optim, 0, at};
+            tg_gradcheck_config config = tg_gradcheck_config_default();
+            config.mode = at % 2 ? TG_GRADCHECK_FAST : TG_GRADCHECK_SLOW;
+            tg_error error = TG_NO_ERROR;
+            if (tg_gradcheck_params(params, changing, &c, &x, 1, &config, NULL, &error)) {
+                assert_true(c.calls <= at); /* the check needs fewer calls */
+            } else {
+                assert_error(&error, TG_ERROR_STATE, "the function writes to ");
+            }
+            assert_true(tg_shape_equal(tg_tensor_shape(table), TG_SHAPE(100, 3)));
+            assert_memory_equal(tg_tensor_data(table), tg_tensor_data(before), 300 * sizeof(double));
+            tg_optim_free(optim);
+        }
+    }
+    tg_release(before);
+    tg_release(x);
+}
+
+static tg_tensor *without_values(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    tg_activation_checkpoint_begin(t);
+    tg_tensor *y = tg_exp(t, in[0]);
+    tg_activation_checkpoint_end(t, tg_exp(t, y));
+    return y;
+}
+
+static void test_result_without_values(void **state)
+{
+    (void)state;
+    tg_tensor *x = leaf(tg_tensor_new_full(TG_F64, TG_SHAPE(1000), 2, NULL));
+    tg_error error = TG_NO_ERROR;
+    assert_false(tg_gradcheck(without_values, NULL, &x, 1, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "the function returned a result without values");
+    tg_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +253,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_parameters_are_unchanged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_frozen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_function_that_resizes_or_trains, set_up, tear_down),
+        cmocka_unit_test(test_result_without_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,8 +268,8 @@ static void test_refuses_invalid_ledgers(void **state)
     const char *const fields[][3] = {
         {"4\tlayer_norm", "5\tlayer_norm", "line 5 of the first file is invalid: number \"5\""},
         {"embedding", "", "line 2 of the first file is invalid: op \"\""},
-        {"embedding", "embed\033[2Jding", "line 2 of the first file is invalid: op \"embed?[2Jding\""},
-        {"embedding", "embed\177ding", "line 2 of the first file is invalid: op \"embed?ding\""},
+        {"embedding", "embed\033[2Jding", "line 2 of the first file is invalid: op \"embed\\x1b[2Jding\""},
+        {"embedding", "embed\177ding", "line 2 of the first file is invalid: op \"embed\\x7fding\""},
         {"f32", "f33", "line 2 of the first file is invalid: dtype \"f33\""},
         {"2,5,8", "2x5", "line 2 of the first file is invalid: shape"},
         {"\t160\t160", "\t-160\t160", "line 4 of the first file is invalid: draws"},

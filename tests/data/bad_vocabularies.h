@@ -119,7 +119,7 @@ static const bad_file bad_ranks[] = {
     {"IQ== 33\n", "ISE= 33\n", "no token is the byte 0x21; all 256 bytes must be tokens"},
     {"IQ== 33\n", "",
      "line 298: rank 299; the ranks of 298 tokens are at most 298, because only that of <|endoftext|> is left out"},
-    {"IQ== 33", "IQ== 33\r", "line 34: \"IQ== 33\r\" is not a token"},
+    {"IQ== 33", "IQ== 33\r", "line 34: \"IQ== 33\\x0d\" is not a token"},
     {"IQ== 33", " 33", "line 34: the token \"\" is not base64"},
     {"aGU= 256", "endnenp6 256",
      "line 257: the token of rank 256 is 6 tokens of lower ranks; it must be the merge of two"},

@@ -270,7 +270,8 @@ static void test_csv(void **state)
     assert_null(tg_csv_new_numbers(csv, (int[]){1}, 1, TG_I32, &error));
     assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 4, field 2: '' is not a number of i32");
     assert_null(tg_csv_new_numbers(csv, (int[]){0}, 1, TG_F32, &error));
-    assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 2, field 1: 'Rome, \r\nIt' is not a number of f32");
+    assert_error(&error, TG_ERROR_FORMAT,
+                 "csv_new_numbers: line 2, field 1: 'Rome, \\x0d\\nIt' is not a number of f32");
     assert_null(tg_csv_new_numbers(csv, (int[]){2}, 1, TG_U8, &error));
     assert_error(&error, TG_ERROR_FORMAT, "csv_new_numbers: line 5, field 3: '-9' is not a number of u8");
     assert_null(tg_csv_new_numbers(csv, (int[]){3}, 1, TG_F32, &error));
@@ -336,15 +337,128 @@ static void test_csv_errors(void **state)
     }
 }
 
+/* A loader holds tensors of its caller, and checks them each time that it reads them. */
+static void test_tensors_that_change(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(4096, 2)), *batch[1] = {NULL};
+    tg_adam_config adam = tg_adam_config_default();
+    adam.deferred = true;
+    tg_optim *optim = tg_adam_new(params, &adam);
+    tg_rng *rng = tg_rng_new(1);
+    tg_dataset_loader_config config = config_of(2048, false, false);
+    tg_dataset_loader *loader = tg_dataset_loader_new(&table, 1, rng, &config);
+    assert_true(tg_dataset_loader_next(loader, batch));
+    uint64_t position = tg_rng_position(rng);
+    for (int64_t rows = 1; rows < 10000; rows += 8000) {
+        assert_true(tg_tensor_resize_rows(table, rows, NULL));
+        batch[0] = table;
+        assert_false(tg_dataset_loader_next(loader, batch));
+        assert_null(batch[0]);
+        tg_error error = *tg_dataset_loader_error(loader);
+        assert_error(&error, TG_ERROR_STATE,
+                     rows == 1 ? "dataset_loader_next: tensor 0 was resized to 1 rows; it had 4096 when the loader was "
+                                 "made"
+                               : "resized to 8001 rows");
+        tg_dataset_loader_clear_error(loader);
+        assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){0}, (float[]){1, 1}, 1, NULL));
+        assert_true(tg_optim_step(optim) && tg_optim_flush(optim));
+        tg_tensor_zero_grad(table);
+    }
+    assert_true(tg_tensor_resize_rows(table, 4096, NULL));
+    assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){3}, (float[]){1, 1}, 1, NULL));
+    assert_true(tg_optim_step(optim));
+    assert_false(tg_dataset_loader_next(loader, batch));
+    tg_error error = *tg_dataset_loader_error(loader);
+    assert_error(&error, TG_ERROR_STATE, "dataset_loader_next: rows of 'table' have deferred steps");
+    tg_dataset_loader_clear_error(loader);
+    assert_true(tg_rng_position(rng) == position);
+    /* the pass goes on where it was */
+    assert_true(tg_optim_flush(optim));
+    assert_true(tg_dataset_loader_next(loader, batch));
+    assert_false(tg_dataset_loader_next(loader, batch));
+    assert_int_equal(tg_dataset_loader_error(loader)->code, TG_OK);
+    tg_dataset_loader_free(loader);
+    tg_optim_free(optim);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+/* Integers in every notation, and numbers that strtod rounds to an integer. */
+static void test_csv_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } integers[] = {{"7", 7},
+                    {"+7", 7},
+                    {"-7", -7},
+                    {"007", 7},
+                    {"7.", 7},
+                    {"7.000", 7},
+                    {".7e1", 7},
+                    {"0.07e2", 7},
+                    {"700e-2", 7},
+                    {"7E+2", 700},
+                    {"-0", 0},
+                    {"0e-400", 0},
+                    {"0.000e400", 0},
+                    {"2147483647", INT32_MAX},
+                    {"1.20e1", 12},
+                    {"120.0e-1", 12},
+                    {"-2147483648.0", INT32_MIN}};
+    static const char *const others[] = {"1e-400",
+                                         "-1e-400",
+                                         "1e-1",
+                                         "0.5",
+                                         "7.01",
+                                         "70e-2",
+                                         "1.25e1",
+                                         "123e-1",
+                                         "1.000000000000000000001",
+                                         "0.99999999999999999999999",
+                                         "1e-99999999999999999999",
+                                         "2147483647.0000000000001",
+                                         "2147483648",
+                                         "inf",
+                                         "-inf",
+                                         "nan",
+                                         "4e9"};
+    tg_csv_config config = tg_csv_config_default();
+    tg_error error = TG_NO_ERROR;
+    config.has_header = false;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        tg_csv *csv = csv_of(integers[i].text, strlen(integers[i].text), &config, &error);
+        tg_tensor *x = tg_csv_new_numbers(csv, (int[]){0}, 1, TG_I32, &error);
+        if (!x || tg_tensor_value_at(x, 0) != integers[i].value) {
+            fail_msg("%s: %s", integers[i].text, error.text);
+        }
+        tg_release(x);
+        tg_csv_free(csv);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        tg_csv *csv = csv_of(others[i], strlen(others[i]), &config, &error);
+        if (tg_csv_new_numbers(csv, (int[]){0}, 1, TG_I32, &error)) {
+            fail_msg("%s is an integer", others[i]);
+        }
+        assert_error(&error, TG_ERROR_FORMAT, "is not a number of i32");
+        tg_csv_free(csv);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders_are_torchs),
         cmocka_unit_test(test_batches_that_are_held),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tensors_that_change),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_errors),
+        cmocka_unit_test(test_csv_integers),
     };
     return cmocka_run_group_tests_name("dataset", tests, NULL, NULL);
 }

@@ -76,6 +76,11 @@ def main():
         case((0, -1, 1, BIAS), (2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2), draw(3, 5))
         case((0, -1, 1, BIAS), (2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2), draw(2, 1, 3, 5))
         case((1, -1, 1, LENGTHS), (2, 6, 3, 2), (2, 3, 3, 2), (2, 3, 3, 2), lengths(1, 3))
+        # rows of a bias that are large or -inf everywhere, in one tile of keys and in several
+        far = torch.tensor([-1e30, -torch.inf, 1e30, 0.0])[:, None]
+        case((0, -1, 0, BIAS), (2, 4, 3), (2, 5, 3), (2, 5, 3), far + draw(4, 5))
+        case((1, -1, 0, BIAS), (2, 4, 3), (2, 5, 3), (2, 5, 3), far + torch.zeros(4, 5))
+        case((0, 0.5, 1, BIAS), (2, 4, 4, 2), (2, 2, 90, 2), (2, 2, 90, 2), far + draw(2, 1, 4, 90))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ def deberta_vectors(p, distance, wq, wk, terms, shared, log_buckets, most):
 
 
 def sinusoid(position):
-    return torch.tensor([(math.sin if c % 2 == 0 else math.cos)(position / 10000 ** ((c - c % 2) / C)) for c in range(C)])
+    """PositionalEmbedding of Dai et al. 2019's code, mem_transformer.py: all sines, then all cosines."""
+    angles = [position / 10000 ** (c / C) for c in range(0, C, 2)]
+    return torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
 
 
 def run(case, kind, both=False, memory=0, **options):

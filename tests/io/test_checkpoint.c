@@ -1,9 +1,12 @@
 /* Checkpoints: a training that is loaded continues with the bits of one that was not interrupted, inside a pass, for
  * every optimizer; a load or a save that fails changes nothing; folders of checkpoints. */
+#include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data/loader.h"
@@ -407,6 +410,55 @@ static void test_without_memory(void **state)
     }
 }
 
+/* Numbers of a file that no training has: each is written into a file that a load then refuses. */
+static void test_refuses_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        double step, lr;
+        const char *error;
+    } cases[] = {{3, 0.5, NULL},
+                 {2.5, 0.5, "'optim.step.w' is 2.5; it must be a whole number from 0 to 2^53"},
+                 {1e-300, 0.5, "'optim.step.w' is 1e-300"},
+                 {-1, 0.5, "'optim.step.w' is -1"},
+                 {1e300, 0.5, "'optim.step.w' is 1e+300"},
+                 {NAN, 0.5, "'optim.step.w' is "},
+                 {3, INFINITY, "'optim.group.default' is (inf, 0); both must be finite and at least 0"},
+                 {3, NAN, "both must be finite"},
+                 {3, -0.5, "'optim.group.default' is (-0.5, 0)"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tg_error error = TG_NO_ERROR;
+        tg_params *file = tg_params_new(TG_F64, NULL), *params = tg_params_new(TG_F32, NULL);
+        tg_tensor_fill(tg_params_add(file, "optim.step.w", TG_SCALAR), cases[i].step, NULL);
+        ((double *)tg_tensor_data_mut(tg_params_add(file, "optim.group.default", TG_SHAPE(2))))[0] = cases[i].lr;
+        assert_true(tg_params_save(file, path, NULL, &error));
+        tg_params_add(params, "w", TG_SHAPE(2));
+        tg_optim *optim = tg_sgd_new(params, NULL);
+        const tg_checkpoint_part part = {.name = "optim", .optim = optim};
+        assert_int_equal(tg_checkpoint_load(path, &part, 1, &error), !cases[i].error);
+        if (cases[i].error) {
+            assert_error(&error, TG_ERROR_VALUE, cases[i].error);
+        }
+        tg_optim_free(optim);
+        tg_params_free(params);
+        tg_params_free(file);
+    }
+    /* the counts of a table's rows */
+    tg_error error = TG_NO_ERROR;
+    tg_params *file = tg_params_new(TG_F64, NULL), *params = tg_params_new(TG_F64, NULL);
+    tg_params_add(file, "model.w", TG_SHAPE(1, 2));
+    ((double *)tg_tensor_data_mut(tg_params_add(file, "model_row_updates.w", TG_SHAPE(1, 2))))[1] = 0.25;
+    assert_true(tg_params_save(file, path, NULL, &error));
+    tg_params_add(params, "w", TG_SHAPE(1, 2));
+    const tg_checkpoint_part part = {.name = "model", .params = params};
+    assert_false(tg_checkpoint_load(path, &part, 1, &error));
+    assert_error(&error, TG_ERROR_VALUE,
+                 "row 0 of 'model_row_updates.w' has the counts 0 and 0.25; both must be whole");
+    tg_params_free(params);
+    tg_params_free(file);
+    remove(path);
+}
+
 /* ---- folders ---- */
 
 static void assert_found(tg_checkpoint_choice choice, const char *name)
@@ -452,18 +504,168 @@ static void test_folder(void **state)
     save_step(folder, 15, false);
     save_step(folder, 100, false);
     save_step(folder, 20, false);
-    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000100.safetensors");
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000020.safetensors");
     assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000010.safetensors");
     assert_false(exists("test_checkpoints/step-00000005.safetensors"));
     assert_true(exists("test_checkpoints/step-00000010.safetensors"));
     assert_false(exists("test_checkpoints/step-00000015.safetensors"));
     assert_true(exists("test_checkpoints/step-00000020.safetensors"));
+    assert_true(exists("test_checkpoints/step-00000100.safetensors"));
     save_step(folder, 100, true);
     assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000100.safetensors");
     assert_false(exists("test_checkpoints/step-00000010.safetensors"));
     assert_true(tg_checkpoint_folder_clear(folder, &error));
     assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
     assert_error(&error, TG_ERROR_FILE, "has no checkpoint");
+    tg_checkpoint_folder_free(folder);
+}
+
+/* Requires that the folder has the checkpoints of these steps, and no others. */
+static void assert_steps(int count, const int *steps)
+{
+    int found = 0;
+    DIR *opened = opendir("test_checkpoints");
+    assert_non_null(opened);
+    for (struct dirent *entry; (entry = readdir(opened));) {
+        found += strncmp(entry->d_name, "step-", 5) == 0;
+    }
+    closedir(opened);
+    for (int i = 0; i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "test_checkpoints/step-%08d.safetensors", steps[i]);
+        if (!exists(name)) {
+            fail_msg("%s is gone", name);
+        }
+    }
+    assert_int_equal(found, count);
+}
+
+static tg_checkpoint_folder *open_folder(int64_t keep)
+{
+    tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+    config.keep = keep;
+    tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", &config, NULL);
+    assert_non_null(folder);
+    return folder;
+}
+
+/* A run goes back to an earlier step, and then starts again. What it wrote last exists, and is the last one. */
+static void test_folder_goes_back(void **state)
+{
+    (void)state;
+    assert_int_equal(system("rm -rf test_checkpoints"), 0);
+    tg_checkpoint_folder *folder = open_folder(3);
+    for (int step = 100; step <= 500; step += 100) {
+        save_step(folder, step, step == 200);
+    }
+    assert_steps(4, (int[]){200, 300, 400, 500});
+    save_step(folder, 150, false);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000150.safetensors");
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000200.safetensors");
+    assert_steps(4, (int[]){150, 200, 400, 500});
+    tg_checkpoint_folder_free(folder);
+    /* the order survives a restart; a best one below all others stays */
+    folder = open_folder(3);
+    save_step(folder, 0, true);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000000.safetensors");
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000000.safetensors");
+    assert_steps(3, (int[]){0, 150, 500});
+    for (int step = 10; step <= 40; step += 10) {
+        save_step(folder, step, false);
+        assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000000.safetensors");
+    }
+    assert_steps(4, (int[]){0, 20, 30, 40});
+    /* a step that is written again is the last one, and not the best one any more */
+    save_step(folder, 0, false);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000000.safetensors");
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000000.safetensors");
+    save_step(folder, 50, false);
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000050.safetensors");
+    assert_steps(3, (int[]){0, 40, 50});
+    tg_checkpoint_folder_free(folder);
+    folder = open_folder(1);
+    save_step(folder, 7, false);
+    assert_steps(1, (int[]){7});
+    tg_checkpoint_folder_free(folder);
+}
+
+/* A folder that an earlier version wrote, or from which somebody removed files. */
+static void test_folder_without_its_files(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    assert_int_equal(system("rm -rf test_checkpoints"), 0);
+    tg_checkpoint_folder *folder = open_folder(3);
+    save_step(folder, 30, false);
+    save_step(folder, 20, true);
+    assert_int_equal(remove("test_checkpoints/last"), 0);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000030.safetensors");
+    save_step(folder, 10, false);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000010.safetensors");
+    assert_int_equal(remove("test_checkpoints/step-00000010.safetensors"), 0);
+    assert_found(TG_CHECKPOINT_LAST, "test_checkpoints/step-00000030.safetensors");
+    assert_int_equal(remove("test_checkpoints/step-00000020.safetensors"), 0);
+    assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
+    assert_error(&error, TG_ERROR_FILE, "the best checkpoint, 'test_checkpoints/step-00000020.safetensors': No such");
+    save_step(folder, 40, true);
+    assert_found(TG_CHECKPOINT_BEST, "test_checkpoints/step-00000040.safetensors");
+    tg_checkpoint_folder_free(folder);
+}
+
+/* Runs a function in a forked process, and requires that it returns true there. */
+static void in_child(bool (*function)(void *context), void *context)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(function(context) ? 0 : 1);
+    }
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static bool child_saves(void *context)
+{
+    int64_t step = 1;
+    const tg_checkpoint_part part = {.name = "step", .integer = &step};
+    tg_error saved = TG_NO_ERROR, cleared = TG_NO_ERROR;
+    return !tg_checkpoint_folder_save(context, 1, false, &part, 1, &saved) && saved.code == TG_ERROR_STATE &&
+           strstr(saved.text, "a forked process cannot write to it") &&
+           !tg_checkpoint_folder_clear(context, &cleared) && cleared.code == TG_ERROR_STATE;
+}
+
+static bool child_frees(void *context)
+{
+    tg_checkpoint_folder_free(context);
+    return true;
+}
+
+/* The lock is of the process that opened the folder: a child that lives longer does not hold it, and one that frees its
+ * copy does not release it. */
+static void test_folder_after_a_fork(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    int ends[2];
+    assert_int_equal(system("rm -rf test_checkpoints"), 0);
+    tg_checkpoint_folder *folder = open_folder(3);
+    in_child(child_saves, folder);
+    in_child(child_frees, folder);
+    assert_null(tg_checkpoint_folder_open("test_checkpoints", NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "another run writes to 'test_checkpoints'");
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char end;
+        close(ends[1]);
+        _exit(read(ends[0], &end, 1) == 0 ? 0 : 1);
+    }
+    tg_checkpoint_folder_free(folder);
+    folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
+    assert_string_equal(error.text, "");
+    int status = -1;
+    close(ends[0]);
+    close(ends[1]);
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
     tg_checkpoint_folder_free(folder);
 }
 
@@ -513,6 +715,15 @@ static void test_folder_errors(void **state)
         assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
         assert_error(&error, TG_ERROR_FORMAT, "'test_checkpoints/best' does not name a checkpoint");
     }
+    FILE *last = fopen("test_checkpoints/last", "w");
+    fputs("step-00000001.safetensors\nstep-2.safetensors\n", last);
+    fclose(last);
+    assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_LAST, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "'test_checkpoints/last' does not name");
+    assert_int_equal(remove("test_checkpoints/best"), 0);
+    assert_false(tg_checkpoint_folder_save(folder, 3, false, &part, 1, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "checkpoint_folder_save: 'test_checkpoints/last' does not name");
+    assert_steps(0, NULL);
     assert_null(tg_checkpoint_find("test_checkpoints", (tg_checkpoint_choice)2, &error));
     assert_error(&error, TG_ERROR_VALUE, "choice 2 does not exist");
     tg_checkpoint_folder_free(folder);
@@ -526,9 +737,13 @@ int main(void)
         cmocka_unit_test(test_refuses_parts_that_differ),
         cmocka_unit_test(test_refuses_another_optimizer_or_loader),
         cmocka_unit_test(test_refuses_lists),
+        cmocka_unit_test(test_refuses_numbers),
         cmocka_unit_test(test_refuses_states),
         cmocka_unit_test(test_without_memory),
         cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_folder_goes_back),
+        cmocka_unit_test(test_folder_without_its_files),
+        cmocka_unit_test(test_folder_after_a_fork),
         cmocka_unit_test(test_folder_is_locked),
         cmocka_unit_test(test_folder_errors),
     };

@@ -274,7 +274,7 @@ static void test_names_that_cannot_be_written(void **state)
     assert_false(tg_safetensors_add(w, "ab", "c\xff", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));
     assert_error(&error, TG_ERROR_VALUE, "is not UTF-8 at byte 3");
     assert_false(tg_safetensors_add_metadata(w, "", "key", "\xc0\x80", &error));
-    assert_error(&error, TG_ERROR_VALUE, "the metadata value '\xc0\x80' is not UTF-8 at byte 0");
+    assert_error(&error, TG_ERROR_VALUE, "the metadata value '\\xc0\\x80' is not UTF-8 at byte 0");
     assert_false(tg_safetensors_add_metadata(w, "", "\xed\xa0\x80", "value", &error));
     assert_error(&error, TG_ERROR_VALUE, "the metadata key");
     assert_true(tg_safetensors_add(w, "a", "bc", x, (tg_shard){0, 0}, TG_SAVE_FLOATS_KEEP, &error));

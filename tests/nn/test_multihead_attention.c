@@ -286,12 +286,50 @@ static void test_refused_forwards(void **state)
     tg_rng_free(rng);
 }
 
+/* A model is often a struct that a function returns: the positions with which the attention was made are gone. */
+static void test_modules_survive_a_copy(void **state)
+{
+    (void)state;
+    for (int kind = TG_POSITION_ROTARY; kind < TG_POSITION_NONE; kind++) {
+        tg_rng *rng = tg_rng_new(1);
+        tg_params *params = tg_params_new(TG_F64, rng);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_nn_layer_norm norm = tg_nn_layer_norm_make(params, "norm", C, NULL);
+        tg_nn_positional_config positions = tg_nn_positional_config_default();
+        positions.heads = H;
+        positions.distances_norm = kind == TG_POSITION_DEBERTA ? &norm : NULL;
+        tg_nn_positional position = tg_nn_positional_make(params, "positions", (tg_position)kind, T, C, &positions);
+        memset(&norm, 0, sizeof norm);
+        tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+        config.positional = &position;
+        tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(params, "attention", C, C, H, &config);
+        assert_int_equal(tg_params_error(params)->code, TG_OK);
+        tg_tensor *x = wave(TG_SHAPE(B, T, C), 0);
+        tg_tensor *before = tg_retain(tg_nn_multihead_attention_forward(t, &attention, x, NULL));
+        tg_nn_multihead_attention copy = attention;
+        memset(&position, 0, sizeof position);
+        memset(&attention, 0, sizeof attention);
+        tg_tensor *after = tg_nn_multihead_attention_forward(t, &copy, x, NULL);
+        assert_non_null(after);
+        assert_memory_equal(tg_tensor_data(before), tg_tensor_data(after), B * T * C * sizeof(double));
+        /* and the positions change the result at all */
+        copy.positional.module.is_made = false;
+        tg_tensor *without = tg_nn_multihead_attention_forward(t, &copy, x, NULL);
+        assert_memory_not_equal(tg_tensor_data(before), tg_tensor_data(without), B * T * C * sizeof(double));
+        tg_release(before);
+        tg_release(x);
+        tg_tape_free(t);
+        tg_params_free(params);
+        tg_rng_free(rng);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_of_torch), cmocka_unit_test(test_other_sequences_and_padding),
         cmocka_unit_test(test_layouts_agree),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_forwards),
+        cmocka_unit_test(test_refused_forwards), cmocka_unit_test(test_modules_survive_a_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,8 +92,66 @@ static void test_readers_of_one_model(void **state)
     tg_rng_free(rng);
 }
 
+/* ---- one table with max_norm ---- */
+
+#define ROWS 64
+#define WIDTH 16
+
+typedef struct lookups {
+    tg_tensor *table, *ids;
+    const char *failure;
+} lookups;
+
+/* Looks rows up with recording and training off, and as bags. */
+static void *look_up(void *context)
+{
+    lookups *l = context;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tape_set_recording(t, false);
+    tg_tape_set_training(t, false);
+    tg_embedding_config config = tg_embedding_config_default();
+    tg_embedding_bag_config bags = tg_embedding_bag_config_default();
+    config.max_norm = bags.max_norm = 1;
+    bags.mode = TG_BAG_MAX;
+    for (int pass = 0; pass < 50 && !l->failure; pass++) {
+        const float *y = tg_tensor_data(tg_embedding(t, l->ids, l->table, &config));
+        const float *maxima = tg_tensor_data(tg_embedding_bag(t, l->ids, l->table, &bags));
+        l->failure = !y || !maxima ? "no result" : NULL;
+        /* a row of twos has norm 8 */
+        for (int i = 0; i < ROWS * WIDTH && !l->failure; i++) {
+            l->failure = y[i] != 2 * (float)(1 / (8 + 1e-7)) || maxima[i] != y[i] ? "another value" : NULL;
+        }
+        tg_tape_reset(t);
+    }
+    tg_tape_free(t);
+    return NULL;
+}
+
+static void test_lookups_with_max_norm(void **state)
+{
+    (void)state;
+    tg_tensor *table = tg_tensor_new_full(TG_F32, TG_SHAPE(ROWS, WIDTH), 2, NULL);
+    tg_tensor *ids = tg_tensor_new_arange(TG_I32, 0, ROWS, 1, NULL);
+    tg_tensor *column = tg_tensor_new_from(TG_I32, TG_SHAPE(ROWS, 1), tg_tensor_data(ids), NULL);
+    lookups readers[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        readers[i] = (lookups){.table = table, .ids = column};
+        assert_int_equal(pthread_create(&threads[i], NULL, look_up, &readers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_null(readers[i].failure);
+    }
+    assert_true(tg_tensor_value_at(table, 0) == 2);
+    tg_release(table);
+    tg_release(column);
+    tg_release(ids);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_of_one_model)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_of_one_model),
+                                       cmocka_unit_test(test_lookups_with_max_norm)};
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

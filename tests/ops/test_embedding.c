@@ -96,6 +96,75 @@ static void test_max_norm_of_bags(void **state)
     tg_release(ids);
 }
 
+/* Without recording the results have the same bits, and the table does not change: other threads may read it. */
+static void test_max_norm_without_recording(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 3), (int32_t[]){2, 1, 2, 3, 0, 0});
+    tg_tensor *before = tg_tensor_new_copy(table, NULL);
+    tg_tensor *weights = tensor_f64(TG_SHAPE(2, 3), (double[]){1, 2, 3, -1, 0.5, 4});
+    uint64_t version = tg_storage_version(table);
+    assert_true(tg_tensor_set_rows_frozen(table, 0, 1, true, NULL));
+    for (int form = 0; form < 5; form++) { /* a lookup, and bags: three modes, and weights */
+        tg_tensor *results[2];
+        for (int recording = 0; recording < 2; recording++) {
+            tg_tape_set_recording(tape, recording);
+            tg_embedding_bag_config config = tg_embedding_bag_config_default();
+            config.mode = form == 4 ? TG_BAG_SUM : (tg_bag_mode)(form - 1);
+            config.weights = form == 4 ? weights : NULL;
+            config.max_norm = 2;
+            config.padding_index = 1;
+            results[recording] = form == 0 ? limited(table, ids, 2, 2) : tg_embedding_bag(tape, ids, table, &config);
+            assert_non_null(results[recording]);
+            if (!recording) {
+                assert_true(tg_storage_version(table) == version);
+                assert_memory_equal(tg_tensor_data(table), tg_tensor_data(before), 8 * sizeof(double));
+            }
+        }
+        assert_memory_equal(tg_tensor_data(results[0]), tg_tensor_data(results[1]),
+                            (size_t)tg_tensor_count(results[0]) * sizeof(double));
+        assert_true(tg_tensor_value_at(table, 5) == 8 * (2 / (10 + 1e-7)));
+        assert_true(tg_tensor_value_at(table, 0) == 3); /* frozen */
+        assert_true(tg_tensor_copy_from(table, before, NULL));
+        version = tg_storage_version(table);
+    }
+    tg_tape_set_recording(tape, true);
+    tg_release(before);
+    tg_release(weights);
+    tg_release(ids);
+}
+
+/* A table whose lookup names no row that counts has a gradient without rows, as torch's table has one of zeros. */
+static void test_gradient_without_rows(void **state)
+{
+    (void)state;
+    tg_tensor *none = tensor_i32(TG_SHAPE(0), NULL), *padding = tensor_i32(TG_SHAPE(1, 2), (int32_t[]){3, 3});
+    tg_tensor *offsets = tensor_i32(TG_SHAPE(1), (int32_t[]){0});
+    for (int form = 0; form < 5; form++) {
+        tg_tensor_zero_grad(table);
+        assert_true(form < 4 || tg_tensor_set_rows_frozen(table, 3, 1, true, NULL));
+        tg_tensor *y = form == 0   ? embed(tape, none, table, TG_NO_PADDING, false)
+                       : form == 1 ? embed(tape, padding, table, 3, false)
+                       : form == 2 ? embed_bags(tape, padding, table, TG_BAG_SUM, 3, NULL, NULL)
+                       : form == 3 ? embed_bags(tape, none, table, TG_BAG_MAX, TG_NO_PADDING, offsets, NULL)
+                                   : embed(tape, padding, table, TG_NO_PADDING, false);
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
+        assert_int_equal(tg_tensor_grad_rows(table).count, 0);
+        tg_tensor *dense = tg_tensor_new_dense_grad(table, NULL);
+        assert_values(dense, (double[]){0, 0, 0, 0, 0, 0, 0, 0}, 8, 0, 0);
+        tg_release(dense);
+        /* a dense contribution follows */
+        assert_true(tg_backward(tape, tg_sum(tape, table, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        double last = form < 4;
+        assert_values(tg_tensor_grad(table), (double[]){1, 1, 1, 1, 1, 1, last, last}, 8, 0, 0);
+        tg_tape_reset(tape);
+    }
+    tg_release(none);
+    tg_release(padding);
+    tg_release(offsets);
+}
+
 static void test_max_norm_refuses(void **state)
 {
     (void)state;
@@ -195,15 +264,73 @@ static void test_bags_without_entries(void **state)
     assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     tg_release(ids);
     tg_release(offsets);
-    /* no ids at all: as with padding alone, the table has no gradient, and an optimizer skips it */
+    /* no ids at all: as with padding alone, the table has a gradient without rows */
+    tg_tensor_zero_grad(table);
     ids = tensor_i32(TG_SHAPE(0), (int32_t[]){0});
     offsets = tensor_i32(TG_SHAPE(2), (int32_t[]){0, 0});
     tg_tensor *y = bag(TG_BAG_SUM, TG_NO_PADDING, ids, offsets, NULL);
     assert_values(y, (double[]){0, 0, 0, 0}, 4, 0, 0);
     assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
-    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_NONE);
+    assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
+    assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     tg_release(ids);
     tg_release(offsets);
+}
+
+/* The bags are {0} and {0,2}, and the ids 3 and 0 behind them do not count: in no mode, and not in the number of times
+ * that an id is named. Their rows and weights get no gradient. */
+static void test_ids_behind_the_last_bag(void **state)
+{
+    (void)state;
+    static const double results[][4] = {{3, 4, -3, 12}, {3, 4, -1.5, 6}, {3, 4, 3, 8}};
+    static const double gradients[][8] = {
+        {2, 2, 0, 0, 1, 1, 0, 0}, {1.5, 1.5, 0, 0, 0.5, 0.5, 0, 0}, {2, 1, 0, 0, 0, 1, 0, 0}};
+    tg_tensor *ids = tensor_i32(TG_SHAPE(5), (int32_t[]){0, 0, 2, 3, 0}),
+              *offsets = tensor_i32(TG_SHAPE(3), (int32_t[]){0, 1, 3}),
+              *weights = leaf(tensor_f64(TG_SHAPE(5), (double[]){1, 1, 1, 1, 1}));
+    for (int run = 0; run < 5; run++) {
+        tg_embedding_bag_config config = tg_embedding_bag_config_default();
+        config.mode = run < 3 ? (tg_bag_mode)run : TG_BAG_SUM;
+        config.offsets = offsets;
+        config.last_offset = true;
+        config.weights = run == 3 ? weights : NULL;
+        config.scale_by_frequency = run == 4; /* id 0 is named twice in the bags */
+        tg_tensor *y = tg_embedding_bag(tape, ids, table, &config);
+        assert_values(y, results[run % 3 * (run < 3)], 4, 1e-15, 0);
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_rows(table).count, 2);
+        tg_tensor *gradient = tg_tensor_new_dense_grad(table, NULL);
+        const double by_frequency[] = {1, 1, 0, 0, 1, 1, 0, 0};
+        assert_values(gradient, run == 4 ? by_frequency : gradients[run % 3], 8, 1e-15, 0);
+        tg_release(gradient);
+        tg_tensor_zero_grad(table);
+        tg_tape_reset(tape);
+    }
+    assert_values(tg_tensor_grad(weights), (double[]){7, 7, 2, 0, 0}, 5, 1e-15, 0);
+    tg_release(weights);
+    tg_release(offsets);
+    tg_release(ids);
+}
+
+/* Offsets without an entry, or with the end of no bag alone: no bag, and no gradient, whatever the ids are. */
+static void test_ids_without_a_bag(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2), (int32_t[]){1, 2}), *zero = tensor_i32(TG_SHAPE(1), (int32_t[]){0});
+    for (int run = 0; run < 6; run++) {
+        tg_embedding_bag_config config = tg_embedding_bag_config_default();
+        config.mode = (tg_bag_mode)(run % 3);
+        config.last_offset = run / 3;
+        config.offsets = run / 3 ? zero : tg_slice(tape, zero, 0, 0, 0, 1);
+        tg_tensor *y = tg_embedding_bag(tape, ids, table, &config);
+        assert_string_equal(tg_tape_error(tape)->text, "");
+        assert_true(tg_shape_equal(tg_tensor_shape(y), TG_SHAPE(0, 2)));
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_int_equal(tg_tensor_grad_rows(table).count, 0);
+        tg_tape_reset(tape);
+    }
+    tg_release(zero);
+    tg_release(ids);
 }
 
 static void test_bags_refuse(void **state)
@@ -237,14 +364,13 @@ static void test_bags_refuse(void **state)
     tg_embedding_bag_config ends = tg_embedding_bag_config_default(), maxima = ends;
     ends.mode = TG_BAG_SUM;
     ends.last_offset = true;
-    ends.offsets = tg_slice(tape, falling, 0, 0, 2, 1); /* 0 3 */
+    ends.offsets = beyond;
     tg_embedding_bag(tape, flat, table, &ends);
-    assert_tape_error(tape, TG_ERROR_RANGE,
-                      "the last of 2 offsets is the end of the last bag; it must be 4, the number of ids");
+    assert_tape_error(tape, TG_ERROR_RANGE, "offset 5 at [1]; the first must be 0");
     ends.offsets = tg_slice(tape, falling, 0, 0, 0, 1);
     tg_embedding_bag(tape, flat, table, &ends);
     assert_tape_error(tape, TG_ERROR_RANGE,
-                      "the last of 0 offsets is the end of the last bag; it must be 4, the number of ids");
+                      "embedding_bag: the offsets are empty; with last_offset they must hold the end of the last bag");
     maxima.mode = TG_BAG_MAX;
     maxima.scale_by_frequency = true;
     tg_embedding_bag(tape, ids, table, &maxima);
@@ -332,11 +458,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_max_norm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_of_bags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_moves_the_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_max_norm_without_recording, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gradient_without_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_behind_the_last_bag, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_without_a_bag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_under_tying, set_up, tear_down),
         cmocka_unit_test(test_same_bits_for_any_thread_count),

@@ -145,6 +145,13 @@ static bool read_detached(tg_tensor *y, tg_error *error)
     return tg_exp(tape, tg_detach(tape, y));
 }
 
+/* A shape rule that reads the values. */
+static bool read_shape_rule(tg_tensor *y, tg_error *error)
+{
+    (void)error;
+    return tg_bernoulli(tape, y);
+}
+
 static bool read_data(tg_tensor *y, tg_error *error)
 {
     (void)error;
@@ -226,6 +233,7 @@ static void test_reads(void **state)
         {"reshape: input 0 is a result of 'tanh'", read_view},
         {"matmul: input 1 is a result of 'tanh'", read_second_input},
         {"exp: activation_checkpoint_end has dropped the values of this result of shape (2,3)", read_detached},
+        {"bernoulli: activation_checkpoint_end has dropped the values", read_shape_rule},
         {"tensor_data: activation_checkpoint_end has dropped the values of this result of shape (2,3)", read_data},
         {"tensor_data_mut: activation_checkpoint_end", read_data_mut},
         {"tensor_value_at: activation_checkpoint_end", read_value},
@@ -286,6 +294,50 @@ static void test_without_values(void **state)
     assert_memory_equal(tg_tensor_data(gradient), tg_tensor_data(tg_tensor_grad(x)), 6 * sizeof(double));
     tg_release(gradient);
     tg_release(ones);
+}
+
+/* A backward from a result in the middle of a span replays the span up to it, and nothing behind it: neither the memory
+ * nor the values of the calls behind it exist. */
+static void test_result_in_the_middle(void **state)
+{
+    (void)state;
+    tg_tensor *large = tg_tensor_new_full(TG_F64, TG_SHAPE(200000), 0.5, NULL), *gradients[2];
+    for (int in_span = 0; in_span < 2; in_span++) {
+        tg_tape_reset(tape);
+        tg_tensor_zero_grad(x);
+        assert_true(!in_span || tg_activation_checkpoint_begin(tape));
+        tg_tensor *y = tg_mul(tape, tg_exp(tape, tg_add(tape, x, x)), x);
+        tg_tensor *first = total(tape, y), *wide = tg_mul(tape, first, large);
+        tg_tensor *behind = tg_mse_loss(tape, wide, large, TG_REDUCTION_MEAN);
+        assert_true(!in_span || tg_activation_checkpoint_end(tape, first));
+        assert_true(!in_span || tg_is_dropped(wide));
+        assert_true(!in_span || tg_is_dropped(behind));
+        assert_true(tg_backward(tape, first, NULL));
+        gradients[in_span] = tg_tensor_new_dense_grad(x, NULL);
+        assert_true(tg_tensor_value_at(large, 199999) == 0.5);
+    }
+    assert_memory_equal(tg_tensor_data(gradients[0]), tg_tensor_data(gradients[1]), 6 * sizeof(double));
+    for (int i = 0; i < 6; i++) { /* of exp(2x) x */
+        double at = i + 1, expected = exp(2 * at) * (2 * at + 1);
+        assert_true(fabs(tg_tensor_value_at(gradients[1], i) - expected) < 1e-12 * expected);
+    }
+    tg_release(gradients[0]);
+    tg_release(gradients[1]);
+    tg_release(large);
+}
+
+/* What comes behind the result is not checked either: a change of its inputs does not matter. */
+static void test_changed_input_behind_the_result(void **state)
+{
+    (void)state;
+    tg_tensor *bias = tensor_f64(TG_SHAPE(3), (double[]){1, 2, 3});
+    assert_true(tg_activation_checkpoint_begin(tape));
+    tg_tensor *y = tg_tanh(tape, tg_exp(tape, x)), *behind = tg_dropout(tape, tg_exp(tape, tg_add(tape, y, bias)), 0.5);
+    assert_non_null(tg_activation_checkpoint_end(tape, y));
+    assert_true(tg_is_dropped(behind));
+    assert_true(tg_tensor_fill(bias, 7, NULL));
+    assert_true(tg_backward(tape, total(tape, y), NULL));
+    tg_release(bias);
 }
 
 /* A reference that the caller takes after the end outlives the tape, without values. */
@@ -541,6 +593,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_saved_bytes_are_freed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_values, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_result_in_the_middle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_input_behind_the_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_late_reference, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changed_inputs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_value_changed_between_calls, set_up, tear_down),

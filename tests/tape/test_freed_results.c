@@ -748,9 +748,31 @@ static void test_out_of_memory(void **state)
     assert_true(failures > 10);
 }
 
+/* Masks and lengths of attention, which are read before an op is called. */
+static void test_masks_of_attention(void **state)
+{
+    (void)state;
+    tg_tensor *queries = tg_tensor_new_full(TG_F64, TG_SHAPE(2, 3, 4), 1, NULL);
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        tg_tensor *freed = is_mask ? tg_full(tape, TG_U8, TG_SHAPE(2, 3), 1) : tg_full(tape, TG_I32, TG_SHAPE(2), 3);
+        assert_non_null(freed);
+        tg_tape_reset(tape);
+        for (int path = TG_ATTENTION_FUSED; path <= TG_ATTENTION_ELEMENTARY; path++) {
+            tg_scaled_dot_product_attention_config config = tg_scaled_dot_product_attention_config_default();
+            config.path = (tg_attention_path)path;
+            config.key_mask = is_mask ? freed : NULL;
+            config.lengths = is_mask ? NULL : freed;
+            assert_null(tg_scaled_dot_product_attention(tape, queries, queries, queries, &config));
+            assert_tape_error(tape, TG_ERROR_STATE, "a result of 'full' is used after its tape was reset");
+        }
+    }
+    tg_release(queries);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_masks_of_attention, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_reset, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_scope, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_getter_reports, set_up, tear_down),

@@ -410,6 +410,18 @@ static void test_out_of_memory(void **state)
     allocator_restore();
 }
 
+/* A step reads as many rows of the gradient as the table has. */
+static void test_gradients_are_not_resized(void **state)
+{
+    (void)state;
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(1000, 8), NULL));
+    assert_true(tg_tensor_make_grad_dense(x, &error));
+    assert_false(tg_tensor_resize_rows(tg_tensor_grad(x), 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "tensor_resize_rows: the tensor is the gradient of another one");
+    assert_int_equal(tg_tensor_size(tg_tensor_grad(x), 0), 1000);
+    tg_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_neighbors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resize_keeps_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resize_refuses, set_up, tear_down),
+        cmocka_unit_test(test_gradients_are_not_resized),
         cmocka_unit_test_setup_teardown(test_backward_after_a_resize, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_backward_after_a_resize_beside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_resize_from_one_row, set_up, tear_down),

@@ -3,7 +3,8 @@
  *   learned      y[..,t,:] = x[..,t,:] + W[start + t,:]       W is trained; its gradient is summed over the batch
  *   sinusoidal   the same with W[p,2i] = sin(p / 10000^(2i/C)),  W[p,2i+1] = cos(p / 10000^(2i/C)), fixed
  *
- * Both add a slice of the table, a view, with broadcasting.
+ * Both add a slice of the table, a view, with broadcasting. For transformer_xl.c the same numbers are in halves: first
+ * the sines of all i, then the cosines.
  */
 #include <math.h>
 
@@ -11,10 +12,12 @@
 
 /* From row to row an angle grows by the same step, so (sine, cosine) is rotated by this step. Every 64 rows both are
  * computed again, which keeps the rounding errors below 2e-14. */
-void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude)
+void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude, tg_sinusoidal_layout layout)
 {
     int64_t rows = table->shape[0], width = table->shape[1];
     for (int64_t c = 0; c < width; c += 2) {
+        int64_t to_sine = layout == TG_SINUSOIDAL_HALVES ? c / 2 : c;
+        int64_t to_cosine = layout == TG_SINUSOIDAL_HALVES ? (width + c + 1) / 2 : c + 1;
         double frequency = pow(10000, -(double)c / (double)width), sine = 0, cosine = 1;
         double step_sine = sin(step * frequency), step_cosine = cos(step * frequency);
         for (int64_t p = 0; p < rows; p++) {
@@ -23,9 +26,9 @@ void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double ampl
                 sine = sin(angle);
                 cosine = cos(angle);
             }
-            tg_put(table, p * width + c, amplitude * sine);
+            tg_put(table, p * width + to_sine, amplitude * sine);
             if (c + 1 < width) {
-                tg_put(table, p * width + c + 1, amplitude * cosine);
+                tg_put(table, p * width + to_cosine, amplitude * cosine);
             }
             double next = sine * step_cosine + cosine * step_sine;
             cosine = cosine * step_cosine - sine * step_sine;
@@ -42,7 +45,7 @@ static void make_learned(tg_params *params, const char *name, int64_t context, t
     made->weight = is_drawn ? tg_module_add_normal(params, name, "weight", shape, 0, 1)
                             : tg_module_add(params, name, "weight", shape, 0);
     if (made->weight && !is_drawn) {
-        tg_fill_sinusoidal(made->weight, 0, 1, 1);
+        tg_fill_sinusoidal(made->weight, 0, 1, 1, TG_SINUSOIDAL_PAIRS);
     }
 }
 
@@ -52,7 +55,7 @@ static void make_sinusoidal(tg_params *params, const char *name, int64_t context
     tg_shape shape = tg_shape_make(2, (int64_t[]){context, made->width});
     made->weight = tg_params_add_buffer(params, tg_module_name(params, name, "weight", full), shape);
     if (made->weight) {
-        tg_fill_sinusoidal(made->weight, 0, 1, 1);
+        tg_fill_sinusoidal(made->weight, 0, 1, 1, TG_SINUSOIDAL_PAIRS);
     }
 }
 
@@ -84,6 +87,9 @@ static bool check_extension(const tg_nn_positional *p, int64_t context, tg_error
 {
     static const char call[] = "nn_positional_extend";
     int64_t rows = p->weight->shape[0];
+    if (!tg_tensor_check(call, "table", p->weight, error)) {
+        return false;
+    }
     if (context < rows) {
         return tg_error_set(error, TG_ERROR_RANGE, "%s: %lld positions; the context is %lld and cannot shrink", call,
                             (long long)context, (long long)rows);
@@ -135,7 +141,7 @@ static bool extend_sinusoidal(tg_nn_positional *p, int64_t context, tg_error *er
     if (!tg_tensor_resize_rows(p->weight, context, error)) {
         return false;
     }
-    tg_fill_sinusoidal(p->weight, 0, 1, 1);
+    tg_fill_sinusoidal(p->weight, 0, 1, 1, TG_SINUSOIDAL_PAIRS);
     return true;
 }
 

@@ -113,7 +113,8 @@ static void make(tg_params *params, const char *name, int64_t context, tg_nn_pos
         made->position_query = add_projection(params, name, "pos_query_proj.weight", "pos_query_proj.bias", width);
     }
     if (c->distances_norm) {
-        made->distances_norm = *c->distances_norm;
+        made->distances_norm = *c->distances_norm; /* a value, so that the module may be copied */
+        c->distances_norm = NULL;
     }
 }
 

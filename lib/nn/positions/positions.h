@@ -60,8 +60,12 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *positiona
 tg_tensor *tg_positions_add(tg_params *params, const char *name, const char *part, int64_t rows, int64_t columns,
                             double std);
 
+/* The channels of the sine and the cosine of pair i: 2 i and 2 i + 1, as in Vaswani et al. 2017, or i and i + C/2, all
+ * sines before all cosines, as in the code of Transformer-XL. */
+typedef enum tg_sinusoidal_layout { TG_SINUSOIDAL_PAIRS, TG_SINUSOIDAL_HALVES } tg_sinusoidal_layout;
+
 /* Writes to row p of a table the sinusoids of position first + p * step, times `amplitude`. */
-void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude);
+void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude, tg_sinusoidal_layout layout);
 
 /* Returns ALiBi's slope of a head, counted from 0. */
 double tg_alibi_slope(int64_t heads, int64_t head);

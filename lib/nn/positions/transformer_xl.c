@@ -2,6 +2,10 @@
  * With the distance d = i - j of a query at position i and a key at position j,
  *
  *   score_ij = ((q_i + u) . k_j + (q_i + v) . (R_d W_r^T)) / sqrt(D)        W_r: "r_net.weight"
+ *   R_d      = [sin(d f_0), sin(d f_1), .., cos(d f_0), cos(d f_1), ..]     f_i = 10000^(-2i/C)
+ *
+ * The order of R's channels is that of the authors' code, and not the paper's of Vaswani et al. 2017, so that W_r can be
+ * taken from a model that this code trained.
  */
 #include <math.h>
 
@@ -29,7 +33,7 @@ static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries
     if (!r) {
         return NULL;
     }
-    tg_fill_sinusoidal(r, (double)(S - 1), -1, 1 / sqrt((double)queries->shape[3]));
+    tg_fill_sinusoidal(r, (double)(S - 1), -1, 1 / sqrt((double)queries->shape[3]), TG_SINUSOIDAL_HALVES);
     tg_tensor *projected = tg_linear(t, r, p->weight, NULL);
     tg_shape by_head = tg_shape_make(3, (int64_t[]){distances, heads, p->width / heads});
     projected = tg_transpose(t, tg_reshape(t, projected, by_head), 0, 1);

@@ -1,0 +1,87 @@
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The bytes of a formatted line. With them a character that the end cuts lies behind all that is copied to an error. */
+#define LINE 1001
+
+/* Returns the length of the UTF-8 character at the start of a text that has `length` bytes; 0 if it is none. */
+static size_t character(const unsigned char *s, size_t length)
+{
+    unsigned char first = s[0];
+    if (first < 0x80) {
+        return 1;
+    }
+    size_t size = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 4;
+    if (first < 0xc2 || first > 0xf4 || size > length) {
+        return 0;
+    }
+    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    for (size_t k = 1; k < size; k++, low = 0x80, high = 0xbf) {
+        if (s[k] < low || s[k] > high) {
+            return 0;
+        }
+    }
+    return size;
+}
+
+size_t tg_utf8_check(const char *text, size_t length)
+{
+    size_t i = 0;
+    for (size_t size; i < length; i += size) {
+        size = character((const unsigned char *)text + i, length - i);
+        if (size == 0) {
+            return i;
+        }
+    }
+    return length;
+}
+
+/* U+0080 to U+009F are 0xc2 0x80 to 0xc2 0x9f. */
+static bool is_control(const unsigned char *s)
+{
+    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+size_t tg_escape(char *copy, size_t size, const char *text)
+{
+    size_t used = 0;
+    for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
+        const unsigned char *s = (const unsigned char *)text;
+        char escaped[5];
+        taken = character(s, left);
+        bool is_plain = taken > 0 && !is_control(s);
+        taken = is_plain ? taken : 1;
+        if (!is_plain) {
+            snprintf(escaped, sizeof escaped, *s == '\n' ? "\\n" : "\\x%02x", (unsigned)*s);
+        }
+        size_t length = is_plain ? taken : strlen(escaped);
+        if (used + length >= size) {
+            break;
+        }
+        memcpy(copy + used, is_plain ? text : escaped, length);
+        used += length;
+    }
+    if (size > 0) {
+        copy[used] = '\0';
+    }
+    return used;
+}
+
+size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments)
+{
+    char raw[LINE];
+    vsnprintf(raw, sizeof raw, format, arguments);
+    return tg_escape(line, size, raw);
+}
+
+size_t tg_format_line(char *line, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = tg_format_line_of(line, size, format, arguments);
+    va_end(arguments);
+    return length;
+}

@@ -1,0 +1,106 @@
+/* Texts for people: UTF-8, and the escape of names that others have chosen. */
+#include "support.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+static void assert_escaped(const char *text, const char *expected)
+{
+    char copy[64];
+    assert_int_equal(tg_escape(copy, sizeof copy, text), strlen(expected));
+    assert_string_equal(copy, expected);
+    /* what was escaped stays */
+    char again[64];
+    tg_escape(again, sizeof again, copy);
+    assert_string_equal(again, expected);
+}
+
+static void test_escape(void **state)
+{
+    (void)state;
+    assert_escaped("", "");
+    assert_escaped("layers.0.weight", "layers.0.weight");
+    assert_escaped("a\\b 'c' \"d\" %s", "a\\b 'c' \"d\" %s");
+    assert_escaped("\x1b]0;title\x07", "\\x1b]0;title\\x07");
+    assert_escaped("one\ntwo\r\tthree\x7f", "one\\ntwo\\x0d\\x09three\\x7f");
+    /* U+0080, U+009B (the terminal's CSI), U+009F; U+00A0 is none */
+    assert_escaped("\xc2\x80|\xc2\x9b|\xc2\x9f|\xc2\xa0", "\\xc2\\x80|\\xc2\\x9b|\\xc2\\x9f|\xc2\xa0");
+    assert_escaped("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    /* alone, overlong, a surrogate, above U+10FFFF, cut off */
+    assert_escaped("\x9b|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80",
+                   "\\x9b|\\xc0\\xaf|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80");
+    assert_escaped("\xe2\x82", "\\xe2\\x82");
+    assert_escaped("\xff\xe2\x28\xa1", "\\xff\\xe2(\\xa1");
+}
+
+/* Every size: the copy ends with a NUL and with a whole character or escape. */
+static void test_cut(void **state)
+{
+    (void)state;
+    const char text[] = "a\xc3\xa9\n\x1b"
+                        "b";
+    const char *const expected[] = {"",
+                                    "",
+                                    "a",
+                                    "a",
+                                    "a\xc3\xa9",
+                                    "a\xc3\xa9",
+                                    "a\xc3\xa9\\n",
+                                    "a\xc3\xa9\\n",
+                                    "a\xc3\xa9\\n",
+                                    "a\xc3\xa9\\n",
+                                    "a\xc3\xa9\\n\\x1b",
+                                    "a\xc3\xa9\\n\\x1b"
+                                    "b"};
+    for (size_t size = 1; size < sizeof expected / sizeof *expected; size++) {
+        char copy[32];
+        memset(copy, '#', sizeof copy);
+        assert_int_equal(tg_escape(copy, size, text), strlen(expected[size]));
+        assert_string_equal(copy, expected[size]);
+        assert_true(copy[size] == '#');
+    }
+    char untouched = '#';
+    assert_int_equal(tg_escape(&untouched, 0, text), 0);
+    assert_true(untouched == '#');
+}
+
+/* Lengths around the size of an error's text, of characters of 1 to 4 bytes, with and without text before them. */
+static void test_long_errors(void **state)
+{
+    (void)state;
+    static const char *const characters[] = {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\n", "\xff"};
+    for (size_t i = 0; i < sizeof characters / sizeof *characters; i++) {
+        for (int before = 0; before < 5; before++) {
+            char name[1200] = "";
+            for (size_t used = 0; used + 5 < sizeof name; used += strlen(characters[i])) {
+                strcpy(name + used, characters[i]);
+            }
+            tg_error error = TG_NO_ERROR;
+            tg_error_set(&error, TG_ERROR_VALUE, "%.*s%s", before, "call", name);
+            size_t length = strlen(error.text);
+            assert_true(length > TG_ERROR_TEXT - 6 && length < TG_ERROR_TEXT);
+            assert_int_equal(tg_utf8_check(error.text, length), length);
+            assert_null(strchr(error.text, '\n'));
+            assert_true(i < 4 ? !strchr(error.text, '\\') : strchr(error.text, '\\') != NULL);
+        }
+    }
+}
+
+static void test_format_line(void **state)
+{
+    (void)state;
+    char line[20];
+    assert_int_equal(tg_format_line(line, sizeof line, "%s is %d", "a\nb", 7), 9);
+    assert_string_equal(line, "a\\nb is 7");
+    assert_int_equal(tg_format_line(line, 8, "%s is %d", "a\nb", 7), 7);
+    assert_string_equal(line, "a\\nb is");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_escape), cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_long_errors), cmocka_unit_test(test_format_line)};
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}
