@@ -175,7 +175,7 @@ typedef struct tg_gradcheck_report {
 
 /* Returns true if the gradients of `function` with respect to all inputs that require one are right. The inputs are
  * only read, and keep their gradients: the function receives copies with the same strides. A tensor that is several
- * inputs has one copy. `context` and `report` are optional.
+ * inputs has one copy. No other thread may use a tensor that the function reads. `context` and `report` are optional.
  *
  * Errors: VALUE for a wrong gradient or kernel, for a check in which every number is zero, for a result that changes or
  * that differs from the reference's, and for an invalid option; STATE if no input requires a gradient, if an input that

@@ -119,7 +119,7 @@ static const guarded *find_viewed(const run *r, const tg_tensor *x, const char *
 /* Gives x a guarded copy of its values, with the same strides. */
 static void guard_tensor(run *r, tg_tensor *x, use how, const char *what, int number)
 {
-    if (tg_is_dropped(x) || find(r, NULL, x)) {
+    if (!tg_has_values(x) || find(r, NULL, x)) {
         return;
     }
     int64_t low = 0, high = x->count > 0 ? 1 : 0; /* the addresses of its values, from the first one on */
