@@ -92,8 +92,7 @@ static const char *description_format(const description *d, char text[DESCRIPTIO
     return text;
 }
 
-/* Sets an error on all ranks if the models differ. */
-static bool compare_models(tg_mpi *mpi, const char *call, const tg_params *params, tg_error *error)
+bool tg_mpi_compare_entries(tg_mpi *mpi, const char *call, const tg_params *params, tg_error *error)
 {
     int64_t count = tg_params_count(params), expected = count;
     int64_t different = INT64_MAX, first;
@@ -153,30 +152,47 @@ static bool expect_values(const tg_params *params, tg_error *error)
     return true;
 }
 
+/* Checks the arguments of a broadcast on this rank. */
+static bool check(const tg_mpi *mpi, const tg_params *params, tg_error *local)
+{
+    if (!tg_mpi_expect_argument("params", params, local)) {
+        return false;
+    }
+    const tg_error *own = tg_params_error(params);
+    if (own->code != TG_OK) {
+        return tg_mpi_fail(local, own->code, "%s", own->text);
+    }
+    if (mpi->has_begun || mpi->samples.added > 0) {
+        return tg_mpi_fail(local, TG_ERROR_STATE, "%s; finish it with tg_mpi_reduce",
+                           mpi->has_begun ? "tg_mpi_begin has started a reduction"
+                                          : "tg_mpi_add_sample has started a step");
+    }
+    return expect_values(params, local);
+}
+
 bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
 {
     static const char call[] = "mpi_broadcast";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error)) {
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
-    tg_error local = *tg_params_error(params);
+    tg_error local = TG_NO_ERROR;
+    check(mpi, params, &local);
+    if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
+        return false;
+    }
     int64_t count = tg_params_count(params);
-    tg_mpi_leaf *leaves = NULL;
-    if (mpi->has_begun) {
-        tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_begin has started a reduction; finish it with tg_mpi_reduce");
-    } else if (!(leaves = tg_mpi_buffer_reserve(&mpi->leaf_memory, (size_t)count * sizeof *leaves)) ||
-               !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 8) ||
-               !tg_mpi_buffer_reserve(&mpi->count_memory,
-                                      ((size_t)mpi->size + 1) * ((size_t)count + 2) * sizeof(int64_t)) ||
-               !tg_mpi_flat_reserve(mpi, count, tg_params_value_count(params), dtype_of(params))) {
+    mpi->params = NULL;
+    mpi->leaf_count = 0;
+    tg_mpi_leaf *leaves = tg_mpi_buffer_reserve(&mpi->leaf_memory, (size_t)count * sizeof *leaves);
+    if (!leaves || !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 8) ||
+        !tg_mpi_buffer_reserve(&mpi->count_memory, ((size_t)mpi->size + 1) * ((size_t)count + 2) * sizeof(int64_t)) ||
+        !tg_mpi_flat_reserve(mpi, count, tg_params_value_count(params), dtype_of(params))) {
         tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
     }
-    expect_values(params, &local);
-    mpi->params = mpi->has_begun ? mpi->params : NULL;
-    if (!tg_mpi_agree_on(mpi, call, 0, &local, error) || !compare_models(mpi, call, params, error)) {
+    if (!tg_mpi_agree_on(mpi, call, 0, &local, error) || !tg_mpi_compare_entries(mpi, call, params, error)) {
         return false;
     }
-    mpi->leaf_count = 0;
     for (int64_t i = count - 1; i >= 0; i--) {
         tg_entry entry = tg_params_at(params, i);
         if (entry.kind == TG_ENTRY_PARAMETER) {
@@ -195,38 +211,22 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
 
 /* ---- checksums ---- */
 
-/* FNV-1a (Fowler, Noll and Vo) over words of eight bytes, so that a sum runs at a few GB/s. */
-static uint64_t checksum(const unsigned char *bytes, int64_t count)
-{
-    uint64_t sum = 0xcbf29ce484222325;
-    for (; count >= 8; bytes += 8, count -= 8) {
-        uint64_t word;
-        memcpy(&word, bytes, sizeof word);
-        sum = (sum ^ word) * 0x100000001b3;
-        sum ^= sum >> 29;
-    }
-    for (; count > 0; bytes++, count--) {
-        sum = (sum ^ *bytes) * 0x100000001b3;
-    }
-    return sum;
-}
-
 bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
 {
     static const char call[] = "mpi_check";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error)) {
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
     tg_error local = TG_NO_ERROR;
-    tg_mpi_expect_params(mpi, params, &local);
-    expect_values(params, &local);
-    if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
+    (void)(tg_mpi_expect_params(mpi, params, &local) && expect_values(params, &local));
+    const tg_mpi_fact fact = tg_mpi_entries_fact(params);
+    if (!tg_mpi_agree_facts(mpi, call, 0, &local, &fact, 1, error)) {
         return false;
     }
     int64_t different = INT64_MAX, first;
     for (int64_t i = 0; i < mpi->entries; i++) {
         tg_tensor *x = tg_params_at(params, i).tensor;
-        uint64_t mine = checksum(tg_tensor_data(x), bytes_of(x)), rank0 = mine;
+        uint64_t mine = tg_mpi_checksum(TG_MPI_CHECKSUM, tg_tensor_data(x), bytes_of(x)), rank0 = mine;
         if (!tg_mpi_broadcast_bytes(mpi, call, &rank0, sizeof rank0, error)) {
             return false;
         }

@@ -44,11 +44,12 @@ void tg_mpi_flat_clear(tg_mpi_flat *flat, double share)
     flat->share = share;
     flat->leaf_count = flat->values = flat->ready = 0;
     flat->buckets = flat->started = flat->summed = flat->finished = 0;
+    flat->is_abandoned = false;
 }
 
 void tg_mpi_flat_append(tg_mpi_flat *flat, tg_mpi_leaf *leaf)
 {
-    flat->values += tg_tensor_count(leaf->tensor);
+    flat->values += leaf->count;
     flat->leaves[flat->leaf_count] = leaf;
     flat->ends[flat->leaf_count++] = flat->values;
     flat->buckets = (flat->values + flat->bucket_values - 1) / flat->bucket_values;
@@ -74,8 +75,9 @@ static void copy(tg_mpi_flat *flat, int64_t number, bool back)
             continue;
         }
         char *values = bucket->values + (size_t)(from - begin) * size;
-        tg_tensor *dense = tg_tensor_grad(flat->leaves[i]->tensor);
-        if (!dense) {
+        const tg_mpi_leaf *leaf = flat->leaves[i];
+        tg_tensor *dense = flat->is_abandoned ? NULL : tg_tensor_grad(leaf->tensor);
+        if (!dense || tg_tensor_count(dense) != leaf->count) { /* tg_mpi_reduce reports a tensor that was resized */
             memset(values, 0, (size_t)(to - from) * size);
             continue;
         }
@@ -169,4 +171,16 @@ bool tg_mpi_flat_advance(tg_mpi *mpi, bool wait, tg_error *error)
         moved = (local.code == TG_OK && move(mpi, wait && !moved, &local)) || moved;
     }
     return local.code == TG_OK || tg_mpi_fail(error, local.code, "%s", local.text);
+}
+
+void tg_mpi_flat_abandon(tg_mpi *mpi)
+{
+    if (mpi->has_begun) {
+        mpi->has_begun = false;
+        mpi->flat.is_abandoned = true;
+        for (int64_t i = 0; i < mpi->leaf_count; i++) {
+            mpi->leaves[i].is_announced = true;
+        }
+        tg_mpi_flat_advance(mpi, true, NULL);
+    }
 }

@@ -1,4 +1,6 @@
 /* checkpoint: the ranks as the processes of tg_checkpoint_save_together. */
+#include <stdio.h>
+
 #include <tapegrad/checkpoint.h>
 
 #include "mpi/state.h"
@@ -37,11 +39,30 @@ const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi)
     return &mpi->group;
 }
 
+/* Checks what the core does not compare between the ranks: the path, and the names of the parts. */
+static bool agree_on_file(tg_mpi *mpi, const char *call, const char *path, const tg_checkpoint_part *parts,
+                          int64_t count, tg_error *error)
+{
+    tg_error local = TG_NO_ERROR;
+    (void)(tg_mpi_expect_argument("path", path, &local) &&
+           (count < 1 || tg_mpi_expect_argument("array of parts", parts, &local)));
+    char names[400] = "";
+    size_t used = 0;
+    for (int64_t i = 0; parts && i < count && used < sizeof names; i++) {
+        const char *name = parts[i].name ? parts[i].name : "";
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
+    }
+    const tg_mpi_fact facts[] = {{.what = "the path", .text = path ? path : ""},
+                                 {.what = "the number of parts", .number = count},
+                                 {.what = "the list of parts", .text = names}};
+    return tg_mpi_agree_facts(mpi, call, 0, &local, facts, 3, error);
+}
+
 bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                             tg_error *error)
 {
     tg_mpi_files f = {mpi, "mpi_checkpoint_save"};
-    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
+    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error) || !agree_on_file(mpi, f.call, path, parts, count, error)) {
         return false;
     }
     const tg_checkpoint_group_config group = group_of(&f);
@@ -52,7 +73,7 @@ bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_p
                             tg_error *error)
 {
     tg_mpi_files f = {mpi, "mpi_checkpoint_load"};
-    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error)) {
+    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error) || !agree_on_file(mpi, f.call, path, parts, count, error)) {
         return false;
     }
     const tg_checkpoint_group_config group = group_of(&f);

@@ -158,44 +158,6 @@ static bool fetch_rows(tg_mpi_table *table, const char *call, const tg_mpi_excha
     return tg_mpi_exchange_rows(table, call, exchange, rows, tg_tensor_data_mut(r->lookup.rows), true, error);
 }
 
-/* Fetches the rows of `ids`. `local` may have an error of this rank. Returns false with the error in the tape. */
-static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *ids, request *r, tg_error *local)
-{
-    tg_error error = TG_NO_ERROR;
-    tg_mpi_exchange exchange;
-    if (tg_tape_error(t)->code != TG_OK) {
-        *local = *tg_tape_error(t);
-    }
-    bool is_ready = local->code == TG_OK && prepare(table, ids, r, local);
-    if (is_ready && !reserve_lookup(table)) {
-        report_memory(local);
-    }
-    if (!tg_tensor_data(table->shard)) {
-        tg_mpi_fail(local, TG_ERROR_STATE,
-                    "the optimizer has deferred steps of a sharded table; create it without `deferred`");
-    }
-    bool fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) &&
-                   tg_mpi_exchange_counts(table, call, tg_tensor_data(r->lookup.ids), r->count, &exchange, &error);
-    if (fetched) {
-        size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype), received = (size_t)exchange.received;
-        if (expect_received(&exchange, local) &&
-            (!tg_mpi_buffer_reserve(&table->received_ids, received * sizeof(int32_t)) ||
-             !tg_mpi_buffer_reserve(&table->sent_rows, received * row))) {
-            report_memory(local);
-        }
-        fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) && fetch_rows(table, call, &exchange, r, &error);
-    }
-    if (!fetched) {
-        const char *text = strchr(error.text, ':');
-        return tg_tape_fail(t, error.code, call, "%s", text ? text + 2 : error.text);
-    }
-    if (tg_tape_is_recording(t) && tg_tensor_requires_grad(table->shard)) {
-        tg_tensor_set_requires_grad(r->lookup.rows, true, NULL);
-        table->lookups[table->lookup_count++] = (tg_mpi_lookup){tg_retain(r->lookup.rows), tg_retain(r->lookup.ids)};
-    }
-    return true;
-}
-
 /* Checks a padding index of the whole table. A negative one is replaced by that of the same row, from 0. */
 static bool check_padding(const tg_mpi_table *table, int64_t *padding, tg_error *error)
 {
@@ -218,51 +180,127 @@ static int64_t local_padding(const request *r, int64_t padding)
     return TG_NO_PADDING;
 }
 
-static void check_options(double max_norm, bool scale_by_frequency, tg_error *error)
+/* Puts an error on which the ranks have agreed into the tape, instead of this rank's part of it. Returns false. */
+static bool report(tg_tape *t, const tg_error *agreed)
 {
-    if (max_norm != 0 || scale_by_frequency) {
-        tg_mpi_fail(error, TG_ERROR_VALUE, "%s is not possible for a sharded table",
-                    max_norm != 0 ? "max_norm" : "scale_by_frequency");
-    }
+    /* the call before the colon may be that of another rank */
+    const char *text = strchr(agreed->text, ':');
+    char call[60];
+    snprintf(call, sizeof call, "%.*s", (int)(text - agreed->text), agreed->text);
+    return tg_tape_fail(t, agreed->code, call, "%s", text + 2);
 }
 
-/* Fetches the rows of `ids`, and replaces the padding index of the whole table by that of the fetched rows. Returns
- * false with the error in the tape. */
-static bool look_up(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *ids, double max_norm,
-                    bool scale_by_frequency, int64_t *padding, request *r)
+/* Checks the arguments of a lookup on this rank, finds the different ids, and replaces the padding index of the whole
+ * table. */
+static bool check(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, int64_t *padding, request *r, tg_error *local)
 {
-    *r = (request){NULL, NULL, {NULL, NULL}, 0};
-    if (!t || !table) {
-        return tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
-    }
-    tg_error local = TG_NO_ERROR;
-    check_options(max_norm, scale_by_frequency, &local);
-    check_padding(table, padding, &local);
-    if (!fetch(t, table, call, ids, r, &local)) {
+    if (tg_tape_error(t)->code != TG_OK) {
+        /* NULL, too */
+        *local = *tg_tape_error(t);
         return false;
     }
+    if (!tg_tensor_data(table->shard)) {
+        return tg_mpi_fail(local, TG_ERROR_STATE,
+                           "the optimizer has deferred steps of a sharded table; create it without `deferred`");
+    }
+    return local->code == TG_OK && check_padding(table, padding, local) && prepare(table, ids, r, local) &&
+           (reserve_lookup(table) || report_memory(local));
+}
+
+/* Fetches the rows of `ids` after a check on all ranks. `local` may have an error of this rank. Returns false with the
+ * error in the tape. */
+static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *ids, int64_t *padding, request *r,
+                  tg_error *local)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_mpi_exchange exchange;
+    *r = (request){NULL, NULL, {NULL, NULL}, 0};
+    check(t, table, ids, padding, r, local);
+    bool is_recorded = tg_tape_is_recording(t) && tg_tensor_requires_grad(table->shard);
+    const tg_mpi_fact facts[] = {
+        tg_mpi_table_fact(table),
+        {.what = "whether the tape records, and the shard requires a gradient,", .text = is_recorded ? "yes" : "no"}};
+    bool fetched = tg_mpi_agree_facts(table->mpi, call, 0, local, facts, 2, &error) &&
+                   tg_mpi_exchange_counts(table, call, tg_tensor_data(r->lookup.ids), r->count, &exchange, &error);
+    if (fetched) {
+        size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype), received = (size_t)exchange.received;
+        if (expect_received(&exchange, local) &&
+            (!tg_mpi_buffer_reserve(&table->received_ids, received * sizeof(int32_t)) ||
+             !tg_mpi_buffer_reserve(&table->sent_rows, received * row))) {
+            report_memory(local);
+        }
+        fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) && fetch_rows(table, call, &exchange, r, &error);
+    }
+    if (!fetched) {
+        return report(t, &error);
+    }
+    tg_tensor_set_requires_grad(r->lookup.rows, is_recorded, NULL);
     *padding = local_padding(r, *padding);
     return true;
 }
 
+/* Ends a lookup whose rows were fetched: returns y, the result of the op, or NULL on all ranks if the op has failed on
+ * one. */
+static tg_tensor *finish(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *y, const request *r)
+{
+    tg_error local = y ? (tg_error)TG_NO_ERROR : *tg_tape_error(t), error = TG_NO_ERROR;
+    if (!tg_mpi_agree_on(table->mpi, call, 0, &local, &error)) {
+        tg_tape_clear_error(t);
+        report(t, &error);
+        return NULL;
+    }
+    if (tg_tensor_requires_grad(r->lookup.rows)) {
+        table->lookups[table->lookup_count++] = (tg_mpi_lookup){tg_retain(r->lookup.rows), tg_retain(r->lookup.ids)};
+    }
+    return y;
+}
+
+/* Checks that a config is that of its function, and that its options are possible for a sharded table. */
+static void check_options(tg_config_mark given, tg_config_mark mark, double max_norm, bool scale_by_frequency,
+                          tg_error *local)
+{
+    if (tg_mpi_expect_config(&given, mark, local) && (max_norm != 0 || scale_by_frequency)) {
+        tg_mpi_fail(local, TG_ERROR_VALUE, "%s is not possible for a sharded table",
+                    max_norm != 0 ? "max_norm" : "scale_by_frequency");
+    }
+}
+
 tg_tensor *tg_mpi_embedding(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_config *given)
 {
-    tg_embedding_config config = given ? *given : tg_embedding_config_default();
+    static const char call[] = "mpi_embedding";
+    const tg_embedding_config standard = tg_embedding_config_default();
+    tg_embedding_config config = given ? *given : standard;
+    if (!table) {
+        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
+        return NULL;
+    }
+    tg_error local = TG_NO_ERROR;
     request r;
-    bool fetched =
-        look_up(t, table, "mpi_embedding", ids, config.max_norm, config.scale_by_frequency, &config.padding_index, &r);
-    tg_tensor *y = fetched ? tg_embedding(t, r.positions, r.lookup.rows, &config) : NULL;
+    check_options(config.mark, standard.mark, config.max_norm, config.scale_by_frequency, &local);
+    tg_tensor *y = NULL;
+    if (fetch(t, table, call, ids, &config.padding_index, &r, &local)) {
+        y = finish(t, table, call, tg_embedding(t, r.positions, r.lookup.rows, &config), &r);
+    }
     request_free(&r);
     return y;
 }
 
 tg_tensor *tg_mpi_embedding_bag(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_bag_config *given)
 {
-    tg_embedding_bag_config config = given ? *given : tg_embedding_bag_config_default();
+    static const char call[] = "mpi_embedding_bag";
+    const tg_embedding_bag_config standard = tg_embedding_bag_config_default();
+    tg_embedding_bag_config config = given ? *given : standard;
+    if (!table) {
+        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
+        return NULL;
+    }
+    tg_error local = TG_NO_ERROR;
     request r;
-    bool fetched = look_up(t, table, "mpi_embedding_bag", ids, config.max_norm, config.scale_by_frequency,
-                           &config.padding_index, &r);
-    tg_tensor *y = fetched ? tg_embedding_bag(t, r.positions, r.lookup.rows, &config) : NULL;
+    check_options(config.mark, standard.mark, config.max_norm, config.scale_by_frequency, &local);
+    tg_tensor *y = NULL;
+    if (fetch(t, table, call, ids, &config.padding_index, &r, &local)) {
+        y = finish(t, table, call, tg_embedding_bag(t, r.positions, r.lookup.rows, &config), &r);
+    }
     request_free(&r);
     return y;
 }
@@ -358,20 +396,19 @@ static bool send_gradients(tg_mpi_table *table, const char *call, int64_t count,
 bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *given, tg_error *error)
 {
     static const char call[] = "mpi_table_reduce";
-    tg_mpi_reduce_config config = given ? *given : tg_mpi_reduce_config_default();
-    if (!tg_mpi_expect(call, "table", table, error) || !tg_mpi_expect_reduce_config(call, given, error)) {
+    if (!tg_mpi_expect(call, "table", table, error)) {
         return false;
     }
     tg_error local = TG_NO_ERROR;
-    if (config.cause) {
-        local = *config.cause;
-    }
+    tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
     double share = config.share == TG_MPI_EQUAL_SHARE ? 1.0 / table->mpi->size : config.share;
     int64_t count = count_rows(table);
-    if (local.code == TG_OK && tg_mpi_check_share(config.share, &local)) {
+    if (local.code == TG_OK) {
         pack(table, count, share, &local);
     }
-    bool reduced = tg_mpi_agree_on(table->mpi, call, 0, &local, error) &&
+    const tg_mpi_fact facts[] = {tg_mpi_table_fact(table),
+                                 {.what = "the number of lookups", .number = (int64_t)table->lookup_count}};
+    bool reduced = tg_mpi_agree_facts(table->mpi, call, 0, &local, facts, 2, error) &&
                    (table->lookup_count == 0 || send_gradients(table, call, count, error));
     tg_mpi_table_clear(table);
     return reduced;

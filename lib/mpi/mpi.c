@@ -1,10 +1,9 @@
-/* mpi: ranks, agreement on errors, sums, and the memory of this library. */
+/* mpi: ranks, errors, sums, and the memory of this library. */
 #include "mpi/state.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 
@@ -38,11 +37,15 @@ bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_e
     return pointer || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
 }
 
-bool tg_mpi_expect_config(const char *call, const void *config, const char *mark, tg_error *error)
+bool tg_mpi_expect_argument(const char *name, const void *pointer, tg_error *local)
+{
+    return pointer || tg_mpi_fail(local, TG_ERROR_STATE, "the %s is NULL", name);
+}
+
+bool tg_mpi_expect_config(const void *config, const char *mark, tg_error *local)
 {
     return !config || *(const tg_config_mark *)config == mark ||
-           tg_mpi_fail(error, TG_ERROR_VALUE, "%s: the config does not come from %s(); call it, then set fields", call,
-                       mark);
+           tg_mpi_fail(local, TG_ERROR_VALUE, "the config does not come from %s(); call it, then set fields", mark);
 }
 
 /* ---- memory ---- */
@@ -100,10 +103,10 @@ tg_mpi_config tg_mpi_config_default(void)
     return (tg_mpi_config){.mark = mark, .bucket_bytes = (int64_t)4 << 20};
 }
 
-/* Checks that MPI can be used from this thread while others compute. */
-static bool check_mpi(const char *call, MPI_Comm communicator, tg_error *error)
+/* Checks that the ranks of a communicator can send messages, so that they can agree on all else. */
+static bool check_communicator(const char *call, MPI_Comm communicator, tg_error *error)
 {
-    int initialized = 0, finalized = 0, level = 0, is_inter = 0;
+    int initialized = 0, finalized = 0, is_inter = 0;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (!initialized || finalized) {
@@ -113,54 +116,62 @@ static bool check_mpi(const char *call, MPI_Comm communicator, tg_error *error)
     if (communicator == MPI_COMM_NULL) {
         return tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is MPI_COMM_NULL", call);
     }
-    MPI_Query_thread(&level);
-    if (level < MPI_THREAD_FUNNELED) {
-        return tg_mpi_fail(error, TG_ERROR_STATE,
-                           "%s: MPI was initialized with MPI_THREAD_SINGLE; it must be at least MPI_THREAD_FUNNELED "
-                           "(MPI_Init_thread), because kernels run on several threads",
-                           call);
-    }
     MPI_Comm_test_inter(communicator, &is_inter);
     return !is_inter || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is an inter-communicator", call);
+}
+
+/* Checks that MPI can be used from this thread while others compute. */
+static bool check_threads(tg_error *local)
+{
+    int level = 0;
+    MPI_Query_thread(&level);
+    return level >= MPI_THREAD_FUNNELED ||
+           tg_mpi_fail(local, TG_ERROR_STATE,
+                       "MPI was initialized with MPI_THREAD_SINGLE; it must be at least MPI_THREAD_FUNNELED "
+                       "(MPI_Init_thread), because kernels run on several threads");
+}
+
+static bool check_config(const tg_mpi_config *given, tg_error *local)
+{
+    return tg_mpi_expect_config(given, mark, local) &&
+           (!given || (given->bucket_bytes >= 64 && given->bucket_bytes <= INT32_MAX) ||
+            tg_mpi_fail(local, TG_ERROR_VALUE, "bucket_bytes %lld; allowed are 64 to %d",
+                        (long long)given->bucket_bytes, INT32_MAX));
 }
 
 tg_mpi *tg_mpi_new(MPI_Comm communicator, const tg_mpi_config *given, tg_error *error)
 {
     static const char call[] = "mpi_new";
-    tg_mpi_config config = given ? *given : tg_mpi_config_default();
-    if (!tg_mpi_expect_config(call, given, mark, error) || !check_mpi(call, communicator, error)) {
+    if (!check_communicator(call, communicator, error)) {
         return NULL;
     }
-    if (config.bucket_bytes < 64 || config.bucket_bytes > INT32_MAX) {
-        tg_mpi_fail(error, TG_ERROR_VALUE, "%s: bucket_bytes %lld; allowed are 64 to %d", call,
-                    (long long)config.bucket_bytes, INT32_MAX);
-        return NULL;
-    }
-    tg_mpi_buffer memory = {NULL, 0};
-    tg_mpi *mpi = tg_mpi_buffer_reserve(&memory, sizeof *mpi);
-    if (!mpi) {
-        tg_mpi_fail(error, TG_ERROR_MEMORY, "%s: out of memory", call);
-        return NULL;
-    }
-    *mpi = (tg_mpi){.self = memory, .bucket_bytes = config.bucket_bytes};
-    MPI_Comm *copies[] = {&mpi->comm, &mpi->scatter, &mpi->gather};
-    bool copied = true;
+    /* on the stack until all ranks have the memory for it */
+    tg_mpi made = {.comm = MPI_COMM_NULL, .scatter = MPI_COMM_NULL, .gather = MPI_COMM_NULL};
+    MPI_Comm *copies[] = {&made.comm, &made.scatter, &made.gather};
+    bool is_ready = true;
     for (int i = 0; i < 3; i++) {
-        *copies[i] = MPI_COMM_NULL;
-        copied = copied && tg_mpi_succeeded(call, MPI_Comm_dup(communicator, copies[i]), error) &&
-                 tg_mpi_succeeded(call, MPI_Comm_set_errhandler(*copies[i], MPI_ERRORS_RETURN), error);
+        is_ready = is_ready && tg_mpi_succeeded(call, MPI_Comm_dup(communicator, copies[i]), error) &&
+                   tg_mpi_succeeded(call, MPI_Comm_set_errhandler(*copies[i], MPI_ERRORS_RETURN), error);
     }
-    if (!copied) {
-        tg_mpi_free(mpi);
+    tg_mpi *mpi = NULL;
+    if (is_ready) {
+        MPI_Comm_rank(made.comm, &made.rank);
+        MPI_Comm_size(made.comm, &made.size);
+        tg_error local = TG_NO_ERROR;
+        (void)(check_config(given, &local) && check_threads(&local));
+        made.bucket_bytes = local.code == TG_OK && given ? given->bucket_bytes : tg_mpi_config_default().bucket_bytes;
+        mpi = tg_mpi_buffer_reserve(&made.self, sizeof *mpi);
+        if (!mpi || !tg_mpi_buffer_reserve(&made.count_memory, (size_t)made.size * 2 * sizeof(double))) {
+            tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory");
+        }
+        const tg_mpi_fact fact = {.what = "bucket_bytes", .number = made.bucket_bytes};
+        is_ready = tg_mpi_agree_facts(&made, call, 0, &local, &fact, 1, error);
+    }
+    if (!is_ready) {
+        tg_mpi_free(&made);
         return NULL;
     }
-    MPI_Comm_rank(mpi->comm, &mpi->rank);
-    MPI_Comm_size(mpi->comm, &mpi->size);
-    if (!tg_mpi_buffer_reserve(&mpi->count_memory, (size_t)mpi->size * 2 * sizeof(double))) {
-        tg_mpi_fail(error, TG_ERROR_MEMORY, "%s: out of memory", call);
-        tg_mpi_free(mpi);
-        return NULL;
-    }
+    *mpi = made;
     return mpi;
 }
 
@@ -171,6 +182,9 @@ void tg_mpi_free(tg_mpi *mpi)
     }
     int finalized = 0;
     MPI_Finalized(&finalized);
+    if (!finalized) {
+        tg_mpi_flat_abandon(mpi);
+    }
     MPI_Comm *copies[] = {&mpi->comm, &mpi->scatter, &mpi->gather};
     for (int i = 0; !finalized && i < 3; i++) {
         if (*copies[i] != MPI_COMM_NULL) {
@@ -213,36 +227,7 @@ uint64_t tg_mpi_seed(uint64_t seed, uint64_t stream)
     return z ^ z >> 31;
 }
 
-/* ---- agreement ---- */
-
-bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, tg_error *error)
-{
-    int mine = local && local->code != TG_OK ? mpi->rank : mpi->size, first = mpi->size;
-    if (!tg_mpi_succeeded(call, MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, mpi->comm), error)) {
-        return false;
-    }
-    if (first == mpi->size) {
-        return true;
-    }
-    tg_error agreed = TG_NO_ERROR;
-    if (first == mpi->rank) {
-        agreed = *local;
-    }
-    if (!tg_mpi_succeeded(call, MPI_Bcast(&agreed, sizeof agreed, MPI_BYTE, first, mpi->comm), error)) {
-        return false;
-    }
-    char at[40] = "";
-    if (step > 0) {
-        snprintf(at, sizeof at, "step %lld, ", (long long)step);
-    }
-    return tg_mpi_fail(error, agreed.code, "%s: %srank %d: %.320s", call, at, first, agreed.text);
-}
-
-bool tg_mpi_agree(tg_mpi *mpi, const tg_error *local, tg_error *error)
-{
-    static const char call[] = "mpi_agree";
-    return tg_mpi_expect(call, "tg_mpi", mpi, error) && tg_mpi_agree_on(mpi, call, 0, local, error);
-}
+/* ---- sums ---- */
 
 /* Gathers two numbers of every rank. NULL after an error of MPI. */
 static const double *gather_pairs(tg_mpi *mpi, const char *call, double a, double b, tg_error *error)
@@ -254,10 +239,9 @@ static const double *gather_pairs(tg_mpi *mpi, const char *call, double a, doubl
                                                                                                             : NULL;
 }
 
-double tg_mpi_sum(tg_mpi *mpi, double value, tg_error *error)
+double tg_mpi_sum_agreed(tg_mpi *mpi, const char *call, double value, tg_error *error)
 {
-    static const char call[] = "mpi_sum";
-    const double *all = tg_mpi_expect(call, "tg_mpi", mpi, error) ? gather_pairs(mpi, call, value, 0, error) : NULL;
+    const double *all = gather_pairs(mpi, call, value, 0, error);
     double sum = all ? 0 : NAN;
     for (int rank = 0; all && rank < mpi->size; rank++) {
         sum += all[2 * rank];
@@ -265,19 +249,29 @@ double tg_mpi_sum(tg_mpi *mpi, double value, tg_error *error)
     return sum;
 }
 
+double tg_mpi_sum(tg_mpi *mpi, double value, tg_error *error)
+{
+    static const char call[] = "mpi_sum";
+    return tg_mpi_expect(call, "tg_mpi", mpi, error) && tg_mpi_agree_on(mpi, call, 0, NULL, error)
+               ? tg_mpi_sum_agreed(mpi, call, value, error)
+               : NAN;
+}
+
 double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *error)
 {
     static const char call[] = "mpi_mean";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
+        return NAN;
+    }
+    tg_error local = TG_NO_ERROR;
+    if (!(weight >= 0) || !isfinite(weight)) {
+        tg_mpi_fail(&local, TG_ERROR_VALUE, "the weight is %g; it must be finite and at least 0", weight);
+    }
     const double *all =
-        tg_mpi_expect(call, "tg_mpi", mpi, error) ? gather_pairs(mpi, call, value, weight, error) : NULL;
+        tg_mpi_agree_on(mpi, call, 0, &local, error) ? gather_pairs(mpi, call, value, weight, error) : NULL;
     double sum = 0, weights = 0;
     for (int rank = 0; all && rank < mpi->size; rank++) {
         double w = all[2 * rank + 1];
-        if (!(w >= 0) || !isfinite(w)) {
-            tg_mpi_fail(error, TG_ERROR_VALUE, "%s: rank %d has the weight %g; allowed are finite numbers >= 0", call,
-                        rank, w);
-            return NAN;
-        }
         sum += w > 0 ? all[2 * rank] * w : 0;
         weights += w;
     }

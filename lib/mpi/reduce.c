@@ -1,12 +1,13 @@
 /* reduce: the sum of the gradients over the ranks.
  *
- *   1. Gradients that were dense in the last reduction: in buckets (buckets.c), from tg_mpi_begin on, or here.
- *   2. All ranks learn whether one has failed, and the kind of every gradient of the sum.
- *   3. Every rank reserves the memory for the rest, and all ranks learn whether one could not.
- *   4. Other dense gradients: in buckets.
- *   5. Gradients by rows: the rows of all ranks, added in the order of the ranks.
+ *   1. After tg_mpi_begin: gradients that were dense in the last reduction, in buckets (buckets.c), during backward.
+ *   2. tg_mpi_reduce begins: all ranks agree on its arguments (agree.c), and finish these buckets.
+ *   3. All ranks learn whether one has failed since then, and the kind of every gradient of the sum.
+ *   4. Every rank reserves the memory for the rest, and all ranks learn whether one could not.
+ *   5. Other dense gradients: in buckets.
+ *   6. Gradients by rows: the rows of all ranks, added in the order of the ranks.
  *
- * Step 1 cannot wait for step 2: nobody knows the kinds of a backward before its end. So all ranks predict the kinds
+ * Step 1 cannot wait for step 3: nobody knows the kinds of a backward before its end. So all ranks predict the kinds
  * from the last reduction, which gave the same kinds to all.
  */
 #include <limits.h>
@@ -23,26 +24,62 @@ tg_mpi_reduce_config tg_mpi_reduce_config_default(void)
     return (tg_mpi_reduce_config){.mark = mark, .share = TG_MPI_EQUAL_SHARE};
 }
 
-bool tg_mpi_expect_reduce_config(const char *function, const tg_mpi_reduce_config *config, tg_error *error)
+tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given, tg_error *local)
 {
-    return tg_mpi_expect_config(function, config, mark, error);
+    if (!given || !tg_mpi_expect_config(given, mark, local)) {
+        return tg_mpi_reduce_config_default();
+    }
+    if (given->cause && given->cause->code != TG_OK) {
+        tg_mpi_fail(local, given->cause->code, "%s", given->cause->text);
+    }
+    if (given->share != TG_MPI_EQUAL_SHARE && !(given->share >= 0 && isfinite(given->share))) {
+        tg_mpi_fail(local, TG_ERROR_VALUE, "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE",
+                    given->share);
+    }
+    return *given;
+}
+
+/* ---- the params ---- */
+
+bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *local)
+{
+    if (!tg_mpi_expect_argument("params", params, local)) {
+        return false;
+    }
+    return (params == mpi->params && tg_params_count(params) == mpi->entries) ||
+           tg_mpi_fail(local, TG_ERROR_STATE, "%s",
+                       mpi->params ? "the params are not those of the last tg_mpi_broadcast, or have other entries "
+                                     "since then"
+                                   : "call tg_mpi_broadcast first");
+}
+
+void tg_mpi_note_sizes(tg_mpi *mpi)
+{
+    for (int64_t i = 0; i < mpi->leaf_count; i++) {
+        mpi->leaves[i].count = tg_tensor_count(mpi->leaves[i].tensor);
+    }
+}
+
+bool tg_mpi_expect_sizes(const tg_mpi *mpi, tg_error *local)
+{
+    for (int64_t i = 0; i < mpi->leaf_count; i++) {
+        const tg_mpi_leaf *leaf = &mpi->leaves[i];
+        if (tg_tensor_count(leaf->tensor) != leaf->count) {
+            return tg_mpi_fail(local, TG_ERROR_STATE,
+                               "a parameter of %lld values had %lld when this step's reduction began; resize it "
+                               "between two steps",
+                               (long long)tg_tensor_count(leaf->tensor), (long long)leaf->count);
+        }
+    }
+    return true;
 }
 
 /* ---- before and during backward ---- */
 
-bool tg_mpi_check_share(double share, tg_error *error)
+/* Returns whether a gradient travels early in a reduction that tg_mpi_begin starts. */
+static bool is_expected_dense(const tg_mpi_leaf *leaf)
 {
-    return share == TG_MPI_EQUAL_SHARE || (share >= 0 && isfinite(share)) ||
-           tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE", share);
-}
-
-bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *error)
-{
-    return (params == mpi->params && tg_params_count(params) == mpi->entries) ||
-           tg_mpi_fail(error, TG_ERROR_STATE,
-                       "the params are not those of the last tg_mpi_broadcast, or have other "
-                       "entries since then");
+    return leaf->was_dense && tg_tensor_requires_grad(leaf->tensor);
 }
 
 /* Begins a reduction. With `early` the gradients that the last one made dense are expected to travel early. */
@@ -52,14 +89,14 @@ static void begin(tg_mpi *mpi, double share, bool early)
     mpi->share = share == TG_MPI_EQUAL_SHARE ? 1.0 / (double)parts : share;
     tg_error_clear(&mpi->pending);
     tg_mpi_flat_clear(&mpi->flat, mpi->share);
+    tg_mpi_note_sizes(mpi);
     mpi->next_leaf = 0;
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         tg_mpi_leaf *leaf = &mpi->leaves[i];
         leaf->kind = TG_GRAD_NONE;
         leaf->is_announced = false;
-        leaf->is_early = early && leaf->was_dense;
+        leaf->is_early = early && is_expected_dense(leaf);
         if (leaf->is_early) {
-            tg_tensor_reserve_grad(leaf->tensor, TG_GRAD_DENSE, 0, &mpi->pending);
             tg_mpi_flat_append(&mpi->flat, leaf);
         }
     }
@@ -68,20 +105,25 @@ static void begin(tg_mpi *mpi, double share, bool early)
 bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *given, tg_error *error)
 {
     static const char begin_call[] = "mpi_begin";
-    tg_mpi_reduce_config config = given ? *given : tg_mpi_reduce_config_default();
-    if (!tg_mpi_expect(begin_call, "tg_mpi", mpi, error) || !tg_mpi_expect(begin_call, "params", params, error) ||
-        !tg_mpi_expect_config(begin_call, given, mark, error)) {
+    if (!tg_mpi_expect(begin_call, "tg_mpi", mpi, error)) {
         return false;
     }
     tg_error local = TG_NO_ERROR;
+    tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
     if (mpi->has_begun) {
         tg_mpi_fail(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
     } else if (mpi->samples.added > 0) {
         tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_add_sample was called; finish the step with tg_mpi_reduce");
     }
-    if (local.code != TG_OK || !tg_mpi_expect_params(mpi, params, &local) ||
-        !tg_mpi_check_share(config.share, &local)) {
-        return tg_mpi_fail(error, local.code, "%s: %s", begin_call, local.text);
+    bool has_params = tg_mpi_expect_params(mpi, params, &local);
+    for (int64_t i = 0; has_params && local.code == TG_OK && i < mpi->leaf_count; i++) {
+        if (is_expected_dense(&mpi->leaves[i])) {
+            tg_tensor_reserve_grad(mpi->leaves[i].tensor, TG_GRAD_DENSE, 0, &local);
+        }
+    }
+    const tg_mpi_fact fact = tg_mpi_entries_fact(params);
+    if (!tg_mpi_agree_facts(mpi, begin_call, mpi->step + 1, &local, &fact, 1, error)) {
+        return false;
     }
     begin(mpi, config.share, true);
     mpi->has_begun = true;
@@ -122,31 +164,21 @@ void tg_mpi_on_gradient(void *context, tg_tensor *tensor)
 
 /* ---- the sum ---- */
 
-/* The bytes that follow the kinds: whether a rank has failed, has added samples, and has not. */
-enum { HAS_FAILED, HAS_SAMPLES, HAS_NONE, FLAGS };
-
 /* All ranks learn whether one has failed, and the highest kind of every gradient. */
 static bool exchange_kinds(tg_mpi *mpi, const tg_error *local, tg_error *error)
 {
     /* tg_mpi_broadcast has reserved the memory */
-    uint8_t *kinds = tg_mpi_buffer_reserve(&mpi->kind_memory, 0), *flags = kinds + mpi->leaf_count;
-    flags[HAS_FAILED] = local->code != TG_OK;
-    flags[HAS_SAMPLES] = mpi->samples.added > 0;
-    flags[HAS_NONE] = mpi->samples.added == 0;
+    uint8_t *kinds = tg_mpi_buffer_reserve(&mpi->kind_memory, 0), *has_failed = kinds + mpi->leaf_count;
+    *has_failed = local->code != TG_OK;
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         kinds[i] = mpi->leaves[i].kind;
     }
-    int count = (int)mpi->leaf_count + FLAGS;
+    int count = (int)mpi->leaf_count + 1;
     if (!tg_mpi_succeeded(call, MPI_Allreduce(MPI_IN_PLACE, kinds, count, MPI_UINT8_T, MPI_MAX, mpi->comm), error)) {
         return false;
     }
-    if (flags[HAS_FAILED]) {
+    if (*has_failed) {
         return tg_mpi_agree_on(mpi, call, mpi->step + 1, local, error);
-    }
-    if (flags[HAS_SAMPLES] && flags[HAS_NONE]) {
-        return tg_mpi_fail(error, TG_ERROR_STATE,
-                           "%s: step %lld: some ranks have called tg_mpi_add_sample, and others have not", call,
-                           (long long)mpi->step + 1);
     }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         mpi->leaves[i].kind = kinds[i];
@@ -299,7 +331,7 @@ static bool sum_rest(tg_mpi *mpi, tg_error *local, tg_error *error)
     }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         tg_mpi_leaf *leaf = &mpi->leaves[i];
-        leaf->was_dense = leaf->kind == TG_GRAD_DENSE;
+        leaf->was_dense = leaf->kind == TG_GRAD_DENSE || (leaf->is_early && leaf->kind == TG_GRAD_ROWS);
         if (leaf->kind == TG_GRAD_NONE) {
             tg_tensor_zero_grad(leaf->tensor); /* an early gradient that no rank has */
         }
@@ -307,40 +339,37 @@ static bool sum_rest(tg_mpi *mpi, tg_error *local, tg_error *error)
     return true;
 }
 
-bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *given, tg_error *error)
+/* Reduces after all ranks have agreed. */
+static bool reduce(tg_mpi *mpi, double share, tg_error *error)
 {
-    tg_mpi_reduce_config config = given ? *given : tg_mpi_reduce_config_default();
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error) ||
-        !tg_mpi_expect_config(call, given, mark, error)) {
-        return false;
+    if (!mpi->has_begun) {
+        begin(mpi, share, false);
     }
-    tg_error local = TG_NO_ERROR;
-    if (config.cause) {
-        local = *config.cause;
-    }
-    if (!mpi->params) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: call tg_mpi_broadcast first", call);
-    }
-    bool is_valid = tg_mpi_expect_params(mpi, params, &local) && tg_mpi_check_share(config.share, &local) &&
-                    tg_mpi_samples_check(mpi, &local);
-    bool has_begun = mpi->has_begun;
     mpi->has_begun = false;
-    if (!has_begun) {
-        begin(mpi, is_valid ? config.share : 0, false);
-    }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
-        if ((is_valid || has_begun) && !mpi->leaves[i].is_announced) {
+        if (!mpi->leaves[i].is_announced) {
             announce(mpi, &mpi->leaves[i]);
         }
     }
-    if (!tg_mpi_flat_advance(mpi, true, &mpi->pending)) {
-        return tg_mpi_fail(error, mpi->pending.code, "%s", mpi->pending.text);
+    return tg_mpi_flat_advance(mpi, true, error) && sum_rest(mpi, &mpi->pending, error);
+}
+
+bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *given, tg_error *error)
+{
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
+        return false;
     }
-    if (mpi->pending.code != TG_OK) {
-        tg_mpi_fail(&local, mpi->pending.code, "%s", mpi->pending.text);
-    }
-    bool summed = sum_rest(mpi, &local, error);
-    mpi->step += summed;
+    tg_error local = TG_NO_ERROR;
+    tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
+    (void)(tg_mpi_expect_params(mpi, params, &local) && tg_mpi_samples_check(mpi, &local) &&
+           (!(mpi->has_begun || mpi->samples.added > 0) || tg_mpi_expect_sizes(mpi, &local)));
+    const tg_mpi_fact facts[] = {
+        tg_mpi_entries_fact(params),
+        {.what = "the number of samples of tg_mpi_add_sample", .number = mpi->samples.samples}};
+    bool reduced =
+        tg_mpi_agree_facts(mpi, call, mpi->step + 1, &local, facts, 2, error) && reduce(mpi, config.share, error);
+    tg_mpi_flat_abandon(mpi);
     tg_mpi_samples_clear(mpi);
-    return summed;
+    mpi->step += reduced;
+    return reduced;
 }

@@ -97,17 +97,20 @@ static bool push(tg_mpi *mpi, int merges, tg_error *error)
 bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error *error)
 {
     static const char call[] = "mpi_add_sample";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error)) {
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
     tg_mpi_samples *s = &mpi->samples;
     tg_error local = TG_NO_ERROR;
     if (!tg_mpi_expect_params(mpi, params, &local) || !check_samples(mpi, samples, &local) ||
+        (s->added > 0 && !tg_mpi_expect_sizes(mpi, &local)) ||
         !push(mpi, nodes_that_end(samples / mpi->size, s->added), &local)) {
         return tg_mpi_fail(error, local.code, "%s: %s", call, local.text);
     }
-    s->samples = samples;
-    s->added++;
+    if (s->added++ == 0) {
+        s->samples = samples;
+        tg_mpi_note_sizes(mpi);
+    }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         tg_tensor_zero_grad(mpi->leaves[i].tensor);
     }
@@ -194,16 +197,6 @@ bool tg_mpi_samples_reduce(tg_mpi *mpi, double share, tg_error *error)
 {
     tg_mpi_samples *s = &mpi->samples;
     tg_error local = TG_NO_ERROR;
-    int64_t counts[2] = {s->samples, -s->samples};
-    if (!tg_mpi_succeeded("mpi_reduce", MPI_Allreduce(MPI_IN_PLACE, counts, 2, MPI_INT64_T, MPI_MIN, mpi->comm),
-                          error)) {
-        return false;
-    }
-    if (counts[0] != -counts[1]) {
-        return tg_mpi_fail(error, TG_ERROR_VALUE,
-                           "mpi_reduce: step %lld: one rank has %lld samples per step, another %lld",
-                           (long long)mpi->step + 1, (long long)counts[0], (long long)-counts[1]);
-    }
     for (int bit = 1; bit < mpi->size; bit *= 2) {
         if (!merge_ranks(mpi, bit, error)) {
             return false;

@@ -16,11 +16,13 @@ bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...) TG_PRIN
 /* Returns true if `result`, of an MPI call, is MPI_SUCCESS. Otherwise sets an error that begins with `call`. */
 bool tg_mpi_succeeded(const char *call, int result, tg_error *error);
 
-/* Checks that a pointer is not NULL. */
+/* Checks that the object which knows the ranks, a tg_mpi or a table, is not NULL. The error begins with `call`. */
 bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_error *error);
 
-/* Checks that a config is NULL or begins with this mark. */
-bool tg_mpi_expect_config(const char *call, const void *config, const char *mark, tg_error *error);
+/* Check another argument, before the ranks agree: that it is not NULL; that a config is NULL or begins with this mark.
+ * The error has no call before it. */
+bool tg_mpi_expect_argument(const char *name, const void *pointer, tg_error *local);
+bool tg_mpi_expect_config(const void *config, const char *mark, tg_error *local);
 
 /* ---- memory ---- */
 
@@ -56,6 +58,7 @@ void tg_mpi_add(tg_dtype dtype, void *sum, const void *more, int64_t count);
 /* One parameter during a reduction. */
 typedef struct tg_mpi_leaf {
     tg_tensor *tensor;
+    int64_t count;     /* the number of its values when the reduction, or the first sample, began */
     uint8_t kind;      /* this rank's tg_grad_kind, later that of the sum */
     bool is_announced; /* whether `kind` is set, and the gradient is final */
     bool was_dense;    /* whether the last reduction gave a dense gradient; equal on all ranks */
@@ -82,6 +85,7 @@ typedef struct tg_mpi_flat {
     tg_dtype dtype;
     double share;
     int64_t bucket_values, buckets, started, summed, finished;
+    bool is_abandoned; /* whether zeros travel, and no gradient is read or written */
     tg_mpi_bucket ring[TG_MPI_RING];
     tg_mpi_buffer list, memory; /* of leaves and ends, and of the ring */
 } tg_mpi_flat;
@@ -117,6 +121,7 @@ struct tg_mpi {
     int rank, size;
     int64_t step; /* the number of finished reductions */
     int64_t bucket_bytes;
+    int64_t tables; /* the number of tables that were made */
 
     const tg_params *params; /* those of the last broadcast; NULL before the first */
     int64_t entries;         /* the number of their entries then */
@@ -124,7 +129,7 @@ struct tg_mpi {
     int64_t leaf_count, next_leaf;
     tg_mpi_buffer leaf_memory, kind_memory, count_memory, id_memory, row_memory;
     tg_mpi_flat flat;
-    bool has_begun;   /* whether tg_mpi_begin was called, and tg_mpi_reduce was not */
+    bool has_begun;   /* whether tg_mpi_begin was called, and tg_mpi_reduce was not; equal on all ranks */
     double share;     /* of the reduction that has begun */
     tg_error pending; /* an error since then */
     tg_mpi_samples samples;
@@ -132,15 +137,50 @@ struct tg_mpi {
     tg_checkpoint_group_config group; /* tg_mpi_checkpoint_group returns it */
 };
 
-/* Check the config of a reduction: its mark, and its share. */
-bool tg_mpi_expect_reduce_config(const char *call, const tg_mpi_reduce_config *config, tg_error *error);
-bool tg_mpi_check_share(double share, tg_error *error);
+/* Returns the config of a reduction. `local` gets its cause, or an error if its mark or its share is wrong. */
+tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given, tg_error *local);
 
 /* Checks that the params are those of the last broadcast. */
-bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *error);
+bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *local);
 
-/* tg_mpi_agree, with an error that begins with "<call>: ", and with the number of the step unless it is 0. */
+/* Remembers the sizes of the parameters; and checks that none was resized since then. */
+void tg_mpi_note_sizes(tg_mpi *mpi);
+bool tg_mpi_expect_sizes(const tg_mpi *mpi, tg_error *local);
+
+/* Returns the sum of the ranks' values, added in the order of the ranks, in a call on which they have agreed. */
+double tg_mpi_sum_agreed(tg_mpi *mpi, const char *call, double value, tg_error *error);
+
+/* ---- agreement (agree.c) ---- */
+
+/* What must be equal on all ranks: a text, or a number; or the sizes of the params' entries, and whether they require a
+ * gradient, whose checksum is the number. */
+typedef struct tg_mpi_fact {
+    const char *what; /* as in "<what> is 3 on rank 0, and 4 on rank 1" */
+    int64_t number;
+    const char *text; /* NULL for a number */
+    const tg_params *entries;
+} tg_mpi_fact;
+
+tg_mpi_fact tg_mpi_entries_fact(const tg_params *params);
+
+/* Returns true if all ranks are in this call, none has an error in `local`, and all have the same facts. Otherwise all
+ * ranks get the same error. It begins with "<call>: ", with the number of the step unless that is 0, and with the rank.
+ * The number of facts is that of the call. */
+bool tg_mpi_agree_facts(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, const tg_mpi_fact *facts,
+                        int count, tg_error *error);
+
+/* The same without facts. */
 bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error *local, tg_error *error);
+
+/* Sets an error on all ranks unless they have the same entries (broadcast.c). */
+bool tg_mpi_compare_entries(tg_mpi *mpi, const char *call, const tg_params *params, tg_error *error);
+
+/* FNV-1a (Fowler, Noll and Vo) over words of eight bytes, so that it runs at a few GB/s. The first `sum` is
+ * TG_MPI_CHECKSUM. */
+#define TG_MPI_CHECKSUM UINT64_C(0xcbf29ce484222325)
+uint64_t tg_mpi_checksum(uint64_t sum, const void *bytes, int64_t count);
+
+/* ---- messages ---- */
 
 /* The largest number of bytes of one message: counts of MPI are int. */
 #define TG_MPI_MESSAGE ((size_t)1 << 30)
@@ -161,5 +201,9 @@ void tg_mpi_flat_append(tg_mpi_flat *flat, tg_mpi_leaf *leaf);
 /* Sends the buckets whose leaves are announced, as far as memory allows, and receives what has arrived. With `wait` it
  * returns when all buckets are finished; then all leaves must be announced. */
 bool tg_mpi_flat_advance(tg_mpi *mpi, bool wait, tg_error *error);
+
+/* Ends a reduction that tg_mpi_begin has started, if one has: the requests that are open on some rank are completed on
+ * all, with zeros for what was not sent. It reads no parameter, which may be freed. */
+void tg_mpi_flat_abandon(tg_mpi *mpi);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "mpi/table.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,33 +42,56 @@ static bool draw(const tg_mpi_table *table, tg_rng *rng, tg_error *error)
     return true;
 }
 
-static bool check_size(const tg_mpi *mpi, int64_t rows, int64_t width, tg_error *error)
+/* Returns a checksum of a generator's state; 0 for NULL. */
+static int64_t checksum_of(const tg_rng *rng)
 {
-    int64_t per_rank = mpi->size > 0 ? (rows + mpi->size - 1) / mpi->size : 0;
-    return (rows <= INT32_MAX && width >= 1 && width <= INT32_MAX && per_rank * (mpi->size - 1) < rows) ||
-           tg_mpi_fail(error, TG_ERROR_SHAPE,
+    uint8_t state[TG_RNG_TORCH_STATE_SIZE];
+    return tg_rng_save_torch_state(rng, state, NULL) ? (int64_t)tg_mpi_checksum(TG_MPI_CHECKSUM, state, sizeof state)
+                                                     : 0;
+}
+
+#define NAME_SIZE 256
+
+/* Checks the arguments of a new table on this rank, and writes the name of the shard. */
+static bool check(const tg_mpi *mpi, const tg_params *shards, const tg_rng *rng, const char *name, int64_t rows,
+                  int64_t width, char full[NAME_SIZE], tg_error *local)
+{
+    if (!tg_mpi_expect_argument("params", shards, local) || !tg_mpi_expect_argument("generator", rng, local) ||
+        !tg_mpi_expect_argument("name", name, local)) {
+        return false;
+    }
+    const tg_error *own = tg_params_error(shards);
+    if (own->code != TG_OK) {
+        return tg_mpi_fail(local, own->code, "%s", own->text);
+    }
+    if (snprintf(full, NAME_SIZE, "%s.weight", name) >= NAME_SIZE) {
+        return tg_mpi_fail(local, TG_ERROR_VALUE, "the name has more than %d characters", NAME_SIZE - 8);
+    }
+    if (tg_params_find(shards, full)) {
+        return tg_mpi_fail(local, TG_ERROR_VALUE, "the name '%s' is in use", full);
+    }
+    int64_t per_rank = rows <= INT32_MAX ? (rows + mpi->size - 1) / mpi->size : 0;
+    return (width >= 1 && width <= INT32_MAX && per_rank * (mpi->size - 1) < rows && per_rank > 0) ||
+           tg_mpi_fail(local, TG_ERROR_SHAPE,
                        "%lld rows of width %lld on %d ranks; every rank must own a row, and allowed are %d rows and a "
                        "width of at least 1",
                        (long long)rows, (long long)width, mpi->size, INT32_MAX);
 }
 
 /* Creates this rank's part. */
-static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows, int64_t width,
+static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *full, int64_t rows, int64_t width,
                           tg_error *error)
 {
     tg_mpi_buffer self = {NULL, 0};
-    tg_mpi_table *table = check_size(mpi, rows, width, error) ? tg_mpi_buffer_reserve(&self, sizeof *table) : NULL;
+    tg_mpi_table *table = tg_mpi_buffer_reserve(&self, sizeof *table);
     if (!table) {
         tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
         return NULL;
     }
-    *table = (tg_mpi_table){.self = self, .mpi = mpi, .rows = rows, .width = width};
+    *table = (tg_mpi_table){.self = self, .mpi = mpi, .number = mpi->tables, .rows = rows, .width = width};
     table->per_rank = (rows + mpi->size - 1) / mpi->size;
     int64_t left = rows - mpi->rank * table->per_rank, own = left < table->per_rank ? left : table->per_rank;
-    char full[256];
-    if (snprintf(full, sizeof full, "%s.weight", name) >= (int)sizeof full) {
-        tg_mpi_fail(error, TG_ERROR_VALUE, "the name has more than %d characters", (int)sizeof full - 8);
-    } else if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {
+    if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {
         tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
     } else if (!(table->shard = tg_params_add(shards, full, tg_shape_make(2, (int64_t[]){own, width})))) {
         tg_mpi_fail(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
@@ -83,17 +107,34 @@ tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, cons
                                int64_t width, tg_error *error)
 {
     static const char call[] = "mpi_table_new";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", shards, error) ||
-        !tg_mpi_expect(call, "generator", rng, error) || !tg_mpi_expect(call, "name", name, error)) {
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return NULL;
     }
     tg_error local = TG_NO_ERROR;
-    tg_mpi_table *table = make(mpi, shards, rng, name, rows, width, &local);
-    if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
+    char full[NAME_SIZE] = "";
+    check(mpi, shards, rng, name, rows, width, full, &local);
+    const tg_mpi_fact facts[] = {
+        {.what = "the number of rows", .number = rows},
+        {.what = "the width", .number = width},
+        {.what = "the name", .text = full},
+        {.what = "the checksum of the generator's state", .number = checksum_of(rng)},
+    };
+    if (!tg_mpi_agree_facts(mpi, call, 0, &local, facts, sizeof facts / sizeof *facts, error)) {
+        return NULL;
+    }
+    tg_mpi_table *table = make(mpi, shards, rng, full, rows, width, &local);
+    const tg_mpi_fact dtype = {.what = "the dtype", .text = tg_dtype_name(table ? table->dtype : TG_F32)};
+    if (!tg_mpi_agree_facts(mpi, call, 0, &local, &dtype, 1, error)) {
         tg_mpi_table_free(table);
         return NULL;
     }
+    mpi->tables++;
     return table;
+}
+
+tg_mpi_fact tg_mpi_table_fact(const tg_mpi_table *table)
+{
+    return (tg_mpi_fact){.what = "the table's number in the order of tg_mpi_table_new", .number = table->number};
 }
 
 void tg_mpi_table_clear(tg_mpi_table *table)
@@ -182,28 +223,59 @@ bool tg_mpi_exchange_rows(tg_mpi_table *table, const char *call, const tg_mpi_ex
 
 /* ---- the norm of replicated and sharded gradients ---- */
 
+/* Multiplies all gradients by NaN, which tg_scale_grad refuses as a factor. */
+static void set_nan(const tg_params *params)
+{
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_tensor *x = tg_params_at(params, i).tensor;
+        tg_grad_rows rows = tg_tensor_grad_rows(x);
+        tg_mpi_scale(tg_tensor_dtype(x), rows.values, rows.values, rows.count * rows.width, NAN);
+        tg_tensor_fill(tg_tensor_grad(x), NAN, NULL);
+    }
+}
+
+/* Checks one of the params of a norm. */
+static void expect_usable(const char *name, const tg_params *params, tg_error *local)
+{
+    if (tg_mpi_expect_argument(name, params, local) && tg_params_error(params)->code != TG_OK) {
+        tg_mpi_fail(local, tg_params_error(params)->code, "%s", tg_params_error(params)->text);
+    }
+}
+
 double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm, tg_error *error)
 {
     static const char call[] = "mpi_clip_grad_norm";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !tg_mpi_expect(call, "params", params, error) ||
-        !tg_mpi_expect(call, "shards", shards, error)) {
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return NAN;
     }
-    double replicated = tg_clip_grad_norm(params, INFINITY), sharded = tg_clip_grad_norm(shards, INFINITY);
+    tg_error local = TG_NO_ERROR;
+    expect_usable("params", params, &local);
+    expect_usable("shards", shards, &local);
+    if (!(max_norm >= 0)) {
+        tg_mpi_fail(&local, TG_ERROR_VALUE, "max_norm %g; allowed are numbers >= 0", max_norm);
+    }
+    char text[40];
+    snprintf(text, sizeof text, "%.17g", max_norm);
+    const tg_mpi_fact fact = {.what = "max_norm", .text = text};
+    if (!tg_mpi_agree_facts(mpi, call, 0, &local, &fact, 1, error)) {
+        return NAN;
+    }
+    /* This limit is above every finite norm, so it only measures. An infinite norm makes the factor 0, and a NaN makes
+     * it NaN, which is what the clipping below does to the gradients, too. */
+    double replicated = tg_clip_grad_norm(params, DBL_MAX), sharded = tg_clip_grad_norm(shards, DBL_MAX);
     tg_error failed = TG_NO_ERROR;
-    double squares = tg_mpi_sum(mpi, sharded * sharded, &failed);
-    if (failed.code != TG_OK || !(max_norm >= 0)) {
-        tg_mpi_fail(error, failed.code != TG_OK ? failed.code : TG_ERROR_VALUE,
-                    "%s: max_norm %g; allowed are numbers "
-                    ">= 0%s%s",
-                    call, max_norm, failed.code != TG_OK ? "; " : "", failed.text);
+    double squares = tg_mpi_sum_agreed(mpi, call, sharded * sharded, &failed);
+    if (failed.code != TG_OK) {
+        tg_mpi_fail(error, failed.code, "%s", failed.text);
         return NAN;
     }
     double norm = sqrt(replicated * replicated + squares), factor = max_norm / (norm + 1e-6);
-    /* as in tg_clip_grad_norm, a norm that is not finite gives NaN, which tg_scale_grad refuses as a factor */
-    if (!(factor >= 1) && isfinite(factor)) {
+    if (factor < 1) {
         tg_scale_grad(params, factor);
         tg_scale_grad(shards, factor);
+    } else if (isnan(factor)) {
+        set_nan(params);
+        set_nan(shards);
     }
     return norm;
 }

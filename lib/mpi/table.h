@@ -14,6 +14,7 @@ struct tg_mpi_table {
     tg_mpi_buffer self; /* the memory of this struct */
     tg_mpi *mpi;
     tg_tensor *shard; /* owned by the shards */
+    int64_t number;   /* of the tables of its tg_mpi, from 0; equal on all ranks */
     int64_t rows, width, per_rank;
     tg_dtype dtype;
     tg_mpi_lookup *lookups; /* since the last reduction */
@@ -41,6 +42,9 @@ bool tg_mpi_exchange_ids(tg_mpi_table *table, const char *call, const tg_mpi_exc
 /* Sends rows in the same direction (`back` is false), or rows for received ids back. */
 bool tg_mpi_exchange_rows(tg_mpi_table *table, const char *call, const tg_mpi_exchange *exchange, const void *from,
                           void *to, bool back, tg_error *error);
+
+/* Returns the fact that all ranks are in a call with this table. */
+tg_mpi_fact tg_mpi_table_fact(const tg_mpi_table *table);
 
 /* Removes the lookups. */
 void tg_mpi_table_clear(tg_mpi_table *table);

@@ -7,7 +7,8 @@ static void test_errors(void **state)
 {
     (void)state;
     assert_error(&before, TG_ERROR_STATE, "mpi_new: MPI is not initialized; call MPI_Init_thread first");
-    assert_error(&single, TG_ERROR_STATE, "mpi_new: MPI was initialized with MPI_THREAD_SINGLE; it must be at least");
+    assert_error(&single, TG_ERROR_STATE,
+                 "mpi_new: rank 0: MPI was initialized with MPI_THREAD_SINGLE; it must be at least");
     assert_error(&null, TG_ERROR_STATE, "mpi_new: the communicator is MPI_COMM_NULL");
     assert_error(&config, TG_ERROR_VALUE, "the config does not come from tg_mpi_config_default()");
     assert_error(&after, TG_ERROR_STATE, "mpi_new: MPI was finalized");
