@@ -19,15 +19,19 @@
  *         tg_clip_grad_norm(params, 1);
  *         tg_optim_step(optim);
  *
- * Collective calls. Each call below that takes a `tg_mpi *` or a table, except the getters, tg_mpi_begin,
- * tg_mpi_on_gradient and tg_mpi_add_sample, is collective: all ranks make the same calls in the same order, or they
- * wait for each other forever.
+ * Collective calls. Each call below that takes a `tg_mpi *` or a table, except the getters, tg_mpi_on_gradient,
+ * tg_mpi_add_sample and tg_mpi_table_free, is collective: all ranks make the same calls in the same order.
  *
- * Errors. A collective call that fails on one rank fails on all of them, with the same error, which begins with the
- * number of the rank: so all ranks can end together, and rank 0 can print the message. It changes nothing, unless its
- * comment names an exception. Three cases cannot be agreed on: invalid arguments (NULL, a config without its mark),
- * tg_mpi_new, and an error of MPI itself ("MPI: ..."). After these a program calls MPI_Abort. STATE for a NULL is a
- * general rule (tapegrad/base.h).
+ * Errors. A collective call that fails on one rank fails on all of them, with the same error, and none waits for
+ * another: so all ranks can end together, and rank 0 can print the message. Every call begins with a message of a few
+ * bytes, in which the ranks agree. The error is that of the lowest rank that has one, and begins with its number; STATE
+ * if the ranks are in different calls, which also ends a reduction that tg_mpi_begin has started; or VALUE if a size or
+ * an option differs that must be equal, as the number of rows of a table, with both values and ranks. A failed call
+ * changes nothing, unless its comment names an exception, so the right call can follow.
+ *
+ * Three things cannot be agreed on. The `tg_mpi *` or the table that a call is given must not be NULL on one rank only:
+ * the others wait. tg_mpi_new needs the same communicator on all ranks, after MPI was initialized. An error of MPI
+ * itself begins with "MPI: ...", and the program calls MPI_Abort. A process that dies is MPI's to report.
  *
  * Determinism. The library adds the ranks' numbers in the order of the ranks, and uses MPI only to move them. So a run
  * is repeated bit for bit, if each rank's own computation is, with the same number of ranks. With another number of
@@ -74,6 +78,9 @@ TG_API tg_mpi_config tg_mpi_config_default(void);
  * MPI_Finalize. One tg_mpi serves one tg_params. STATE if MPI was not initialized, or was finalized, for MPI_COMM_NULL
  * and an inter-communicator, and for a thread level below MPI_THREAD_FUNNELED; VALUE for an invalid config; MEMORY. */
 TG_API tg_mpi *tg_mpi_new(MPI_Comm communicator, const tg_mpi_config *config, tg_error *error);
+
+/* Frees it on all ranks. It first completes the messages of a reduction that tg_mpi_begin has started. The params may
+ * be freed before. NULL does nothing; as for all collective calls, not on one rank only. */
 TG_API void tg_mpi_free(tg_mpi *mpi);
 
 /* Return the number of this rank, from 0, and the number of ranks; 0 for NULL. */
@@ -104,8 +111,8 @@ TG_API double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *er
 /* Copies the values of rank 0's parameters and buffers to all ranks, and prepares the other calls for these params.
  * Call it again after entries were added. VALUE, with the first entry that differs and the ranks, unless all ranks have
  * the same entries in the same order: names, shapes, dtypes, kinds, and whether they require a gradient; MEMORY; an
- * error that a params has; STATE if a table has deferred steps (tg_optim_flush). After an error no params are
- * prepared. */
+ * error that a params has; STATE if a table has deferred steps (tg_optim_flush), and after tg_mpi_begin or
+ * tg_mpi_add_sample. After MEMORY, and if entries differ, no params are prepared. */
 TG_API bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error);
 
 /* Checks that all ranks have the same values, bit for bit, by a checksum of 64 bits per entry. It reads the whole
@@ -138,8 +145,9 @@ TG_API tg_mpi_reduce_config tg_mpi_reduce_config_default(void);
  * ranks, and of the rows in each.
  *
  * The error names the step, counted from 1, and the rank: the `cause` of a rank; STATE for params that were not
- * broadcast, or that have other entries since then; VALUE for an invalid share; MEMORY. After tg_mpi_begin the
- * gradients have no meaning after an error. */
+ * broadcast, or that have other entries since then; VALUE for an invalid share, and, with the entry, unless all ranks
+ * have frozen and resized the same parameters; MEMORY. After an error the reduction is over; if tg_mpi_begin has
+ * started it, the gradients have no meaning, and otherwise they are those of this rank. */
 TG_API bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* Starts a reduction before backward, so that gradients travel while the rest is computed:
@@ -152,10 +160,10 @@ TG_API bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_co
  *
  * The results have the bits of tg_mpi_reduce alone. Gradients that were dense in the last reduction travel early, in
  * the reverse order of the parameters; all others, and those of the first step, in tg_mpi_reduce. A gradient that was
- * dense stays dense, also in a step in which every rank has it by rows. With accumulated gradients, set on_gradient
- * only in the last backward. Not collective, but all ranks call it, or none. It fails only for invalid arguments, and
- * with STATE for a second call before tg_mpi_reduce or after tg_mpi_add_sample; tg_mpi_reduce reports all other errors.
- */
+ * dense stays dense, also in a step in which every rank has it by rows. Parameters can be frozen and resized between
+ * two steps, but not between this call and tg_mpi_reduce. With accumulated gradients, set on_gradient only in the last
+ * backward. The errors are those of tg_mpi_reduce, and STATE for a second call before tg_mpi_reduce or after
+ * tg_mpi_add_sample; after an error nothing has begun. */
 TG_API bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* A value for tg_backward_config.on_gradient; the context is the tg_mpi. */
@@ -182,9 +190,10 @@ TG_API void tg_mpi_on_gradient(void *mpi, tg_tensor *leaf);
  * of all gradients, one after the other.
  *
  * Not collective. STATE for params that were not broadcast, after tg_mpi_begin, and for more than samples / ranks calls
- * per step; VALUE unless the number of ranks is a power of two and divides `samples`, and `samples` is the same in all
- * calls of a step; MEMORY. tg_mpi_reduce reports STATE if samples are missing on a rank, or other gradients exist. It
- * removes all samples, also after an error, which leaves no gradients. */
+ * per step, and if a parameter was resized since the first one; VALUE unless the number of ranks is a power of two and
+ * divides `samples`, and `samples` is the same in all calls of a step; MEMORY. tg_mpi_reduce reports STATE if samples
+ * are missing on a rank, or other gradients exist, and VALUE if `samples` differs between ranks. It removes all
+ * samples, also after an error, which leaves no gradients. */
 TG_API bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error *error);
 
 /* ---- tables that are sharded by rows ------------------------------------------------------------------------------
@@ -214,8 +223,9 @@ typedef struct tg_mpi_table tg_mpi_table;
 /* Returns a table (rows,width), and adds this rank's rows to `shards` as "<name>.weight". Yours to free, before its
  * tg_mpi and its shards. The values are those that one process draws from N(0,1) for the whole table: every rank gives
  * a generator in the same state, which moves as far as there. SHAPE unless every rank owns a row and the width is at
- * least 1, and for more rows than INT32_MAX; VALUE for a name that is in use; MEMORY. After an error the shards may
- * have the entry, and the generator may have moved. */
+ * least 1, and for more rows than INT32_MAX; VALUE for a name that is in use, and unless name, rows, width, dtype and
+ * generator are the same on all ranks; MEMORY. After MEMORY, and if dtypes differ, the shards may have the entry, and
+ * the generator may have moved. */
 TG_API tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows,
                                       int64_t width, tg_error *error);
 TG_API void tg_mpi_table_free(tg_mpi_table *table);
@@ -225,10 +235,10 @@ TG_API tg_tensor *tg_mpi_table_shard(const tg_mpi_table *table);
 TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
 
 /* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
- * shape. Collective: the tape of every rank has the error of the lowest rank with an error; RANGE, with the index, for
- * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
- * whole batch; STATE if an optimizer of the shards has deferred steps, because an owner does not apply them before a
- * lookup. The other errors and options are those of the ops. */
+ * shape. The tape of every rank has the error; a tape that had one before keeps its own. RANGE, with the index, for an
+ * id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
+ * whole batch, and unless all ranks record the lookup, or none; STATE if an optimizer of the shards has deferred steps,
+ * because an owner does not apply them before a lookup. The other errors and options are those of the ops. */
 TG_API tg_tensor *tg_mpi_embedding(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
                                    const tg_embedding_config *config);
 TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_tensor *ids,
@@ -240,7 +250,8 @@ TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_te
 TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* tg_clip_grad_norm of the replicated params, whose gradients are equal on all ranks, together with the shards of all
- * ranks. Returns the norm; NaN after an error: VALUE unless max_norm >= 0. */
+ * ranks. As there, a norm that is not finite, be it because of one shard, changes all gradients of all ranks. Returns
+ * the norm; NaN after an error: VALUE unless max_norm >= 0, and the same on all ranks. */
 TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
                                     tg_error *error);
 
@@ -249,7 +260,8 @@ TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *s
 /* tg_checkpoint_save_together and tg_checkpoint_load_together (tapegrad/checkpoint.h) by all ranks: one file with the
  * whole tables, and the state of their optimizers. Any number of ranks can load it, and so can one process with an
  * ordinary table. The other parts are those of rank 0, also its generators: a generator of a rank's own is seeded again
- * after a load, as a rule with tg_mpi_seed(seed + step, rank). All ranks need the same file system. */
+ * after a load, as a rule with tg_mpi_seed(seed + step, rank). All ranks need the same file system. VALUE unless all
+ * ranks give the same path, and parts of the same names. */
 TG_API bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                                    tg_error *error);
 TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,

@@ -1,0 +1,124 @@
+/* Steps in which all ranks do the same: they freeze parameters, end with messages under way, and have gradients that
+ * are not finite, or were dense before. */
+#include "world.h"
+
+#include <math.h>
+
+/* All ranks end with messages under way: that of rank 0 alone, of all ranks, or of none; and the params may be gone. */
+static void test_free_during_a_reduction(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    for (int i = 0; i < 6; i++) {
+        world w = world_make();
+        give_gradients(&w);
+        assert_true(tg_mpi_reduce(w.mpi, w.params, NULL, &error));
+        assert_true(tg_mpi_begin(w.mpi, w.params, NULL, &error));
+        give_gradients(&w);
+        if (i % 3 == 1 || (i % 3 == 0 && rank == 0)) {
+            tg_mpi_on_gradient(w.mpi, w.dense);
+        }
+        if (i >= 3) {
+            tg_params_free(w.params);
+            w.params = NULL;
+        }
+        world_free(&w);
+    }
+}
+
+/* A parameter that all ranks freeze for a step, and train again. */
+static void test_frozen_between_steps(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    world w = world_make();
+    tg_mpi_reduce_config config = sum_config();
+    for (int step = 0; step < 4; step++) {
+        bool is_frozen = step == 1 || step == 2;
+        assert_true(tg_params_set_frozen(w.params, "dense", is_frozen));
+        tg_tensor_zero_grad(w.rows);
+        if (!tg_mpi_begin(w.mpi, w.params, &config, &error)) {
+            fail_msg("step %d: %s", step, error.text);
+        }
+        if (is_frozen) {
+            float values[] = {1, 2};
+            assert_true(tg_tensor_add_grad_rows(w.rows, (int32_t[]){3}, values, 1, &error));
+        } else {
+            give_gradients(&w);
+        }
+        assert_true(tg_mpi_reduce(w.mpi, w.params, &config, &error));
+        if (is_frozen) {
+            assert_int_equal(tg_tensor_grad_kind(w.dense), TG_GRAD_NONE);
+            assert_true(((const float *)tg_tensor_grad_rows(w.rows).values)[1] == (float)(2 * ranks));
+        } else {
+            assert_sums(&w);
+        }
+    }
+    world_free(&w);
+}
+
+/* A gradient that was dense stays dense in all later steps in which every rank has it by rows. */
+static void test_dense_stays_dense(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    world w = world_make();
+    tg_mpi_reduce_config config = sum_config();
+    for (int step = 0; step < 4; step++) {
+        assert_true(tg_mpi_begin(w.mpi, w.params, &config, &error));
+        give_gradients(&w);
+        assert_true(step > 0 || tg_tensor_make_grad_dense(w.rows, &error));
+        assert_true(tg_mpi_reduce(w.mpi, w.params, &config, &error));
+        assert_int_equal(tg_tensor_grad_kind(w.rows), TG_GRAD_DENSE);
+        assert_sums(&w);
+    }
+    world_free(&w);
+}
+
+/* A gradient of the last rank's shard is not finite: all gradients of all ranks change as they do in one process, in
+ * tg_clip_grad_norm. */
+static void test_clip_of_a_norm_that_is_not_finite(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY};
+    const double limits[] = {1, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        tg_error error = TG_NO_ERROR;
+        world w = world_make();
+        tg_params *alone = tg_params_new(TG_F32, NULL);
+        tg_tensor *x = tg_params_add(alone, "x", TG_SHAPE(4, WIDTH));
+        tg_tensor *shard = tg_mpi_table_shard(w.table);
+        float good[] = {3, -2}, wrong_row[] = {bad[i % 2], 5};
+        tg_tensor_make_grad_dense(w.dense, &error);
+        ((float *)tg_tensor_data_mut(tg_tensor_grad(w.dense)))[0] = 3;
+        tg_tensor_add_grad_rows(w.rows, (int32_t[]){1}, good, 1, &error);
+        tg_tensor_add_grad_rows(x, (int32_t[]){1}, good, 1, &error);
+        tg_tensor_add_grad_rows(x, (int32_t[]){2}, wrong_row, 1, &error);
+        if (rank == ranks - 1) {
+            tg_tensor_add_grad_rows(shard, (int32_t[]){1}, wrong_row, 1, &error);
+        }
+        double expected = tg_clip_grad_norm(alone, limits[i / 2]);
+        double norm = tg_mpi_clip_grad_norm(w.mpi, w.params, w.shards, limits[i / 2], &error);
+        assert_string_equal(error.text, "");
+        assert_true(isnan(expected) ? isnan(norm) : norm == expected);
+        const float *all = tg_tensor_grad_rows(x).values, *own = tg_tensor_grad_rows(w.rows).values;
+        const float *sharded = tg_tensor_grad_rows(shard).values;
+        for (int c = 0; c < WIDTH; c++) {
+            assert_true(isnan(all[c]) ? isnan(own[c]) : own[c] == all[c]);
+            assert_true(rank < ranks - 1 || (isnan(all[2 + c]) ? isnan(sharded[c]) : sharded[c] == all[2 + c]));
+        }
+        double first = tg_tensor_value_at(tg_tensor_grad(w.dense), 0);
+        assert_true(isnan(all[0]) ? isnan(first) : first == (double)all[0]);
+        tg_params_free(alone);
+        world_free(&w);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_free_during_a_reduction),
+    cmocka_unit_test(test_frozen_between_steps),
+    cmocka_unit_test(test_dense_stays_dense),
+    cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
+};
+
+DEFINE_MAIN("steps", tests)
