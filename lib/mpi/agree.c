@@ -3,7 +3,7 @@
  * Each rank checks its arguments alone. Then, before anything else is sent, all ranks agree, in one MPI_Allreduce of
  * five numbers: the lowest rank that has an error, and the lowest and the highest checksum of two things that must be
  * equal on all ranks, the name of the call, and its facts (sizes, options, the entries of the params). If they are not
- * as they should be, more messages find out what the error says. So either all ranks go on, or all of them leave the
+ * as they should be, more messages find out what the error is. So either all ranks go on, or all of them leave the
  * call with the same error, and none waits for another.
  *
  * What can fail on one rank only after this, as a rule an allocation whose size other ranks decide, is agreed on again.

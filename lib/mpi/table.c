@@ -260,8 +260,8 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
     if (!tg_mpi_agree_facts(mpi, call, 0, &local, &fact, 1, error)) {
         return NAN;
     }
-    /* This limit is above every finite norm, so it only measures. An infinite norm makes the factor 0, and a NaN makes
-     * it NaN, which is what the clipping below does to the gradients, too. */
+    /* This limit is above every finite norm, so it only measures. The factor of an infinite norm is 0, that of NaN is
+     * NaN, and the clipping below does the same to the gradients. */
     double replicated = tg_clip_grad_norm(params, DBL_MAX), sharded = tg_clip_grad_norm(shards, DBL_MAX);
     tg_error failed = TG_NO_ERROR;
     double squares = tg_mpi_sum_agreed(mpi, call, sharded * sharded, &failed);
