@@ -274,7 +274,9 @@ TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_check
  *     tg_checkpoint_folder *folder = tg_checkpoint_folder_open("run", &config, &error);
  *
  * Owned by the tg_mpi, which must outlive the folder. The three calls on the folder are collective, except
- * tg_checkpoint_folder_free; rank 0 holds the lock. NULL for NULL, which is one process. */
+ * tg_checkpoint_folder_free; rank 0 holds the lock, and its steps count. The ranks agree through this group: a config
+ * without its mark, or a folder that is NULL, must not be given on one rank only. NULL for NULL, which is one
+ * process. */
 TG_API const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi);
 
 #ifdef __cplusplus

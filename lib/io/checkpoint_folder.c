@@ -138,10 +138,6 @@ static bool prepare(tg_checkpoint_folder *folder, tg_error *error)
 tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *given,
                                                 tg_error *error)
 {
-    if (!path) {
-        tg_error_set(error, TG_ERROR_STATE, "%s: the path is NULL", open_call);
-        return NULL;
-    }
     if (!tg_config_check(open_call, given, mark, error)) {
         return NULL;
     }
@@ -151,8 +147,10 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
     }
     const tg_checkpoint_group_config group = config.group ? *config.group : tg_checkpoint_group_config_default();
     tg_error local = TG_NO_ERROR;
-    tg_checkpoint_folder *folder = tg_alloc(1, sizeof *folder + strlen(path) + 1);
-    if (config.keep < 1 || config.keep > TG_MOST_STEPS) {
+    tg_checkpoint_folder *folder = path ? tg_alloc(1, sizeof *folder + strlen(path) + 1) : NULL;
+    if (!path) {
+        tg_error_set(&local, TG_ERROR_STATE, "%s: the path is NULL", open_call);
+    } else if (config.keep < 1 || config.keep > TG_MOST_STEPS) {
         tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; allowed are 1 to %d", open_call, (long long)config.keep,
                      TG_MOST_STEPS);
     } else if (!folder) {

@@ -462,6 +462,8 @@ static void test_folder_errors(void **state)
                          "mpi_checkpoint_group: rank 0: checkpoint_folder_open: create '" FOLDER "/nowhere/run'");
     assert_null(open_folder(&r, RUN, rank == 1 ? 0 : 1));
     assert_failed_on_all(false, TG_ERROR_VALUE, ranks > 1 ? "rank 1: checkpoint_folder_open: keep 0" : "keep 0");
+    assert_null(open_folder(&r, rank == 1 ? NULL : RUN, 1));
+    assert_failed_on_all(false, TG_ERROR_STATE, "rank 1: checkpoint_folder_open: the path is NULL");
     assert_null(tg_mpi_checkpoint_group(NULL));
     /* a folder in the way of "best", of the removal of old checkpoints, and of the removal of all */
     tg_checkpoint_folder *folder = open_folder(&r, RUN, 1);
