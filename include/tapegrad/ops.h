@@ -124,8 +124,8 @@ TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
 /* x where x > 0, slope x elsewhere. torch's slope is 0.01. */
 TG_API tg_tensor *tg_leaky_relu(tg_tape *tape, tg_tensor *x, double slope);
 
-/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient passes, as
- * in torch's scalar code and on its GPUs; its vectors on a CPU give NaN. */
+/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient
+ * passes, as in torch's scalar code; its vectors give NaN. */
 TG_API tg_tensor *tg_elu(tg_tape *tape, tg_tensor *x, double alpha);
 
 /* log(1 + e^(beta x)) / beta, and x itself where beta x > threshold. torch's beta is 1 and its threshold 20. VALUE

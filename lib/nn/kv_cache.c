@@ -39,8 +39,10 @@ tg_kv_cache *tg_kv_cache_new(tg_dtype dtype, int64_t layers, int64_t batch, int6
     if (!check(dtype, layers, batch, heads, context, width, error)) {
         return NULL;
     }
+    /* on 32 bits no memory holds as many layers as fit an int32_t */
+    const size_t most = (SIZE_MAX - sizeof(tg_kv_cache)) / (2 * sizeof(tg_tensor *));
     size_t count = (size_t)layers;
-    tg_kv_cache *cache = tg_alloc_zeroed(1, sizeof *cache + 2 * count * sizeof *cache->values);
+    tg_kv_cache *cache = count <= most ? tg_alloc_zeroed(1, sizeof *cache + 2 * count * sizeof *cache->values) : NULL;
     if (cache) {
         cache->layers = layers;
         cache->context = context;
