@@ -1,0 +1,340 @@
+/* draw: random numbers, sizes, and inputs in random layouts. The generator is splitmix64 (Steele, Lea and Flood 2014), so
+ * that the tests do not depend on tg_rng. */
+#include "reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t draw_bits(trial *t)
+{
+    uint64_t z = t->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int64_t draw_integer(trial *t, int64_t low, int64_t high)
+{
+    return low + (int64_t)(draw_bits(t) % ((uint64_t)high - (uint64_t)low + 1));
+}
+
+double draw_uniform(trial *t, double low, double high)
+{
+    return low + (high - low) * ((double)(draw_bits(t) >> 11) / 9007199254740992.0);
+}
+
+bool draw_chance(trial *t, int percent)
+{
+    return draw_integer(t, 0, 99) < percent;
+}
+
+int64_t draw_one_of(trial *t, int count, const int64_t *list)
+{
+    return list[draw_integer(t, 0, count - 1)];
+}
+
+double draw_double_of(trial *t, int count, const double *list)
+{
+    return list[draw_integer(t, 0, count - 1)];
+}
+
+int64_t draw_size(trial *t)
+{
+    int64_t percent = draw_integer(t, 0, 99);
+    return percent < 4    ? 0
+           : percent < 25 ? 1
+           : percent < 85 ? draw_integer(t, 2, 5)
+           : percent < 96 ? draw_integer(t, 6, 17)
+                          : draw_integer(t, 18, 40);
+}
+
+tg_shape draw_shape(trial *t, int min_rank, int max_rank)
+{
+    int usual = max_rank < 5 ? max_rank : 5;
+    int rank = (int)draw_integer(t, min_rank, usual > min_rank ? usual : min_rank);
+    if (max_rank == TG_MAX_RANK && draw_chance(t, 2)) {
+        rank = TG_MAX_RANK;
+    }
+    tg_shape shape = TG_SCALAR;
+    shape.rank = rank;
+    int64_t count = 1;
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        int64_t size = draw_size(t);
+        size = count * size > 600 ? draw_integer(t, 1, 2) : size;
+        shape.size[axis] = size;
+        count *= size > 0 ? size : 1;
+    }
+    return shape;
+}
+
+tg_shape draw_broadcastable(trial *t, tg_shape shape)
+{
+    tg_shape other = TG_SCALAR;
+    int dropped = draw_chance(t, 30) ? (int)draw_integer(t, 0, shape.rank) : 0;
+    other.rank = shape.rank - dropped;
+    for (int axis = 0; axis < other.rank; axis++) {
+        int64_t size = shape.size[axis + dropped];
+        other.size[axis] = draw_chance(t, 25) ? 1 : draw_chance(t, 1) ? draw_size(t) : size;
+    }
+    return other;
+}
+
+int draw_axis(trial *t, int rank)
+{
+    if (draw_chance(t, 3)) {
+        return (int)DRAW_ONE_OF(t, rank, -rank - 1, 8, -9, INT32_MAX, INT32_MIN);
+    }
+    return rank == 0 ? (int)draw_integer(t, -1, 0) : (int)draw_integer(t, -rank, rank - 1);
+}
+
+double draw_value(trial *t)
+{
+    switch (t->flavor) {
+    case TIES: return DRAW_DOUBLE_OF(t, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3);
+    case WIDE: return (draw_chance(t, 50) ? 1 : -1) * pow(10, draw_uniform(t, -6, 6));
+    case SPECIAL:
+        if (draw_chance(t, 30)) {
+            return DRAW_DOUBLE_OF(t, -INFINITY, INFINITY, NAN, -0.0, 0, -1e30, 1e30, 1e-30, -1e-41, 88, -104);
+        }
+        break;
+    case SMOOTH: break;
+    }
+    return draw_uniform(t, -2, 2);
+}
+
+/* ---- layouts ---- */
+
+/* Value i of axis a of a view is value begin + i * step of axis `from` of the leaf, or value 0 if the axis is expanded. */
+typedef struct axis_view {
+    int64_t leaf_size, begin, step;
+    bool is_expanded;
+    int from;
+} axis_view;
+
+static void *positions_of(trial *t, tg_shape shape, const axis_view *views, tg_shape leaf)
+{
+    int64_t count = count_of(shape);
+    int64_t *positions = trial_memory(t, (size_t)(count + 1) * sizeof *positions);
+    int64_t index[TG_MAX_RANK], at[TG_MAX_RANK];
+    for (int64_t i = 0; i < count; i++) {
+        split_index(shape, i, index);
+        for (int axis = 0; axis < shape.rank; axis++) {
+            const axis_view *view = &views[axis];
+            at[view->from] = view->is_expanded ? 0 : view->begin + index[axis] * view->step;
+        }
+        positions[i] = flat_index(leaf, at);
+    }
+    return positions;
+}
+
+/* Draws the view of each axis and the order of the axes in the leaf. */
+static void draw_views(trial *t, tg_shape shape, bool may_expand, axis_view *views)
+{
+    bool is_sliced = draw_chance(t, 40), is_permuted = draw_chance(t, 40),
+         is_expanded = may_expand && draw_chance(t, 15);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int64_t size = shape.size[axis];
+        views[axis] = (axis_view){size, 0, 1, false, axis};
+        if (is_expanded && draw_chance(t, 50)) {
+            views[axis] = (axis_view){1, 0, 0, true, axis};
+        } else if (is_sliced && draw_chance(t, 60)) {
+            int64_t begin = draw_integer(t, 0, 2), step = draw_integer(t, 1, 3), behind = draw_integer(t, 0, 2);
+            views[axis].leaf_size = begin + size * step + behind;
+            views[axis].begin = begin;
+            views[axis].step = step;
+        } else if (size > 0 && draw_chance(t, 10)) {
+            views[axis].begin = size - 1;
+            views[axis].step = -1;
+        }
+    }
+    for (int axis = shape.rank - 1; is_permuted && axis > 0; axis--) {
+        int other = (int)draw_integer(t, 0, axis), from = views[axis].from;
+        views[axis].from = views[other].from;
+        views[other].from = from;
+    }
+}
+
+/* Makes the view of the leaf by ops of the tape. They are recorded if recording is on and the leaf requires a gradient. */
+static tg_tensor *view_of(trial *t, tg_tensor *leaf, tg_shape shape, const axis_view *views)
+{
+    tg_axes order = {shape.rank, {0}}, flipped = {0, {0}};
+    bool is_permuted = false, is_expanded = false;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        order.axis[axis] = views[axis].from;
+        is_permuted = is_permuted || views[axis].from != axis;
+        is_expanded = is_expanded || views[axis].is_expanded;
+        if (views[axis].step < 0) {
+            flipped.axis[flipped.count++] = axis;
+        }
+    }
+    tg_tensor *x = is_permuted ? tg_permute(t->tape, leaf, order) : leaf;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        const axis_view *view = &views[axis];
+        if (view->step > 0 && view->leaf_size != shape.size[axis]) {
+            x = tg_slice(t->tape, x, axis, view->begin, view->begin + shape.size[axis] * view->step, view->step);
+        }
+    }
+    x = flipped.count > 0 ? tg_flip(t->tape, x, flipped) : x;
+    return is_expanded ? tg_expand(t->tape, x, shape) : x;
+}
+
+static void describe_layout(input *in, tg_shape shape, const axis_view *views, bool is_recorded)
+{
+    int used = snprintf(in->layout, sizeof in->layout, is_recorded ? "recorded view" : "leaf");
+    for (int axis = 0; axis < shape.rank && used < (int)sizeof in->layout; axis++) {
+        const axis_view *view = &views[axis];
+        if (view->is_expanded) {
+            used += snprintf(in->layout + used, sizeof in->layout - (size_t)used, ", axis %d expanded from axis %d",
+                             axis, view->from);
+        } else if (view->from != axis || view->step != 1 || view->leaf_size != shape.size[axis]) {
+            used += snprintf(in->layout + used, sizeof in->layout - (size_t)used,
+                             ", axis %d from axis %d (%lld) at %lld step %lld", axis, view->from,
+                             (long long)view->leaf_size, (long long)view->begin, (long long)view->step);
+        }
+    }
+}
+
+static double rounded(tg_dtype dtype, double value)
+{
+    return dtype == TG_F32 ? (double)(float)value : value;
+}
+
+static input *next_input(trial *t, const char *name)
+{
+    if (t->input_count == MAX_INPUTS) {
+        fprintf(stderr, "reference: more than %d inputs\n", MAX_INPUTS);
+        exit(2);
+    }
+    input *in = &t->inputs[t->input_count++];
+    in->name = name;
+    return in;
+}
+
+static void write_leaf(tg_tensor *leaf, int64_t i, double value)
+{
+    void *data = tg_tensor_data_mut(leaf);
+    switch (tg_tensor_dtype(leaf)) {
+    case TG_F32: ((float *)data)[i] = (float)value; break;
+    case TG_F64: ((double *)data)[i] = value; break;
+    case TG_I32: ((int32_t *)data)[i] = (int32_t)value; break;
+    case TG_U8: ((uint8_t *)data)[i] = (uint8_t)value; break;
+    }
+}
+
+/* Adds an input with these values. If axes may be expanded, each value becomes that of the first with its position. */
+static input *input_new(trial *t, const char *name, tg_dtype dtype, tg_shape shape, const double *values,
+                        bool may_expand)
+{
+    input *in = next_input(t, name);
+    in->is_present = true;
+    in->dtype = dtype;
+    in->x = array_new(t, shape);
+    in->dx = array_new(t, shape);
+    axis_view views[TG_MAX_RANK];
+    draw_views(t, shape, may_expand, views);
+    tg_shape leaf_shape = shape;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        leaf_shape.size[views[axis].from] = views[axis].leaf_size;
+    }
+    in->positions = positions_of(t, shape, views, leaf_shape);
+    in->leaf = tg_tensor_new(dtype, leaf_shape, NULL);
+    bool is_float = dtype == TG_F32 || dtype == TG_F64;
+    if (is_float) { /* what no view shows must not count */
+        tg_tensor_fill(in->leaf, NAN, NULL);
+    }
+    for (int64_t i = in->x.count - 1; i >= 0; i--) {
+        write_leaf(in->leaf, in->positions[i], values[i]);
+    }
+    in->requires_grad = is_float && draw_chance(t, 65);
+    bool is_recorded = in->requires_grad && t->is_recording && draw_chance(t, 50);
+    if (is_recorded) {
+        tg_tensor_set_requires_grad(in->leaf, true, NULL);
+        in->tensor = view_of(t, in->leaf, shape, views);
+    } else {
+        /* Without recording the view is a leaf itself. */
+        bool was_recording = tg_tape_is_recording(t->tape);
+        tg_tape_set_recording(t->tape, false);
+        in->tensor = view_of(t, in->leaf, shape, views);
+        tg_tape_set_recording(t->tape, was_recording);
+        tg_tensor_set_requires_grad(in->tensor, in->requires_grad, NULL);
+    }
+    in->has_recorded_view = is_recorded;
+    describe_layout(in, shape, views, is_recorded);
+    for (int64_t i = 0; i < in->x.count; i++) {
+        in->x.values[i] = tg_tensor_value_at(in->leaf, in->positions[i]);
+    }
+    return in;
+}
+
+/* Returns an input before that has this shape and dtype, or NULL. */
+static const input *equal_input(const trial *t, tg_dtype dtype, tg_shape shape)
+{
+    for (int k = 0; k < t->input_count; k++) {
+        const input *in = &t->inputs[k];
+        if (in->is_present && in->dtype == dtype && tg_shape_equal(in->x.shape, shape)) {
+            return in;
+        }
+    }
+    return NULL;
+}
+
+static input *input_of_values(trial *t, const char *name, tg_shape shape, const double *values, bool may_repeat)
+{
+    tg_dtype dtype = t->dtype;
+    if (t->input_count > 0 && !t->reference->may_mix_dtypes && draw_chance(t, 1)) {
+        dtype = dtype == TG_F32 ? TG_F64 : TG_F32;
+    }
+    for (int k = 0; k < t->input_count; k++) {
+        const input *in = &t->inputs[k];
+        bool is_float = in->is_present && (in->dtype == TG_F32 || in->dtype == TG_F64);
+        t->mixes_dtypes = t->mixes_dtypes || (is_float && in->dtype != dtype && !t->reference->may_mix_dtypes);
+    }
+    const input *same = may_repeat && draw_chance(t, 12) ? equal_input(t, dtype, shape) : NULL;
+    if (!same) {
+        return input_new(t, name, dtype, shape, values, may_repeat);
+    }
+    input *in = next_input(t, name);
+    *in = *same;
+    in->name = name;
+    in->dx = array_new(t, shape);
+    snprintf(in->layout, sizeof in->layout, "the same tensor as %s", same->name);
+    return in;
+}
+
+input *draw_input(trial *t, const char *name, tg_shape shape)
+{
+    double *values = numbers(t, count_of(shape));
+    for (int64_t i = 0; i < count_of(shape); i++) {
+        values[i] = draw_value(t);
+    }
+    return input_of_values(t, name, shape, values, true);
+}
+
+input *draw_input_within(trial *t, const char *name, tg_shape shape, double low, double high)
+{
+    double *values = numbers(t, count_of(shape));
+    for (int64_t i = 0; i < count_of(shape); i++) {
+        values[i] = rounded(t->dtype, draw_uniform(t, low, high));
+    }
+    return input_of_values(t, name, shape, values, false);
+}
+
+input *draw_integers(trial *t, const char *name, tg_dtype dtype, tg_shape shape, int64_t low, int64_t high)
+{
+    double *values = numbers(t, count_of(shape));
+    for (int64_t i = 0; i < count_of(shape); i++) {
+        values[i] = (double)draw_integer(t, low, high);
+    }
+    return input_new(t, name, dtype, shape, values, true);
+}
+
+input *draw_layout(trial *t, const char *name, tg_dtype dtype, tg_shape shape, const double *values)
+{
+    return input_new(t, name, dtype, shape, values, false);
+}
+
+input *draw_absent(trial *t, const char *name)
+{
+    return next_input(t, name);
+}

@@ -1,0 +1,349 @@
+/* elementwise: functions of one, two or three values, with broadcasting.
+ *
+ * A line of the lists below is the op, its value, and its slopes, as terms of x (or a and b, or x, low and high) and of the
+ * numbers p and q that are options. A second value in braces is the sum of the absolute terms, where a difference of
+ * terms makes it larger than the result.
+ */
+#include "reference.h"
+
+#include <string.h>
+
+enum { MOST_INPUTS = 3, MOST_NUMBERS = 2 };
+
+/* A value and the sum of its absolute terms. */
+typedef struct result {
+    double value, terms;
+} result;
+
+typedef struct function {
+    int inputs, numbers;
+    tg_tensor *(*call)(trial *t);
+    result (*value)(const double *in, const double *number);
+    result (*slope)(int k, const double *in, const double *number); /* for input k */
+    bool (*accepts)(const double *number);                          /* NULL: all numbers */
+} function;
+
+typedef struct numbers_of_call {
+    double given[MOST_NUMBERS], rounded[MOST_NUMBERS]; /* to the dtype, as the op does */
+} numbers_of_call;
+
+/* ---- helpers of the formulas ---- */
+
+static result plain(double value)
+{
+    return (result){value, fabs(value)};
+}
+
+/* The standard normal distribution function, and its density. */
+static double distribution(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+
+static double density(double x)
+{
+    return 0.39894228040143267794 * exp(-0.5 * x * x);
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* d/dx (x s), s = sigmoid(u), where u has this slope. */
+static double slope_of_gate(double x, double s, double slope)
+{
+    return s + x * s * (1 - s) * slope;
+}
+
+static double gelu_u(double x)
+{
+    return 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+}
+
+static double gelu_u_slope(double x)
+{
+    return 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
+}
+
+static double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+
+/* The remainder with the sign of b, exact. */
+static double remainder_of(double a, double b)
+{
+    double rest = fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* floor(a / b), without the rounding of the quotient. */
+static double floor_of_quotient(double a, double b)
+{
+    return b == 0 ? a / b : nearbyint((a - fmod(a, b)) / b) - (fmod(a, b) != 0 && (fmod(a, b) < 0) != (b < 0));
+}
+
+/* The share of dy that a gets in a maximum of a and b. Beside a NaN each gets all of it. */
+static double share(double a, double b)
+{
+    return a == b ? 0.5 : a < b ? 0 : 1;
+}
+
+static double max_or_nan(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : a > b ? a : b;
+}
+
+static double min_or_nan(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : a < b ? a : b;
+}
+
+/* ---- the functions ---- */
+
+#define DEFINE(op, count, number_count, arguments, value_of, slope_of, accepts_numbers) \
+    static tg_tensor *op##_call(trial *t)                                               \
+    {                                                                                   \
+        input *in = t->inputs;                                                          \
+        const double *number = OPTIONS(t, numbers_of_call)->given;                      \
+        (void)in, (void)number;                                                         \
+        return tg_##op arguments;                                                       \
+    }                                                                                   \
+    static const function op##_function = {count, number_count, op##_call, value_of, slope_of, accepts_numbers};
+
+#define UNARY(op, value_of_x, ...)                                          \
+    static result op##_value(const double *in, const double *number)        \
+    {                                                                       \
+        double x = in[0];                                                   \
+        (void)number;                                                       \
+        return plain(value_of_x);                                           \
+    }                                                                       \
+    static result op##_slope(int k, const double *in, const double *number) \
+    {                                                                       \
+        double x = in[0];                                                   \
+        (void)number, (void)k, (void)x;                                     \
+        return __VA_ARGS__;                                                 \
+    }                                                                       \
+    DEFINE(op, 1, 0, (t->tape, in[0].tensor), op##_value, op##_slope, NULL)
+
+#define WITH_NUMBERS(op, number_count, arguments, allowed, value_of_x, ...) \
+    static bool op##_accepts(const double *number)                          \
+    {                                                                       \
+        double p = number[0], q = number[1];                                \
+        (void)p, (void)q;                                                   \
+        return allowed;                                                     \
+    }                                                                       \
+    static result op##_value(const double *in, const double *number)        \
+    {                                                                       \
+        double x = in[0], p = number[0], q = number[1];                     \
+        (void)p, (void)q;                                                   \
+        return plain(value_of_x);                                           \
+    }                                                                       \
+    static result op##_slope(int k, const double *in, const double *number) \
+    {                                                                       \
+        double x = in[0], p = number[0], q = number[1];                     \
+        (void)k, (void)x, (void)p, (void)q;                                 \
+        return __VA_ARGS__;                                                 \
+    }                                                                       \
+    DEFINE(op, 1, number_count, arguments, op##_value, op##_slope, op##_accepts)
+
+#define BINARY(op, value_of_a_b, slope_a, slope_b)                          \
+    static result op##_value(const double *in, const double *number)        \
+    {                                                                       \
+        double a = in[0], b = in[1];                                        \
+        (void)number;                                                       \
+        return value_of_a_b;                                                \
+    }                                                                       \
+    static result op##_slope(int k, const double *in, const double *number) \
+    {                                                                       \
+        double a = in[0], b = in[1];                                        \
+        (void)a, (void)b, (void)number;                                     \
+        return k == 0 ? slope_a : slope_b;                                  \
+    }                                                                       \
+    DEFINE(op, 2, 0, (t->tape, in[0].tensor, in[1].tensor), op##_value, op##_slope, NULL)
+
+#define TERMS(value, terms) ((result){value, terms})
+
+UNARY(neg, -x, plain(-1))
+UNARY(exp, exp(x), plain(exp(x)))
+UNARY(log, log(x), plain(1 / x))
+UNARY(sqrt, sqrt(x), plain(1 / (2 * sqrt(x))))
+UNARY(tanh, tanh(x), TERMS(1 - tanh(x) * tanh(x), 1))
+UNARY(sigmoid, sigmoid(x), TERMS(sigmoid(x) * (1 - sigmoid(x)), sigmoid(x)))
+UNARY(relu, x < 0 ? 0 : x, plain(!(x <= 0)))
+UNARY(gelu, x *distribution(x), TERMS(distribution(x) + x * density(x), distribution(x) + fabs(x) * density(x)))
+UNARY(gelu_tanh, x *sigmoid(gelu_u(x)),
+      TERMS(slope_of_gate(x, sigmoid(gelu_u(x)), gelu_u_slope(x)),
+            sigmoid(gelu_u(x)) * (1 + fabs(x * gelu_u_slope(x)))))
+UNARY(silu, x *sigmoid(x), TERMS(slope_of_gate(x, sigmoid(x), 1), sigmoid(x) * (1 + fabs(x))))
+UNARY(abs, fabs(x), plain(sign_of(x)))
+UNARY(sin, sin(x), plain(cos(x)))
+UNARY(cos, cos(x), plain(-sin(x)))
+UNARY(sign, sign_of(x), plain(0))
+UNARY(round, nearbyint(x), plain(0))
+UNARY(floor, floor(x), plain(0))
+UNARY(log_sigmoid, x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x)), plain(1 / (1 + exp(x))))
+
+WITH_NUMBERS(leaky_relu, 1, (t->tape, in[0].tensor, number[0]), true, x > 0 ? x : p * x, plain(x > 0 ? 1 : p))
+WITH_NUMBERS(elu, 1, (t->tape, in[0].tensor, number[0]), true, x > 0 ? x : p * expm1(x), plain(x <= 0 ? p * exp(x) : 1))
+WITH_NUMBERS(softplus, 2, (t->tape, in[0].tensor, number[0], number[1]), p > 0 && !isnan(q),
+             p *x > q ? x : log1p(exp(p * x)) / p, plain(p *x > q ? 1 : sigmoid(p * x)))
+WITH_NUMBERS(clamp, 2, (t->tape, in[0].tensor, number[0], number[1]), p <= q, x<p ? p : x> q ? q : x,
+             plain(x >= p && x <= q))
+WITH_NUMBERS(add_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x + p, plain(1))
+WITH_NUMBERS(mul_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x *p, plain(p))
+WITH_NUMBERS(div_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x / p, plain(1 / p))
+WITH_NUMBERS(pow_scalar, 1, (t->tape, in[0].tensor, number[0]), true,
+             p == 0.5    ? sqrt(x)
+             : p == -0.5 ? 1 / sqrt(x)
+                         : pow(x, p),
+             plain(p == 0     ? 0
+                   : p == 1.5 ? p * sqrt(x)
+                   : p == 0.5 ? p / sqrt(x)
+                              : p * pow(x, p - 1)))
+
+BINARY(add, TERMS(a + b, fabs(a) + fabs(b)), plain(1), plain(1))
+BINARY(sub, TERMS(a - b, fabs(a) + fabs(b)), plain(1), plain(-1))
+BINARY(mul, plain(a *b), plain(b), plain(a))
+BINARY(div, plain(a / b), plain(1 / b), plain(-(a / b) / b))
+BINARY(pow, plain(pow(a, b)), plain(b == 0 ? 0 : b * pow(a, b - 1)), plain(a == 0 && b >= 0 ? 0 : pow(a, b) * log(a)))
+BINARY(maximum, plain(max_or_nan(a, b)), plain(share(a, b)), plain(share(b, a)))
+BINARY(minimum, plain(min_or_nan(a, b)), plain(share(b, a)), plain(share(a, b)))
+BINARY(remainder, plain(remainder_of(a, b)), plain(1), plain(-floor_of_quotient(a, b)))
+
+/* The bounds low and high; one that is NULL counts as infinite, and gets no gradient. */
+static result clamp_tensor_value(const double *in, const double *number)
+{
+    (void)number;
+    return plain(min_or_nan(max_or_nan(in[0], in[1]), in[2]));
+}
+
+static result clamp_tensor_slope(int k, const double *in, const double *number)
+{
+    double x = in[0], low = in[1], high = in[2];
+    bool has_high = number[1] != 0;
+    bool is_of_low = x < low && (low < high || !has_high), is_of_high = x > high || high < low;
+    (void)number;
+    return plain(k == 0 ? x >= low && x <= high : k == 1 ? is_of_low : is_of_high);
+}
+
+DEFINE(clamp_tensor, 3, 0, (t->tape, in[0].tensor, in[1].tensor, in[2].tensor), clamp_tensor_value, clamp_tensor_slope,
+       NULL)
+
+/* ---- a call ---- */
+
+static void draw_function(trial *t)
+{
+    const function *f = t->reference->data;
+    numbers_of_call *numbers = OPTIONS(t, numbers_of_call);
+    static const char *const names[] = {"first number", "second number"};
+    for (int k = 0; k < f->numbers; k++) {
+        double number = draw_chance(t, 50)
+                            ? draw_uniform(t, -3, 3)
+                            : DRAW_DOUBLE_OF(t, -2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 20, 1e-3, INFINITY, -INFINITY, NAN);
+        numbers->given[k] = note_double(t, names[k], number);
+        numbers->rounded[k] = t->dtype == TG_F32 ? (double)(float)number : number;
+    }
+    static const char *const inputs[] = {"first", "second", "third"};
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
+    int absent =
+        strcmp(t->reference->op, "tg_clamp_tensor") == 0 && draw_chance(t, 50) ? (int)draw_integer(t, 1, 2) : -1;
+    for (int k = 0; k < f->inputs; k++) {
+        if (k == absent) {
+            draw_absent(t, inputs[k]);
+        } else {
+            draw_input(t, inputs[k], f->inputs == 1 ? shape : draw_broadcastable(t, shape));
+        }
+    }
+    numbers->rounded[1] =
+        strcmp(t->reference->op, "tg_clamp_tensor") == 0 ? t->inputs[2].is_present : numbers->rounded[1];
+}
+
+/* The broadcast shape of all inputs; false if they do not match. */
+static bool shape_of_result(const trial *t, tg_shape *shape)
+{
+    *shape = t->inputs[0].x.shape;
+    bool matches = true;
+    for (int k = 1; k < t->input_count; k++) {
+        if (t->inputs[k].is_present) {
+            matches = matches && broadcast_shapes(*shape, t->inputs[k].x.shape, shape);
+        }
+    }
+    return matches;
+}
+
+static bool is_valid_function(const trial *t)
+{
+    const function *f = t->reference->data;
+    tg_shape shape;
+    return shape_of_result(t, &shape) && (!f->accepts || f->accepts(OPTIONS(t, numbers_of_call)->given));
+}
+
+static tg_tensor *call_function(trial *t)
+{
+    return ((const function *)t->reference->data)->call(t);
+}
+
+/* Reads the values of the inputs that belong to an index of the result, and their numbers. An absent bound is infinite. */
+static void read_inputs(const trial *t, tg_shape shape, const int64_t *index, double *values, int64_t *at)
+{
+    for (int k = 0; k < t->input_count; k++) {
+        const input *in = &t->inputs[k];
+        at[k] = in->is_present ? broadcast_index(in->x.shape, shape.rank, index) : 0;
+        values[k] = in->is_present ? in->x.values[at[k]] : k == 1 ? -INFINITY : INFINITY;
+    }
+}
+
+static void function_forward(trial *t)
+{
+    const function *f = t->reference->data;
+    tg_shape shape;
+    shape_of_result(t, &shape);
+    array *y = output_new(t, 0, shape);
+    int64_t index[TG_MAX_RANK], at[MOST_INPUTS];
+    double in[MOST_INPUTS];
+    for (int64_t i = 0; i < y->count; i++) {
+        split_index(shape, i, index);
+        read_inputs(t, shape, index, in, at);
+        result value = f->value(in, OPTIONS(t, numbers_of_call)->rounded);
+        put_terms(y, i, value.value, value.terms);
+    }
+}
+
+static void function_backward(trial *t)
+{
+    const function *f = t->reference->data;
+    const array *dy = &t->outputs[0].dy;
+    int64_t index[TG_MAX_RANK], at[MOST_INPUTS];
+    double in[MOST_INPUTS];
+    for (int64_t i = 0; i < dy->count; i++) {
+        split_index(dy->shape, i, index);
+        read_inputs(t, dy->shape, index, in, at);
+        for (int k = 0; k < f->inputs; k++) {
+            result slope = f->slope(k, in, OPTIONS(t, numbers_of_call)->rounded);
+            if (t->inputs[k].is_present) {
+                add_terms(&t->inputs[k].dx, at[k], dy->values[i] * slope.value, fabs(dy->values[i]) * slope.terms);
+            }
+        }
+    }
+}
+
+#define REFERENCE(function)                                                                                   \
+    {                                                                                                         \
+        .op = "tg_" #function, .draw = draw_function, .is_valid = is_valid_function, .call = call_function,   \
+        .forward = function_forward, .backward = function_backward, .roundings = 8, .gradient_roundings = 16, \
+        .data = &function##_function,                                                                         \
+    }
+
+static const reference references[] = {
+    REFERENCE(neg),     REFERENCE(exp),         REFERENCE(log),        REFERENCE(sqrt),         REFERENCE(tanh),
+    REFERENCE(sigmoid), REFERENCE(relu),        REFERENCE(gelu),       REFERENCE(gelu_tanh),    REFERENCE(silu),
+    REFERENCE(abs),     REFERENCE(sin),         REFERENCE(cos),        REFERENCE(sign),         REFERENCE(round),
+    REFERENCE(floor),   REFERENCE(log_sigmoid), REFERENCE(leaky_relu), REFERENCE(elu),          REFERENCE(softplus),
+    REFERENCE(clamp),   REFERENCE(add_scalar),  REFERENCE(mul_scalar), REFERENCE(div_scalar),   REFERENCE(pow_scalar),
+    REFERENCE(add),     REFERENCE(sub),         REFERENCE(mul),        REFERENCE(div),          REFERENCE(pow),
+    REFERENCE(maximum), REFERENCE(minimum),     REFERENCE(remainder),  REFERENCE(clamp_tensor),
+};
+
+const reference_family elementwise = {"elementwise", references, sizeof references / sizeof *references, 20000};

@@ -1,0 +1,142 @@
+/* numbers: memory of a trial, the arithmetic of the formulas, and indices. */
+#include "reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void *trial_memory(trial *t, size_t bytes)
+{
+    void **blocks = realloc(t->blocks, (size_t)(t->block_count + 1) * sizeof *blocks);
+    void *block = blocks ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
+    if (!block) {
+        fprintf(stderr, "reference: memory is exhausted\n");
+        exit(2);
+    }
+    t->blocks = blocks;
+    t->blocks[t->block_count++] = block;
+    return block;
+}
+
+double *numbers(trial *t, int64_t count)
+{
+    return trial_memory(t, (size_t)count * sizeof(double));
+}
+
+array array_new(trial *t, tg_shape shape)
+{
+    int64_t count = count_of(shape);
+    return (array){shape, count, numbers(t, count), numbers(t, count)};
+}
+
+array *output_of_dtype(trial *t, int k, tg_shape shape, tg_dtype dtype)
+{
+    output *out = &t->outputs[k];
+    t->output_count = k < t->output_count ? t->output_count : k + 1;
+    out->dtype = dtype;
+    if (!out->y.values || !tg_shape_equal(out->y.shape, shape)) {
+        out->y = array_new(t, shape);
+    }
+    for (int64_t i = 0; i < out->y.count; i++) {
+        out->y.values[i] = out->y.terms[i] = 0;
+    }
+    return &out->y;
+}
+
+array *output_new(trial *t, int k, tg_shape shape)
+{
+    return output_of_dtype(t, k, shape, t->dtype);
+}
+
+void add(array *x, int64_t i, double term)
+{
+    add_terms(x, i, term, fabs(term));
+}
+
+void add_terms(array *x, int64_t i, double term, double terms)
+{
+    x->values[i] += term;
+    x->terms[i] += isfinite(terms) ? terms : 0;
+}
+
+void put(array *x, int64_t i, double value)
+{
+    put_terms(x, i, value, fabs(value));
+}
+
+void put_terms(array *x, int64_t i, double value, double terms)
+{
+    x->values[i] = value;
+    x->terms[i] = isfinite(terms) ? terms : 0;
+}
+
+/* ---- indices ---- */
+
+bool next_index(tg_shape shape, int64_t index[TG_MAX_RANK])
+{
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        if (++index[axis] < shape.size[axis]) {
+            return true;
+        }
+        index[axis] = 0;
+    }
+    return false;
+}
+
+int64_t flat_index(tg_shape shape, const int64_t index[TG_MAX_RANK])
+{
+    int64_t flat = 0;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        flat = flat * shape.size[axis] + index[axis];
+    }
+    return flat;
+}
+
+void split_index(tg_shape shape, int64_t flat, int64_t index[TG_MAX_RANK])
+{
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        index[axis] = flat % shape.size[axis];
+        flat /= shape.size[axis];
+    }
+}
+
+int64_t broadcast_index(tg_shape shape, int rank, const int64_t index[TG_MAX_RANK])
+{
+    int64_t flat = 0;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int64_t at = index[axis + rank - shape.rank];
+        flat = flat * shape.size[axis] + (shape.size[axis] == 1 ? 0 : at);
+    }
+    return flat;
+}
+
+int64_t count_of(tg_shape shape)
+{
+    int64_t count = 1;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        count *= shape.size[axis];
+    }
+    return count;
+}
+
+bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result)
+{
+    *result = a.rank > b.rank ? a : b;
+    for (int back = 1; back <= a.rank && back <= b.rank; back++) {
+        int64_t size_a = a.size[a.rank - back], size_b = b.size[b.rank - back];
+        if (size_a != size_b && size_a != 1 && size_b != 1) {
+            return false;
+        }
+        result->size[result->rank - back] = size_a == 1 ? size_b : size_a;
+    }
+    return true;
+}
+
+bool is_axis(int axis, int rank)
+{
+    return axis >= -rank && axis < rank;
+}
+
+int axis_from_front(int axis, int rank)
+{
+    return axis < 0 ? axis + rank : axis;
+}
