@@ -6,6 +6,7 @@
  */
 #include "reference.h"
 
+#include <float.h>
 #include <string.h>
 
 enum { MOST_INPUTS = 3, MOST_NUMBERS = 2 };
@@ -29,9 +30,23 @@ typedef struct numbers_of_call {
 
 /* ---- helpers of the formulas ---- */
 
+/* The value is its only term. */
 static result plain(double value)
 {
     return (result){value, fabs(value)};
+}
+
+/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a product
+ * with x. */
+static double flushed(double x)
+{
+    return fabs(x) * FLT_MIN / FLT_EPSILON;
+}
+
+/* An intermediate result that overflows in f32 is a term, so that any result is right there. */
+static double overflowing(double x)
+{
+    return fabs(x) > FLT_MAX ? fabs(x) : 0;
 }
 
 /* The standard normal distribution function, and its density. */
@@ -71,6 +86,20 @@ static double sign_of(double x)
     return x > 0 ? 1 : x < 0 ? -1 : 0;
 }
 
+/* x to the power of a number: as in torch, the powers 0.5 and -0.5 are square roots, which differ for -inf and -0. */
+static double power_of_number(double x, double p)
+{
+    return p == 0.5 ? sqrt(x) : p == -0.5 ? 1 / sqrt(x) : pow(x, p);
+}
+
+/* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1 counts log |x| times. */
+static result slope_of_power(double power, double x, double p)
+{
+    double lost = x == 0 || isinf(x) ? 0 : fabs(p * log(fabs(x)));
+    double terms = fabs(p * power) * (1 + lost) + flushed(power) + overflowing(power);
+    return p == 0 ? (result){0, 0} : (result){p * power, terms};
+}
+
 /* The remainder with the sign of b, exact. */
 static double remainder_of(double a, double b)
 {
@@ -102,6 +131,8 @@ static double min_or_nan(double a, double b)
 
 /* ---- the functions ---- */
 
+#define TERMS(value, terms) ((result){value, terms})
+
 #define DEFINE(op, count, number_count, arguments, value_of, slope_of, accepts_numbers) \
     static tg_tensor *op##_call(trial *t)                                               \
     {                                                                                   \
@@ -117,7 +148,7 @@ static double min_or_nan(double a, double b)
     {                                                                       \
         double x = in[0];                                                   \
         (void)number;                                                       \
-        return plain(value_of_x);                                           \
+        return value_of_x;                                                  \
     }                                                                       \
     static result op##_slope(int k, const double *in, const double *number) \
     {                                                                       \
@@ -138,7 +169,7 @@ static double min_or_nan(double a, double b)
     {                                                                       \
         double x = in[0], p = number[0], q = number[1];                     \
         (void)p, (void)q;                                                   \
-        return plain(value_of_x);                                           \
+        return value_of_x;                                                  \
     }                                                                       \
     static result op##_slope(int k, const double *in, const double *number) \
     {                                                                       \
@@ -163,54 +194,59 @@ static double min_or_nan(double a, double b)
     }                                                                       \
     DEFINE(op, 2, 0, (t->tape, in[0].tensor, in[1].tensor), op##_value, op##_slope, NULL)
 
-#define TERMS(value, terms) ((result){value, terms})
-
-UNARY(neg, -x, plain(-1))
-UNARY(exp, exp(x), plain(exp(x)))
-UNARY(log, log(x), plain(1 / x))
-UNARY(sqrt, sqrt(x), plain(1 / (2 * sqrt(x))))
-UNARY(tanh, tanh(x), TERMS(1 - tanh(x) * tanh(x), 1))
-UNARY(sigmoid, sigmoid(x), TERMS(sigmoid(x) * (1 - sigmoid(x)), sigmoid(x)))
-UNARY(relu, x < 0 ? 0 : x, plain(!(x <= 0)))
-UNARY(gelu, x *distribution(x), TERMS(distribution(x) + x * density(x), distribution(x) + fabs(x) * density(x)))
-UNARY(gelu_tanh, x *sigmoid(gelu_u(x)),
+/* clang-format off */
+UNARY(neg, plain(-x), plain(-1))
+UNARY(exp, plain(exp(x)), plain(exp(x)))
+UNARY(log, plain(log(x)), plain(1 / x))
+UNARY(sqrt, plain(sqrt(x)), plain(1 / (2 * sqrt(x))))
+UNARY(tanh, plain(tanh(x)), TERMS(1 - tanh(x) * tanh(x), 1))
+UNARY(sigmoid, plain(sigmoid(x)), TERMS(sigmoid(x) * (1 - sigmoid(x)), sigmoid(x)))
+UNARY(relu, plain(x < 0 ? 0 : x), plain(!(x <= 0)))
+UNARY(gelu,
+      TERMS(x * distribution(x), fabs(x) * distribution(x) * (1 + x * x)),
+      TERMS(distribution(x) + x * density(x), (distribution(x) + fabs(x) * density(x)) * (1 + x * x)))
+UNARY(gelu_tanh,
+      TERMS(x * sigmoid(gelu_u(x)), fabs(x) * sigmoid(gelu_u(x)) * (1 + fabs(gelu_u(x))) + flushed(x)),
       TERMS(slope_of_gate(x, sigmoid(gelu_u(x)), gelu_u_slope(x)),
-            sigmoid(gelu_u(x)) * (1 + fabs(x * gelu_u_slope(x)))))
-UNARY(silu, x *sigmoid(x), TERMS(slope_of_gate(x, sigmoid(x), 1), sigmoid(x) * (1 + fabs(x))))
-UNARY(abs, fabs(x), plain(sign_of(x)))
-UNARY(sin, sin(x), plain(cos(x)))
-UNARY(cos, cos(x), plain(-sin(x)))
-UNARY(sign, sign_of(x), plain(0))
-UNARY(round, nearbyint(x), plain(0))
-UNARY(floor, floor(x), plain(0))
-UNARY(log_sigmoid, x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x)), plain(1 / (1 + exp(x))))
+            sigmoid(gelu_u(x)) * (1 + fabs(x * gelu_u_slope(x))) * (1 + fabs(gelu_u(x))) +
+                flushed(x * gelu_u_slope(x)) + overflowing(x * gelu_u_slope(x))))
+UNARY(silu,
+      TERMS(x * sigmoid(x), fabs(x) * sigmoid(x) + flushed(x)),
+      TERMS(slope_of_gate(x, sigmoid(x), 1), sigmoid(x) * (1 + fabs(x)) + flushed(x)))
+UNARY(abs, plain(fabs(x)), plain(sign_of(x)))
+UNARY(sin, plain(sin(x)), plain(cos(x)))
+UNARY(cos, plain(cos(x)), plain(-sin(x)))
+UNARY(sign, plain(sign_of(x)), plain(0))
+UNARY(round, plain(nearbyint(x)), plain(0))
+UNARY(floor, plain(floor(x)), plain(0))
+UNARY(log_sigmoid, plain(x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x))), plain(1 / (1 + exp(x))))
 
-WITH_NUMBERS(leaky_relu, 1, (t->tape, in[0].tensor, number[0]), true, x > 0 ? x : p * x, plain(x > 0 ? 1 : p))
-WITH_NUMBERS(elu, 1, (t->tape, in[0].tensor, number[0]), true, x > 0 ? x : p * expm1(x), plain(x <= 0 ? p * exp(x) : 1))
+WITH_NUMBERS(leaky_relu, 1, (t->tape, in[0].tensor, number[0]), true,
+             plain(x > 0 ? x : p * x), plain(x > 0 ? 1 : p))
+WITH_NUMBERS(elu, 1, (t->tape, in[0].tensor, number[0]), true,
+             plain(x > 0 ? x : p * expm1(x)), plain(x <= 0 ? p * exp(x) : 1))
 WITH_NUMBERS(softplus, 2, (t->tape, in[0].tensor, number[0], number[1]), p > 0 && !isnan(q),
-             p *x > q ? x : log1p(exp(p * x)) / p, plain(p *x > q ? 1 : sigmoid(p * x)))
-WITH_NUMBERS(clamp, 2, (t->tape, in[0].tensor, number[0], number[1]), p <= q, x<p ? p : x> q ? q : x,
-             plain(x >= p && x <= q))
-WITH_NUMBERS(add_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x + p, plain(1))
-WITH_NUMBERS(mul_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x *p, plain(p))
-WITH_NUMBERS(div_scalar, 1, (t->tape, in[0].tensor, number[0]), true, x / p, plain(1 / p))
+             TERMS(p * x > q ? x : log1p(exp(p * x)) / p,
+                   p * x > q ? fabs(x) : log1p(exp(p * x)) / p * (1 + fabs(p * x)) + overflowing(exp(p * x))),
+             TERMS(p * x > q ? 1 : sigmoid(p * x), p * x > q ? 1 : sigmoid(p * x) * (1 + fabs(p * x))))
+WITH_NUMBERS(clamp, 2, (t->tape, in[0].tensor, number[0], number[1]), p <= q,
+             plain(x < p ? p : x > q ? q : x), plain(x >= p && x <= q))
+WITH_NUMBERS(add_scalar, 1, (t->tape, in[0].tensor, number[0]), true, TERMS(x + p, fabs(x) + fabs(p)), plain(1))
+WITH_NUMBERS(mul_scalar, 1, (t->tape, in[0].tensor, number[0]), true, plain(x * p), plain(p))
+WITH_NUMBERS(div_scalar, 1, (t->tape, in[0].tensor, number[0]), true, plain(x / p), plain(1 / p))
 WITH_NUMBERS(pow_scalar, 1, (t->tape, in[0].tensor, number[0]), true,
-             p == 0.5    ? sqrt(x)
-             : p == -0.5 ? 1 / sqrt(x)
-                         : pow(x, p),
-             plain(p == 0     ? 0
-                   : p == 1.5 ? p * sqrt(x)
-                   : p == 0.5 ? p / sqrt(x)
-                              : p * pow(x, p - 1)))
+             plain(power_of_number(x, p)), slope_of_power(power_of_number(x, p - 1), x, p))
 
 BINARY(add, TERMS(a + b, fabs(a) + fabs(b)), plain(1), plain(1))
 BINARY(sub, TERMS(a - b, fabs(a) + fabs(b)), plain(1), plain(-1))
-BINARY(mul, plain(a *b), plain(b), plain(a))
+BINARY(mul, plain(a * b), plain(b), plain(a))
 BINARY(div, plain(a / b), plain(1 / b), plain(-(a / b) / b))
-BINARY(pow, plain(pow(a, b)), plain(b == 0 ? 0 : b * pow(a, b - 1)), plain(a == 0 && b >= 0 ? 0 : pow(a, b) * log(a)))
+BINARY(pow, plain(pow(a, b)), slope_of_power(pow(a, b - 1), a, b),
+       plain(a == 0 && b >= 0 ? 0 : pow(a, b) * log(a)))
 BINARY(maximum, plain(max_or_nan(a, b)), plain(share(a, b)), plain(share(b, a)))
 BINARY(minimum, plain(min_or_nan(a, b)), plain(share(b, a)), plain(share(a, b)))
 BINARY(remainder, plain(remainder_of(a, b)), plain(1), plain(-floor_of_quotient(a, b)))
+/* clang-format on */
 
 /* The bounds low and high; one that is NULL counts as infinite, and gets no gradient. */
 static result clamp_tensor_value(const double *in, const double *number)

@@ -98,8 +98,10 @@ static long long run_family(const reference_family *family, const run *options, 
     }
     long long sum = 0;
     for (int k = 0; k < family->count; k++) {
-        printf("%-36s %8lld calls, %lld differences%s\n", family->references[k].op, count[k], wrong[k],
-               wrong[k] >= MAX_REPORTS ? ", stopped" : "");
+        if (count[k] > 0) {
+            printf("%-36s %8lld calls, %lld differences%s\n", family->references[k].op, count[k], wrong[k],
+                   wrong[k] >= MAX_REPORTS ? ", stopped" : "");
+        }
         sum += count[k];
         differences += wrong[k];
     }
