@@ -95,7 +95,7 @@ static double power_of_number(double x, double p)
 /* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1 counts log |x| times. */
 static result slope_of_power(double power, double x, double p)
 {
-    double lost = x == 0 || isinf(x) ? 0 : fabs(p * log(fabs(x)));
+    double lost = x == 0 || !isfinite(x) ? 0 : fabs(p * log(fabs(x)));
     double terms = fabs(p * power) * (1 + lost) + flushed(power) + overflowing(power);
     return p == 0 ? (result){0, 0} : (result){p * power, terms};
 }
@@ -203,8 +203,8 @@ UNARY(tanh, plain(tanh(x)), TERMS(1 - tanh(x) * tanh(x), 1))
 UNARY(sigmoid, plain(sigmoid(x)), TERMS(sigmoid(x) * (1 - sigmoid(x)), sigmoid(x)))
 UNARY(relu, plain(x < 0 ? 0 : x), plain(!(x <= 0)))
 UNARY(gelu,
-      TERMS(x * distribution(x), fabs(x) * distribution(x) * (1 + x * x)),
-      TERMS(distribution(x) + x * density(x), (distribution(x) + fabs(x) * density(x)) * (1 + x * x)))
+      TERMS(x * distribution(x), fabs(x) * distribution(x) * (1 + x * x) + flushed(x)),
+      TERMS(distribution(x) + x * density(x), (distribution(x) + fabs(x) * density(x)) * (1 + x * x) + flushed(x)))
 UNARY(gelu_tanh,
       TERMS(x * sigmoid(gelu_u(x)), fabs(x) * sigmoid(gelu_u(x)) * (1 + fabs(gelu_u(x))) + flushed(x)),
       TERMS(slope_of_gate(x, sigmoid(gelu_u(x)), gelu_u_slope(x)),
@@ -359,7 +359,8 @@ static void function_backward(trial *t)
         for (int k = 0; k < f->inputs; k++) {
             result slope = f->slope(k, in, OPTIONS(t, numbers_of_call)->rounded);
             if (t->inputs[k].is_present) {
-                add_terms(&t->inputs[k].dx, at[k], dy->values[i] * slope.value, fabs(dy->values[i]) * slope.terms);
+                add_terms(&t->inputs[k].dx, at[k], dy->values[i] * slope.value,
+                          fabs(dy->values[i]) * slope.terms + overflowing(slope.terms));
             }
         }
     }

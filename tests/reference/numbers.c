@@ -1,6 +1,7 @@
 /* numbers: memory of a trial, the arithmetic of the formulas, and indices. */
 #include "reference.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -55,7 +56,7 @@ void add(array *x, int64_t i, double term)
 void add_terms(array *x, int64_t i, double term, double terms)
 {
     x->values[i] += term;
-    x->terms[i] += isfinite(terms) ? terms : 0;
+    x->terms[i] += isfinite(term) ? fmin(terms, DBL_MAX) : 0;
 }
 
 void put(array *x, int64_t i, double value)
@@ -66,7 +67,7 @@ void put(array *x, int64_t i, double value)
 void put_terms(array *x, int64_t i, double value, double terms)
 {
     x->values[i] = value;
-    x->terms[i] = isfinite(terms) ? terms : 0;
+    x->terms[i] = isfinite(value) ? fmin(terms, DBL_MAX) : 0;
 }
 
 /* ---- indices ---- */

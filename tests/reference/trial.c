@@ -93,8 +93,8 @@ static bool agrees(tg_dtype dtype, double roundings, double got, double expected
     if (isnan(expected)) {
         return isnan(got);
     }
-    if (terms > largest) { /* terms overflow in the dtype: a single one gives its infinity, several anything */
-        return terms != fabs(expected) || (isinf(got) && (got > 0) == (expected > 0));
+    if (terms > largest) { /* terms overflow in the dtype: several give anything, a single one its infinity, or NaN */
+        return terms != fabs(expected) || isnan(got) || (isinf(got) && (got > 0) == (expected > 0));
     }
     if (isinf(expected) || !is_float(dtype)) {
         return got == expected;
