@@ -221,8 +221,8 @@ TG_API tg_tensor *tg_amin(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axe
  * that y = x + log(count) is rounded to x, each gradient is 1 (tg_softmax and the losses do not round it). */
 TG_API tg_tensor *tg_logsumexp(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|. The
- * gradient where the norm is 0 is 0. VALUE unless p > 0. */
+/* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|, and
+ * SHAPE for an axis of size 0. The gradient where the norm is 0 is 0. VALUE unless p > 0. */
 TG_API tg_tensor *tg_norm(tg_tape *tape, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep);
 
 /* Whether any value, or every value, is not 0, over a list of axes: a u8 mask, without a gradient. x has any dtype. */

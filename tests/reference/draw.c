@@ -68,6 +68,19 @@ tg_shape draw_shape(trial *t, int min_rank, int max_rank)
     return shape;
 }
 
+tg_shape draw_long_shape(trial *t, int min_rank, int max_rank)
+{
+    tg_shape shape = draw_shape(t, min_rank, max_rank);
+    if (shape.rank > 0 && draw_chance(t, 15)) {
+        int axis = (int)draw_integer(t, 0, shape.rank - 1);
+        for (int other = 0; other < shape.rank; other++) {
+            shape.size[other] = shape.size[other] > 3 || shape.rank > 3 ? 1 + (other & 1) : shape.size[other];
+        }
+        shape.size[axis] = draw_integer(t, 41, draw_chance(t, 30) ? 300 : 80);
+    }
+    return shape;
+}
+
 tg_shape draw_broadcastable(trial *t, tg_shape shape)
 {
     tg_shape other = TG_SCALAR;
@@ -86,6 +99,33 @@ int draw_axis(trial *t, int rank)
         return (int)DRAW_ONE_OF(t, rank, -rank - 1, 8, -9, INT32_MAX, INT32_MIN);
     }
     return rank == 0 ? (int)draw_integer(t, -1, 0) : (int)draw_integer(t, -rank, rank - 1);
+}
+
+tg_axes draw_axes(trial *t, int rank)
+{
+    tg_axes axes = {draw_chance(t, 50) ? (int)DRAW_ONE_OF(t, -1, INT32_MIN) : 0, {0}};
+    for (int axis = 0; axis < rank && axis < TG_MAX_RANK && draw_chance(t, 90); axis++) {
+        if (draw_chance(t, 60)) {
+            axes.count = axes.count < 0 ? 0 : axes.count;
+            axes.axis[axes.count++] = draw_chance(t, 50) ? axis : axis - rank;
+        }
+    }
+    for (int k = 1; k < axes.count; k++) {
+        int other = (int)draw_integer(t, 0, k), axis = axes.axis[k];
+        axes.axis[k] = axes.axis[other];
+        axes.axis[other] = axis;
+    }
+    if (axes.count > 0 && draw_chance(t, 4)) { /* out of range, or an axis twice */
+        axes.axis[draw_integer(t, 0, axes.count - 1)] = draw_axis(t, rank);
+    } else if (draw_chance(t, 1)) {
+        axes.count = (int)DRAW_ONE_OF(t, TG_MAX_RANK + 1, INT32_MAX);
+    }
+    note(t, "    axes = %d:", axes.count);
+    for (int k = 0; k < axes.count && k < TG_MAX_RANK; k++) {
+        note(t, " %d", axes.axis[k]);
+    }
+    note(t, "\n");
+    return axes;
 }
 
 double draw_value(trial *t)
@@ -327,6 +367,21 @@ input *draw_integers(trial *t, const char *name, tg_dtype dtype, tg_shape shape,
         values[i] = (double)draw_integer(t, low, high);
     }
     return input_new(t, name, dtype, shape, values, true);
+}
+
+input *draw_any(trial *t, const char *name, tg_shape shape)
+{
+    switch (draw_integer(t, 0, 5)) {
+    case 0: return draw_integers(t, name, TG_I32, shape, -3, 3);
+    case 1: return draw_integers(t, name, TG_U8, shape, 0, draw_chance(t, 80) ? 3 : 255);
+    case 2:
+        if (draw_chance(t, 30)) {
+            return draw_integers(t, name, TG_I32, shape, INT32_MIN, INT32_MAX);
+        }
+        break;
+    default: break;
+    }
+    return draw_input(t, name, shape);
 }
 
 input *draw_layout(trial *t, const char *name, tg_dtype dtype, tg_shape shape, const double *values)

@@ -141,3 +141,42 @@ int axis_from_front(int axis, int rank)
 {
     return axis < 0 ? axis + rank : axis;
 }
+
+bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK])
+{
+    for (int axis = 0; axis < rank; axis++) {
+        is_along[axis] = axes.count <= 0;
+    }
+    for (int k = 0; k < axes.count; k++) {
+        int axis = k < TG_MAX_RANK && is_axis(axes.axis[k], rank) ? axis_from_front(axes.axis[k], rank) : -1;
+        if (axis < 0 || is_along[axis]) {
+            return false;
+        }
+        is_along[axis] = true;
+    }
+    return true;
+}
+
+line *lines_along(trial *t, tg_shape shape, const bool is_along[TG_MAX_RANK], int64_t *count)
+{
+    tg_shape others = shape;
+    int64_t length = 1, index[TG_MAX_RANK];
+    for (int axis = 0; axis < shape.rank; axis++) {
+        length *= is_along[axis] ? shape.size[axis] : 1;
+        others.size[axis] = is_along[axis] ? 1 : shape.size[axis];
+    }
+    *count = count_of(others);
+    line *lines = trial_memory(t, (size_t)*count * sizeof *lines);
+    for (int64_t k = 0; k < *count; k++) {
+        lines[k].at = trial_memory(t, (size_t)length * sizeof(int64_t));
+    }
+    for (int64_t i = 0; i < count_of(shape); i++) {
+        split_index(shape, i, index);
+        for (int axis = 0; axis < shape.rank; axis++) {
+            index[axis] = is_along[axis] ? 0 : index[axis];
+        }
+        line *l = &lines[flat_index(others, index)];
+        l->at[l->count++] = i;
+    }
+    return lines;
+}

@@ -4,9 +4,11 @@
  * a call (shapes, options, values), when the library must refuse it, and what the values and the gradients are. The
  * framework draws the rest: dtypes, layouts, which inputs require a gradient, CPU level, threads, passes of backward.
  *
- *   reference.c   the program: options, calls, the report
+ *   main.c        the program: options, calls, the counts
  *   draw.c        random numbers, sizes, inputs and their layouts
+ *   numbers.c     memory of a call, sums with their terms, indices
  *   trial.c       one random call: the library, the formula, and the comparison
+ *   report.c      the notes of a call, and what a failing call prints
  *
  * A number of the formula has a value and `terms`, the sum of the absolute finite values that were added up to it. A
  * result of the library may differ by `roundings` of the reference * eps of the dtype * terms. NaN must be NaN, and an
@@ -22,7 +24,7 @@
 
 #include <tapegrad.h>
 
-enum { MAX_INPUTS = 20, MAX_OUTPUTS = 4, OPTION_BYTES = 2048, NOTE_BYTES = 2048, LAYOUT_BYTES = 256 };
+enum { MAX_INPUTS = 20, MAX_OUTPUTS = 20, OPTION_BYTES = 2048, NOTE_BYTES = 2048, LAYOUT_BYTES = 256 };
 
 /* Logical values in row-major order, whatever the layout of the tensor is. */
 typedef struct array {
@@ -149,11 +151,17 @@ int64_t draw_size(trial *t);
 /* A shape with sizes as above, and with few values. Rank 8 now and then if max_rank is TG_MAX_RANK. */
 tg_shape draw_shape(trial *t, int min_rank, int max_rank);
 
+/* Like draw_shape, but one axis in seven shapes is longer than any tile or lane: 41 to 300. */
+tg_shape draw_long_shape(trial *t, int min_rank, int max_rank);
+
 /* A shape that broadcasts with `shape`: sizes of 1, and fewer axes. Seldom one that does not. */
 tg_shape draw_broadcastable(trial *t, tg_shape shape);
 
 /* An axis of `rank`, counted from the end half of the time; seldom out of range. */
 int draw_axis(trial *t, int rank);
+
+/* A list of axes of `rank`: all of them, or some; seldom an invalid list. Notes it. */
+tg_axes draw_axes(trial *t, int rank);
 
 /* A value of the trial's flavor. */
 double draw_value(trial *t);
@@ -169,13 +177,16 @@ input *draw_input_within(trial *t, const char *name, tg_shape shape, double low,
 /* i32 or u8, in [low,high]. */
 input *draw_integers(trial *t, const char *name, tg_dtype dtype, tg_shape shape, int64_t low, int64_t high);
 
+/* Any dtype: floats as draw_input, i32 from -3 to 3, or u8 from 0 to 3; or extreme integers. */
+input *draw_any(trial *t, const char *name, tg_shape shape);
+
 /* Given row-major values, rounded to the dtype, in a random layout. No axis is expanded. */
 input *draw_layout(trial *t, const char *name, tg_dtype dtype, tg_shape shape, const double *values);
 
 /* An optional input that is NULL. */
 input *draw_absent(trial *t, const char *name);
 
-/* ---- notes, which a failing call prints (trial.c) ---- */
+/* ---- notes, which a failing call prints (report.c) ---- */
 
 void note(trial *t, const char *format, ...) TG_PRINTF_LIKE(2, 3);
 
@@ -184,7 +195,7 @@ int64_t note_integer(trial *t, const char *name, int64_t value);
 double note_double(trial *t, const char *name, double value);
 bool note_bool(trial *t, const char *name, bool value);
 
-/* ---- arithmetic of the formulas (trial.c) ---- */
+/* ---- arithmetic of the formulas (numbers.c) ---- */
 
 /* Zeros that live as long as the trial. */
 double *numbers(trial *t, int64_t count);
@@ -200,7 +211,7 @@ void add_terms(array *x, int64_t i, double term, double terms);
 void put(array *x, int64_t i, double value);
 void put_terms(array *x, int64_t i, double value, double terms);
 
-/* ---- indices (trial.c) ---- */
+/* ---- indices (numbers.c) ---- */
 
 /* Moves an index to the next in row-major order; false after the last. Begin with zeros, if the count is not 0. */
 bool next_index(tg_shape shape, int64_t index[TG_MAX_RANK]);
@@ -220,6 +231,18 @@ bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result);
 /* Whether an axis, negative or not, is one of `rank`. Converts a valid negative axis to one from the front. */
 bool is_axis(int axis, int rank);
 int axis_from_front(int axis, int rank);
+
+/* Whether a list of axes is valid. Writes which axes it names. */
+bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK]);
+
+/* The numbers of the values on one line, row-major. */
+typedef struct line {
+    int64_t count;
+    int64_t *at;
+} line;
+
+/* The lines of a shape along these axes, in row-major order of the other axes, and their number. */
+line *lines_along(trial *t, tg_shape shape, const bool is_along[TG_MAX_RANK], int64_t *count);
 
 /* ---- the framework ---- */
 
