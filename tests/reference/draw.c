@@ -1,5 +1,5 @@
-/* draw: random numbers, sizes, and inputs in random layouts. The generator is splitmix64 (Steele, Lea and Flood 2014), so
- * that the tests do not depend on tg_rng. */
+/* draw: random numbers, sizes, and inputs in random layouts. The generator is splitmix64 (Steele, Lea and Flood
+ * 2014), so that the tests do not depend on tg_rng. */
 #include "reference.h"
 
 #include <stdio.h>
@@ -145,7 +145,8 @@ double draw_value(trial *t)
 
 /* ---- layouts ---- */
 
-/* Value i of axis a of a view is value begin + i * step of axis `from` of the leaf, or value 0 if the axis is expanded. */
+/* Value i of axis a of a view is value begin + i * step of axis `from` of the leaf, or value 0 if the axis is
+ * expanded. */
 typedef struct axis_view {
     int64_t leaf_size, begin, step;
     bool is_expanded;
@@ -195,7 +196,8 @@ static void draw_views(trial *t, tg_shape shape, bool may_expand, axis_view *vie
     }
 }
 
-/* Makes the view of the leaf by ops of the tape. They are recorded if recording is on and the leaf requires a gradient. */
+/* Makes the view of the leaf by ops of the tape. They are recorded if recording is on and the leaf requires a
+ * gradient. */
 static tg_tensor *view_of(trial *t, tg_tensor *leaf, tg_shape shape, const axis_view *views)
 {
     tg_axes order = {shape.rank, {0}}, flipped = {0, {0}};

@@ -1,8 +1,8 @@
 /* elementwise: functions of one, two or three values, with broadcasting.
  *
- * A line of the lists below is the op, its value, and its slopes, as terms of x (or a and b, or x, low and high) and of the
- * numbers p and q that are options. A second value in braces is the sum of the absolute terms, where a difference of
- * terms makes it larger than the result.
+ * A line of the lists below is the op, its value, and its slopes, as terms of x (or a and b, or x, low and high) and of
+ * the numbers p and q that are options. A second value in braces is the sum of the absolute terms, where a difference
+ * of terms makes it larger than the result.
  */
 #include "reference.h"
 
@@ -36,8 +36,8 @@ static result plain(double value)
     return (result){value, fabs(value)};
 }
 
-/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a product
- * with x. */
+/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a
+ * product with x. */
 static double flushed(double x)
 {
     return fabs(x) * FLT_MIN / FLT_EPSILON;
@@ -321,7 +321,8 @@ static tg_tensor *call_function(trial *t)
     return ((const function *)t->reference->data)->call(t);
 }
 
-/* Reads the values of the inputs that belong to an index of the result, and their numbers. An absent bound is infinite. */
+/* Reads the values of the inputs that belong to an index of the result, and their numbers. An absent bound is
+ * infinite. */
 static void read_inputs(const trial *t, tg_shape shape, const int64_t *index, double *values, int64_t *at)
 {
     for (int k = 0; k < t->input_count; k++) {

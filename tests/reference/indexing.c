@@ -135,8 +135,8 @@ static tg_shape selected_shape(const trial *t)
     return shape;
 }
 
-/* Calls `visit` for each selected index: its number in the selected shape, or in the source, and the number of the value
- * of x that its id names. */
+/* Calls `visit` for each selected index: its number in the selected shape, or in the source, and the number of the
+ * value of x that its id names. */
 static void for_each_id(trial *t, void (*visit)(trial *t, int64_t selected, int64_t x))
 {
     const index_rule *op = t->reference->data;

@@ -1,5 +1,5 @@
-/* layout: the references of ops whose result values are input values, or 0. Their formula is a function from the index of
- * a result to the number of a value of x.
+/* layout: the references of ops whose result values are input values, or 0. Their formula is a function from the index
+ * of a result to the number of a value of x.
  */
 #ifndef TG_TESTS_REFERENCE_LAYOUT_H
 #define TG_TESTS_REFERENCE_LAYOUT_H

@@ -2,8 +2,9 @@
  *
  *   reference FAMILY|all [--op OP] [--calls N] [--seconds S] [--seed S] [--call N]
  *
- * Without options a family runs the number of calls that it states, which takes some seconds. Call N of seed S is always
- * the same; --call N repeats only this one. Prints the calls of each op, and calls per minute; fails after a difference.
+ * Without options a family runs the number of calls that it states, which takes some seconds. Call N of seed S is
+ * always the same; --call N repeats only this one. Prints the calls of each op, and calls per minute; fails after a
+ * difference.
  */
 #include "reference.h"
 
@@ -123,6 +124,51 @@ static int usage(void)
     return 2;
 }
 
+/* Reads a number from `low` on; the whole text must be one. */
+static bool read_number(const char *name, const char *text, double low, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    if (end == text || *end || !(*value >= low) || *value > 9007199254740992.0) {
+        fprintf(stderr, "reference: %s %s; it must be a number from %g to 2^53\n", name, text, low);
+        return false;
+    }
+    return true;
+}
+
+/* Reads an option and its value. */
+static bool read_option(run *options, const char *name, const char *value)
+{
+    double number;
+    if (strcmp(name, "--op") == 0) {
+        options->op = value;
+        return true;
+    }
+    if (strcmp(name, "--seconds") == 0) {
+        return read_number(name, value, 1e-3, &options->seconds);
+    }
+    bool is_count = strcmp(name, "--calls") == 0, is_seed = strcmp(name, "--seed") == 0;
+    if (!is_count && !is_seed && strcmp(name, "--call") != 0) {
+        fprintf(stderr, "reference: unknown option %s\n", name);
+        return false;
+    }
+    if (!read_number(name, value, is_count ? 1 : 0, &number)) {
+        return false;
+    }
+    if (number != floor(number)) {
+        fprintf(stderr, "reference: %s %s; it must be a whole number\n", name, value);
+        return false;
+    }
+    if (is_count) {
+        options->calls = (long long)number;
+    } else if (is_seed) {
+        options->seed = (uint64_t)number;
+    } else {
+        options->only = (long long)number;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     run options = {NULL, 1, 0, 0, -1};
@@ -138,18 +184,7 @@ int main(int argc, char **argv)
         return usage();
     }
     for (int k = 2; k + 1 < argc; k += 2) {
-        const char *value = argv[k + 1];
-        if (strcmp(argv[k], "--op") == 0) {
-            options.op = value;
-        } else if (strcmp(argv[k], "--calls") == 0) {
-            options.calls = atoll(value);
-        } else if (strcmp(argv[k], "--seconds") == 0) {
-            options.seconds = atof(value);
-        } else if (strcmp(argv[k], "--seed") == 0) {
-            options.seed = strtoull(value, NULL, 10);
-        } else if (strcmp(argv[k], "--call") == 0) {
-            options.only = atoll(value);
-        } else {
+        if (!read_option(&options, argv[k], argv[k + 1])) {
             return usage();
         }
     }
@@ -158,6 +193,7 @@ int main(int argc, char **argv)
         __sanitizer_set_death_callback(describe_death);
     } else {
         signal(SIGSEGV, on_signal);
+        signal(SIGBUS, on_signal);
         signal(SIGFPE, on_signal);
         signal(SIGABRT, on_signal);
     }

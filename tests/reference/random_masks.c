@@ -1,5 +1,5 @@
-/* random_masks: bernoulli and dropout, whose masks follow from the generator. MT19937 is written down here a second time
- * (Matsumoto and Nishimura 1998), with torch's uniform numbers: 24 bits of one output, or 53 bits of two.
+/* random_masks: bernoulli and dropout, whose masks follow from the generator. MT19937 is written down here a second
+ * time (Matsumoto and Nishimura 1998), with torch's uniform numbers: 24 bits of one output, or 53 bits of two.
  */
 #include "reference.h"
 

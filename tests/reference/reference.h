@@ -109,8 +109,8 @@ typedef struct reference {
     /* The formula: writes the values of each result (output_new, then put or add). */
     void (*forward)(trial *t);
 
-    /* The gradient: adds t->outputs[..].dy's share to t->inputs[..].dx (add). NULL: differences of `forward`, for smooth
-     * draws in f64. */
+    /* The gradient: adds t->outputs[..].dy's share to t->inputs[..].dx (add). NULL: differences of `forward`, for
+     * smooth draws in f64. */
     void (*backward)(trial *t);
 
     /* The error bound: how many roundings of the sum of absolute terms a result may be off; 0: none at all. */
@@ -201,7 +201,8 @@ bool note_bool(trial *t, const char *name, bool value);
 double *numbers(trial *t, int64_t count);
 array array_new(trial *t, tg_shape shape);
 
-/* Sets the shape of result number k, with zeros, and returns it. The dtype is the trial's; output_of_dtype's is given. */
+/* Sets the shape of result number k, with zeros, and returns it. The dtype is the trial's; output_of_dtype's is
+ * given. */
 array *output_new(trial *t, int k, tg_shape shape);
 array *output_of_dtype(trial *t, int k, tg_shape shape, tg_dtype dtype);
 
