@@ -115,7 +115,9 @@ tg_axes draw_axes(trial *t, int rank)
         axes.axis[k] = axes.axis[other];
         axes.axis[other] = axis;
     }
-    if (axes.count > 0 && draw_chance(t, 4)) { /* out of range, or an axis twice */
+    if (rank == 0 && draw_chance(t, 30)) { /* the axis of a scalar, which some ops accept */
+        axes = (tg_axes){1, {(int)draw_integer(t, -1, 0)}};
+    } else if (axes.count > 0 && draw_chance(t, 4)) { /* out of range, or an axis twice */
         axes.axis[draw_integer(t, 0, axes.count - 1)] = draw_axis(t, rank);
     } else if (draw_chance(t, 1)) {
         axes.count = (int)DRAW_ONE_OF(t, TG_MAX_RANK + 1, INT32_MAX);

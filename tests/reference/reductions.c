@@ -299,6 +299,13 @@ static void std_slopes(const options *o, const double *v, int64_t n, result *slo
 
 /* ---- a call ---- */
 
+/* As in torch, a scalar is one value along axis 0. */
+static bool reduced_axes(const trial *t, bool is_along[TG_MAX_RANK])
+{
+    int rank = t->inputs[0].x.shape.rank;
+    return axes_along(OPTIONS(t, const options)->axes, rank > 0 ? rank : 1, is_along);
+}
+
 static void draw_reduction(trial *t)
 {
     const reduction *r = t->reference->data;
@@ -327,7 +334,7 @@ static bool is_valid_reduction(const trial *t)
     const options *o = OPTIONS(t, const options);
     const input *x = &t->inputs[0];
     bool is_float = x->dtype == TG_F32 || x->dtype == TG_F64, is_along[TG_MAX_RANK];
-    if (!axes_along(o->axes, x->x.shape.rank, is_along) || (!is_float && r->dtypes == FLOATS)) {
+    if (!reduced_axes(t, is_along) || (!is_float && r->dtypes == FLOATS)) {
         return false;
     }
     for (int axis = 0; axis < x->x.shape.rank; axis++) {
@@ -348,7 +355,7 @@ static tg_shape shape_of_result(const trial *t, bool is_along[TG_MAX_RANK])
 {
     const options *o = OPTIONS(t, const options);
     tg_shape x = t->inputs[0].x.shape, shape = TG_SCALAR;
-    axes_along(o->axes, x.rank, is_along);
+    reduced_axes(t, is_along);
     for (int axis = 0; axis < x.rank; axis++) {
         if (!is_along[axis] || o->keep == TG_KEEP_AXES) {
             shape.size[shape.rank++] = is_along[axis] ? 1 : x.size[axis];

@@ -106,8 +106,9 @@ static void draw_repeat(trial *t, layout_options *o, tg_shape x)
     for (int axis = 0; axis < o->shape.rank; axis++) {
         o->shape.size[axis] = draw_chance(t, 4) ? 0 : draw_chance(t, 40) ? draw_integer(t, 2, 3) : 1;
     }
+    bool is_empty = count_of(x) == 0 || count_of(o->shape) == 0; /* of an empty result any count is right */
     if (o->shape.rank > 0 && draw_chance(t, 3)) {
-        o->shape.size[draw_integer(t, 0, o->shape.rank - 1)] = DRAW_ONE_OF(t, -1, INT64_MIN, INT64_MAX);
+        o->shape.size[draw_integer(t, 0, o->shape.rank - 1)] = DRAW_ONE_OF(t, -1, INT64_MIN, is_empty ? -2 : INT64_MAX);
     } else if (draw_chance(t, 3)) {
         o->shape.rank = (int)DRAW_ONE_OF(t, x.rank - 1, TG_MAX_RANK + 1, -1);
     }
