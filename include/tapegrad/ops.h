@@ -14,7 +14,8 @@
  * not repeat these.
  *
  * Axes. 0 is the first axis, and negative axes count from the end. TG_AXES(0, -1) is a list of axes, and TG_ALL_AXES is
- * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1.
+ * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1. A scalar has no axis, but counts as a line of one
+ * value along axis 0 in reductions, softmax, topk, sort and cumsum, as in torch.
  *
  * Losses are in tapegrad/losses.h.
  */
@@ -247,7 +248,7 @@ typedef enum tg_order { TG_LARGEST_FIRST, TG_SMALLEST_FIRST } tg_order;
 
 /* The first k values of a line along an axis in this order: the k largest or smallest ones. Writes their indices, i32,
  * to *indices, which is optional. On ties the smaller index comes first. The gradient goes to the selected values.
- * RANGE unless 0 <= k <= the size of the axis. */
+ * RANGE unless 0 <= k <= the size of the axis. The result for a scalar is a scalar, its value, for k = 0, too. */
 TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices);
 
 /* All values along an axis in this order, and their indices, as for tg_topk: torch.sort with stable=True. */

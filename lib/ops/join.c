@@ -140,6 +140,10 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
             tg_tape_fail(t, TG_ERROR_SHAPE, "stack", "input %d has shape %s and input 0 %s; they must be equal", k,
                          tg_shape_format(tg_shape_of(tensors[k]), a), tg_shape_format(tg_shape_of(tensors[0]), b));
         }
+        if (tensors[k] && tg_dtype_of(tensors[k]) != tg_dtype_of(tensors[0])) {
+            tg_tape_fail(t, TG_ERROR_DTYPE, "stack", "input %d is %s; it must be %s (tg_cast converts)", k,
+                         tg_dtype_name(tg_dtype_of(tensors[k])), tg_dtype_name(tg_dtype_of(tensors[0])));
+        }
         rows[k] = tg_unsqueeze(t, tensors[k], axis);
     }
     tg_tensor *y = tg_apply(t, &cat_op, rows, count, &axis, sizeof axis, NULL);

@@ -34,6 +34,12 @@ typedef struct line {
     bool largest;
 } line;
 
+/* Returns how many values of a line the result has. As in torch, a scalar gives its value for a k of 0, too. */
+static int64_t kept_values(const topk_attributes *attributes, int rank, int64_t size)
+{
+    return attributes->all || rank == 0 ? size : attributes->k;
+}
+
 static topk_lines lines_of(const tg_op_call *call)
 {
     const topk_attributes *attributes = call->attributes;
@@ -42,7 +48,7 @@ static topk_lines lines_of(const tg_op_call *call)
     for (int i = 0; i < x->rank; i++) {
         *(i < attributes->axis ? &lines.outer : i == attributes->axis ? &lines.size : &lines.inner) *= x->shape[i];
     }
-    lines.k = attributes->all ? lines.size : lines.k;
+    lines.k = kept_values(attributes, x->rank, lines.size);
     return lines;
 }
 
@@ -173,11 +179,11 @@ static bool topk_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so at most %d are allowed",
                           attributes->axis, (long long)size, INT32_MAX);
     }
-    int64_t k = attributes->all ? size : attributes->k;
-    if (k < 0 || k > size) {
+    if (!attributes->all && (attributes->k < 0 || attributes->k > size)) {
         return tg_op_fail(call, TG_ERROR_RANGE, "k %lld is outside [0,%lld], the size of axis %d",
                           (long long)attributes->k, (long long)size, attributes->axis);
     }
+    int64_t k = kept_values(attributes, shape.rank, size);
     if (shape.rank > 0) {
         shape.size[attributes->axis] = k;
     }

@@ -262,12 +262,16 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
                      tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text), TG_MAX_RANK);
         return NULL;
     }
+    size_t bytes;
+    if (!tg_shape_bytes("repeat", tg_dtype_of(x), &result, &bytes, &t->error)) {
+        return NULL;
+    }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
     /* Axis by axis, last to first: (..,n,..) -> (..,1,n,..) -> (..,times,n,..) -> (..,times n,..). */
     tg_tensor *y = tg_reshape(t, x, spread);
     for (int i = times.rank - 1; i >= 0 && y; i--) {
-        if (times.size[i] == 1) {
+        if (times.size[i] == 1 || spread.size[i] == 0) {
             continue;
         }
         tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1}), expanded = rows;

@@ -1,5 +1,7 @@
 #include "tensor/walk.h"
 
+#include <stdlib.h>
+
 void tg_walk_add_axis(tg_walk *walk, int64_t size, int64_t stride, int64_t other_stride)
 {
     int last = walk->rank - 1;
@@ -28,14 +30,16 @@ tg_walk tg_walk_of(const tg_tensor *x)
     return walk;
 }
 
-/* Returns whether axis a of x belongs outside of axis b (1), inside (-1), or neither (0). */
+/* Returns whether axis a of x belongs outside of axis b (1), inside (-1), or neither (0). The sign of a stride does not
+ * count: a flipped axis, which is a copy in torch, keeps its place. */
 static int compare_axes(const tg_tensor *x, int a, int b)
 {
     bool has_order = x->shape[a] > 1 && x->shape[b] > 1 && x->strides[a] != 0 && x->strides[b] != 0;
     if (!has_order) {
         return 0;
     }
-    return x->strides[a] != x->strides[b] ? (x->strides[a] > x->strides[b] ? 1 : -1) : x->shape[a] < x->shape[b];
+    int64_t distance_a = llabs(x->strides[a]), distance_b = llabs(x->strides[b]);
+    return distance_a != distance_b ? (distance_a > distance_b ? 1 : -1) : x->shape[a] < x->shape[b];
 }
 
 /* An insertion sort from the last axis to the first, as torch's: it also decides where axes without order go. */
