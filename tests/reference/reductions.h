@@ -1,0 +1,43 @@
+/* reductions: functions of the values v[0], v[1], .. v[n - 1] of one line, with their slopes. */
+#ifndef TG_TESTS_REFERENCE_REDUCTIONS_H
+#define TG_TESTS_REFERENCE_REDUCTIONS_H
+
+#include "reference.h"
+
+typedef struct reduction_options {
+    tg_axes axes;
+    tg_keep_axes keep;
+    double p;       /* of a norm */
+    int correction; /* of a variance */
+} reduction_options;
+
+typedef struct summary {
+    double value, terms;
+} summary;
+
+typedef struct reduction {
+    tg_tensor *(*call)(tg_tape *tape, tg_tensor *x, const reduction_options *o);
+    summary (*value)(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+    void (*slopes)(const reduction_options *o, const double *v, int64_t n, summary *slope); /* NULL: none */
+    enum { FLOATS, SUMMED_DTYPES, ALL_DTYPES } dtypes;
+    bool refuses_empty, has_p, has_correction;
+} reduction;
+
+/* A sum in double is exact for f32, except for the rounding of the result. */
+summary sum_in_double(tg_dtype dtype, const double *v, int64_t n);
+
+/* sign 1: the maximum; sign -1: the minimum. NaN if a value is NaN. */
+double extreme_of(double sign, const double *v, int64_t n);
+
+/* ---- formulas of statistics.c ---- */
+
+summary logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
+summary norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
+summary var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void var_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
+summary std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void std_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
+
+#endif

@@ -1,0 +1,157 @@
+/* statistics: logsumexp, norms and variances of a line. */
+#include "reductions.h"
+
+#include <float.h>
+
+/* ---- logsumexp ---- */
+
+summary logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+{
+    (void)o, (void)dtype;
+    double largest = n > 0 ? extreme_of(1, v, n) : -INFINITY;
+    if (!isfinite(largest)) {
+        return (summary){largest, fabs(largest)};
+    }
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++) {
+        sum += exp(v[k] - largest);
+    }
+    return (summary){largest + log(sum), fabs(largest) + log(sum) + 1};
+}
+
+/* e^(x - y): the roundings of x - y and of y count as often as they are large. */
+void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+{
+    double y = logsumexp_value(o, TG_F64, v, n).value;
+    for (int64_t k = 0; k < n; k++) {
+        double e = exp(v[k] - y);
+        slope[k] = (summary){e, e * (2 + fabs(v[k]) + fabs(y))};
+    }
+}
+
+/* ---- norms ---- */
+
+static double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+
+static double log_or_zero(double x)
+{
+    return x == 0 || !isfinite(x) ? 0 : fabs(log(fabs(x)));
+}
+
+/* What makes any result right: a term that overflows or vanishes in f32. */
+static double out_of_range(double x)
+{
+    return fabs(x) > FLT_MAX || (x != 0 && fabs(x) < FLT_MIN / FLT_EPSILON) ? 10.0 * FLT_MAX : 0;
+}
+
+/* sum |x|^p, and for p = inf the maximum; how many roundings it has, and whether it fits into f32. */
+typedef struct power_sum {
+    double sum, roundings, out_of_range;
+} power_sum;
+
+static power_sum power_sum_of(double p, const double *v, int64_t n)
+{
+    power_sum s = {0, 1, 0};
+    for (int64_t k = 0; k < n; k++) {
+        double power = isinf(p) ? fabs(v[k]) : pow(fabs(v[k]), p);
+        s.sum = isinf(p) ? (isnan(s.sum) || isnan(power) ? NAN : fmax(s.sum, power)) : s.sum + power;
+        s.roundings = fmax(s.roundings, isinf(p) ? 0 : 1 + p * log_or_zero(v[k]));
+        s.out_of_range += isfinite(v[k]) && isfinite(p) ? out_of_range(power) : 0;
+    }
+    return s;
+}
+
+summary norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+{
+    power_sum s = power_sum_of(o->p, v, n);
+    if (isinf(o->p)) {
+        return (summary){s.sum, s.sum};
+    }
+    double y = pow(s.sum, 1 / o->p), lost = 1 + (s.roundings + log_or_zero(s.sum)) / o->p;
+    return (summary){y, y * lost + (dtype == TG_F32 ? s.out_of_range : 0)};
+}
+
+/* sign(x) (|x| / y)^(p - 1), and 0 where the norm y is 0. For p = inf as for a maximum. As in torch, a NaN has sign 0
+ * for p = 1 and p = inf, and is NaN otherwise. */
+void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+{
+    power_sum s = power_sum_of(o->p, v, n);
+    double y = isinf(o->p) ? s.sum : pow(s.sum, 1 / o->p), ties = 0;
+    double lost = 1 + (isinf(o->p) ? 0 : (s.roundings + log_or_zero(s.sum)) / o->p);
+    for (int64_t k = 0; k < n; k++) {
+        ties += fabs(v[k]) == y;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double x = v[k], p = o->p;
+        if (y == 0) {
+            slope[k] = (summary){0, 0};
+        } else if (p == 1) {
+            slope[k] = (summary){sign_of(x), 1};
+        } else if (isinf(p)) {
+            slope[k] = (summary){fabs(x) == y ? sign_of(x) / ties : 0, 1};
+        } else {
+            double numerator = x == 0     ? 0
+                               : isnan(x) ? NAN
+                                          : sign_of(x) * pow(fabs(x), p - 1),
+                   denominator = pow(y, p - 1);
+            double value = numerator / denominator;
+            double terms = fabs(value) * (2 + p * (log_or_zero(x) + log_or_zero(y)) + fabs(p - 1) * lost);
+            bool is_finite = isfinite(x) && isfinite(y);
+            slope[k] = (summary){
+                value, terms + (is_finite ? s.out_of_range + out_of_range(numerator) + out_of_range(denominator) : 0)};
+        }
+    }
+}
+
+/* ---- variances ---- */
+
+static double mean_of(const double *v, int64_t n)
+{
+    return sum_in_double(TG_F64, v, n).value / (double)n;
+}
+
+summary var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+{
+    (void)dtype;
+    double mean = mean_of(v, n), sum = 0, terms = 0, count = (double)n - o->correction;
+    if (count <= 0) {
+        return (summary){NAN, 0};
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double d = v[k] - mean;
+        sum += d * d;
+        terms += d * d + fabs(d) * (fabs(v[k]) + fabs(mean)) + DBL_EPSILON * (v[k] * v[k] + mean * mean);
+    }
+    return (summary){sum / count, terms / count};
+}
+
+void var_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+{
+    double mean = mean_of(v, n), count = (double)n - o->correction;
+    for (int64_t k = 0; k < n; k++) {
+        slope[k] = (summary){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + fabs(mean))};
+    }
+}
+
+summary std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+{
+    summary var = var_value(o, dtype, v, n);
+    double y = sqrt(var.value);
+    return (summary){y, y == 0 ? sqrt(var.terms) : y + var.terms / y};
+}
+
+/* The slope of the variance / (2 std). */
+void std_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+{
+    summary std = std_value(o, TG_F64, v, n);
+    var_slopes(o, v, n, slope);
+    for (int64_t k = 0; k < n; k++) {
+        double lost = std.terms / std.value;
+        slope[k] = std.value == 0
+                       ? (summary){0, 0}
+                       : (summary){slope[k].value / (2 * std.value), slope[k].terms / (2 * std.value) * lost};
+    }
+}
