@@ -47,7 +47,8 @@ static inline double tg_p_norm_gradient(double x, double norm, double p, int64_t
         return fabs(x) == norm ? sign / (double)ties : 0;
     }
     if (x == 0) {
-        return norm == norm ? 0 : norm; /* 0^(p-1) is infinite for p < 1 */
+        /* 0^(p-1) is infinite for p < 1, and so is the norm's power: 0 norm^(1-p) */
+        return norm == norm && !(p < 1 && isinf(norm)) ? 0 : (double)NAN;
     }
     return sign * pow(fabs(x) / norm, p - 1);
 }

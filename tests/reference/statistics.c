@@ -113,11 +113,12 @@ static double mean_of(const double *v, int64_t n)
     return sum_in_double(TG_F64, v, n).value / (double)n;
 }
 
+/* The divisor of the value is at least 0, and that of the slopes is not clamped, as in torch. */
 summary var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)dtype;
-    double mean = mean_of(v, n), sum = 0, terms = 0, count = (double)n - o->correction;
-    if (count <= 0) {
+    double mean = mean_of(v, n), sum = 0, terms = 0, count = fmax(0, (double)n - o->correction);
+    if (n == 0) {
         return (summary){NAN, 0};
     }
     for (int64_t k = 0; k < n; k++) {
