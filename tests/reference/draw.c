@@ -198,7 +198,7 @@ static void draw_views(trial *t, tg_shape shape, bool may_expand, axis_view *vie
     }
 }
 
-/* Makes the view of the leaf by ops of the tape. They are recorded if recording is on and the leaf requires a
+/* Creates the view of the leaf by ops of the tape. They are recorded if recording is on and the leaf requires a
  * gradient. */
 static tg_tensor *view_of(trial *t, tg_tensor *leaf, tg_shape shape, const axis_view *views)
 {

@@ -1,8 +1,8 @@
 /* elementwise: functions of one, two or three values, with broadcasting.
  *
  * A line of the lists below is the op, its value, and its slopes, as terms of x (or a and b, or x, low and high) and of
- * the numbers p and q that are options. A second value in braces is the sum of the absolute terms, where a difference
- * of terms makes it larger than the result.
+ * the numbers p and q that are options. A second value in braces is the sum of the absolute terms; it is
+ * larger than the result if it is a difference of terms.
  */
 #include "reference.h"
 

@@ -130,22 +130,22 @@ static tg_tensor *call_sort(trial *t)
                                : tg_sort(t->tape, t->inputs[0].tensor, o->axis, o->order, indices);
 }
 
-/* Writes the places on a line in the order of their values: NaN is the largest, and ties stay in their order. */
-static void sort_line(const trial *t, const line *l, int64_t *places)
+/* Writes the positions on a line in the order of their values: NaN is the largest, and ties stay in their order. */
+static void sort_line(const trial *t, const line *l, int64_t *positions)
 {
     const double *x = t->inputs[0].x.values;
     bool is_largest = OPTIONS(t, const options)->order == TG_LARGEST_FIRST;
     for (int64_t k = 0; k < l->count; k++) {
         int64_t at = k;
         for (; at > 0; at--) {
-            double a = x[l->at[k]], b = x[l->at[places[at - 1]]];
+            double a = x[l->at[k]], b = x[l->at[positions[at - 1]]];
             bool is_before = is_largest ? comes_first(true, a, b) : isnan(b) ? !isnan(a) : a < b;
             if (!is_before) {
                 break;
             }
-            places[at] = places[at - 1];
+            positions[at] = positions[at - 1];
         }
-        places[at] = k;
+        positions[at] = k;
     }
 }
 
@@ -155,8 +155,8 @@ static int64_t kept_values(const trial *t)
     return t->inputs[0].x.shape.rank > 0 ? OPTIONS(t, const options)->k : 1;
 }
 
-/* Calls `visit` for each result: its number, that of its value in x, and its place on the line. */
-static void for_each_sorted(trial *t, void (*visit)(trial *t, int64_t y, int64_t x, int64_t place))
+/* Calls `visit` for each result: its number, that of its value in x, and its position on the line. */
+static void for_each_sorted(trial *t, void (*visit)(trial *t, int64_t y, int64_t x, int64_t position))
 {
     const options *o = OPTIONS(t, options);
     tg_shape shape = t->inputs[0].x.shape;
@@ -166,27 +166,27 @@ static void for_each_sorted(trial *t, void (*visit)(trial *t, int64_t y, int64_t
     tg_shape result = shape;
     result.size[axis] = kept_values(t);
     for (int64_t i = 0; i < count; i++) {
-        int64_t *places = trial_memory(t, (size_t)lines[i].count * sizeof *places);
-        sort_line(t, &lines[i], places);
+        int64_t *positions = trial_memory(t, (size_t)lines[i].count * sizeof *positions);
+        sort_line(t, &lines[i], positions);
         for (int64_t k = 0; k < kept_values(t); k++) {
             split_index(shape, lines[i].at[0], index);
             index[axis] = k;
-            visit(t, flat_index(result, index), lines[i].at[places[k]], places[k]);
+            visit(t, flat_index(result, index), lines[i].at[positions[k]], positions[k]);
         }
     }
 }
 
-static void put_sorted(trial *t, int64_t y, int64_t x, int64_t place)
+static void put_sorted(trial *t, int64_t y, int64_t x, int64_t position)
 {
     put(&t->outputs[0].y, y, t->inputs[0].x.values[x]);
     if (OPTIONS(t, options)->has_indices) {
-        put(&t->outputs[1].y, y, (double)place);
+        put(&t->outputs[1].y, y, (double)position);
     }
 }
 
-static void add_gradient_of_sorted(trial *t, int64_t y, int64_t x, int64_t place)
+static void add_gradient_of_sorted(trial *t, int64_t y, int64_t x, int64_t position)
 {
-    (void)place;
+    (void)position;
     add(&t->inputs[0].dx, x, t->outputs[0].dy.values[y]);
 }
 

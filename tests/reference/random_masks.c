@@ -159,7 +159,9 @@ static int64_t distance_along(const input *x, int axis)
 {
     int64_t next[TG_MAX_RANK] = {0};
     next[axis] = 1;
-    return x->x.shape.size[axis] > 1 ? llabs(x->positions[flat_index(x->x.shape, next)] - x->positions[0]) : 0;
+    return x->x.count > 0 && x->x.shape.size[axis] > 1
+               ? llabs(x->positions[flat_index(x->x.shape, next)] - x->positions[0])
+               : 0;
 }
 
 /* The axes in the order of the memory, slowest first, by torch's insertion sort from the last axis on: axes without a

@@ -1,6 +1,6 @@
 /* reference: every op a second time, as the formula in plain C over doubles, compared with the library in random calls.
  *
- * A family is a file with references of related ops, which exports one reference_family. A reference says how to draw
+ * A family is a file with references of related ops, which exports one reference_family. A reference states how to draw
  * a call (shapes, options, values), when the library must refuse it, and what the values and the gradients are. The
  * framework draws the rest: dtypes, layouts, which inputs require a gradient, CPU level, threads, passes of backward.
  *

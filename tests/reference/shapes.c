@@ -39,7 +39,7 @@ static void draw_reshape(trial *t, layout_options *o, tg_shape x)
     }
     if (shape->rank > 0 && draw_chance(t, 5)) {
         shape->size[draw_integer(t, 0, shape->rank - 1)] =
-            DRAW_ONE_OF(t, -1, -2, 0, 2, 7, INT64_MAX, INT64_MIN, INT64_C(1) << 32);
+            DRAW_ONE_OF(t, -1, -2, 0, 2, 7, count_of(x) == 0 ? -2 : INT64_MAX, INT64_MIN);
     } else if (draw_chance(t, 1)) {
         shape->rank = (int)DRAW_ONE_OF(t, -1, TG_MAX_RANK + 1, INT32_MAX);
     }

@@ -41,7 +41,7 @@ static double log_or_zero(double x)
     return x == 0 || !isfinite(x) ? 0 : fabs(log(fabs(x)));
 }
 
-/* What makes any result right: a term that overflows or vanishes in f32. */
+/* A term so large that every result is right, where a power overflows or vanishes in f32. */
 static double out_of_range(double x)
 {
     return fabs(x) > FLT_MAX || (x != 0 && fabs(x) < FLT_MIN / FLT_EPSILON) ? 10.0 * FLT_MAX : 0;
@@ -144,13 +144,13 @@ summary std_value(const reduction_options *o, tg_dtype dtype, const double *v, i
     return (summary){y, y == 0 ? sqrt(var.terms) : y + var.terms / y};
 }
 
-/* The slope of the variance / (2 std). */
+/* The slope of the variance / (2 std). A standard deviation below the normal numbers of f32 has few digits. */
 void std_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
 {
     summary std = std_value(o, TG_F64, v, n);
     var_slopes(o, v, n, slope);
     for (int64_t k = 0; k < n; k++) {
-        double lost = std.terms / std.value;
+        double lost = std.terms / std.value + FLT_MIN / std.value;
         slope[k] = std.value == 0
                        ? (summary){0, 0}
                        : (summary){slope[k].value / (2 * std.value), slope[k].terms / (2 * std.value) * lost};
