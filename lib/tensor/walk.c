@@ -31,7 +31,7 @@ tg_walk tg_walk_of(const tg_tensor *x)
 }
 
 /* Returns whether axis a of x belongs outside of axis b (1), inside (-1), or neither (0). The sign of a stride does not
- * count: a flipped axis, which is a copy in torch, keeps its place. */
+ * count: a flipped axis, which is a copy in torch, keeps its position. */
 static int compare_axes(const tg_tensor *x, int a, int b)
 {
     bool has_order = x->shape[a] > 1 && x->shape[b] > 1 && x->strides[a] != 0 && x->strides[b] != 0;
