@@ -290,7 +290,7 @@ static input *input_new(trial *t, const char *name, tg_dtype dtype, tg_shape sha
     for (int64_t i = in->x.count - 1; i >= 0; i--) {
         write_leaf(in->leaf, in->positions[i], values[i]);
     }
-    in->requires_grad = is_float && draw_chance(t, 65);
+    in->requires_grad = is_float && !t->draws_constants && draw_chance(t, 65);
     bool is_recorded = in->requires_grad && t->is_recording && draw_chance(t, 50);
     if (is_recorded) {
         tg_tensor_set_requires_grad(in->leaf, true, NULL);
@@ -334,7 +334,7 @@ static input *input_of_values(trial *t, const char *name, tg_shape shape, const 
         bool is_float = in->is_present && (in->dtype == TG_F32 || in->dtype == TG_F64);
         t->mixes_dtypes = t->mixes_dtypes || (is_float && in->dtype != dtype && !t->reference->may_mix_dtypes);
     }
-    const input *same = may_repeat && draw_chance(t, 12) ? equal_input(t, dtype, shape) : NULL;
+    const input *same = may_repeat && !t->draws_constants && draw_chance(t, 12) ? equal_input(t, dtype, shape) : NULL;
     if (!same) {
         return input_new(t, name, dtype, shape, values, may_repeat);
     }

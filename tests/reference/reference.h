@@ -69,11 +69,12 @@ typedef struct output {
 typedef struct trial {
     const struct reference *reference;
     flavor flavor;
-    tg_dtype dtype;      /* TG_F32 or TG_F64: of the floats */
-    bool is_recording;   /* whether the tape records */
-    bool is_training;    /* for dropout */
-    bool is_smooth;      /* whether differences of the formula give the gradient; `draw` may set it to false */
-    bool changes_inputs; /* the call changes values of an input by design (max_norm); `draw` may set it */
+    tg_dtype dtype;       /* TG_F32 or TG_F64: of the floats */
+    bool is_recording;    /* whether the tape records */
+    bool is_training;     /* for dropout */
+    bool is_smooth;       /* whether differences of the formula give the gradient; `draw` may set it to false */
+    bool changes_inputs;  /* the call changes values of an input by design (max_norm); `draw` may set it */
+    bool draws_constants; /* inputs that are drawn now require no gradient; `draw` sets it, and back */
     tg_tape *tape;
     tg_rng *rng;        /* the generator of the tape */
     tg_rng *rng_before; /* as it was before the library's call */
