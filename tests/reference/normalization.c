@@ -5,9 +5,9 @@
 #include <string.h>
 
 /* A line of values along an axis: value k is at begin + k * step. */
-typedef struct line {
+typedef struct strided_line {
     int64_t begin, step, length;
-} line;
+} strided_line;
 
 /* A shape whose last axis is now and then wider than lanes, or whose rows are many. */
 static tg_shape draw_lines(trial *t, int min_rank)
@@ -64,22 +64,22 @@ static int64_t count_lines(const trial *t)
     return length > 0 ? count_of(shape) / length : 0;
 }
 
-static line line_of(const trial *t, int64_t number)
+static strided_line line_of(const trial *t, int64_t number)
 {
     tg_shape shape = t->inputs[0].x.shape;
     if (shape.rank == 0) {
-        return (line){0, 1, 1};
+        return (strided_line){0, 1, 1};
     }
     int axis = axis_from_front(OPTIONS(t, softmax_options)->axis, shape.rank);
     int64_t step = 1, length = shape.size[axis];
     for (int behind = axis + 1; behind < shape.rank; behind++) {
         step *= shape.size[behind];
     }
-    return (line){number / step * step * length + number % step, step, length};
+    return (strided_line){number / step * step * length + number % step, step, length};
 }
 
 /* The logarithm of each softmax, in `log_p`, and its terms. The difference to the maximum is rounded. */
-static void log_softmax_of(const trial *t, line l, double *log_p, double *terms)
+static void log_softmax_of(const trial *t, strided_line l, double *log_p, double *terms)
 {
     const double *x = t->inputs[0].x.values + l.begin;
     double maximum = -INFINITY, sum = 0;
@@ -100,7 +100,7 @@ static void softmax_forward(trial *t)
 {
     array *y = output_new(t, 0, t->inputs[0].x.shape);
     for (int64_t number = 0; number < count_lines(t); number++) {
-        line l = line_of(t, number);
+        strided_line l = line_of(t, number);
         double *log_p = numbers(t, l.length), *terms = numbers(t, l.length);
         log_softmax_of(t, l, log_p, terms);
         for (int64_t k = 0; k < l.length; k++) {
@@ -119,7 +119,7 @@ static void softmax_backward(trial *t)
 {
     const double *dy = t->outputs[0].dy.values;
     for (int64_t number = 0; number < count_lines(t); number++) {
-        line l = line_of(t, number);
+        strided_line l = line_of(t, number);
         double *log_p = numbers(t, l.length), *terms = numbers(t, l.length), sum = 0, sum_terms = 0;
         log_softmax_of(t, l, log_p, terms);
         for (int64_t k = 0; k < l.length; k++) {
