@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         tg_optim_step(r.optim);
         recipe_check(&r);
     }
-    tg_tape_set_training(t, false);
+    tg_evaluation_begin(t);
     tg_accuracy accuracy = {0, 0};
     tg_accuracy_add(&accuracy, forward(t, &m, ids, lengths), answers, NULL, &r.error);
     printf("loss %.4f, %d of %d right\n", tg_tensor_item(loss, &r.error), (int)accuracy.correct, TEXTS);

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     }
     printf("loss %.3f\n%c", tg_tensor_item(loss, &r.error), rhyme[0]);
 
-    tg_tape_set_recording(t, false);
+    tg_evaluation_begin(t);
     tg_nn_recurrent_forward_config config = tg_nn_recurrent_forward_config_default();
     tg_tensor *id = tg_slice(t, inputs, 1, 0, 1, 1);
     for (int i = 0; i < LENGTH; i++) {

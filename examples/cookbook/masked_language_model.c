@@ -153,7 +153,7 @@ static int run(bool is_relative, const story *s)
     printf("%s: loss %.2f", is_relative ? "relative" : "absolute", tg_tensor_item(loss, &r.error));
 
     tg_tape_reset(t);
-    tg_tape_set_training(t, false);
+    tg_evaluation_begin(t);
     tg_rng_seed(r.rng, 123);
     double end = (double)(s->trained + TEXTS * (T / 4));
     starts = tg_tensor_new_arange(TG_I32, (double)s->trained, end, T / 4, &r.error);

@@ -67,7 +67,6 @@ tg_tape *tape_new(tg_rng *rng)
 tg_tape *quiet_tape_new(tg_rng *rng)
 {
     tg_tape *t = tape_new(rng);
-    tg_tape_set_recording(t, false);
-    tg_tape_set_training(t, false);
+    tg_evaluation_begin(t);
     return t;
 }

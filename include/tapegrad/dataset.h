@@ -103,13 +103,14 @@ TG_API void tg_csv_free(tg_csv *csv);
 
 /* Return the number of rows, without the header, and the number of columns. */
 TG_API int64_t tg_csv_rows(const tg_csv *csv);
-TG_API int64_t tg_csv_columns(const tg_csv *csv);
+TG_API int tg_csv_columns(const tg_csv *csv);
 
-/* Returns the index of the column with this name, or -1. */
-TG_API int64_t tg_csv_find(const tg_csv *csv, const char *name);
+/* Returns the index of the column with this name, or -1 with RANGE; the error lists the columns. STATE without a
+ * header. The other calls take -1 as a column that does not exist, and keep the first error, so it can be passed on. */
+TG_API int tg_csv_find(const tg_csv *csv, const char *name, tg_error *error);
 
 /* Returns a field, borrowed from the csv; NULL for an index that does not exist. */
-TG_API const char *tg_csv_field(const tg_csv *csv, int64_t row, int64_t column);
+TG_API const char *tg_csv_field(const tg_csv *csv, int64_t row, int column);
 
 /* Returns the numbers of `count` columns as a tensor (rows,count) of this dtype. Yours (tg_release). An empty field is
  * NaN in f32 and f64. FORMAT, with the line and the field, for another field that is no number, or in i32 and u8 no

@@ -61,9 +61,10 @@ TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const
  * `params`: RANGE if no name matches; MEMORY. */
 TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
 
-/* Stops or resumes the training of a parameter: requires_grad_(). Stopping drops its gradient, so optimizers skip it.
- * RANGE for an unknown name, STATE for a buffer. */
-TG_API bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen);
+/* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, in which * stands for any
+ * number of characters, as in tg_optim_add_to_group: requires_grad_(). Stopping drops their gradients, so optimizers
+ * skip them. RANGE if no parameter matches, and STATE if only buffers do. */
+TG_API bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen);
 
 /* ---- getters ----------------------------------------------------------------------------------------------------- */
 

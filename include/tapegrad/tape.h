@@ -81,6 +81,21 @@ TG_API bool tg_tape_is_recording(const tg_tape *tape);
 TG_API void tg_tape_set_training(tg_tape *tape, bool training);
 TG_API bool tg_tape_is_training(const tg_tape *tape);
 
+/* The switches of a tape before an evaluation. */
+typedef struct tg_evaluation {
+    bool recording, training;
+} tg_evaluation;
+
+/* Begin and end an evaluation: the begin turns both switches off, and returns how they were; the end sets them to that
+ * again. So evaluations nest, and may contain resets. Neither fails, not even while the tape holds an error.
+ *
+ *     tg_evaluation before = tg_evaluation_begin(t);
+ *     double loss = mean_loss(t, &model, validation);
+ *     tg_evaluation_end(t, before);
+ */
+TG_API tg_evaluation tg_evaluation_begin(tg_tape *tape);
+TG_API void tg_evaluation_end(tg_tape *tape, tg_evaluation before);
+
 /* The precision of matrix products: torch.set_float32_matmul_precision with "highest" and "medium". */
 typedef enum tg_matmul_precision {
     /* f32, the precision of a new tape */

@@ -5,6 +5,8 @@
  */
 #include "data/csv.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -112,12 +114,15 @@ static bool read_row(reader *r)
         }
     }
     int64_t found = r->field - 1;
-    csv->columns = csv->line_count == 1 ? found : csv->columns;
+    if (found > INT_MAX) {
+        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %lld fields; at most %d are read", call,
+                            r->path, (long long)csv->lines[csv->line_count - 1], (long long)found, INT_MAX);
+    }
+    csv->columns = csv->line_count == 1 ? (int)found : csv->columns;
     if (found != csv->columns) {
         r->field = found;
-        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %lld fields; the first line has %lld",
-                            call, r->path, (long long)csv->lines[csv->line_count - 1], (long long)found,
-                            (long long)csv->columns);
+        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %lld fields; the first line has %d", call,
+                            r->path, (long long)csv->lines[csv->line_count - 1], (long long)found, csv->columns);
     }
     r->line++;
     return true;
@@ -186,22 +191,43 @@ int64_t tg_csv_rows(const tg_csv *csv)
     return csv ? csv->rows : 0;
 }
 
-int64_t tg_csv_columns(const tg_csv *csv)
+int tg_csv_columns(const tg_csv *csv)
 {
     return csv ? csv->columns : 0;
 }
 
-int64_t tg_csv_find(const tg_csv *csv, const char *name)
+/* Reports that the header has no such name, and lists the names that it has. */
+static int no_column(const tg_csv *csv, const char *name, tg_error *error)
 {
-    for (int64_t i = 0; csv && name && csv->has_header && i < csv->columns; i++) {
+    char list[TG_ERROR_TEXT] = "";
+    size_t length = 0;
+    for (int i = 0; i < csv->columns && length < sizeof list; i++) {
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s'%.60s'", i > 0 ? ", " : "",
+                                   csv->text + csv->fields[i]);
+    }
+    tg_error_set(error, TG_ERROR_RANGE, "csv_find: no column '%.60s' exists; the columns are %s", name, list);
+    return -1;
+}
+
+int tg_csv_find(const tg_csv *csv, const char *name, tg_error *error)
+{
+    const char *flaw = !csv               ? "the csv is NULL"
+                       : !name            ? "the name is NULL"
+                       : !csv->has_header ? "the csv has no header"
+                                          : NULL;
+    if (flaw) {
+        tg_error_set(error, TG_ERROR_STATE, "csv_find: %s", flaw);
+        return -1;
+    }
+    for (int i = 0; i < csv->columns; i++) {
         if (strcmp(csv->text + csv->fields[i], name) == 0) {
             return i;
         }
     }
-    return -1;
+    return no_column(csv, name, error);
 }
 
-const char *tg_csv_field(const tg_csv *csv, int64_t row, int64_t column)
+const char *tg_csv_field(const tg_csv *csv, int64_t row, int column)
 {
     if (!csv || row < 0 || row >= csv->rows || column < 0 || column >= csv->columns) {
         return NULL;

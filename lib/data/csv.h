@@ -9,7 +9,8 @@ struct tg_csv {
     size_t *fields; /* offsets in text, row after row, the header first */
     int64_t *lines; /* of each row, the number of its first line */
     size_t field_count, field_capacity, line_count, line_capacity;
-    int64_t rows, columns;
+    int64_t rows;
+    int columns;
     bool has_header;
 };
 

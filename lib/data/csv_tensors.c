@@ -13,8 +13,7 @@
 static bool check_column(const tg_csv *csv, const char *call, int column, tg_error *error)
 {
     return (column >= 0 && column < csv->columns) ||
-           tg_error_set(error, TG_ERROR_RANGE, "%s: column %d is outside [0,%lld)", call, column,
-                        (long long)csv->columns);
+           tg_error_set(error, TG_ERROR_RANGE, "%s: column %d is outside [0,%d)", call, column, csv->columns);
 }
 
 /* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */

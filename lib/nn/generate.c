@@ -157,9 +157,7 @@ int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, 
     if (!check(t, model, prompt, count, ids, &config)) {
         return -1;
     }
-    bool recording = tg_tape_is_recording(t), training = tg_tape_is_training(t);
-    tg_tape_set_recording(t, false);
-    tg_tape_set_training(t, false);
+    tg_evaluation before = tg_evaluation_begin(t);
     generation g = {.tape = t, .model = model, .config = &config};
     tg_rng saved;
     tg_rng_copy(&saved, t->rng);
@@ -171,7 +169,6 @@ int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, 
     }
     tg_kv_cache_free(g.cache);
     tg_free(g.text);
-    tg_tape_set_recording(t, recording);
-    tg_tape_set_training(t, training);
+    tg_evaluation_end(t, before);
     return new_count;
 }

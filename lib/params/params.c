@@ -303,20 +303,33 @@ tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *
     return add(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
 }
 
-bool tg_params_set_frozen(tg_params *params, const char *name, bool frozen)
+bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
 {
+    static const char call[] = "params_set_frozen";
     if (!tg_params_is_usable(params)) {
         return false;
     }
-    const tg_entry *entry = find_entry(params, "params_set_frozen", name);
-    if (!entry) {
-        return false;
+    if (!pattern) {
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
     }
-    if (find_tensor(params, entry->tensor)->kind == TG_ENTRY_BUFFER) {
-        return tg_params_fail(params, TG_ERROR_STATE, "params_set_frozen: '%s' is a buffer, which is never trained",
-                              name);
+    int64_t matching = 0, buffers = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        const tg_entry *entry = &params->entries[i].entry;
+        if (tg_name_matches(pattern, entry->name)) {
+            bool is_buffer = find_tensor(params, entry->tensor)->kind == TG_ENTRY_BUFFER;
+            matching++;
+            buffers += is_buffer;
+            if (!is_buffer) {
+                tg_tensor_set_requires_grad(entry->tensor, !frozen, NULL); /* a leaf of floats: cannot fail */
+            }
+        }
     }
-    return tg_tensor_set_requires_grad(entry->tensor, !frozen, &params->error);
+    if (matching == 0) {
+        return tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
+    }
+    return buffers < matching ||
+           tg_params_fail(params, TG_ERROR_STATE, "%s: '%.200s' matches only buffers, which are never trained", call,
+                          pattern);
 }
 
 /* ---- returning to an earlier state ---- */

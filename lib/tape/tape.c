@@ -332,6 +332,19 @@ bool tg_tape_is_training(const tg_tape *t)
     return t && t->training;
 }
 
+tg_evaluation tg_evaluation_begin(tg_tape *t)
+{
+    tg_evaluation before = {tg_tape_is_recording(t), tg_tape_is_training(t)};
+    tg_evaluation_end(t, (tg_evaluation){false, false});
+    return before;
+}
+
+void tg_evaluation_end(tg_tape *t, tg_evaluation before)
+{
+    tg_tape_set_recording(t, before.recording);
+    tg_tape_set_training(t, before.training);
+}
+
 void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
 {
     if (t) {

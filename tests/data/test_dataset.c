@@ -237,9 +237,16 @@ static void test_csv(void **state)
     assert_string_equal(error.text, "");
     assert_int_equal(tg_csv_rows(csv), 3);
     assert_int_equal(tg_csv_columns(csv), 3);
-    assert_int_equal(tg_csv_find(csv, "a \"b\""), 1);
-    assert_int_equal(tg_csv_find(csv, "name"), 0);
-    assert_int_equal(tg_csv_find(csv, "Name"), -1);
+    assert_int_equal(tg_csv_find(csv, "a \"b\"", &error), 1);
+    assert_int_equal(tg_csv_find(csv, "name", NULL), 0);
+    assert_int_equal(error.code, TG_OK);
+    assert_int_equal(tg_csv_find(csv, "Name", &error), -1);
+    assert_error(&error, TG_ERROR_RANGE,
+                 "csv_find: no column 'Name' exists; the columns are 'name', 'a \"b\"', 'count'");
+    /* the first error stays, so the result may be passed on */
+    assert_int_equal(tg_csv_find(csv, "Name", &error), -1);
+    assert_null(tg_csv_new_numbers(csv, (int[]){-1}, 1, TG_F64, &error));
+    assert_error(&error, TG_ERROR_RANGE, "csv_find: no column 'Name' exists");
     assert_string_equal(tg_csv_field(csv, 0, 0), "Rome, \r\nIt");
     assert_string_equal(tg_csv_field(csv, 1, 1), "");
     assert_null(tg_csv_field(csv, 3, 0));
@@ -288,7 +295,8 @@ static void test_csv(void **state)
     config.has_header = false;
     csv = csv_of("1;2\n3;\n", 7, &config, &error);
     assert_int_equal(tg_csv_rows(csv), 2);
-    assert_int_equal(tg_csv_find(csv, "1"), -1);
+    assert_int_equal(tg_csv_find(csv, "1", &error), -1);
+    assert_error(&error, TG_ERROR_STATE, "csv_find: the csv has no header");
     x = tg_csv_new_numbers(csv, (int[]){0, 1}, 2, TG_F32, &error);
     assert_values(x, (double[]){1, 2, 3, NAN}, 4, 0, 0);
     tg_release(x);

@@ -12,7 +12,7 @@ static char *quote(const tg_csv *csv, char separator, bool has_header, size_t si
     /* a quote becomes two, and each field has two quotes and an end, but takes at least one byte of the file */
     char *text = malloc(5 * size + 16), *out = text;
     for (int64_t row = has_header ? -1 : 0; row < tg_csv_rows(csv); row++) {
-        for (int64_t column = 0; column < tg_csv_columns(csv); column++) {
+        for (int column = 0; column < tg_csv_columns(csv); column++) {
             /* the names of the columns are not fields: any name is found at its own column */
             const char *field = row < 0 ? "" : tg_csv_field(csv, row, column);
             *out++ = '"';
@@ -34,9 +34,10 @@ static void compare(const tg_csv *a, const tg_csv *b)
 {
     fuzz_require(b && tg_csv_rows(a) == tg_csv_rows(b) && tg_csv_columns(a) == tg_csv_columns(b), "another shape");
     for (int64_t i = 0; i < tg_csv_rows(a) * tg_csv_columns(a); i++) {
-        int64_t row = i / tg_csv_columns(a), column = i % tg_csv_columns(a);
-        fuzz_require(strcmp(tg_csv_field(a, row, column), tg_csv_field(b, row, column)) == 0, "field %lld,%lld",
-                     (long long)row, (long long)column);
+        int64_t row = i / tg_csv_columns(a);
+        int column = (int)(i % tg_csv_columns(a));
+        fuzz_require(strcmp(tg_csv_field(a, row, column), tg_csv_field(b, row, column)) == 0, "field %lld,%d",
+                     (long long)row, column);
     }
 }
 
@@ -92,9 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         tg_csv *again = tg_csv_open(fuzz_file(text, length), &config, &error);
         fuzz_require(again != NULL, "the same table in quotes: %s", error.text);
         compare(csv, again);
-        for (int64_t column = 0; column < tg_csv_columns(csv) && column < 5; column++) {
-            check_categories(csv, (int)column);
-            check_numbers(csv, (int)column);
+        for (int column = 0; column < tg_csv_columns(csv) && column < 5; column++) {
+            check_categories(csv, column);
+            check_numbers(csv, column);
         }
         tg_csv_free(again);
         free(text);

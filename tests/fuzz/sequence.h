@@ -82,6 +82,7 @@ int draw_choice(program *p);   /* of an enum: 0, 1, ..; now and then no value of
 int64_t draw_integer(program *p);
 double draw_double(program *p);
 bool draw_bool(program *p);
+tg_evaluation draw_evaluation(program *p);
 int64_t draw_width(program *p); /* usually 4, the width of the modules of the program */
 int64_t draw_heads(program *p); /* usually 2 */
 tg_shape draw_shape(program *p);

@@ -150,6 +150,12 @@ bool draw_bool(program *p)
     return value;
 }
 
+tg_evaluation draw_evaluation(program *p)
+{
+    bool recording = draw_bool(p);
+    return (tg_evaluation){recording, draw_bool(p)};
+}
+
 tg_shape draw_shape(program *p)
 {
     static const tg_shape usual[] = {

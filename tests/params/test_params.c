@@ -194,14 +194,43 @@ static void test_frozen(void **state)
     assert_true(tg_params_set_frozen(params, "tied", false));
     assert_true(tg_tensor_requires_grad(w));
     assert_false(tg_params_set_frozen(params, "mask", false));
-    assert_params_error(params, TG_ERROR_STATE, "params_set_frozen: 'mask' is a buffer, which is never trained");
+    assert_params_error(params, TG_ERROR_STATE,
+                        "params_set_frozen: 'mask' matches only buffers, which are never trained");
     assert_false(tg_params_set_frozen(params, "same_mask", false));
-    assert_params_error(params, TG_ERROR_STATE, "params_set_frozen: 'same_mask' is a buffer");
+    assert_params_error(params, TG_ERROR_STATE, "params_set_frozen: 'same_mask' matches only buffers");
     assert_false(tg_tensor_requires_grad(tg_params_find(params, "mask")));
     assert_false(tg_params_set_frozen(params, "nobody", true));
-    assert_params_error(params, TG_ERROR_RANGE, "no entry 'nobody' exists");
+    assert_params_error(params, TG_ERROR_RANGE, "params_set_frozen: no parameter matches 'nobody'");
     assert_false(tg_params_set_frozen(params, NULL, true));
-    assert_params_error(params, TG_ERROR_STATE, "the name is NULL");
+    assert_params_error(params, TG_ERROR_STATE, "the pattern is NULL");
+    tg_params_free(params);
+}
+
+static void test_frozen_by_pattern(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *x[] = {tg_params_add(params, "h.0.weight", TG_SHAPE(2)), tg_params_add(params, "h.0.bias", TG_SHAPE(2)),
+                      tg_params_add_buffer(params, "h.0.mask", TG_SHAPE(2)),
+                      tg_params_add(params, "head.weight", TG_SHAPE(2))};
+    static const struct {
+        const char *pattern;
+        bool frozen, trained[4];
+    } cases[] = {
+        {"h.*", true, {false, false, false, true}},
+        {"*.bias", false, {false, true, false, true}},
+        {"*", false, {true, true, false, true}},
+        {"*.weight", true, {false, true, false, false}},
+        {"head.weight", false, {false, true, false, true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(tg_params_set_frozen(params, cases[i].pattern, cases[i].frozen));
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(tg_tensor_requires_grad(x[k]), cases[i].trained[k]);
+        }
+    }
+    assert_false(tg_params_set_frozen(params, "h.1.*", true));
+    assert_params_error(params, TG_ERROR_RANGE, "params_set_frozen: no parameter matches 'h.1.*'");
     tg_params_free(params);
 }
 
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_draws),
         cmocka_unit_test(test_existing),
         cmocka_unit_test(test_frozen),
+        cmocka_unit_test(test_frozen_by_pattern),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_wrong_dtype),
         cmocka_unit_test(test_refuses_until_cleared),

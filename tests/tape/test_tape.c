@@ -286,6 +286,33 @@ static void test_recording_off_records_nothing(void **state)
     tg_release(a);
 }
 
+/* An evaluation restores what it found, nested, across a reset, and while the tape holds an error. */
+static void test_evaluations_nest(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool recording = i & 1, training = i & 2;
+        tg_tape_set_recording(tape, recording);
+        tg_tape_set_training(tape, training);
+        tg_evaluation before = tg_evaluation_begin(tape);
+        assert_false(tg_tape_is_recording(tape) || tg_tape_is_training(tape));
+        tg_tape_set_recording(tape, true);
+        tg_evaluation inner = tg_evaluation_begin(tape);
+        tg_tape_reset(tape);
+        assert_false(tg_tape_is_recording(tape) || tg_tape_is_training(tape));
+        assert_null(tg_exp(tape, NULL));
+        tg_evaluation_end(tape, inner);
+        assert_true(tg_tape_is_recording(tape));
+        assert_false(tg_tape_is_training(tape));
+        tg_evaluation_end(tape, before);
+        assert_true(tg_tape_is_recording(tape) == recording && tg_tape_is_training(tape) == training);
+        tg_tape_clear_error(tape);
+    }
+    tg_evaluation none = tg_evaluation_begin(NULL);
+    assert_false(none.recording || none.training);
+    tg_evaluation_end(NULL, none);
+}
+
 static void test_first_error_stays(void **state)
 {
     (void)state;
@@ -587,6 +614,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_finished_gradients_are_announced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retain_grad, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_evaluations_nest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_first_error_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retained_result_outlives_reset_and_tape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_result_of_another_tape_is_refused, set_up, tear_down),

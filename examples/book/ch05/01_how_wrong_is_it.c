@@ -30,8 +30,7 @@ int main(int argc, char **argv)
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt *model = model_new(params);
     tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tape_set_recording(t, false);
-    tg_tape_set_training(t, false);
+    tg_evaluation_begin(t);
 
     cell(15);
     printf("Output text:\n ");

@@ -65,8 +65,7 @@ double mean_loss(tg_tape *t, const tg_gpt *model, tg_loader *loader, int64_t bat
 {
     double sum = 0;
     int64_t seen = 0;
-    tg_tape_set_recording(t, false);
-    tg_tape_set_training(t, false);
+    tg_evaluation before = tg_evaluation_begin(t);
     for (tg_batch batch; tg_loader_next(loader, &batch);) {
         if (seen < batches) {
             tg_tape_reset(t);
@@ -76,8 +75,7 @@ double mean_loss(tg_tape *t, const tg_gpt *model, tg_loader *loader, int64_t bat
     }
     check(tg_loader_error(loader));
     check(tg_tape_error(t));
-    tg_tape_set_recording(t, true);
-    tg_tape_set_training(t, true);
+    tg_evaluation_end(t, before);
     return sum / (double)seen;
 }
 
