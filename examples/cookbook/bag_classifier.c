@@ -22,7 +22,7 @@ int main(int argc, char **argv)
             words[i * LENGTH + j] = topics[i] * WORDS_OF_TOPIC + words[i * LENGTH + j] % WORDS_OF_TOPIC;
         }
     }
-    tg_tensor *targets = tg_constant(r.data, TG_I32, TG_SHAPE(TEXTS), topics);
+    tg_tensor *targets = tg_constant_i32(r.data, TG_SHAPE(TEXTS), topics);
 
     tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(r.params, "bag", WORDS, 8, NULL);
     tg_nn_linear head = tg_nn_linear_make(r.params, "head", 8, TOPICS, NULL);

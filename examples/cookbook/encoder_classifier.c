@@ -52,8 +52,8 @@ int main(int argc, char **argv)
         length[i] = 1 + others;
         answer[i] = second < first;
     }
-    tg_tensor *lengths = tg_constant(r.data, TG_I32, TG_SHAPE(TEXTS), length);
-    tg_tensor *answers = tg_constant(r.data, TG_I32, TG_SHAPE(TEXTS), answer);
+    tg_tensor *lengths = tg_constant_i32(r.data, TG_SHAPE(TEXTS), length);
+    tg_tensor *answers = tg_constant_i32(r.data, TG_SHAPE(TEXTS), answer);
 
     model m = make(r.params);
     tg_adam_config adam = tg_adam_config_default();

@@ -29,8 +29,8 @@ int main(int argc, char **argv)
     for (int i = 0; i <= LENGTH; i++) {
         ids[i] = (int32_t)(strchr(alphabet, rhyme[i]) - alphabet);
     }
-    tg_tensor *inputs = tg_constant(r.data, TG_I32, TG_SHAPE(1, LENGTH), ids);
-    tg_tensor *targets = tg_constant(r.data, TG_I32, TG_SHAPE(1, LENGTH), ids + 1), *loss = NULL;
+    tg_tensor *inputs = tg_constant_i32(r.data, TG_SHAPE(1, LENGTH), ids);
+    tg_tensor *targets = tg_constant_i32(r.data, TG_SHAPE(1, LENGTH), ids + 1), *loss = NULL;
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
         tg_tensor *y = tg_nn_gru_forward(t, &gru, tg_nn_embedding_forward(t, &table, inputs), NULL, NULL);

@@ -124,9 +124,8 @@ static batch mask_words(recipe *r, const story *s, tg_tensor *starts)
         types[i] = type[index];
         targets[i] = is_target ? word : NO_TARGET;
     }
-    return (batch){tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), inputs),
-                   tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), types),
-                   tg_constant(r->tape, TG_I32, TG_SHAPE(N, T), targets)};
+    return (batch){tg_constant_i32(r->tape, TG_SHAPE(N, T), inputs), tg_constant_i32(r->tape, TG_SHAPE(N, T), types),
+                   tg_constant_i32(r->tape, TG_SHAPE(N, T), targets)};
 }
 
 /* Trains a model with one kind of positions, and prints what it guesses in the texts that were held out. */

@@ -26,8 +26,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < TEXT; i++) {
         text[i] = word = (word + (int32_t)tg_tensor_value_at(steps, i)) % WORDS;
     }
-    tg_tensor *pairs[] = {tg_constant(r.data, TG_I32, TG_SHAPE(TEXT - 1), text),
-                          tg_constant(r.data, TG_I32, TG_SHAPE(TEXT - 1, 1), text + 1)};
+    tg_tensor *pairs[] = {tg_constant_i32(r.data, TG_SHAPE(TEXT - 1), text),
+                          tg_constant_i32(r.data, TG_SHAPE(TEXT - 1, 1), text + 1)};
     tg_dataset_loader_config batches = tg_dataset_loader_config_default();
     batches.batch_size = BATCH;
     batches.shuffle = true;
@@ -46,8 +46,8 @@ int main(int argc, char **argv)
             tg_tensor *center = tg_nn_embedding_forward(t, &words, pair[0]);
             tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, pair[1]));
             tg_tensor *wrong = scores(t, center, tg_nn_embedding_forward(t, &contexts, negatives));
-            tg_tensor *likely = tg_mean(t, tg_log_sigmoid(t, right), TG_ALL_AXES, TG_DROP_AXES);
-            tg_tensor *unlikely = tg_mean(t, tg_log_sigmoid(t, tg_neg(t, wrong)), TG_ALL_AXES, TG_DROP_AXES);
+            tg_tensor *likely = tg_mean_all(t, tg_log_sigmoid(t, right));
+            tg_tensor *unlikely = tg_mean_all(t, tg_log_sigmoid(t, tg_neg(t, wrong)));
             tg_tensor *loss = tg_neg(t, tg_add(t, likely, unlikely));
             tg_optim_zero_grad(r.optim);
             tg_backward(t, loss, NULL);

@@ -65,7 +65,7 @@ static bool measure_influence(lesson *l, const model *m, tg_tape *t, puzzle *p)
         tg_tape_reset(t);
         tg_tensor *logits = model_forward(t, m, p->tokens, &seen);
         tg_tensor *answers = tg_amax(t, tg_select(t, logits, 1, i), TG_AXES(-1), TG_DROP_AXES);
-        tg_tensor *sum = tg_sum(t, answers, TG_ALL_AXES, TG_DROP_AXES);
+        tg_tensor *sum = tg_sum_all(t, answers);
         if (!tg_retain_grad(t, seen.embedded) || !tg_backward(t, sum, NULL)) {
             return complain("%s", tg_tape_error(t)->text);
         }

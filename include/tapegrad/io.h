@@ -63,6 +63,19 @@ TG_API tg_params_save_config tg_params_save_config_default(void);
 TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
                            tg_error *error);
 
+/* Returns the bytes of that file, and writes their number to *size. Yours to free with tg_text_free; a NUL comes after
+ * the last byte. It is also how a program keeps the best parameters in memory:
+ *
+ *     if (loss < best) {
+ *         best = loss;
+ *         tg_text_free(snapshot);
+ *         snapshot = tg_params_save_bytes(params, &size, NULL, &error);
+ *     }
+ *
+ * and tg_params_load_bytes(params, snapshot, size, NULL, &error) restores them all. NULL after an error. */
+TG_API char *tg_params_save_bytes(const tg_params *params, int64_t *size, const tg_params_save_config *config,
+                                  tg_error *error);
+
 /* ---- loading a model --------------------------------------------------------------------------------------------- */
 
 /* The size of a report's text in bytes, its NUL included. */
@@ -116,6 +129,10 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * other shapes and dtypes, which `strict` does not allow. These three errors list the names. STATE if the params have
  * an error. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
+
+/* The same from the bytes of one file. VALUE for a negative size. */
+TG_API bool tg_params_load_bytes(tg_params *params, const char *bytes, int64_t size,
+                                 const tg_params_load_config *config, tg_error *error);
 
 /* ---- the tensors of a file --------------------------------------------------------------------------------------- */
 

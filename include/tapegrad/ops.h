@@ -69,6 +69,13 @@ TG_API tg_tensor *tg_pow_scalar(tg_tape *tape, tg_tensor *x, double value);
  * probability outside of [0,1]. */
 TG_API tg_tensor *tg_bernoulli(tg_tape *tape, tg_tensor *p);
 
+/* Draws `draws` categories for each row of weights (V) or (B,V), which need not sum to 1: (draws) or (B,draws) i32,
+ * without a gradient: torch.multinomial. The draws are torch's, from the tape's generator (STATE without one). Without
+ * replacement no category is drawn twice in a row. VALUE, and nothing is drawn, for a weight that is negative or not
+ * finite, a row without a weight above 0, and a number of draws that is below 1 or, without replacement, above the
+ * number of weights above 0. SHAPE for another rank, and for more than 2^24 categories. */
+TG_API tg_tensor *tg_multinomial(tg_tape *tape, tg_tensor *weights, int64_t draws, bool replacement);
+
 /* A constant tensor of any dtype in which every value is `value`: torch.full. With the shape TG_SCALAR it broadcasts to
  * every shape. */
 TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double value);
@@ -76,6 +83,24 @@ TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double 
 /* A constant tensor that the tape owns, a copy of `values`, a row-major array of the dtype's C type: torch.tensor. For
  * a batch that changes in every step: the next tg_tape_reset frees it. */
 TG_API tg_tensor *tg_constant(tg_tape *tape, tg_dtype dtype, tg_shape shape, const void *values);
+
+/* The same for each dtype, of an array that the compiler checks. */
+static inline tg_tensor *tg_constant_f32(tg_tape *tape, tg_shape shape, const float *values)
+{
+    return tg_constant(tape, TG_F32, shape, values);
+}
+static inline tg_tensor *tg_constant_f64(tg_tape *tape, tg_shape shape, const double *values)
+{
+    return tg_constant(tape, TG_F64, shape, values);
+}
+static inline tg_tensor *tg_constant_i32(tg_tape *tape, tg_shape shape, const int32_t *values)
+{
+    return tg_constant(tape, TG_I32, shape, values);
+}
+static inline tg_tensor *tg_constant_u8(tg_tape *tape, tg_shape shape, const uint8_t *values)
+{
+    return tg_constant(tape, TG_U8, shape, values);
+}
 
 /* ---- functions: elementwise -------------------------------------------------------------------------------------- */
 
@@ -212,6 +237,16 @@ template <typename... integers> inline tg_axes tg_axes_of_list(integers... axes)
  * range is clamped. */
 TG_API tg_tensor *tg_sum(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_mean(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
+
+/* The sum, or the mean, of all values, a scalar: torch.sum(x) and torch.mean(x). */
+static inline tg_tensor *tg_sum_all(tg_tape *tape, tg_tensor *x)
+{
+    return tg_sum(tape, x, TG_ALL_AXES, TG_DROP_AXES);
+}
+static inline tg_tensor *tg_mean_all(tg_tape *tape, tg_tensor *x)
+{
+    return tg_mean(tape, x, TG_ALL_AXES, TG_DROP_AXES);
+}
 
 /* The maximum, or the minimum, over a list of axes; NaN if a value is NaN. Values that tie share the gradient evenly.
  * SHAPE for an axis of size 0. */
@@ -439,6 +474,9 @@ typedef struct tg_scaled_dot_product_attention_config {
     bool enable_gqa;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
+    /* receives the weights, (..,T,S), after softmax and dropout; NULL after an error. VALUE on the fused path, which
+     * never has them in memory. Default NULL */
+    tg_tensor **weights;
 } tg_scaled_dot_product_attention_config;
 
 TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_config_default(void);

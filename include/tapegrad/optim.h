@@ -157,7 +157,7 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * tg_optim *adamw = tg_adamw_new(params, &config);
  * for (int step = 0; step < 10; step++) {
  *     tg_tape_reset(t);
- *     tg_tensor *loss = tg_sum(t, tg_nn_embedding_forward(t, &table, ids), TG_ALL_AXES, TG_DROP_AXES);
+ *     tg_tensor *loss = tg_sum_all(t, tg_nn_embedding_forward(t, &table, ids));
  *     tg_optim_zero_grad(adamw);
  *     if (!tg_backward(t, loss, NULL) || !tg_optim_step(adamw)) {
  *         break;

@@ -45,6 +45,22 @@ TG_API void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile);
  * was loaded. */
 TG_API uint64_t tg_rng_position(const tg_rng *rng);
 
+/* ---- one number ---------------------------------------------------------------------------------------------- */
+/* Each draws what its PyTorch method draws for one f32 value, or one integer; tg_tensor_fill_uniform and its siblings
+ * fill tensors. STATE without a generator, VALUE for invalid parameters; nothing is drawn then. */
+
+/* Returns a number in [low,high): torch.empty(1).uniform_(low, high). The bounds are finite, low <= high. NaN after an
+ * error. */
+TG_API double tg_rng_uniform(tg_rng *rng, double low, double high, tg_error *error);
+
+/* Returns a normal number: torch.empty(1).normal_(mean, std). Both are finite, std >= 0. NaN after an error. */
+TG_API double tg_rng_normal(tg_rng *rng, double mean, double std, tg_error *error);
+
+/* Returns an integer in [low,high), low < high: torch.randint(low, high, (1,)). 0 after an error. */
+TG_API int64_t tg_rng_randint(tg_rng *rng, int64_t low, int64_t high, tg_error *error);
+
+/* ---- PyTorch's saved state ----------------------------------------------------------------------------------- */
+
 /* The size of torch.get_rng_state() in bytes. */
 #define TG_RNG_TORCH_STATE_SIZE 5056
 

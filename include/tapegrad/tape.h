@@ -38,6 +38,10 @@ typedef struct tg_tape_config {
      * such a result sets STATE in the tape, with the name of the op that computed it; getters return what they return
      * for NULL. The tape then keeps the header of every result until the tape is freed. Default false. */
     bool detect_freed_results;
+    /* The most backwards without retain_graph between two resets. Records that a backward went through are of no more
+     * use but keep their memory, so a program with more of them has forgotten tg_tape_reset, and tg_backward reports
+     * STATE. 0 is no limit. Default 1000. */
+    int64_t max_backwards;
 } tg_tape_config;
 
 TG_API tg_tape_config tg_tape_config_default(void);
@@ -182,7 +186,7 @@ TG_API tg_backward_config tg_backward_config_default(void);
  *   - DTYPE: a gradient of another dtype; an op without a gradient for its dtype;
  *   - STATE: a result that does not require a gradient, or was recorded on another tape; records whose buffers an
  *     earlier backward has freed (retain_graph); a tensor that was modified or resized after an op that needs its old
- *     values;
+ *     values; more backwards without a reset than tg_tape_config.max_backwards;
  *   - MEMORY. */
 TG_API bool tg_backward(tg_tape *tape, tg_tensor *result, const tg_backward_config *config);
 

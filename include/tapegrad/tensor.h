@@ -97,8 +97,27 @@ TG_API tg_tensor *tg_tensor_new(tg_dtype dtype, tg_shape shape, tg_error *error)
 TG_API tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_error *error);
 
 /* Returns a copy of `values`, a row-major array of the dtype's C type (float, double, int32_t, uint8_t):
- * torch.tensor. */
+ * torch.tensor. For a dtype that is known only when the program runs: no compiler can check that the array fits. */
 TG_API tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values, tg_error *error);
+
+/* The same for each dtype, of an array that the compiler checks: one of double is not taken for f32, nor one of int64_t
+ * for i32. */
+static inline tg_tensor *tg_tensor_new_from_f32(tg_shape shape, const float *values, tg_error *error)
+{
+    return tg_tensor_new_from(TG_F32, shape, values, error);
+}
+static inline tg_tensor *tg_tensor_new_from_f64(tg_shape shape, const double *values, tg_error *error)
+{
+    return tg_tensor_new_from(TG_F64, shape, values, error);
+}
+static inline tg_tensor *tg_tensor_new_from_i32(tg_shape shape, const int32_t *values, tg_error *error)
+{
+    return tg_tensor_new_from(TG_I32, shape, values, error);
+}
+static inline tg_tensor *tg_tensor_new_from_u8(tg_shape shape, const uint8_t *values, tg_error *error)
+{
+    return tg_tensor_new_from(TG_U8, shape, values, error);
+}
 
 /* Returns the values start, start + step, ... before `end`, of rank 1: torch.arange. VALUE if the step is 0 or points
  * away from `end`, or if an argument is not finite. */
@@ -113,7 +132,8 @@ TG_API tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_erro
 /* Adds an owner, and returns x. Reference counts are atomic. */
 TG_API tg_tensor *tg_retain(tg_tensor *x);
 
-/* Removes an owner. The last owner frees the tensor. */
+/* Removes an owner. The last owner frees the tensor. If that is a tape, the call does nothing but report STATE in it: a
+ * result was released that was not retained, or that was released twice. */
 TG_API void tg_release(tg_tensor *x);
 
 /* ---- getters ------------------------------------------------------------------------------------------------- */

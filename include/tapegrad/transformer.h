@@ -5,7 +5,7 @@
  * tg_nn_transformer_encoder_layer layer = tg_nn_transformer_encoder_layer_make(params, "layers.0", 4, 2, NULL);
  * tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
  * // two sequences of at most two vectors: the second one has only one, and padding
- * config.lengths = tg_constant(t, TG_I32, TG_SHAPE(2), (const int32_t[]){2, 1});
+ * config.lengths = tg_constant_i32(t, TG_SHAPE(2), (const int32_t[]){2, 1});
  * tg_tensor *vectors = tg_reshape(t, x, TG_SHAPE(2, 2, 4));
  * tg_tensor *encoded = tg_nn_transformer_encoder_layer_forward(t, &layer, vectors, &config); // (2,2,4)
  * ```

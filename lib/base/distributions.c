@@ -59,7 +59,7 @@ void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, dou
 
 /* ---- integers ------------------------------------------------------------------------------------------------ */
 
-void tg_rng_randint(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high)
+void tg_rng_integers(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high)
 {
     /* Computed mod 2^64, because high - low may exceed INT64_MAX. */
     uint64_t base = (uint64_t)low, range = (uint64_t)high - base;

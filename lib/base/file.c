@@ -38,7 +38,7 @@ static const char *other_kind(mode_t mode)
 
 bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error)
 {
-    *file = (tg_file){call, path, -1, 0};
+    *file = (tg_file){call, path, -1, 0, NULL};
     if (!check_path(call, path, error)) {
         return false;
     }
@@ -67,11 +67,32 @@ void tg_file_close(tg_file *file)
     file->descriptor = -1;
 }
 
+void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size)
+{
+    *file = (tg_file){call, name, -1, size, bytes};
+}
+
+/* Reads up to `length` bytes; returns their number, 0 at the end, and -1 after an error. */
+static ssize_t read_some(const tg_file *file, uint64_t offset, void *out, size_t length)
+{
+    length = length < MOST_BYTES ? length : MOST_BYTES;
+    if (!file->bytes) {
+        return pread(file->descriptor, out, length, (off_t)offset);
+    }
+    if (offset >= file->size) {
+        return 0;
+    }
+    uint64_t left = file->size - offset;
+    length = length < left ? length : (size_t)left;
+    memcpy(out, file->bytes + offset, length);
+    return (ssize_t)length;
+}
+
 bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error)
 {
     char *to = out;
     while (length > 0) {
-        ssize_t count = pread(file->descriptor, to, length < MOST_BYTES ? length : MOST_BYTES, (off_t)offset);
+        ssize_t count = read_some(file, offset, to, length);
         if (count < 0 && errno == EINTR) {
             continue;
         }
@@ -194,7 +215,7 @@ static bool begin(tg_file_writer *w, tg_error *error)
 
 bool tg_file_writer_begin(tg_file_writer *w, const char *call, const char *path, tg_error *error)
 {
-    *w = (tg_file_writer){call, path, NULL, NULL, -1};
+    *w = (tg_file_writer){call, path, NULL, NULL, -1, NULL};
     if (!begin(w, error)) {
         tg_file_writer_abandon(w);
         return false;
@@ -202,9 +223,19 @@ bool tg_file_writer_begin(tg_file_writer *w, const char *call, const char *path,
     return true;
 }
 
+void tg_file_writer_begin_bytes(tg_file_writer *w, const char *call, char *bytes)
+{
+    *w = (tg_file_writer){call, NULL, NULL, NULL, -1, bytes};
+}
+
 bool tg_file_writer_write(tg_file_writer *w, const void *bytes, size_t length, tg_error *error)
 {
     const char *from = bytes;
+    if (w->bytes) {
+        memcpy(w->bytes, bytes, length);
+        w->bytes += length;
+        return true;
+    }
     while (length > 0) {
         ssize_t count = write(w->descriptor, from, length < MOST_BYTES ? length : MOST_BYTES);
         if (count < 0 && errno != EINTR) {
@@ -284,7 +315,7 @@ bool tg_file_writer_seek(tg_file_writer *w, uint64_t offset, tg_error *error)
 
 bool tg_file_writer_join(tg_file_writer *w, const char *call, const char *path, const char *temporary, tg_error *error)
 {
-    *w = (tg_file_writer){call, path, NULL, NULL, open(temporary, O_WRONLY | O_CLOEXEC)};
+    *w = (tg_file_writer){call, path, NULL, NULL, open(temporary, O_WRONLY | O_CLOEXEC), NULL};
     return w->descriptor >= 0 || refuse(call, "write", temporary, error);
 }
 

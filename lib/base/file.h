@@ -14,12 +14,16 @@
 typedef struct tg_file {
     const char *call, *path;
     int descriptor;
-    uint64_t size; /* in bytes, when the file was opened */
+    uint64_t size;     /* in bytes, when the file was opened */
+    const char *bytes; /* the contents, borrowed, if they are in memory; else NULL */
 } tg_file;
 
 /* Opens a regular file. After true, call tg_file_close. */
 bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error);
 void tg_file_close(tg_file *file);
+
+/* The same for a file whose contents are in memory. `name` takes the place of the path. */
+void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
 
 /* Reads exactly `length` bytes from `offset` on. FORMAT if the file ends before. */
 bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error);
@@ -34,6 +38,7 @@ typedef struct tg_file_writer {
     char *target;            /* the path without symbolic links in its last part */
     char *temporary;
     int descriptor;
+    char *bytes; /* where the contents go if they stay in memory; else NULL */
 } tg_file_writer;
 
 /* After true, call commit or abandon. Both free the writer. If commit fails, the target is unchanged, with one
@@ -42,6 +47,9 @@ bool tg_file_writer_begin(tg_file_writer *writer, const char *call, const char *
 bool tg_file_writer_write(tg_file_writer *writer, const void *bytes, size_t length, tg_error *error);
 bool tg_file_writer_commit(tg_file_writer *writer, tg_error *error);
 void tg_file_writer_abandon(tg_file_writer *writer);
+
+/* Begins to write to `bytes`, which have the capacity of all that will be written. Needs no commit. */
+void tg_file_writer_begin_bytes(tg_file_writer *writer, const char *call, char *bytes);
 
 /* Continues to write at another offset. */
 bool tg_file_writer_seek(tg_file_writer *writer, uint64_t offset, tg_error *error);

@@ -1,4 +1,4 @@
-/* multinomial: torch.multinomial of one row, as in PyTorch 2.13 on CPU (ATen/native/Distributions.cpp and
+/* multinomial: torch.multinomial, as in PyTorch 2.13 on CPU (ATen/native/Distributions.cpp and
  * native/cpu/MultinomialKernel.cpp).
  *
  * Without replacement, and for a single draw: an exponential race. Let e[i] be exponential with rate 1. Runner i
@@ -20,6 +20,7 @@
 #include "base/error.h"
 
 #include <math.h>
+#include <stdio.h>
 
 typedef struct weight_row {
     const void *weights;
@@ -100,10 +101,12 @@ static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row
     }
 }
 
-static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double sum,
-                             double *cumulative)
+static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double *cumulative)
 {
-    double so_far = 0;
+    double so_far = 0, sum = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        sum = rounded(row, sum + weight_at(row, i));
+    }
     for (int64_t i = 0; i < row->count; i++) {
         so_far = rounded(row, so_far + weight_at(row, i));
         cumulative[i] = rounded(row, so_far / sum);
@@ -124,48 +127,73 @@ static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const wei
     }
 }
 
-static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, bool replacement,
-                        tg_error *error)
+/* Checks a row, whose place in a message is `place`: "" or "row 2: ". */
+static bool check(const weight_row *row, const char *place, int64_t draws, bool replacement, tg_error *error)
 {
     int64_t positive = 0;
     double sum = 0;
     for (int64_t i = 0; i < row->count; i++) {
         double weight = weight_at(row, i);
         if (weight < 0 || !isfinite(weight)) {
-            return tg_error_set(error, TG_ERROR_VALUE, "multinomial: weight %g at [%lld] is not a finite number >= 0",
-                                weight, (long long)i);
+            return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sweight %g at [%lld] is not a finite number >= 0",
+                                place, weight, (long long)i);
         }
         positive += weight > 0;
         sum = rounded(row, sum + weight);
     }
     if (positive == 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: none of the %lld weights is above 0",
+        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %snone of the %lld weights is above 0", place,
                             (long long)row->count);
     }
     if (draws < 1 || (!replacement && draws > positive)) {
         return tg_error_set(
             error, TG_ERROR_VALUE,
-            "multinomial: %lld draws %s replacement from %lld weights above 0; allowed are at least 1%s",
+            "multinomial: %s%lld draws %s replacement from %lld weights above 0; allowed are at least 1%s", place,
             (long long)draws, replacement ? "with" : "without", (long long)positive,
             replacement ? "" : ", at most one per weight");
     }
+    return draws == 1 || !replacement || isfinite(sum) ||
+           tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", place,
+                        (long long)row->count);
+}
+
+/* Draws from a row that is valid. `scratch` has a double or a runner per category, unless there is one draw. */
+static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, bool replacement, void *scratch)
+{
     if (draws == 1) {
         out[0] = run_race(rng, row, NULL).category;
-        return true;
-    }
-    if (replacement && !isfinite(sum)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: the sum of the %lld weights overflows",
-                            (long long)row->count);
-    }
-    void *scratch = tg_alloc((uint64_t)row->count, replacement ? sizeof(double) : sizeof(runner));
-    if (!scratch) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
-                            (long long)row->count);
-    }
-    if (replacement) {
-        draw_independent(rng, out, draws, row, sum, scratch);
+    } else if (replacement) {
+        draw_independent(rng, out, draws, row, scratch);
     } else {
         draw_race(rng, out, draws, row, scratch);
+    }
+}
+
+/* Draws from `rows` rows, the first of which is given; a single one has no number in a message. */
+static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row, int64_t rows, bool is_numbered,
+                        bool replacement, tg_error *error)
+{
+    const weight_row first = row;
+    size_t stride = (size_t)row.count * (row.single ? sizeof(float) : sizeof(double));
+    for (int64_t i = 0; i < rows; i++) {
+        char place[40] = "";
+        if (is_numbered) {
+            snprintf(place, sizeof place, "row %lld: ", (long long)i);
+        }
+        row.weights = (const char *)first.weights + (size_t)i * stride;
+        if (!check(&row, place, draws, replacement, error)) {
+            return false;
+        }
+    }
+    void *scratch = NULL;
+    if (draws > 1 && rows > 0 &&
+        !(scratch = tg_alloc((uint64_t)row.count, replacement ? sizeof(double) : sizeof(runner)))) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
+                            (long long)row.count);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        row.weights = (const char *)first.weights + (size_t)i * stride;
+        draw(rng, out + i * draws, draws, &row, replacement, scratch);
     }
     tg_free(scratch);
     return true;
@@ -174,11 +202,17 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, const weight_r
 bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const float *weights, int64_t categories,
                             bool replacement, tg_error *error)
 {
-    return multinomial(rng, out, draws, &(weight_row){weights, categories, true}, replacement, error);
+    return multinomial(rng, out, draws, (weight_row){weights, categories, true}, 1, false, replacement, error);
 }
 
 bool tg_rng_multinomial_f64(tg_rng *rng, int64_t *out, int64_t draws, const double *weights, int64_t categories,
                             bool replacement, tg_error *error)
 {
-    return multinomial(rng, out, draws, &(weight_row){weights, categories, false}, replacement, error);
+    return multinomial(rng, out, draws, (weight_row){weights, categories, false}, 1, false, replacement, error);
+}
+
+bool tg_rng_multinomial_rows(tg_rng *rng, int64_t *out, int64_t draws, const void *weights, bool single, int64_t rows,
+                             int64_t categories, bool replacement, tg_error *error)
+{
+    return multinomial(rng, out, draws, (weight_row){weights, categories, single}, rows, true, replacement, error);
 }

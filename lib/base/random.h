@@ -35,7 +35,13 @@ uint64_t tg_rng_u64(tg_rng *rng);
 uint64_t tg_rng_int64(tg_rng *rng);
 
 /* ---- distributions ---- */
-/* Each fills out[0 .. count) in order. The caller has checked the arguments. */
+
+/* Check the generator and the parameters of a distribution; the error begins with `call`. */
+bool tg_rng_check(const char *call, const tg_rng *rng, tg_error *error);
+bool tg_rng_check_uniform(const char *call, double low, double high, tg_error *error);
+bool tg_rng_check_normal(const char *call, double mean, double std, tg_error *error);
+
+/* Each of the following fills out[0 .. count) in order. The caller has checked the arguments. */
 
 /* x.uniform_(low, high): one output per float, two per double. */
 void tg_rng_uniform_f32(tg_rng *rng, float *out, int64_t count, double low, double high);
@@ -46,7 +52,7 @@ void tg_rng_normal_f32(tg_rng *rng, float *out, int64_t count, double mean, doub
 void tg_rng_normal_f64(tg_rng *rng, double *out, int64_t count, double mean, double std);
 
 /* torch.randint(low, high, (count,)), low < high. */
-void tg_rng_randint(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high);
+void tg_rng_integers(tg_rng *rng, int64_t *out, int64_t count, int64_t low, int64_t high);
 
 /* torch.randperm(count). */
 void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count);
@@ -69,6 +75,11 @@ bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const floa
                             bool replacement, tg_error *error);
 bool tg_rng_multinomial_f64(tg_rng *rng, int64_t *out, int64_t draws, const double *weights, int64_t categories,
                             bool replacement, tg_error *error);
+
+/* The same for `rows` rows of floats, or of doubles: out[i * draws .. (i + 1) * draws) are those of row i. All rows are
+ * checked before anything is drawn, and the error names the row. */
+bool tg_rng_multinomial_rows(tg_rng *rng, int64_t *out, int64_t draws, const void *weights, bool single, int64_t rows,
+                             int64_t categories, bool replacement, tg_error *error);
 
 /* ---- for the files that implement the distributions ---- */
 

@@ -6,7 +6,6 @@
 #include "io/params_file.h"
 
 static const char mark[] = "tg_params_load_config_default";
-static const char call[] = "params_load";
 
 tg_params_load_config tg_params_load_config_default(void)
 {
@@ -155,26 +154,34 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
     return true;
 }
 
-bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error)
+static bool check_load(const char *call, const tg_params *params, const tg_params_load_config *config, tg_error *error)
 {
-    tg_params_load_config defaults = tg_params_load_config_default();
-    if (!params || !path) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "path is" : "params are");
-    }
     if (!tg_config_check(call, config, mark, error) || !tg_params_check(params, call, error)) {
         return false;
     }
-    const tg_params_load_config *c = config ? config : &defaults;
-    if (c->max_header < 1 || c->max_header > TG_SAFETENSORS_MAX_HEADER) {
+    if (config && (config->max_header < 1 || config->max_header > TG_SAFETENSORS_MAX_HEADER)) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: max_header is %lld; allowed are 1 to %lld", call,
-                            (long long)c->max_header, (long long)TG_SAFETENSORS_MAX_HEADER);
+                            (long long)config->max_header, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
-    if (c->report) {
-        memset(c->report, 0, sizeof *c->report);
+    if (config && config->report) {
+        memset(config->report, 0, sizeof *config->report);
     }
+    return true;
+}
+
+/* Loads from a file, or from bytes if `path` is NULL. */
+static bool load(const char *call, tg_params *params, const char *path, const char *bytes, int64_t size,
+                 const tg_params_load_config *given, tg_error *error)
+{
+    if (!check_load(call, params, given, error)) {
+        return false;
+    }
+    tg_params_load_config config = given ? *given : tg_params_load_config_default();
     tg_pending pending = {NULL, 0, 0};
-    tg_safetensors *file = tg_safetensors_open(call, path, c->max_header, error);
-    bool is_read = file && tg_params_read_from_file(params, call, file, path, c, &pending, error);
+    tg_safetensors *file = path ? tg_safetensors_open(call, path, config.max_header, error)
+                                : tg_safetensors_open_bytes(call, bytes, (uint64_t)size, config.max_header, error);
+    bool is_read =
+        file && tg_params_read_from_file(params, call, file, path ? path : "bytes", &config, &pending, error);
     tg_safetensors_close(file);
     if (!is_read) {
         tg_pending_abandon(&pending);
@@ -182,4 +189,26 @@ bool tg_params_load(tg_params *params, const char *path, const tg_params_load_co
     }
     tg_pending_commit(&pending);
     return true;
+}
+
+bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error)
+{
+    static const char call[] = "params_load";
+    if (!params || !path) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "path is" : "params are");
+    }
+    return load(call, params, path, NULL, 0, config, error);
+}
+
+bool tg_params_load_bytes(tg_params *params, const char *bytes, int64_t size, const tg_params_load_config *config,
+                          tg_error *error)
+{
+    static const char call[] = "params_load_bytes";
+    if (!params || !bytes) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "bytes are" : "params are");
+    }
+    if (size < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld bytes; allowed are 0 or more", call, (long long)size);
+    }
+    return load(call, params, NULL, bytes, size, config, error);
 }

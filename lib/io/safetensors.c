@@ -67,8 +67,10 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
     return true;
 }
 
-/* Adds a part for the file at `path`, which it takes over, and reads its header. */
-static bool add_part(tg_safetensors *f, const char *call, char *path, int64_t max_header, tg_error *error)
+/* Adds a part for the file at `path`, which it takes over, and reads its header. If `memory` is not NULL, the part is
+ * that file in memory. */
+static bool add_part(tg_safetensors *f, const char *call, char *path, const tg_file *memory, int64_t max_header,
+                     tg_error *error)
 {
     void *parts = f->parts;
     if (!path || !tg_grow(&parts, &f->capacity, f->count, f->count + 1, sizeof *f->parts)) {
@@ -80,7 +82,9 @@ static bool add_part(tg_safetensors *f, const char *call, char *path, int64_t ma
     part *p = &f->parts[f->count];
     *p = (part){.path = path};
     size_t length = 0;
-    if (!tg_file_open(&p->file, call, path, error)) {
+    if (memory) {
+        tg_file_open_bytes(&p->file, call, path, memory->bytes, memory->size);
+    } else if (!tg_file_open(&p->file, call, path, error)) {
         tg_free(path);
         return false;
     }
@@ -121,7 +125,7 @@ static bool find_part(tg_safetensors *f, const tg_json *j, const char *name, int
             return true;
         }
     }
-    return add_part(f, j->call, join(j->path, folder, name), max_header, j->error);
+    return add_part(f, j->call, join(j->path, folder, name), NULL, max_header, j->error);
 }
 
 static bool parse_weight_map(tg_safetensors *f, tg_json *j, int64_t max_header, mapping_list *list)
@@ -242,25 +246,40 @@ static bool is_index(const char *path)
     return length >= sizeof end - 1 && strcmp(path + length - (sizeof end - 1), end) == 0;
 }
 
+/* Opens the file at `path`, or, if `memory` is not NULL, the one in memory. */
+static tg_safetensors *open_file(const char *call, const char *path, const tg_file *memory, int64_t max_header,
+                                 tg_error *error)
+{
+    tg_safetensors *f = tg_alloc_zeroed(1, sizeof *f);
+    if (!f) {
+        no_memory(call, path, error);
+        return NULL;
+    }
+    bool is_open = !memory && is_index(path)
+                       ? open_index(f, call, path, max_header, error)
+                       : add_part(f, call, join("", 0, path), memory, max_header, error) && sort(f, call, path, error);
+    if (!is_open) {
+        tg_safetensors_close(f);
+        return NULL;
+    }
+    return f;
+}
+
 tg_safetensors *tg_safetensors_open(const char *call, const char *path, int64_t max_header, tg_error *error)
 {
     if (!path) {
         tg_error_set(error, TG_ERROR_STATE, "%s: the path is NULL", call);
         return NULL;
     }
-    tg_safetensors *f = tg_alloc_zeroed(1, sizeof *f);
-    if (!f) {
-        no_memory(call, path, error);
-        return NULL;
-    }
-    bool is_open = is_index(path)
-                       ? open_index(f, call, path, max_header, error)
-                       : add_part(f, call, join("", 0, path), max_header, error) && sort(f, call, path, error);
-    if (!is_open) {
-        tg_safetensors_close(f);
-        return NULL;
-    }
-    return f;
+    return open_file(call, path, NULL, max_header, error);
+}
+
+tg_safetensors *tg_safetensors_open_bytes(const char *call, const char *bytes, uint64_t size, int64_t max_header,
+                                          tg_error *error)
+{
+    tg_file memory;
+    tg_file_open_bytes(&memory, call, "bytes", bytes, size);
+    return open_file(call, memory.path, &memory, max_header, error);
 }
 
 void tg_safetensors_close(tg_safetensors *f)

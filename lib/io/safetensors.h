@@ -30,6 +30,10 @@ typedef struct tg_safetensors tg_safetensors;
 tg_safetensors *tg_safetensors_open(const char *call, const char *path, int64_t max_header, tg_error *error);
 void tg_safetensors_close(tg_safetensors *file);
 
+/* The same for the bytes of a file, which must stay until it is closed. Messages call them 'bytes'. */
+tg_safetensors *tg_safetensors_open_bytes(const char *call, const char *bytes, uint64_t size, int64_t max_header,
+                                          tg_error *error);
+
 /* Return the number of tensors, and tensor number `index` in the order of the names (strcmp). */
 int64_t tg_safetensors_count(const tg_safetensors *file);
 const tg_array *tg_safetensors_at(const tg_safetensors *file, int64_t index);
@@ -77,7 +81,10 @@ bool tg_safetensors_add_metadata(tg_safetensors_writer *writer, const char *pref
  * STATE for a shard. */
 bool tg_safetensors_write(tg_safetensors_writer *writer, const char *path, tg_error *error);
 
-/* The same together with the other processes of a group. Process 0 writes the header, the tensors and its rows of
+/* Returns the bytes of that file, and their number; yours to tg_free. A NUL comes after the last one. */
+char *tg_safetensors_write_bytes(tg_safetensors_writer *writer, int64_t *size, tg_error *error);
+
+/* Writes the file together with the other processes of a group. Process 0 writes the header, the tensors and its rows of
  * sharded tables, and then one process after the other its rows. VALUE for a process whose tensors are not those of
  * process 0. */
 bool tg_safetensors_write_together(tg_safetensors_writer *writer, const char *path,

@@ -362,7 +362,7 @@ static bool write_items(tg_file_writer *file, const tg_safetensors_writer *w, ui
     for (size_t i = 0; is_written && i < w->count; i++) {
         const item *next = &w->items[i];
         if (is_first || next->shard.rows > 0) {
-            is_written = tg_file_writer_seek(file, data + own_begin(next), error) &&
+            is_written = (file->bytes || tg_file_writer_seek(file, data + own_begin(next), error)) &&
                          tg_array_write(file, next->x, next->stored, error);
         }
         data += bytes_of(next, shape_of(next));
@@ -386,6 +386,33 @@ static bool add_rows(const tg_safetensors_writer *w, const char *path, const pla
     }
     bool is_written = write_items(&file, w, first->data, false, error);
     return tg_file_writer_leave(&file, error) && is_written;
+}
+
+char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_error *error)
+{
+    header h = {.text = NULL};
+    plan own;
+    char *bytes = NULL;
+    if (prepare(w, true, &h, &own, error)) {
+        uint64_t total = h.used;
+        for (size_t i = 0; i < w->count; i++) {
+            total += bytes_of(&w->items[i], shape_of(&w->items[i]));
+        }
+        bytes = tg_alloc(total + 1, 1);
+        if (!bytes) {
+            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %llu bytes", w->call,
+                         (unsigned long long)total);
+        } else {
+            tg_file_writer file;
+            tg_file_writer_begin_bytes(&file, w->call, bytes);
+            tg_file_writer_write(&file, h.text, h.used, error);
+            write_items(&file, w, own.data, true, error);
+            bytes[total] = '\0';
+            *size = (int64_t)total;
+        }
+    }
+    tg_free(h.text);
+    return bytes;
 }
 
 bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group_config *group,

@@ -295,7 +295,8 @@ static tg_tensor *forward(tg_tape *t, const tg_nn_multihead_attention *a, tg_ten
     tg_scaled_dot_product_attention_config attention = tg_scaled_dot_product_attention_config_default();
     attention.is_causal = a->config.is_causal;
     attention.dropout = a->config.dropout;
-    attention.path = a->config.path;
+    attention.path = config->weights ? TG_ATTENTION_ELEMENTARY : a->config.path;
+    attention.weights = config->weights;
     attention.lengths = config->lengths;
     attention.key_mask = config->key_mask;
     tg_nn_positional sharing;
@@ -321,6 +322,9 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
     }
     tg_nn_multihead_attention_forward_config config =
         given ? *given : tg_nn_multihead_attention_forward_config_default();
+    if (config.weights) {
+        *config.weights = NULL;
+    }
     if (!check_forward(t, call, a, x, &config)) {
         return NULL;
     }
@@ -330,6 +334,9 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
     tg_tensor *y = forward(t, a, x, &config);
     if (!y) {
         tg_kv_cache_set_pending(config.cache, config.layer, pending);
+        if (config.weights) {
+            *config.weights = NULL;
+        }
     }
     return tg_tape_end(t, &point, y);
 }

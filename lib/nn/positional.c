@@ -167,6 +167,9 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_ten
         return NULL;
     }
     tg_tensor *weights = tg_attention_weights(t, queries, keys, &config);
+    if (config.weights) {
+        *config.weights = weights;
+    }
     return weights ? tg_add(t, tg_matmul(t, weights, values), kind->values(t, p, weights)) : NULL;
 }
 

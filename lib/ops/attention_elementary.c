@@ -131,5 +131,8 @@ tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *ke
         values = repeat_heads(t, values, heads);
     }
     tg_tensor *weights = keys ? tg_attention_weights(t, queries, keys, config) : NULL;
+    if (config->weights) {
+        *config->weights = weights;
+    }
     return tg_matmul(t, weights, values);
 }

@@ -79,6 +79,10 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "scale %g; it must be finite and at least 0, or TG_SCALE_OF_WIDTH",
                             config->scale);
     }
+    if (config->weights && config->path == TG_ATTENTION_FUSED) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call,
+                            "weights are asked for on the fused path; only TG_ATTENTION_ELEMENTARY has them");
+    }
     if (config->lengths && config->key_mask) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "lengths and a key mask are given; one of them must be NULL");
     }
@@ -196,12 +200,18 @@ tg_tensor *tg_scaled_dot_product_attention(tg_tape *t, tg_tensor *queries, tg_te
         return NULL;
     }
     tg_scaled_dot_product_attention_config config = given ? *given : tg_scaled_dot_product_attention_config_default();
+    if (config.weights) {
+        *config.weights = NULL;
+    }
     tg_tape_point point;
     tg_tape_save_point(t, config.dropout > 0, &point);
     tg_tensor *y = NULL;
     if (tg_attention_prepare(t, &queries, keys, values, &config)) {
         bool is_fused = config.path == TG_ATTENTION_FUSED;
         y = (is_fused ? tg_attention_fused : tg_attention_elementary)(t, queries, keys, values, &config);
+    }
+    if (!y && config.weights) {
+        *config.weights = NULL;
     }
     return tg_tape_end(t, &point, y);
 }

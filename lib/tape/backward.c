@@ -301,6 +301,12 @@ bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
         !check_result(t, y, config.gradient)) {
         return false;
     }
+    if (t->max_backwards > 0 && t->backwards >= t->max_backwards) {
+        return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+                            "%lld backwards since the last reset, and the tape keeps the records of all; begin each "
+                            "step with tg_tape_reset (tg_tape_config.max_backwards)",
+                            (long long)t->backwards);
+    }
     if (y->node < 0) {
         bool added = backward_of_leaf(t, y, config.gradient);
         if (added && config.on_gradient) {
@@ -315,6 +321,7 @@ bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
     bool planned = tg_plan_backward(&pass);
     if (planned) {
         run(&pass, &config);
+        t->backwards += !config.retain_graph;
         tg_pool_give(t->pool, pass.scratch);
     }
     tg_pool_hold(t->pool, false);

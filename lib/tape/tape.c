@@ -11,13 +11,17 @@ static const char mark[] = "tg_tape_config_default";
 
 tg_tape_config tg_tape_config_default(void)
 {
-    return (tg_tape_config){.mark = mark, .recycle = true};
+    return (tg_tape_config){.mark = mark, .recycle = true, .max_backwards = 1000};
 }
 
 tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
 {
     tg_tape *t = tg_alloc_zeroed(1, sizeof *t);
     bool valid = t && tg_config_check("tape_new", given, mark, &t->error);
+    if (valid && given && given->max_backwards < 0) {
+        valid = tg_error_set(&t->error, TG_ERROR_VALUE, "tape_new: max_backwards is %lld; it must be at least 0",
+                             (long long)given->max_backwards);
+    }
     tg_tape_config config = given && valid ? *given : tg_tape_config_default();
     tg_pool *pool = tg_pool_new(config.recycle);
     if (!t || !pool || !tg_spans_begin(t)) {
@@ -30,6 +34,7 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
     t->rng = rng;
     t->detect_freed = config.detect_freed_results;
     t->recording = t->training = true;
+    t->max_backwards = config.max_backwards;
     return t;
 }
 
@@ -100,6 +105,7 @@ void tg_tape_reset(tg_tape *t)
         truncate_to(t, &(tg_tape_point){.records = 0});
         tg_tape_free_copies(t);
         t->scope_count = t->spans.open = 0;
+        t->backwards = 0;
     }
 }
 

@@ -84,13 +84,14 @@ double tg_clock(void);
 #define TG_WATCHED_ERRORS 16
 
 struct tg_tape {
-    tg_error error;
+    tg_error error;                             /* the first member: tg_release finds it without knowing the others */
     const tg_error *watched[TG_WATCHED_ERRORS]; /* tg_tape_watch_error */
     int watched_count;
     tg_rng *rng;
     tg_pool *pool;
     bool recording, training, detect_freed;
-    tg_observer *observer; /* a function that is called after each forward kernel, or NULL */
+    int64_t backwards, max_backwards; /* those since the reset that did not retain the graph; 0: no limit */
+    tg_observer *observer;            /* a function that is called after each forward kernel, or NULL */
     void *observer_context;
     tg_kernel_timer *timer; /* or NULL */
     void *timer_context;

@@ -79,8 +79,7 @@ typedef void draw_function(tg_rng *rng, const tg_tensor *x, void *out, int64_t c
 
 static bool check(const char *call, const tg_tensor *x, const tg_rng *rng, tg_error *error)
 {
-    return tg_tensor_check(call, "tensor", x, error) &&
-           (rng || tg_error_set(error, TG_ERROR_STATE, "%s: the generator is NULL", call));
+    return tg_tensor_check(call, "tensor", x, error) && tg_rng_check(call, rng, error);
 }
 
 static bool check_float(const char *call, const tg_tensor *x, const tg_rng *rng, tg_error *error)
@@ -118,14 +117,8 @@ static void draw_uniform(tg_rng *rng, const tg_tensor *x, void *out, int64_t cou
 bool tg_tensor_fill_uniform(tg_tensor *x, tg_rng *rng, double low, double high, tg_error *error)
 {
     static const char call[] = "tensor_fill_uniform";
-    if (!check_float(call, x, rng, error)) {
-        return false;
-    }
-    if (!isfinite(low) || !isfinite(high) || low > high) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: from %g to %g; allowed are finite bounds, low <= high", call,
-                            low, high);
-    }
-    return fill(call, x, rng, draw_uniform, low, high, error);
+    return check_float(call, x, rng, error) && tg_rng_check_uniform(call, low, high, error) &&
+           fill(call, x, rng, draw_uniform, low, high, error);
 }
 
 static void draw_normal(tg_rng *rng, const tg_tensor *x, void *out, int64_t count, double mean, double std)
@@ -143,15 +136,8 @@ static void draw_normal(tg_rng *rng, const tg_tensor *x, void *out, int64_t coun
 bool tg_tensor_fill_normal(tg_tensor *x, tg_rng *rng, double mean, double std, tg_error *error)
 {
     static const char call[] = "tensor_fill_normal";
-    if (!check_float(call, x, rng, error)) {
-        return false;
-    }
-    if (!isfinite(mean) || !isfinite(std) || std < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", call,
-                            mean, std);
-    }
-    return fill(call, x, rng, draw_normal, mean, std, error);
+    return check_float(call, x, rng, error) && tg_rng_check_normal(call, mean, std, error) &&
+           fill(call, x, rng, draw_normal, mean, std, error);
 }
 
 static void draw_bernoulli(tg_rng *rng, const tg_tensor *x, void *out, int64_t count, double p, double unused)
@@ -184,7 +170,7 @@ static void draw_integers(tg_rng *rng, const tg_tensor *x, void *out, int64_t co
     double values[64];
     for (int64_t done = 0; done < count; done += 64) {
         int64_t portion = count - done < 64 ? count - done : 64;
-        tg_rng_randint(rng, drawn, portion, (int64_t)low, (int64_t)high);
+        tg_rng_integers(rng, drawn, portion, (int64_t)low, (int64_t)high);
         for (int64_t i = 0; i < portion; i++) {
             values[i] = (double)drawn[i];
         }

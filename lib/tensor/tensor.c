@@ -247,9 +247,18 @@ tg_tensor *tg_retain(tg_tensor *x)
 
 void tg_release(tg_tensor *x)
 {
-    if (tg_is_tensor(x)) {
-        tg_tensor_drop(NULL, x);
+    if (!tg_is_tensor(x)) {
+        return;
     }
+    if (x->tape && tg_tensor_references(x) == 1) {
+        char text[TG_SHAPE_TEXT];
+        tg_error_set((tg_error *)x->tape, TG_ERROR_STATE,
+                     "release: this result of shape %s belongs to its tape, which frees it at the reset; release what "
+                     "you have created or retained, once",
+                     tg_shape_format(tg_shape_of(x), text));
+        return;
+    }
+    tg_tensor_drop(NULL, x);
 }
 
 int tg_tensor_references(const tg_tensor *x)

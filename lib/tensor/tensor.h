@@ -93,7 +93,7 @@ struct tg_tensor {
         tg_storage *storage;
         tg_error *freed_error; /* of a freed result: the tape's error */
     };
-    struct tg_tape *tape;  /* the owner of this result; NULL for tensors of the user */
+    struct tg_tape *tape;  /* the owner of this result, which begins with its tg_error; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
     union {

@@ -30,6 +30,8 @@ typedef struct world {
     tg_tokenizer *tokenizer;
     tg_words *words;
     tg_token_file *file;
+    char *saved; /* the bytes of the params, or NULL */
+    int64_t saved_size;
     tg_error error;
     uint64_t bits; /* a hash of what the call has computed */
 } world;
@@ -616,6 +618,27 @@ static bool sample(world *w)
     return id >= 0;
 }
 
+static bool multinomial(world *w)
+{
+    tg_tensor *ids = tg_multinomial(w->tape, tg_params_find(w->params, "logits"), 2, true);
+    add_tensor(w, ids);
+    return ids;
+}
+
+static bool save_bytes(world *w)
+{
+    int64_t size = 0;
+    char *bytes = tg_params_save_bytes(w->params, &size, NULL, &w->error);
+    add_bits(w, bytes, bytes ? (size_t)size : 0);
+    tg_text_free(bytes);
+    return bytes;
+}
+
+static bool load_bytes(world *w)
+{
+    return tg_params_load_bytes(w->params, w->saved, w->saved_size, NULL, &w->error);
+}
+
 static bool new_cache(world *w)
 {
     tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 1, 2, 6, 4, &w->error);
@@ -683,6 +706,17 @@ static void prepare_step(world *w)
 static void prepare_gradient(world *w)
 {
     assert_true(tg_backward(w->tape, w->loss, NULL));
+}
+
+static void prepare_weights(world *w)
+{
+    assert_true(tg_tensor_fill_uniform(tg_params_find(w->params, "logits"), w->rng, 0, 1, NULL));
+}
+
+static void prepare_bytes(world *w)
+{
+    w->saved = tg_params_save_bytes(w->params, &w->saved_size, NULL, NULL);
+    assert_non_null(w->saved);
 }
 
 static void prepare_resize(world *w)
@@ -785,6 +819,9 @@ static const sweep sweeps[] = {
     {"tg_gpt_generate", generate, NULL},
     {"tg_gpt_generate", generate_without_cache, NULL},
     {"tg_sample", sample, NULL},
+    {"tg_multinomial", multinomial, prepare_weights},
+    {"tg_params_save_bytes", save_bytes, NULL},
+    {"tg_params_load_bytes", load_bytes, prepare_bytes},
     {"tg_kv_cache_new", new_cache, NULL},
     {"tg_sgd_new", new_sgd, NULL},
     {"tg_adam_new", new_adam, NULL},
@@ -832,6 +869,7 @@ static void world_free(world *w)
 {
     tg_tokenizer_free(w->tokenizer);
     tg_words_free(w->words);
+    tg_text_free(w->saved);
     tg_token_file_free(w->file);
     tg_loader_free(w->loader);
     tg_optim_free(w->optim);

@@ -103,7 +103,7 @@ static void test_integers(void **state)
     stream integers = stream_of(8), permutations = stream_of(8);
     tg_rng *rng = tg_rng_new(123);
     for (int64_t i = 0; i < COUNT(ranges); i++) {
-        tg_rng_randint(rng, stream_extend(&integers, 20001), 20001, ranges[i][0], ranges[i][1]);
+        tg_rng_integers(rng, stream_extend(&integers, 20001), 20001, ranges[i][0], ranges[i][1]);
     }
     check_stream(integers, "randint", false, 0, 0);
     tg_rng_seed(rng, 123);

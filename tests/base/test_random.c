@@ -221,7 +221,7 @@ static void test_position(void **state)
     tg_rng_uniform_f64(rng, doubles, 0, 0, 1);
     tg_rng_normal_f32(rng, floats, 0, 0, 1);
     tg_rng_normal_f64(rng, doubles, 0, 0, 1);
-    tg_rng_randint(rng, integers, 0, 0, 9);
+    tg_rng_integers(rng, integers, 0, 0, 9);
     tg_rng_randperm(rng, integers, 0);
     tg_rng_randperm(rng, integers, 1);
     tg_rng_bernoulli(rng, bytes, 0, 0.5);
@@ -239,8 +239,8 @@ static void test_position(void **state)
     assert_int_equal((tg_rng_normal_f32(rng, floats, 32, 0, 1), drawn(rng)), 32);
     assert_int_equal((tg_rng_normal_f64(rng, doubles, 33, 0, 1), drawn(rng)), 2 * (33 + 16));
     assert_int_equal((tg_rng_normal_f64(rng, doubles, 1, 0, 1), drawn(rng)), 0);
-    assert_int_equal((tg_rng_randint(rng, integers, 10, 0, (1 << 28) - 1), drawn(rng)), 10);
-    assert_int_equal((tg_rng_randint(rng, integers, 10, 0, 1 << 28), drawn(rng)), 20);
+    assert_int_equal((tg_rng_integers(rng, integers, 10, 0, (1 << 28) - 1), drawn(rng)), 10);
+    assert_int_equal((tg_rng_integers(rng, integers, 10, 0, 1 << 28), drawn(rng)), 20);
     assert_int_equal((tg_rng_randperm(rng, integers, 10), drawn(rng)), 9);
     assert_int_equal((tg_rng_bernoulli(rng, bytes, 2000, 0.5), drawn(rng)), 4000);
     assert_int_equal((tg_rng_exponential_f32(rng, floats, 2000, 1), drawn(rng)), 4000);
@@ -250,6 +250,43 @@ static void test_position(void **state)
     assert_int_equal(drawn(rng), 4);
     tg_rng_free(rng);
     tg_rng_free(fresh);
+}
+
+static void refused(tg_error *error, tg_code code, const char *part)
+{
+    assert_error(error, code, part);
+    tg_error_clear(error);
+}
+
+/* torch.manual_seed(5), then three times torch.empty(1).uniform_(-2, 3), torch.empty(1).normal_(1, 2),
+ * torch.randint(-3, 1000, (1,)) and torch.randint(0, 1 << 40, (1,)). */
+static void test_single_numbers(void **state)
+{
+    (void)state;
+    static const double uniform[] = {0x1.135c780000000p+1, -0x1.d56bd80000000p+0, -0x1.a34ff80000000p+0};
+    static const double normal[] = {0x1.c742940000000p+1, 0x1.2496a60000000p+0, 0x1.1f494a0000000p-1};
+    static const int64_t small[] = {372, 529, 52}, large[] = {622681974857, 993841416126, 617651866737};
+    tg_rng *rng = tg_rng_new(5), *before = tg_rng_new(0);
+    tg_error error = TG_NO_ERROR;
+    for (int i = 0; i < 3; i++) {
+        assert_true(tg_rng_uniform(rng, -2, 3, &error) == uniform[i]);
+        assert_true(fabs(tg_rng_normal(rng, 1, 2, &error) - normal[i]) <= 0x1p-23 * fabs(normal[i]));
+        assert_int_equal(tg_rng_randint(rng, -3, 1000, &error), small[i]);
+        assert_int_equal(tg_rng_randint(rng, 0, (int64_t)1 << 40, &error), large[i]);
+    }
+    assert_int_equal(error.code, TG_OK);
+    tg_rng_copy(before, rng);
+    assert_true(isnan(tg_rng_uniform(rng, 1, 0, &error)));
+    refused(&error, TG_ERROR_VALUE, "rng_uniform: from 1 to 0; allowed are finite bounds, low <= high");
+    assert_true(isnan(tg_rng_normal(rng, 0, -1, &error)));
+    refused(&error, TG_ERROR_VALUE, "rng_normal: mean 0 and standard deviation -1");
+    assert_int_equal(tg_rng_randint(rng, 4, 4, &error), 0);
+    refused(&error, TG_ERROR_VALUE, "rng_randint: [4,4) is empty; low must be below high");
+    assert_true(isnan(tg_rng_uniform(NULL, 0, 1, &error)));
+    refused(&error, TG_ERROR_STATE, "rng_uniform: the generator is NULL");
+    assert_same_state(rng, before);
+    tg_rng_free(rng);
+    tg_rng_free(before);
 }
 
 static void *allocate_nothing(void *context, size_t bytes, size_t alignment)
@@ -278,10 +315,11 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_raw_outputs), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_torch_state), cmocka_unit_test(test_torch_state_refusals),
-        cmocka_unit_test(test_null_state),  cmocka_unit_test(test_copy_while_a_normal_waits),
-        cmocka_unit_test(test_position),    cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_raw_outputs),   cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_torch_state),   cmocka_unit_test(test_torch_state_refusals),
+        cmocka_unit_test(test_null_state),    cmocka_unit_test(test_copy_while_a_normal_waits),
+        cmocka_unit_test(test_position),      cmocka_unit_test(test_single_numbers),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void check_loader(FILE *goldens)
         assert_null(batch[0]);
     }
     int64_t drawn;
-    tg_rng_randint(rng, &drawn, 1, 0, 1000000);
+    tg_rng_integers(rng, &drawn, 1, 0, 1000000);
     assert_int_equal(drawn, next_number(goldens));
     tg_dataset_loader_free(loader);
     for (int i = 0; i < 3; i++) {

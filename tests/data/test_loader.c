@@ -72,7 +72,7 @@ static void test_order_is_torchs(void **state)
         assert_int_equal(rows, 0);
         assert_int_equal(fscanf(goldens, "%lld", &draw), 1);
         int64_t drawn;
-        tg_rng_randint(rng, &drawn, 1, 0, 1 << 24);
+        tg_rng_integers(rng, &drawn, 1, 0, 1 << 24);
         assert_int_equal(drawn, draw);
         tg_loader_free(loader);
         tg_rng_free(rng);

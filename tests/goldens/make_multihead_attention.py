@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/goldens/multihead_attention.txt with torch 2.13.0+cpu: torch.nn.MultiheadAttention, batch_first, as
 self-attention, with keys and values of a longer sequence, and with those of other sequences, in f64. Padded: the first
-sequence has all keys, and the last LEFT keys of the second one are padding.
+sequence has all keys, and the last LEFT keys of the second one are padding. The weights are those of each head.
 
 The module is created after torch.manual_seed(123); the library's _make must give the same state_dict. The inputs are
 functions of the index. The loss is the sum of the outputs, each times a function of its index, so that no gradient is
@@ -43,6 +43,7 @@ def run(bias, causal, memory, others=0, padded=False):
         padding = torch.zeros(BATCH, key.shape[1], dtype=torch.bool)
         padding[1, -LEFT:] = True
     y, _ = module(x, key, value, attn_mask=mask, key_padding_mask=padding, need_weights=False)
+    tensors["weights"] = module(x, key, value, attn_mask=mask, key_padding_mask=padding, average_attn_weights=False)[1].detach()
     (y * wave(y.shape, 1)).sum().backward()
     tensors["y"] = y.detach()
     tensors["dx"] = x.grad

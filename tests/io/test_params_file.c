@@ -96,6 +96,56 @@ static void test_saved_is_loaded(void **state)
     remove(path);
 }
 
+/* The bytes in memory are those of the file. They restore every value, and bytes that were cut change none. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_params_save_config half = tg_params_save_config_default();
+    half.floats = TG_SAVE_FLOATS_F16;
+    tg_params *saved = make_params(TG_F32, 1, 4), *loaded = make_params(TG_F32, 2, 4),
+              *same = make_params(TG_F32, 2, 4);
+    char *bytes = NULL, file[4096];
+    int64_t size = -1;
+    for (int i = 0; i < 2; i++) {
+        const tg_params_save_config *config = i == 0 ? &half : NULL;
+        tg_text_free(bytes);
+        bytes = tg_params_save_bytes(saved, &size, config, &error);
+        assert_string_equal(error.text, "");
+        save(saved, config);
+        FILE *stream = fopen(path, "rb");
+        assert_int_equal(fread(file, 1, sizeof file, stream), size);
+        fclose(stream);
+        assert_memory_equal(bytes, file, (size_t)size);
+        assert_int_equal(bytes[size], 0);
+    }
+    for (int64_t cut = 0; cut < size; cut++) {
+        assert_false(tg_params_load_bytes(loaded, bytes, cut, NULL, &error));
+        assert_error(&error, TG_ERROR_FORMAT, "params_load_bytes: 'bytes'");
+        assert_same(loaded, same);
+    }
+    assert_true(tg_params_load_bytes(loaded, bytes, size, NULL, &error));
+    assert_same(loaded, saved);
+    tg_params *other = make_params(TG_F32, 3, 5);
+    assert_false(tg_params_load_bytes(other, bytes, size, NULL, &error));
+    assert_error(&error, TG_ERROR_SHAPE,
+                 "params_load_bytes: 'bytes' does not fit: 0 missing, 0 unexpected, 1 mismatched");
+    assert_false(tg_params_load_bytes(other, bytes, -1, NULL, &error));
+    assert_error(&error, TG_ERROR_VALUE, "params_load_bytes: -1 bytes; allowed are 0 or more");
+    assert_false(tg_params_load_bytes(other, NULL, 0, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "params_load_bytes: the bytes are NULL");
+    assert_null(tg_params_save_bytes(saved, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "params_save_bytes: the size is NULL");
+    half.floats = (tg_save_floats)9;
+    assert_null(tg_params_save_bytes(saved, &size, &half, &error));
+    assert_error(&error, TG_ERROR_VALUE, "params_save_bytes: floats is 9");
+    tg_text_free(bytes);
+    tg_params_free(saved);
+    tg_params_free(loaded);
+    tg_params_free(same);
+    tg_params_free(other);
+}
+
 /* save_model has written head.weight, the name that the params know as an alias, and no tok_emb.weight. */
 static void test_tied_weights_of_the_reference(void **state)
 {
@@ -453,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_saved_is_loaded),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_tied_weights_of_the_reference),
         cmocka_unit_test(test_sharded_model),
         cmocka_unit_test(test_missing_and_unexpected),

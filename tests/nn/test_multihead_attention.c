@@ -98,6 +98,11 @@ static void check_others(const char *name, tg_attention_path path, bool bias, bo
     backward.gradient = start;
     tg_tensor *y = tg_nn_multihead_attention_forward(t, &attention, x, &forward);
     assert_golden(name, "y", y, 1e-12);
+    tg_tensor *weights = NULL;
+    forward.weights = &weights;
+    assert_golden(name, "y", tg_nn_multihead_attention_forward(t, &attention, x, &forward), 1e-12);
+    assert_true(tg_shape_equal(tg_tensor_shape(weights), TG_SHAPE(B, H, T, keys + (with_memory ? M : 0))));
+    assert_golden(name, "weights", weights, 1e-12);
     assert_true(tg_backward(t, y, &backward));
     assert_golden(name, "dx", tg_tensor_grad(x), 1e-12);
     if (other.key) {

@@ -915,6 +915,7 @@ const without_gradient without_gradients[] = {
     {"tg_round", "zero, as in torch (make_more_ops.py)"},
     {"tg_floor", "zero, as in torch (make_more_ops.py)"},
     {"tg_bernoulli", "draws"},
+    {"tg_multinomial", "draws"},
     {"tg_argmin", "indices"},
     {"tg_argmax", "indices"},
     {"tg_detach", "that is its purpose"},

@@ -59,7 +59,7 @@ static tg_shape draw_shape(tg_rng *rng)
                    {4, {HUGE_SIZE / 2, 2, 2, 0}},
                    {4, {2, 2, 0, 0}}};
     int64_t choice;
-    tg_rng_randint(rng, &choice, 1, 0, (int64_t)(sizeof choices / sizeof *choices));
+    tg_rng_integers(rng, &choice, 1, 0, (int64_t)(sizeof choices / sizeof *choices));
     return tg_shape_make(choices[choice].rank, choices[choice].size);
 }
 

@@ -2,6 +2,8 @@
 #include "ops/goldens.h"
 #include "support.h"
 
+#include "tape/tape.h"
+
 #include <math.h>
 
 #define CALL(name, expression)                                                \
@@ -159,6 +161,107 @@ static void test_bernoulli_draws_what_torch_draws(void **state)
     }
 }
 
+/* torch.manual_seed(7); w = (torch.arange(15.).reshape(3, 5) * 7) % 11; torch.multinomial(w, draws, replacement), and
+ * then torch.multinomial(w[1], draws, replacement): in float and in double, from weights without gaps and from a
+ * transposed view. */
+static void test_multinomial_draws_what_torch_draws(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t draws;
+        bool replacement;
+        double rows[9], second_row[3];
+    } cases[] = {
+        {1, false, {1, 1, 3}, {1}},
+        {1, true, {1, 1, 3}, {1}},
+        {3, false, {1, 3, 4, 1, 2, 4, 3, 4, 0}, {1, 3, 2}},
+        {3, true, {2, 2, 4, 3, 4, 4, 2, 3, 4}, {4, 0, 0}},
+    };
+    double values[15];
+    for (int j = 0; j < 15; j++) {
+        values[j] = j * 7 % 11;
+    }
+    tg_rng *rng = tg_rng_new(7);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int k = 0; k < 4; k++) {
+            tg_tensor *w = tg_tensor_new_from_f64(TG_SHAPE(3, 5), values, NULL);
+            tg_tensor *cast = tg_cast(t, w, k & 1 ? TG_F64 : TG_F32);
+            tg_tensor *weights = k & 2 ? tg_transpose(t, tg_contiguous(t, tg_transpose(t, cast, 0, 1)), 0, 1) : cast;
+            tg_rng_seed(rng, 7);
+            tg_tensor *ids = tg_multinomial(t, weights, cases[i].draws, cases[i].replacement);
+            assert_int_equal(tg_tensor_dtype(ids), TG_I32);
+            assert_true(tg_shape_equal(tg_tensor_shape(ids), TG_SHAPE(3, cases[i].draws)));
+            assert_values(ids, cases[i].rows, 3 * cases[i].draws, 0, 0);
+            ids = tg_multinomial(t, tg_select(t, weights, 0, 1), cases[i].draws, cases[i].replacement);
+            assert_values(ids, cases[i].second_row, cases[i].draws, 0, 0);
+            tg_tape_reset(t);
+            tg_release(w);
+        }
+    }
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
+/* Nothing is drawn and no result is left if a row of many is invalid. */
+static void test_multinomial_refuses(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(7);
+    tg_tape *t = tg_tape_new(rng, NULL), *plain = tg_tape_new(NULL, NULL);
+    tg_tensor *good = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 3, 4});
+    tg_tensor *negative = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 3, -4});
+    tg_tensor *zero = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 0, 0});
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 2), (int32_t[4]){0}), *scalar = tensor_f32(TG_SCALAR, (float[]){1});
+    const struct {
+        tg_tensor *weights;
+        int64_t draws;
+        tg_code code;
+        const char *text;
+    } cases[] = {
+        {negative, 1, TG_ERROR_VALUE, "multinomial: row 1: weight -4 at [1] is not a finite number >= 0"},
+        {zero, 2, TG_ERROR_VALUE, "multinomial: row 1: none of the 2 weights is above 0"},
+        {good, 3, TG_ERROR_VALUE, "multinomial: row 0: 3 draws without replacement from 2 weights above 0"},
+        {good, 0, TG_ERROR_VALUE, "multinomial: 0 draws; it must be at least 1"},
+        {good, INT64_MAX, TG_ERROR_SHAPE, "multinomial"},
+        {ids, 1, TG_ERROR_DTYPE, "multinomial: the weights are i32; they must be f32 or f64"},
+        {scalar, 1, TG_ERROR_SHAPE, "multinomial: the weights have shape (); it must be (V) or (B,V)"},
+        {NULL, 1, TG_ERROR_STATE, "multinomial: the tensor of weights is NULL"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_null(tg_multinomial(t, cases[i].weights, cases[i].draws, false));
+        assert_tape_error(t, cases[i].code, cases[i].text);
+        assert_int_equal(tg_rng_position(rng), 0);
+        assert_int_equal(tg_tape_get_stats(t).results, 0);
+    }
+    tg_tensor *none = tg_multinomial(t, tg_slice(t, good, 0, 0, 0, 1), 3, true);
+    assert_true(tg_shape_equal(tg_tensor_shape(none), TG_SHAPE(0, 3)));
+    assert_null(tg_multinomial(plain, good, 1, false));
+    assert_tape_error(plain, TG_ERROR_STATE, "multinomial: the tape has no generator; tg_tape_new takes one");
+    tg_tensor *all[] = {good, negative, zero, ids, scalar};
+    for (int i = 0; i < 5; i++) {
+        tg_release(all[i]);
+    }
+    tg_tape_free(t);
+    tg_tape_free(plain);
+    tg_rng_free(rng);
+}
+
+static void test_sums_of_all_values(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tensor_f32(TG_SHAPE(2, 3), (float[]){1, 2, 3, 4, 5, 9}));
+    tg_tensor *sum = tg_sum_all(t, x), *mean = tg_mean_all(t, x);
+    assert_int_equal(tg_tensor_rank(sum) + tg_tensor_rank(mean), 0);
+    assert_values(sum, (double[]){24}, 1, 0, 0);
+    assert_values(mean, (double[]){4}, 1, 0, 0);
+    assert_true(tg_backward(t, sum, NULL));
+    assert_values(tg_tensor_grad(x), (double[]){1, 1, 1, 1, 1, 1}, 6, 0, 0);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
 /* A sum of integers outside of i32's range is clamped. */
 static void test_large_sums_of_integers(void **state)
 {
@@ -176,6 +279,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
         cmocka_unit_test(test_bernoulli_draws_what_torch_draws),
+        cmocka_unit_test(test_multinomial_draws_what_torch_draws),
+        cmocka_unit_test(test_multinomial_refuses),
+        cmocka_unit_test(test_sums_of_all_values),
         cmocka_unit_test(test_large_sums_of_integers),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -11,12 +11,20 @@ int main(void)
     tg_optim *sgd = tg_sgd_new(params, NULL);
     tg_tape *t = tg_tape_new(rng, NULL);
     int32_t values[] = {3, 1, 3};
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, tg_shape_make(1, (int64_t[]){3}), values, NULL);
+    tg_tensor *ids = tg_tensor_new_from_i32(tg_shape_make(1, (int64_t[]){3}), values, NULL);
     tg_tensor *rows = tg_nn_embedding_forward(t, &table, ids);
-    bool trained =
-        tg_backward(t, tg_mean(t, tg_mul(t, rows, rows), TG_ALL_AXES, TG_DROP_AXES), NULL) && tg_optim_step(sgd);
+    bool trained = tg_backward(t, tg_mean_all(t, tg_mul(t, rows, rows)), NULL) && tg_optim_step(sgd);
     printf("%s, %lld rows\n", tg_version(), (long long)tg_tensor_grad_rows(table.weight).count);
     trained = trained && tg_tensor_grad_rows(table.weight).count == 2 && strcmp(tg_version(), TG_VERSION_STRING) == 0;
+    /* the values before the step come back; one number and two categories are drawn */
+    int64_t size = 0;
+    char *snapshot = tg_params_save_bytes(params, &size, NULL, NULL);
+    double before = tg_tensor_value_at(table.weight, 0);
+    tg_tensor_fill(table.weight, tg_rng_normal(rng, 0, 1, NULL) + tg_rng_uniform(rng, 2, 3, NULL), NULL);
+    trained = trained && tg_params_load_bytes(params, snapshot, size, NULL, NULL) &&
+              tg_tensor_value_at(table.weight, 0) == before && tg_rng_randint(rng, 0, 9, NULL) < 9 &&
+              tg_multinomial(t, tg_constant_f32(t, TG_SHAPE(3), (float[]){1, 2, 3}), 2, false);
+    tg_text_free(snapshot);
     tg_release(ids);
     tg_tape_free(t);
     tg_optim_free(sgd);

@@ -313,6 +313,70 @@ static void test_evaluations_nest(void **state)
     tg_evaluation_end(NULL, none);
 }
 
+/* A training that never resets its tape gets an error, before its memory grows without an end. */
+static void test_a_forgotten_reset_is_reported(void **state)
+{
+    (void)state;
+    tg_tape_config config = tg_tape_config_default();
+    assert_int_equal(config.max_backwards, 1000);
+    config.max_backwards = 3;
+    tg_tape *t = tg_tape_new(NULL, &config);
+    tg_tensor *a = number(3);
+    tg_backward_config retain = tg_backward_config_default();
+    retain.retain_graph = true;
+    for (int round = 0; round < 2; round++) {
+        tg_tensor_zero_grad(a);
+        tg_tensor *kept = tg_mul(t, a, a);
+        for (int i = 0; i < 3; i++) {
+            assert_true(tg_backward(t, kept, &retain)); /* retains the graph, and does not count */
+            assert_true(tg_backward(t, tg_mul(t, a, a), NULL));
+        }
+        assert_false(tg_backward(t, tg_mul(t, a, a), NULL));
+        assert_tape_error(t, TG_ERROR_STATE,
+                          "backward: 3 backwards since the last reset, and the tape keeps the records of all; begin "
+                          "each step with tg_tape_reset (tg_tape_config.max_backwards)");
+        assert_true(gradient(a) == 6 * 6);
+        tg_tape_reset(t);
+    }
+    tg_tape_free(t);
+    config.max_backwards = 0;
+    t = tg_tape_new(NULL, &config);
+    for (int i = 0; i < 1100; i++) {
+        assert_true(tg_backward(t, tg_mul(t, a, a), NULL));
+    }
+    tg_tape_free(t);
+    config.max_backwards = -1;
+    t = tg_tape_new(NULL, &config);
+    assert_tape_error(t, TG_ERROR_VALUE, "tape_new: max_backwards is -1; it must be at least 0");
+    tg_tape_free(t);
+    tg_release(a);
+}
+
+/* What the tape owns is not freed by a release too many, which is reported. */
+static void test_release_of_a_result_is_reported(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "release: this result of shape (2,3) belongs to its tape, which frees it at the reset; release what you have "
+        "created or retained, once";
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2, 3), (double[6]){1, 2})), *y = tg_mul(tape, x, x);
+    tg_release(y);
+    assert_tape_error(tape, TG_ERROR_STATE, text);
+    assert_true(tg_tensor_value_at(y, 1) == 4);
+    tg_retain(y);
+    tg_release(y);
+    assert_int_equal(tg_tape_error(tape)->code, TG_OK);
+    tg_release(y); /* the second release of what was retained once */
+    assert_tape_error(tape, TG_ERROR_STATE, text);
+    tg_tensor *constant = tg_constant_f64(tape, TG_SHAPE(2, 3), (double[6]){0}), *kept = tg_retain(tg_exp(tape, x));
+    tg_release(constant);
+    assert_tape_error(tape, TG_ERROR_STATE, text);
+    tg_tape_reset(tape);
+    tg_release(kept); /* the reset has left it to the program */
+    assert_int_equal(tg_tape_error(tape)->code, TG_OK);
+    tg_release(x);
+}
+
 static void test_first_error_stays(void **state)
 {
     (void)state;
@@ -615,6 +679,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_retain_grad, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recording_off_records_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_evaluations_nest, set_up, tear_down),
+        cmocka_unit_test(test_a_forgotten_reset_is_reported),
+        cmocka_unit_test_setup_teardown(test_release_of_a_result_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_first_error_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retained_result_outlives_reset_and_tape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_result_of_another_tape_is_refused, set_up, tear_down),

@@ -13,11 +13,11 @@ int main(int argc, char **argv)
     cell(111);
     print_tensor(embedding.weight);
 
-    tg_tensor *three = tg_tensor_new_from(TG_I32, TG_SHAPE(1), (int32_t[]){3}, NULL);
+    tg_tensor *three = tg_tensor_new_from_i32(TG_SHAPE(1), (int32_t[]){3}, NULL);
     cell(114);
     print_tensor(tg_nn_embedding_forward(t, &embedding, three));
 
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(4), (int32_t[]){2, 3, 5, 1}, NULL);
+    tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(4), (int32_t[]){2, 3, 5, 1}, NULL);
     cell(116);
     print_tensor(tg_nn_embedding_forward(t, &embedding, ids));
 

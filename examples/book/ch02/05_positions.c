@@ -9,8 +9,8 @@
 
 static void print_sum(tg_tape *t)
 {
-    tg_tensor *token = tg_tensor_new_from(TG_F32, TG_SHAPE(3), (float[]){0.5f, -0.2f, 0.1f}, NULL);
-    tg_tensor *position = tg_tensor_new_from(TG_F32, TG_SHAPE(3), (float[]){0.1f, 0.3f, -0.1f}, NULL);
+    tg_tensor *token = tg_tensor_new_from_f32(TG_SHAPE(3), (float[]){0.5f, -0.2f, 0.1f}, NULL);
+    tg_tensor *position = tg_tensor_new_from_f32(TG_SHAPE(3), (float[]){0.1f, 0.3f, -0.1f}, NULL);
     const float *sum = tg_tensor_data(tg_add(t, token, position));
     printf("[0.5, -0.2, 0.1] + [0.1, 0.3, -0.1] = [%.1f, %.1f, %.1f]\n", (double)sum[0], (double)sum[1],
            (double)sum[2]);

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 4, 5, NULL);
     tg_tape *t = tg_tape_new(rng, NULL);
     check(tg_params_error(params));
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){2, 3, 1}, NULL);
+    tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(3), (int32_t[]){2, 3, 1}, NULL);
 
     cell(9);
     print_tensor(embedding.weight);

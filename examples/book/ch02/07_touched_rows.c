@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     tg_optim *sgd = tg_sgd_new(params, &config);
     tg_tape *t = tg_tape_new(rng, NULL);
     check(tg_params_error(params));
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(4), (int32_t[]){2, 3, 5, 2}, NULL);
+    tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(4), (int32_t[]){2, 3, 5, 2}, NULL);
     /* zeros: the step moves rows towards the origin */
     tg_tensor *goal = tg_tensor_new(TG_F32, TG_SHAPE(4, 3), NULL);
 

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     printf("\nTwo new rows, with initial values like those of the first ones:\n");
     print_tensor(embedding.weight);
 
-    tg_tensor *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(3), (int32_t[]){0, 4, 2}, NULL);
+    tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(3), (int32_t[]){0, 4, 2}, NULL);
     tg_tensor *goal = tg_tensor_new_full(TG_F32, TG_SHAPE(3, WIDTH), 1, NULL);
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);

@@ -18,27 +18,27 @@ int main(int argc, char **argv)
     /* a dot product is a sum of products */
     tg_tensor *first = tg_select(t, inputs, 0, 0);
     cell(30);
-    print_tensor(tg_sum(t, tg_mul(t, first, query), TG_ALL_AXES, TG_DROP_AXES));
+    print_tensor(tg_sum_all(t, tg_mul(t, first, query)));
     print_tensor(tg_matmul(t, first, query));
 
     /* scores divided by their sum: the weights sum to 1, but scores can be negative */
-    tg_tensor *sum = tg_sum(t, scores, TG_ALL_AXES, TG_DROP_AXES);
+    tg_tensor *sum = tg_sum_all(t, scores);
     cell(33);
     print_named("Attention weights:", tg_div(t, scores, sum));
-    print_named("Sum:", tg_sum(t, tg_div(t, scores, sum), TG_ALL_AXES, TG_DROP_AXES));
+    print_named("Sum:", tg_sum_all(t, tg_div(t, scores, sum)));
 
     /* exp(scores) divided by its sum: positive weights, but exp can overflow */
     tg_tensor *powers = tg_exp(t, scores);
-    tg_tensor *naive = tg_div(t, powers, tg_sum(t, powers, TG_ALL_AXES, TG_DROP_AXES));
+    tg_tensor *naive = tg_div(t, powers, tg_sum_all(t, powers));
     cell(35);
     print_named("Attention weights:", naive);
-    print_named("Sum:", tg_sum(t, naive, TG_ALL_AXES, TG_DROP_AXES));
+    print_named("Sum:", tg_sum_all(t, naive));
 
     /* softmax: the same weights, without overflow */
     tg_tensor *weights = tg_softmax(t, scores, 0);
     cell(37);
     print_named("Attention weights:", weights);
-    print_named("Sum:", tg_sum(t, weights, TG_ALL_AXES, TG_DROP_AXES));
+    print_named("Sum:", tg_sum_all(t, weights));
 
     /* (6) x (6,3) -> (3) */
     cell(40);

@@ -52,7 +52,7 @@ static void heads_in_one_product(tg_tape *t)
     const float values[] = {0.2745f, 0.6584f, 0.2775f, 0.8573f, 0.8993f, 0.0390f, 0.9268f, 0.7388f,
                             0.7179f, 0.7058f, 0.9156f, 0.4340f, 0.0772f, 0.3565f, 0.1479f, 0.5331f,
                             0.4066f, 0.2318f, 0.4545f, 0.9737f, 0.4606f, 0.5159f, 0.4220f, 0.5786f};
-    tg_tensor *a = tg_tensor_new_from(TG_F32, TG_SHAPE(1, 2, 3, 4), values, NULL);
+    tg_tensor *a = tg_tensor_new_from_f32(TG_SHAPE(1, 2, 3, 4), values, NULL);
     cell(138);
     print_tensor(tg_matmul(t, a, tg_transpose(t, a, 2, 3)));
     cell(140);

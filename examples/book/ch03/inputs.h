@@ -15,7 +15,7 @@ static inline tg_tensor *inputs_new(void)
         0.77f, 0.25f, 0.10f, /* one     */
         0.05f, 0.80f, 0.55f, /* step    */
     };
-    return tg_tensor_new_from(TG_F32, TG_SHAPE(6, 3), values, NULL);
+    return tg_tensor_new_from_f32(TG_SHAPE(6, 3), values, NULL);
 }
 
 #endif

@@ -30,8 +30,7 @@ static void print_gradients(tg_tape *t, const tg_nn_linear layers[LAYERS])
 {
     for (int i = 0; i < LAYERS; i++) {
         tg_tensor *size = tg_abs(t, tg_tensor_grad(layers[i].weight));
-        printf("layers.%d.0.weight has gradient mean of %.17g\n", i,
-               tg_tensor_item(tg_mean(t, size, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        printf("layers.%d.0.weight has gradient mean of %.17g\n", i, tg_tensor_item(tg_mean_all(t, size), NULL));
     }
 }
 
@@ -41,7 +40,7 @@ int main(int argc, char **argv)
     tg_rng *rng = tg_rng_new(0);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tensor *x = tg_tensor_new_from(TG_F32, TG_SHAPE(1, 3), (float[]){1, 0, -1}, NULL);
+    tg_tensor *x = tg_tensor_new_from_f32(TG_SHAPE(1, 3), (float[]){1, 0, -1}, NULL);
     tg_tensor *target = tg_tensor_new_full(TG_F32, TG_SHAPE(1, 1), 0, NULL);
     for (int shortcuts = 0; shortcuts < 2; shortcuts++) {
         tg_nn_linear layers[LAYERS];

@@ -41,7 +41,7 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
     tg_tokenizer_encode(bpe, start, strlen(start), false, &prompt, &error);
-    tg_tensor *encoded = tg_tensor_new_from(TG_I32, TG_SHAPE(1, prompt.count), prompt.ids, &error);
+    tg_tensor *encoded = tg_tensor_new_from_i32(TG_SHAPE(1, prompt.count), prompt.ids, &error);
     check(&error);
     cell(90);
     printf("encoded: ");

@@ -39,8 +39,8 @@ int main(int argc, char **argv)
     /* each target is the input's next token: "every effort moves you", "I really like chocolate" */
     const int32_t input_ids[] = {16833, 3626, 6100, 40, 1107, 588};
     const int32_t target_ids[] = {3626, 6100, 345, 1107, 588, 11311};
-    tg_tensor *inputs = tg_tensor_new_from(TG_I32, TG_SHAPE(2, 3), input_ids, NULL);
-    tg_tensor *targets = tg_tensor_new_from(TG_I32, TG_SHAPE(2, 3), target_ids, NULL);
+    tg_tensor *inputs = tg_tensor_new_from_i32(TG_SHAPE(2, 3), input_ids, NULL);
+    tg_tensor *targets = tg_tensor_new_from_i32(TG_SHAPE(2, 3), target_ids, NULL);
     /* (2,3) -> (2,3,V) */
     tg_tensor *logits = tg_gpt_forward(t, model, inputs, NULL);
     tg_tensor *probabilities = tg_softmax(t, logits, -1);
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     tg_tensor *logs = target_log_probabilities(t, logits, targets);
     cell(34);
     print_tensor(logs);
-    tg_tensor *mean = tg_mean(t, logs, TG_ALL_AXES, TG_DROP_AXES);
+    tg_tensor *mean = tg_mean_all(t, logs);
     cell(36);
     print_tensor(mean);
     cell(39);

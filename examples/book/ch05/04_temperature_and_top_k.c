@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     const float values[WORDS] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
     tg_rng *rng = tg_rng_new(123);
     tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tensor *logits = tg_tensor_new_from(TG_F32, TG_SHAPE(WORDS), values, NULL);
+    tg_tensor *logits = tg_tensor_new_from_f32(TG_SHAPE(WORDS), values, NULL);
     tg_error error = TG_NO_ERROR;
     tg_sample_config config = tg_sample_config_default();
 
