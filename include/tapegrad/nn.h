@@ -412,9 +412,9 @@ typedef struct tg_nn_multihead_attention_forward_config {
      * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. A query without keys attends
      * to zeros, as in torch with need_weights=False. S counts memory and cache. Default NULL, all keys */
     tg_tensor *lengths, *key_mask;
-    /* receives the attention weights of each head, (B,H,T,S), after dropout; NULL after an error: need_weights=True with
-     * average_attn_weights=False. torch's default is their mean, tg_mean(t, weights, TG_AXES(1), TG_DROP_AXES). A pass
-     * with them takes the elementary path. A query without keys has weights of 0; torch's are NaN. Default NULL */
+    /* receives the attention weights of each head, (B,H,T,S), after dropout: need_weights=True with
+     * average_attn_weights=False. torch's default is their mean, tg_mean(t, weights, TG_AXES(1), TG_DROP_AXES). NULL
+     * after an error. A pass with them takes the elementary path. A query without keys has weights of 0; torch's are NaN. Default NULL */
     tg_tensor **weights;
 } tg_nn_multihead_attention_forward_config;
 

@@ -304,7 +304,7 @@ TG_API void tg_optim_clear_error(tg_optim *optim);
  * ```
  */
 
-/* Moves the parameters whose names match the pattern to a group. In the pattern * matches any number of characters. A
+/* Moves the parameters whose names match the pattern to a group; patterns are those of tg_params_new_part. A
  * group that does not exist is created with the learning rate and the weight decay of "default". RANGE if no name
  * matches; VALUE unless the group's name has 1 to 255 characters; MEMORY. */
 TG_API bool tg_optim_add_to_group(tg_optim *optim, const char *group, const char *pattern);

@@ -55,15 +55,16 @@ TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_s
 /* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. RANGE if no entry has that name. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
-/* Returns params of their own with the parameters whose names match a pattern, in which * stands for any number of
- * characters. Both own the tensors. So an optimizer, and clipping, can work on a part of a model:
- * torch.optim.Adam([p for name, p in model.named_parameters() if ...]). Yours to free. NULL, with the error in
- * `params`: RANGE if no name matches; MEMORY. */
+/* Returns params of their own with the parameters whose names match a pattern. In it * stands for any number of
+ * characters, dots included, and every other character for itself: "h.0.*", "*.bias". Both own the
+ * tensors. So an optimizer, and clipping, can work on a part of a model: torch.optim.Adam([p for name, p in
+ * model.named_parameters() if ...]). Yours to free. NULL, with the error in `params`: RANGE if no name matches;
+ * MEMORY. */
 TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
 
-/* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, in which * stands for any
- * number of characters, as in tg_optim_add_to_group: requires_grad_(). Stopping drops their gradients, so optimizers
- * skip them. RANGE if no parameter matches, and STATE if only buffers do. */
+/* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, as in tg_params_new_part:
+ * requires_grad_(). Stopping drops their gradients, so optimizers skip them. RANGE if no parameter matches, and STATE
+ * if only buffers do. */
 TG_API bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen);
 
 /* ---- getters ----------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ typedef struct tg_file {
 bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error);
 void tg_file_close(tg_file *file);
 
-/* The same for a file whose contents are in memory. `name` takes the place of the path. */
+/* The same for a file whose contents are in memory. Messages have `name` instead of a path. */
 void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
 
 /* Reads exactly `length` bytes from `offset` on. FORMAT if the file ends before. */

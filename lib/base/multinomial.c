@@ -127,8 +127,8 @@ static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const wei
     }
 }
 
-/* Checks a row, whose place in a message is `place`: "" or "row 2: ". */
-static bool check(const weight_row *row, const char *place, int64_t draws, bool replacement, tg_error *error)
+/* Checks a row, which a message calls `name`: "" or "row 2: ". */
+static bool check(const weight_row *row, const char *name, int64_t draws, bool replacement, tg_error *error)
 {
     int64_t positive = 0;
     double sum = 0;
@@ -136,24 +136,24 @@ static bool check(const weight_row *row, const char *place, int64_t draws, bool 
         double weight = weight_at(row, i);
         if (weight < 0 || !isfinite(weight)) {
             return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sweight %g at [%lld] is not a finite number >= 0",
-                                place, weight, (long long)i);
+                                name, weight, (long long)i);
         }
         positive += weight > 0;
         sum = rounded(row, sum + weight);
     }
     if (positive == 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %snone of the %lld weights is above 0", place,
+        return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %snone of the %lld weights is above 0", name,
                             (long long)row->count);
     }
     if (draws < 1 || (!replacement && draws > positive)) {
         return tg_error_set(
             error, TG_ERROR_VALUE,
-            "multinomial: %s%lld draws %s replacement from %lld weights above 0; allowed are at least 1%s", place,
+            "multinomial: %s%lld draws %s replacement from %lld weights above 0; allowed are at least 1%s", name,
             (long long)draws, replacement ? "with" : "without", (long long)positive,
             replacement ? "" : ", at most one per weight");
     }
     return draws == 1 || !replacement || isfinite(sum) ||
-           tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", place,
+           tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", name,
                         (long long)row->count);
 }
 
@@ -176,12 +176,12 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row
     const weight_row first = row;
     size_t stride = (size_t)row.count * (row.single ? sizeof(float) : sizeof(double));
     for (int64_t i = 0; i < rows; i++) {
-        char place[40] = "";
+        char name[40] = "";
         if (is_numbered) {
-            snprintf(place, sizeof place, "row %lld: ", (long long)i);
+            snprintf(name, sizeof name, "row %lld: ", (long long)i);
         }
         row.weights = (const char *)first.weights + (size_t)i * stride;
-        if (!check(&row, place, draws, replacement, error)) {
+        if (!check(&row, name, draws, replacement, error)) {
             return false;
         }
     }
