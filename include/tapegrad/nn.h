@@ -414,7 +414,8 @@ typedef struct tg_nn_multihead_attention_forward_config {
     tg_tensor *lengths, *key_mask;
     /* receives the attention weights of each head, (B,H,T,S), after dropout: need_weights=True with
      * average_attn_weights=False. torch's default is their mean, tg_mean(t, weights, TG_AXES(1), TG_DROP_AXES). NULL
-     * after an error. A pass with them takes the elementary path. A query without keys has weights of 0; torch's are NaN. Default NULL */
+     * after an error. A pass with them takes the elementary path. A query without keys has weights of 0; torch's are
+     * NaN. Default NULL */
     tg_tensor **weights;
 } tg_nn_multihead_attention_forward_config;
 
