@@ -247,6 +247,7 @@ void attention_forward(trial *t)
     int64_t width = result.size[result.rank - 1];
     for (int64_t row = 0; row < y->count; row += width) {
         query of = query_new(t, result, row);
+        double length = 1 + (double)of.keys / 64; /* sums of many equal terms round alike */
         for (int64_t d = 0; d < width; d++) {
             if (of.kind == NOT_A_NUMBER) {
                 put(y, row + d, NAN);
@@ -254,7 +255,8 @@ void attention_forward(trial *t)
             for (int64_t s = 0; s < of.keys && of.kind != NOT_A_NUMBER; s++) {
                 double value = v->values[of.v + s * width + d];
                 bool may_be_zero = of.weights[s] <= of.changes[s] * unit_of(t);
-                add_product(y, row + d, of.weights[s] * of.kept[s], (of.weights[s] + of.changes[s]) * of.kept[s], value,
+                add_product(y, row + d, of.weights[s] * of.kept[s],
+                            (length * of.weights[s] + of.changes[s]) * of.kept[s], value,
                             of.kind == UNKNOWN || (may_be_zero && !isfinite(value)));
             }
         }
@@ -284,7 +286,7 @@ static void gradients_of_scores(const trial *t, const query *of, const double *d
         double w = of->weights[s];
         double terms = w * (ds_terms[s] + mean_terms + mean_change) +
                        of->changes[s] * (ds_terms[s] + mean_terms + unit_of(t) * mean_change);
-        ds_terms[s] = is_unknown ? INFINITY : terms + smallest / unit_of(t);
+        ds_terms[s] = is_unknown ? INFINITY : terms * (1 + (double)of->keys / 64) + smallest / unit_of(t);
         ds[s] = is_unknown ? 0 : w * (ds[s] - mean);
         if (of->kind == NOT_A_NUMBER) {
             ds[s] = NAN;

@@ -397,3 +397,25 @@ input *draw_absent(trial *t, const char *name)
 {
     return next_input(t, name);
 }
+
+input *draw_parameter(trial *t, const char *name)
+{
+    tg_tensor *parameter = tg_params_find(t->params, name);
+    input *in = next_input(t, name);
+    if (!parameter) {
+        return in;
+    }
+    tg_shape shape = tg_tensor_shape(parameter);
+    in->is_present = true;
+    in->dtype = tg_tensor_dtype(parameter);
+    in->x = array_new(t, shape);
+    in->dx = array_new(t, shape);
+    for (int64_t i = 0; i < in->x.count; i++) {
+        in->x.values[i] = rounded(in->dtype, draw_value(t));
+        write_leaf(parameter, i, in->x.values[i]);
+    }
+    in->requires_grad = tg_params_set_frozen(t->params, name, draw_chance(t, 20)) && tg_tensor_requires_grad(parameter);
+    in->leaf = in->tensor = tg_retain(parameter);
+    snprintf(in->layout, sizeof in->layout, "parameter");
+    return in;
+}
