@@ -1,4 +1,4 @@
-/* convolution: tg_conv1d, tg_max_pool1d and tg_avg_pool1d.
+/* convolution: tg_conv1d, its module, tg_max_pool1d and tg_avg_pool1d.
  *
  * Window t of a sequence has the positions t stride + k dilation - padding, k = 0, 1, .. kernel - 1. Those outside of
  * the sequence count as 0 in a convolution and in a mean, and as -inf in a maximum.
@@ -282,6 +282,40 @@ static void conv1d_backward(trial *t)
     for_each_product(t, dy, add_gradients_of_product);
 }
 
+/* ---- the module ---- */
+
+typedef struct module_call {
+    windows w; /* first, so that OPTIONS(t, windows) is valid */
+    tg_nn_conv1d conv;
+} module_call;
+
+static void draw_module(trial *t)
+{
+    module_call *m = OPTIONS(t, module_call);
+    windows *w = &m->w;
+    int64_t groups = draw_chance(t, 50) ? 1 : draw_integer(t, 2, 4), in = groups * draw_integer(t, 1, 3);
+    *w = (windows){note_integer(t, "kernel", draw_integer(t, 1, 6)), 1, 0, 1, groups, groups > 1 || draw_chance(t, 80)};
+    tg_nn_conv1d_config config = tg_nn_conv1d_config_default();
+    if (note_bool(t, "has_config", w->has_config)) {
+        config.bias = draw_chance(t, 50);
+        config.conv.stride = w->stride = note_integer(t, "stride", draw_integer(t, 1, 4));
+        config.conv.padding = w->padding = note_integer(t, "padding", draw_integer(t, 0, 7));
+        config.conv.dilation = w->dilation = note_integer(t, "dilation", draw_integer(t, 1, 4));
+        config.conv.groups = note_integer(t, "groups", groups);
+    }
+    draw_input(t, "x", TG_SHAPE(draw_integer(t, 0, 3), draw_chance(t, 2) ? draw_size(t) : in, draw_size(t)));
+    t->params = tg_params_new(t->dtype, t->rng);
+    m->conv = tg_nn_conv1d_make(t->params, "m", in, groups * draw_integer(t, 1, 3), w->kernel,
+                                w->has_config ? &config : NULL);
+    draw_parameter(t, "m.weight");
+    draw_parameter(t, "m.bias");
+}
+
+static tg_tensor *call_module(trial *t)
+{
+    return tg_nn_conv1d_forward(t->tape, &OPTIONS(t, module_call)->conv, t->inputs[0].tensor);
+}
+
 static const reference references[] = {
     {
         .op = "tg_max_pool1d",
@@ -308,6 +342,17 @@ static const reference references[] = {
         .draw = draw_conv1d,
         .is_valid = is_valid_conv1d,
         .call = call_conv1d,
+        .forward = conv1d_forward,
+        .backward = conv1d_backward,
+        .roundings = 16,
+        .gradient_roundings = 32,
+    },
+    {
+        .op = "tg_nn_conv1d_forward",
+        .inner = "conv1d",
+        .draw = draw_module,
+        .is_valid = is_valid_conv1d,
+        .call = call_module,
         .forward = conv1d_forward,
         .backward = conv1d_backward,
         .roundings = 16,
