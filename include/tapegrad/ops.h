@@ -461,11 +461,11 @@ typedef struct tg_scaled_dot_product_attention_config {
     double dropout;
     /* the factor of q k^T, finite and at least 0; default TG_SCALE_OF_WIDTH */
     double scale;
-    /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the queries', or 1,
+    /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the result's, or 1,
      * or absent: a float attn_mask in torch. A query with -inf for every key is one without keys; default NULL, none */
     tg_tensor *bias;
     /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for the
-     * keys that no query attends to, like a boolean attn_mask in torch. B is the queries' first axis of at least three.
+     * keys that no query attends to, like a boolean attn_mask in torch. B is the result's first axis of at least three.
      * A query without keys gets zeros and no gradient, as in torch's function of this name; torch's softmax of -inf is
      * NaN. At most one of the two is given; default NULL, all keys */
     tg_tensor *lengths, *key_mask;

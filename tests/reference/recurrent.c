@@ -280,29 +280,37 @@ static void recurrent_forward(trial *t)
     scalars_free(&s);
 }
 
-static void recurrent_backward(trial *t)
+/* Adds the gradients from result k alone. The library is asked for each result by itself, too, and sums of infinities
+ * depend on it. */
+static void backward_from(trial *t, int k)
 {
     recurrent_call *r = OPTIONS(t, recurrent_call);
     scalars s = scalars_new(t);
     places p = run_layers(&s, t);
-    for (int64_t i = 0; i < t->outputs[0].dy.count; i++) {
-        scalar_seed(&s, &t->outputs[0].dy, i, p.y[i]);
-    }
-    for (int k = 1; k <= r->wants_state + r->wants_cell; k++) {
-        for (int64_t i = 0; i < t->outputs[k].dy.count; i++) {
-            scalar_seed(&s, &t->outputs[k].dy, i, k == 1 && r->wants_state ? p.state[i] : p.cell[i]);
-        }
+    const int64_t *from = k == 0 ? p.y : k == 1 && r->wants_state ? p.state : p.cell;
+    for (int64_t i = 0; i < t->outputs[k].dy.count; i++) {
+        scalar_seed(&s, &t->outputs[k].dy, i, from[i]);
     }
     scalars_backward(&s);
-    for (int k = 0; k < t->input_count; k++) {
-        scalar_add_gradient(&s, &t->inputs[k], p.inputs[k]);
+    for (int in = 0; in < t->input_count; in++) {
+        scalar_add_gradient(&s, &t->inputs[in], p.inputs[in]);
         /* A NaN at a position that the mask excludes may spread. */
-        for (int64_t i = 0; t->flavor == SPECIAL && t->inputs[MASK].is_present && i < t->inputs[k].dx.count; i++) {
-            t->inputs[k].dx.values[i] = 0;
-            t->inputs[k].dx.terms[i] = INFINITY;
+        array *dx = &t->inputs[in].dx;
+        for (int64_t i = 0; t->flavor == SPECIAL && t->inputs[MASK].is_present && i < dx->count; i++) {
+            dx->values[i] = 0;
+            dx->terms[i] = INFINITY;
         }
     }
     scalars_free(&s);
+}
+
+static void recurrent_backward(trial *t)
+{
+    for (int k = 0; k < t->output_count; k++) {
+        if (tg_tensor_requires_grad(t->outputs[k].result)) {
+            backward_from(t, k);
+        }
+    }
 }
 
 #define RECURRENT(name, inside)                                                                                      \

@@ -9,6 +9,7 @@
  *   numbers.c     memory of a call, sums with their terms, indices
  *   trial.c       one random call: the library, the formula, and the comparison
  *   report.c      the notes of a call, and what a failing call prints
+ *   scalar.c      formulas of many steps, which differentiate themselves
  *
  * A number of the formula has a value and `terms`, the sum of the absolute finite values that were added up to it. A
  * result of the library may differ by `roundings` of the reference * eps of the dtype * terms. NaN must be NaN, and an
