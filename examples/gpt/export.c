@@ -7,53 +7,25 @@
 
 #include "../common/program.h"
 #include "commands.h"
-#include "hugging_face.h"
 
-static bool write_weights(const options *o, const tg_params *params, const char *path)
+static tg_save_floats floats_of(const options *o)
+{
+    return strcmp(o->floats, "f16") == 0    ? TG_SAVE_FLOATS_F16
+           : strcmp(o->floats, "bf16") == 0 ? TG_SAVE_FLOATS_BF16
+                                            : TG_SAVE_FLOATS_KEEP;
+}
+
+/* ---- the course ---- */
+
+static bool write_params(const options *o, const model *m)
 {
     tg_error error = TG_NO_ERROR;
     tg_params_save_config config = tg_params_save_config_default();
-    config.floats = strcmp(o->floats, "f16") == 0    ? TG_SAVE_FLOATS_F16
-                    : strcmp(o->floats, "bf16") == 0 ? TG_SAVE_FLOATS_BF16
-                                                     : TG_SAVE_FLOATS_KEEP;
-    return tg_params_save(params, path, &config, &error) || complain("%s", error.text);
+    config.floats = floats_of(o);
+    return tg_params_save(m->params, o->out, &config, &error) || complain("%s", error.text);
 }
 
 /* ---- transformers ---- */
-
-static bool write_config(const char *folder, const tg_gpt_config *c, bool has_vocabulary)
-{
-    const char *path = folder_file(folder, "config.json");
-    char end[32] = "null";
-    FILE *file = file_begin(path);
-    if (!file) {
-        return false;
-    }
-    if (has_vocabulary) {
-        snprintf(end, sizeof end, "%lld", (long long)c->vocabulary - 1);
-    }
-    fprintf(file,
-            "{\n"
-            "  \"architectures\": [\"GPT2LMHeadModel\"],\n"
-            "  \"model_type\": \"gpt2\",\n"
-            "  \"vocab_size\": %lld,\n"
-            "  \"n_positions\": %lld,\n"
-            "  \"n_embd\": %lld,\n"
-            "  \"n_layer\": %lld,\n"
-            "  \"n_head\": %lld,\n"
-            "  \"activation_function\": \"gelu_new\",\n"
-            "  \"layer_norm_epsilon\": 1e-05,\n"
-            "  \"tie_word_embeddings\": %s,\n"
-            "  \"attn_pdrop\": %.15g,\n"
-            "  \"embd_pdrop\": %.15g,\n"
-            "  \"resid_pdrop\": %.15g,\n"
-            "  \"bos_token_id\": %s,\n"
-            "  \"eos_token_id\": %s\n"
-            "}\n",
-            (long long)c->vocabulary, (long long)c->context, (long long)c->width, (long long)c->layers,
-            (long long)c->heads, c->tied_head ? "true" : "false", c->dropout, c->dropout, c->dropout, end, end);
-    return file_end(file, path);
-}
 
 /* The number of bytes that are written as themselves; they are the ids from 0 on. The other bytes follow, written as
  * U+0100, U+0101, ... in the order of their ids. */
@@ -111,14 +83,12 @@ static bool write_vocabulary(const char *folder, const tg_tokenizer *bpe)
 
 static bool write_files(const options *o, const model *m, const tg_tokenizer *bpe, const char *folder)
 {
-    static const char prefix[] = "transformer.";
-    tg_params *other = hugging_face_params_new(m, prefix);
-    bool is_written = other && hugging_face_copy(other, prefix, m, TO_PARAMS) &&
-                      write_weights(o, other, folder_file(folder, "model.safetensors")) &&
-                      write_config(folder, tg_gpt_get_config(m->gpt), bpe != NULL) &&
-                      (!bpe || write_vocabulary(folder, bpe));
-    tg_params_free(other);
-    return is_written;
+    tg_error error = TG_NO_ERROR;
+    tg_gpt_save_config config = tg_gpt_save_config_default();
+    config.floats = floats_of(o);
+    config.end_token = tg_tokenizer_end_of_text(bpe);
+    return (tg_gpt_save(m->gpt, folder, &config, &error) || complain("%s", error.text)) &&
+           (!bpe || write_vocabulary(folder, bpe));
 }
 
 static void remove_folder(const char *folder)
@@ -134,11 +104,6 @@ static void remove_folder(const char *folder)
 static bool write_folder(const options *o, const model *m, const tg_tokenizer *bpe)
 {
     char folder[PATH_BYTES];
-    tg_position position = tg_gpt_get_config(m->gpt)->position;
-    if (position != TG_POSITION_LEARNED) {
-        return complain("--model %s: has %s positions; GPT2LMHeadModel has only learned ones", o->model,
-                        tg_position_name(position));
-    }
     int length = snprintf(folder, sizeof folder, "%s", o->out);
     while (length > 1 && folder[length - 1] == '/') {
         folder[--length] = '\0';
@@ -174,7 +139,7 @@ int export(const options *o)
         return 2;
     }
     bool is_course = strcmp(o->layout, "course") == 0;
-    bool is_written = is_course ? write_weights(o, m.params, o->out) : write_folder(o, &m, bpe);
+    bool is_written = is_course ? write_params(o, &m) : write_folder(o, &m, bpe);
     if (is_written) {
         printf("Written to %s\n", o->out);
     }

@@ -44,8 +44,10 @@ static const struct {
      "gpt compare: prints the first op in which two runs differ, from the ledgers of gpt train --ledger.\n"},
     {"import", IMPORT, import,
      "gpt import: converts the weights of a published GPT-2 to a model that the other commands read.\n"
-     "The sizes of the model are found from the shapes of the tensors, and config.json is not read. All other\n"
-     "settings are those of the published models: GELU's tanh form, an epsilon of 1e-5, and a dropout of 0.1.\n"},
+     "The sizes of the model are those of the tensors. A config.json beside them is read; one that says what the "
+     "model\n"
+     "cannot be is refused, by the name of the setting. Without it the model has the settings of the published ones:\n"
+     "GELU's tanh form, an epsilon of 1e-5, and a dropout of 0.1. The vocabulary of the folder comes along.\n"},
     {"export", EXPORT, export,
      "gpt export: writes a trained model for other programs, such as Hugging Face's transformers.\n"
      "The layout hugging-face is a folder for GPT2LMHeadModel.from_pretrained, with the vocabulary. A model without\n"

@@ -18,7 +18,7 @@ static const command_line_option table[] = {
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
      "attention heads, a divisor of the width (default from --config)", TRAIN | INFO},
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
-     "attention heads (default those of the published GPT-2 with the same width)", IMPORT},
+     "attention heads (default those of config.json, or of the published GPT-2 with the same width)", IMPORT},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "width of the embeddings (default from --config)",
      TRAIN | INFO},
     {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
@@ -47,7 +47,7 @@ static const command_line_option table[] = {
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe (default the model's)", EVAL | GENERATE},
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL, "vocab.bpe, required", TOKENIZE},
     {"vocab", "FILE", VALUE_TEXT, AT(vocab), NULL,
-     "vocab.bpe or merges.txt, with GPT-2's order of ids (default no vocabulary)", IMPORT},
+     "file or folder of a vocabulary (default that of the folder, if it has one)", IMPORT},
     {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]",
      "size of the vocabulary without --vocab (default from --config)", TRAIN | INFO},
 

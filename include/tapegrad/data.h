@@ -61,7 +61,9 @@ typedef struct tg_tokenizer_open_config {
 
 TG_API tg_tokenizer_open_config tg_tokenizer_open_config_default(void);
 
-/* Opens a vocabulary of any format, which is recognized by the first bytes of the file. Yours to free.
+/* Opens a vocabulary of any format, which is recognized by the first bytes of the file. Of a folder, such as that of a
+ * published GPT-2, it opens tokenizer.json, or else vocab.json and merges.txt, or else encoder.json and vocab.bpe.
+ * Yours to free.
  *
  * FORMAT, with the line or the byte's position, for a file that breaks a rule of its format, and above 1 GiB. All 256
  * bytes must be tokens, and ids must be 0, 1, 2, ... A tokenizer.json must split texts as GPT-2 does: by a ByteLevel,

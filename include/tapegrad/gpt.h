@@ -15,6 +15,7 @@
 #ifndef TAPEGRAD_GPT_H
 #define TAPEGRAD_GPT_H
 
+#include <tapegrad/io.h>
 #include <tapegrad/losses.h>
 #include <tapegrad/nn.h>
 
@@ -105,6 +106,64 @@ TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *
  * 1.16 times as long, and its peak of memory is 0.94 of that with logits (tests/bench/run). Errors as for the two. */
 TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
                               const tg_cross_entropy_config *config);
+
+/* ---- files of other programs ------------------------------------------------------------------------------------- */
+
+/* The names of the weights in a file. */
+typedef enum tg_gpt_names {
+    /* those of GPT2LMHeadModel and GPT2Model in Hugging Face's transformers, which are OpenAI's */
+    TG_GPT_NAMES_TRANSFORMERS,
+    /* those of the course's GPTModel, which are those of the params here */
+    TG_GPT_NAMES_COURSE
+} tg_gpt_names;
+
+/* The heads of config.json. */
+#define TG_HEADS_OF_FILE (-1)
+
+typedef struct tg_gpt_open_config {
+    /* private: tg_gpt_open_config_default() sets it */
+    tg_config_mark mark;
+    /* default TG_GPT_NAMES_TRANSFORMERS */
+    tg_gpt_names names;
+    /* the number of heads, which no tensor shows; config.json must not have another. Default TG_HEADS_OF_FILE; without
+     * a config.json that is the number of the published GPT-2 with the same width */
+    int64_t heads;
+} tg_gpt_open_config;
+
+TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
+
+/* Adds the parameters of a GPT-2 that another program has written to `params`, and returns the model, as tg_gpt_new:
+ * GPT2LMHeadModel.from_pretrained(path). `path` is a folder with model.safetensors or model.safetensors.index.json, or
+ * such a file. F16 and BF16 are converted. The sizes are those of the tensors. A config.json beside them is read; it
+ * gives the heads and the dropout, and what it does not have is as in transformers' GPT2Config. Without one the dropout
+ * is 0.1. tg_tokenizer_open reads the vocabulary of the folder.
+ *
+ * ```c
+ * tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
+ * tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
+ * ```
+ *
+ * NULL, with the error in the params and nothing added or drawn. VALUE for what a tg_gpt cannot be, by the name of the
+ * setting (another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
+ * cross-attention, different probabilities of dropout); for settings that disagree with the tensors; and for missing
+ * and unknown tensors. FORMAT for an invalid file; SHAPE and DTYPE as for tg_params_load; the errors of tg_gpt_new. */
+TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
+
+typedef struct tg_gpt_save_config {
+    /* private: tg_gpt_save_config_default() sets it */
+    tg_config_mark mark;
+    /* default TG_SAVE_FLOATS_KEEP */
+    tg_save_floats floats;
+    /* the id of <|endoftext|>, which begins and ends texts in transformers; default -1, none */
+    int32_t end_token;
+} tg_gpt_save_config;
+
+TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
+
+/* Writes model.safetensors and config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). A model
+ * without biases of queries, keys and values gets zeros. VALUE for positions that are not learned; RANGE for end_token;
+ * the errors of tg_params_save. */
+TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */
 

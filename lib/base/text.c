@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The bytes of a formatted line. With them a character that the end cuts lies behind all that is copied to an error. */
@@ -84,4 +86,30 @@ size_t tg_format_line(char *line, size_t size, const char *format, ...)
     size_t length = tg_format_line_of(line, size, format, arguments);
     va_end(arguments);
     return length;
+}
+
+bool tg_parse_number(const char *text, double *value)
+{
+    char copy[64], *end;
+    const char *point = localeconv()->decimal_point;
+    size_t length = strlen(text), point_length = strlen(point), used = 0;
+    if (length == 0 || length + point_length > sizeof copy - 1 ||
+        strspn(text, "+-.0123456789eEinfINFatyATY") != length) {
+        return false;
+    }
+    bool has_point = false;
+    for (const char *c = text; *c; c++) {
+        if (*c != '.') {
+            copy[used++] = *c;
+        } else if (has_point) {
+            return false;
+        } else {
+            memcpy(copy + used, point, point_length);
+            used += point_length;
+            has_point = true;
+        }
+    }
+    copy[used] = '\0';
+    *value = strtod(copy, &end);
+    return end == copy + used;
 }

@@ -1,4 +1,4 @@
-/* text (private): UTF-8, and texts for people.
+/* text (private): UTF-8, numbers, and texts for people.
  *
  * Messages and reports quote names and paths that others have chosen: a tensor of a downloaded file may be called
  * "\x1b]0;...", or have a newline in its name. So every text that the library writes for people is escaped when it is
@@ -23,5 +23,8 @@ size_t tg_escape(char *copy, size_t size, const char *text);
 /* Formats as snprintf, and escapes the result, of which the first 1000 bytes are used. Returns its length. */
 size_t tg_format_line(char *line, size_t size, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments);
+
+/* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */
+bool tg_parse_number(const char *text, double *value);
 
 #endif

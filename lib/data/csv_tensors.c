@@ -2,45 +2,18 @@
 #include "data/csv.h"
 
 #include <limits.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 static bool check_column(const tg_csv *csv, const char *call, int column, tg_error *error)
 {
     return (column >= 0 && column < csv->columns) ||
            tg_error_set(error, TG_ERROR_RANGE, "%s: column %d is outside [0,%d)", call, column, csv->columns);
-}
-
-/* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */
-static bool parse_number(const char *text, double *value)
-{
-    char copy[64], *end;
-    const char *point = localeconv()->decimal_point;
-    size_t length = strlen(text), point_length = strlen(point), used = 0;
-    if (length == 0 || length + point_length > sizeof copy - 1 ||
-        strspn(text, "+-.0123456789eEinfINFatyATY") != length) {
-        return false;
-    }
-    bool has_point = false;
-    for (const char *c = text; *c; c++) {
-        if (*c != '.') {
-            copy[used++] = *c;
-        } else if (has_point) {
-            return false;
-        } else {
-            memcpy(copy + used, point, point_length);
-            used += point_length;
-            has_point = true;
-        }
-    }
-    copy[used] = '\0';
-    *value = strtod(copy, &end);
-    return end == copy + used;
 }
 
 /* Returns whether a number, as strtod accepts it, is an integer: whether its last digit that is not 0 stands before the
@@ -79,7 +52,7 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
     for (int64_t i = 0; x && i < csv->rows * count; i++) {
         const char *text = tg_csv_field(csv, i / count, columns[i % count]);
         double value = (double)NAN;
-        bool is_number = *text ? parse_number(text, &value) && fits(text, value, dtype) : tg_dtype_is_float(dtype);
+        bool is_number = *text ? tg_parse_number(text, &value) && fits(text, value, dtype) : tg_dtype_is_float(dtype);
         if (!is_number) {
             tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.40s' is not a number of %s", call,
                          (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, text,

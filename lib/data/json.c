@@ -246,6 +246,26 @@ static bool skip_number(tg_json *j)
     return is_valid || tg_json_expected(j, "a digit");
 }
 
+bool tg_json_number(tg_json *j, double *value)
+{
+    char copy[61];
+    int next = tg_json_next(j);
+    size_t start = j->at;
+    if (next != '-' && (next < '0' || next > '9')) {
+        return tg_json_expected(j, "a number");
+    }
+    if (!skip_number(j)) {
+        return false;
+    }
+    size_t length = j->at - start;
+    if (length >= sizeof copy) {
+        return tg_json_fail(j, start, "a number of %zu characters; it must have at most %zu", length, sizeof copy - 1);
+    }
+    memcpy(copy, j->text + start, length);
+    copy[length] = '\0';
+    return tg_parse_number(copy, value) || tg_json_fail(j, start, "'%s' is not a number", copy);
+}
+
 bool tg_json_word(tg_json *j, const char *word)
 {
     size_t length = strlen(word);

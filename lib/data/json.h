@@ -66,6 +66,9 @@ bool tg_json_string(tg_json *j, tg_json_text *string);
 /* Takes a whole number in [0,2^63), written with digits alone. */
 bool tg_json_uint(tg_json *j, int64_t *value);
 
+/* Takes a number of at most 60 characters. */
+bool tg_json_number(tg_json *j, double *value);
+
 /* Takes "true", "false" or "null" if it is next, and returns whether it is. Sets no error. */
 bool tg_json_word(tg_json *j, const char *word);
 

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/config.h"
@@ -202,7 +204,7 @@ static bool read_with_ids(tg_vocabulary *v, const char *path)
     return is_read;
 }
 
-static bool read(tg_vocabulary *v, const char *ids)
+static bool read_text(tg_vocabulary *v, const char *ids)
 {
     static const char version[] = "#version";
     bool has_merges = strncmp(v->text, version, sizeof version - 1) == 0;
@@ -226,7 +228,7 @@ static tg_tokenizer *open_text(const char *call, const char *path, char *text, s
 {
     tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
     v.z = text ? tg_tokenizer_make(error) : NULL;
-    if (v.z && !read(&v, ids)) {
+    if (v.z && !read_text(&v, ids)) {
         tg_tokenizer_free(v.z);
         v.z = NULL;
     }
@@ -258,12 +260,52 @@ tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_err
     return open_text(call, "text", copy, length, NULL, error);
 }
 
+static tg_tokenizer *open_file(const char *path, const char *ids, tg_error *error)
+{
+    size_t length = 0;
+    char *text = read_file(path, &length, error);
+    return text ? open_text("tokenizer_open", path, text, length, ids, error) : NULL;
+}
+
+/* Returns whether the folder has a file, and writes its path to `path`, which has room for it. */
+static bool has_file(const char *folder, const char *name, char *path)
+{
+    sprintf(path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Opens the vocabulary of a folder of transformers, or of OpenAI's GPT-2. */
+static tg_tokenizer *open_folder(const char *folder, const char *ids, tg_error *error)
+{
+    static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+    size_t size = strlen(folder) + sizeof "/tokenizer.json";
+    char *path = tg_alloc(2, size), *ids_path = path ? path + size : NULL;
+    tg_tokenizer *tokenizer = NULL;
+    if (!path) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory");
+    } else if (ids) {
+        tg_error_set(error, TG_ERROR_VALUE, "tokenizer_open: '%s' is a folder; the config's ids must be NULL", folder);
+    } else if (has_file(folder, "tokenizer.json", path)) {
+        tokenizer = open_file(path, NULL, error);
+    } else if ((has_file(folder, pairs[0][0], ids_path) && has_file(folder, pairs[0][1], path)) ||
+               (has_file(folder, pairs[1][0], ids_path) && has_file(folder, pairs[1][1], path))) {
+        tokenizer = open_file(path, ids_path, error);
+    } else {
+        tg_error_set(error, TG_ERROR_FILE,
+                     "tokenizer_open: the folder '%s' has neither tokenizer.json nor vocab.json and merges.txt",
+                     folder);
+    }
+    tg_free(path);
+    return tokenizer;
+}
+
 tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
 {
+    struct stat status;
     if (!tg_config_check("tokenizer_open", config, mark, error)) {
         return NULL;
     }
-    size_t length = 0;
-    char *text = read_file(path, &length, error);
-    return text ? open_text("tokenizer_open", path, text, length, config ? config->ids : NULL, error) : NULL;
+    const char *ids = config ? config->ids : NULL;
+    bool is_folder = path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return is_folder ? open_folder(path, ids, error) : open_file(path, ids, error);
 }

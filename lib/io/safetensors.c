@@ -43,9 +43,10 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
 {
     unsigned char bytes[8];
     if (file->size < 8) {
-        return tg_error_set(error, TG_ERROR_FORMAT,
-                            "%s: '%s', byte 0: the file has %llu bytes; a header has at least 8", file->call,
-                            file->path, (unsigned long long)file->size);
+        return tg_error_set(
+            error, TG_ERROR_FORMAT,
+            "%s: '%s', byte 0: this is not a safetensors file: the file has %llu bytes; a header has at least 8",
+            file->call, file->path, (unsigned long long)file->size);
     }
     if (!tg_file_read(file, 0, bytes, sizeof bytes, error)) {
         return false;
@@ -54,14 +55,15 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
     for (int i = 7; i >= 0; i--) {
         n = n << 8 | bytes[i];
     }
+    if (n > file->size - 8) {
+        return tg_error_set(error, TG_ERROR_FORMAT,
+                            "%s: '%s', byte 0: this is not a safetensors file: a header of %llu bytes; the file has "
+                            "%llu after its length",
+                            file->call, file->path, (unsigned long long)n, (unsigned long long)(file->size - 8));
+    }
     if (n > (uint64_t)max_header) {
         return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: a header of %llu bytes; at most %lld are read",
                             file->call, file->path, (unsigned long long)n, (long long)max_header);
-    }
-    if (n > file->size - 8) {
-        return tg_error_set(error, TG_ERROR_FORMAT,
-                            "%s: '%s', byte 0: a header of %llu bytes; the file has %llu after its length", file->call,
-                            file->path, (unsigned long long)n, (unsigned long long)(file->size - 8));
     }
     *length = (size_t)n;
     return true;

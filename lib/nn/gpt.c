@@ -230,6 +230,11 @@ tg_dtype tg_gpt_dtype(const tg_gpt *model)
     return tg_params_dtype(model->params);
 }
 
+tg_params *tg_gpt_params(const tg_gpt *model)
+{
+    return model->params;
+}
+
 /* ---- resizing ---- */
 
 bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error)

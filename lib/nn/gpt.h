@@ -1,4 +1,4 @@
-/* gpt (private): the functions of a model that text generation calls. */
+/* gpt (private): the functions of a model that generation and files call. */
 #ifndef TG_NN_GPT_H
 #define TG_NN_GPT_H
 
@@ -11,6 +11,7 @@
 tg_tensor *tg_gpt_next_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
 
 tg_dtype tg_gpt_dtype(const tg_gpt *model);
+tg_params *tg_gpt_params(const tg_gpt *model);
 
 /* tg_sample with memory from a pool; NULL: from the allocator. */
 int32_t tg_sample_with(tg_pool *pool, const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config,

@@ -238,6 +238,18 @@ USE(gpt_generate)
     keep_tape(w);
 }
 
+USE(gpt_open)
+{
+    tg_gpt_free(tg_gpt_open(w->params, "/nowhere", GIVEN(gpt_open)));
+    keep_params(w);
+}
+
+USE(gpt_save)
+{
+    tg_error_clear(&w->error);
+    tg_gpt_save(w->gpt, "/nowhere", GIVEN(gpt_save), &w->error);
+}
+
 USE(loader)
 {
     const int32_t ids[4] = {0, 1, 2, 3};
@@ -374,6 +386,7 @@ typedef struct config_entry {
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
+    X(gpt_open) X(gpt_save) \
     X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
     X(dataset_loader) X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \

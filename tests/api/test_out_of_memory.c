@@ -559,6 +559,25 @@ static bool new_gpt(world *w)
     return model;
 }
 
+static bool open_gpt(world *w)
+{
+    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_gpt_open_config config = tg_gpt_open_config_default();
+    config.heads = 4;
+    tg_gpt *model = tg_gpt_open(params, TG_TEST_GOLDENS "/hugging_face/tied", &config);
+    w->error.code = tg_params_error(params)->code;
+    assert_true(model || tg_params_count(params) == 0);
+    add_params(w, params);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    return model;
+}
+
+static bool save_gpt(world *w)
+{
+    return tg_gpt_save(w->gpt, ".", NULL, &w->error);
+}
+
 static bool resize_vocabulary(world *w)
 {
     bool is_resized = tg_gpt_resize_vocabulary(w->gpt, 8, &w->error);
@@ -813,6 +832,8 @@ static const sweep sweeps[] = {
     {"tg_nn_embedding_resize", resize_embedding, prepare_resize},
     {"tg_nn_positional_extend", extend_positions, prepare_resize},
     {"tg_gpt_new", new_gpt, NULL},
+    {"tg_gpt_open", open_gpt, NULL},
+    {"tg_gpt_save", save_gpt, NULL},
     {"tg_gpt_resize_vocabulary", resize_vocabulary, prepare_resize},
     {"tg_gpt_extend_context", extend_context, prepare_resize},
     {"tg_gpt_forward", forward, NULL},
@@ -1001,5 +1022,7 @@ int main(void)
     remove(bpe_path);
     remove(bin_path);
     remove(words_path);
+    remove("model.safetensors");
+    remove("config.json");
     return failed;
 }

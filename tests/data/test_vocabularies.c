@@ -250,6 +250,55 @@ static void test_merges_and_ranks_agree(void **state)
     tg_tokenizer_free(ranks);
 }
 
+/* Writes a vocabulary to a file of the folder. */
+static void save_there(const char *folder, const char *name, const char *golden_name)
+{
+    char there[300];
+    size_t length;
+    snprintf(there, sizeof there, "%s/%s", folder, name);
+    char *text = golden(golden_name, &length);
+    FILE *file = fopen(there, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+    free(text);
+}
+
+/* A folder of transformers. Here tokenizer.json is another vocabulary than that of the two other files. */
+static void test_folders(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *golden, *lines;
+    } files[] = {{"vocab.json", "encoder.json", NULL},
+                 {"merges.txt", "vocab.bpe", "tokenizer.json"},
+                 {"tokenizer.json", "tokenizer_split.json", "tokenizer_split.json"}};
+    tg_error error = TG_NO_ERROR;
+    char folder[] = "vocabulary.XXXXXX", there[300];
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 3; i++) {
+        save_there(folder, files[i].name, files[i].golden);
+        tg_tokenizer *z = tg_tokenizer_open(folder, NULL, &error);
+        if (files[i].lines) {
+            assert_string_equal(error.text, "");
+            check_ids(z, files[i].lines);
+        } else {
+            assert_null(z);
+            assert_error(&error, TG_ERROR_FILE, "has neither tokenizer.json nor vocab.json and merges.txt");
+        }
+        tg_tokenizer_free(z);
+    }
+    tg_tokenizer_open_config config = tg_tokenizer_open_config_default();
+    config.ids = "vocab.json";
+    assert_null(tg_tokenizer_open(folder, &config, &error));
+    assert_error(&error, TG_ERROR_VALUE, "is a folder; the config's ids must be NULL");
+    for (int i = 0; i < 3; i++) {
+        snprintf(there, sizeof there, "%s/%s", folder, files[i].name);
+        remove(there);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* GPT-2's merges are those that its tokens' ranks give. */
 static void test_gpt2_through_all_formats(void **state)
 {
@@ -418,6 +467,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ids_are_pythons, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_saved_formats, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_merges_and_ranks_agree, begin_counting, end_counting),
+        cmocka_unit_test_setup_teardown(test_folders, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_gpt2_through_all_formats, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_bad_json, begin_counting, end_counting),
         cmocka_unit_test_setup_teardown(test_bad_ids, begin_counting, end_counting),

@@ -225,16 +225,28 @@ static void test_bad_lengths(void **state)
         size_t length;
         const char *error;
     } cases[] = {
-        {{0}, 0, "0: the file has 0 bytes; a header has at least 8"},
-        {{2}, 7, "0: the file has 7 bytes; a header has at least 8"},
-        {{1}, 8, "0: a header of 1 bytes; the file has 0 after its length"},
-        {{0, 0, 0, 1}, 8, "0: a header of 16777216 bytes; the file has 0 after its length"},
-        {{1, 0, 0, 1}, 8, "0: a header of 16777217 bytes; at most 16777216 are read"},
-        {{1, 0xe1, 0xf5, 5}, 8, "0: a header of 100000001 bytes; at most 16777216 are read"},
+        {{0}, 0, "0: this is not a safetensors file: the file has 0 bytes; a header has at least 8"},
+        {{2}, 7, "0: this is not a safetensors file: the file has 7 bytes; a header has at least 8"},
+        {{1}, 8, "0: this is not a safetensors file: a header of 1 bytes; the file has 0 after its length"},
+        {{0, 0, 0, 1},
+         8,
+         "0: this is not a safetensors file: a header of 16777216 bytes; the file has 0 after its length"},
+        {{1, 0, 0, 1},
+         8,
+         "0: this is not a safetensors file: a header of 16777217 bytes; the file has 0 after its length"},
+        {{1, 0xe1, 0xf5, 5},
+         8,
+         "0: this is not a safetensors file: a header of 100000001 bytes; the file has 0 after its length"},
         {{0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
          8,
-         "0: a header of 18446744073709551608 bytes; at most 16777216 are read"},
-        {{0, 0, 0, 0, 0, 0, 0, 0x80}, 8, "0: a header of 9223372036854775808 bytes; at most 16777216 are read"},
+         "0: this is not a safetensors file: a header of 18446744073709551608 bytes; the file has 0 after its length"},
+        /* "A story." */
+        {{'A', ' ', 's', 't', 'o', 'r', 'y', '.'},
+         8,
+         "0: this is not a safetensors file: a header of 3348833620947312705 bytes; the file has 0 after its length"},
+        {{0, 0, 0, 0, 0, 0, 0, 0x80},
+         8,
+         "0: this is not a safetensors file: a header of 9223372036854775808 bytes; the file has 0 after its length"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_file(path, cases[i].bytes, cases[i].length);
@@ -310,7 +322,8 @@ static void test_bad_indices(void **state)
                          "byte 15: 'b' is not in 'test_bad.safetensors'");
     assert_index_refused("{\"weight_map\":{\"a\":\"test_bad.safetensors\",\"a\":\"test_bad2.safetensors\"}}",
                          "byte 42: 'a' is not in 'test_bad2.safetensors'");
-    assert_index_refused("{\"weight_map\":{\"a\":\"test_bad.safetensors.index.json\"}}", "byte 0: a header of");
+    assert_index_refused("{\"weight_map\":{\"a\":\"test_bad.safetensors.index.json\"}}",
+                         "byte 0: this is not a safetensors file: a header of");
     write_header(A, strlen(A), 4);
     rename(path, "test_bad2.safetensors");
     write_header(A, strlen(A), 4);

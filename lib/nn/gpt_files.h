@@ -1,0 +1,38 @@
+/* gpt_files (private): the weights of a GPT under the names of other programs, and the config.json of transformers. */
+#ifndef TG_NN_GPT_FILES_H
+#define TG_NN_GPT_FILES_H
+
+#include <tapegrad/gpt.h>
+
+/* ---- gpt_weights.c ---- */
+
+/* Returns zeros for all weights of a model with parameters in `own`, under the names and in the shapes of a file, with
+ * biases of the queries, keys and values, and with the head unless it is tied. NULL after an error. */
+tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *config, tg_gpt_names names, const char *prefix,
+                              tg_error *error);
+
+typedef enum tg_gpt_direction { TG_GPT_TO_MODEL, TG_GPT_FROM_MODEL } tg_gpt_direction;
+
+/* Copies all weights to the model, or from it to the params of tg_gpt_weights_new. Biases that the model does not have
+ * are left as they are. */
+void tg_gpt_weights_copy(tg_params *weights, tg_params *own, const tg_gpt_config *config, tg_gpt_names names,
+                         const char *prefix, tg_gpt_direction direction);
+
+/* ---- gpt_json.c ---- */
+
+/* The settings of a config.json; a size that it does not have is -1. */
+typedef struct tg_gpt_json {
+    int64_t vocabulary, context, width, layers, heads, inner;
+    double dropout[3];
+    bool tied_head;
+} tg_gpt_json;
+
+/* Reads a config.json, with the defaults of transformers' GPT2Config for what it does not have. VALUE, with the name of
+ * the setting, for what a tg_gpt cannot be. */
+bool tg_gpt_json_read(const char *call, const char *path, tg_gpt_json *json, tg_error *error);
+
+/* Writes the config.json of a model. `end_token` is -1 for none. */
+bool tg_gpt_json_write(const char *call, const char *path, const tg_gpt_config *config, int32_t end_token,
+                       tg_error *error);
+
+#endif

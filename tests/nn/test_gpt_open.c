@@ -1,0 +1,345 @@
+/* tg_gpt_open and tg_gpt_save: models that transformers has written (tests/goldens/make_hugging_face.py) have its
+ * logits; a folder that was saved is opened again; and a config.json of what a tg_gpt cannot be is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static char folder[] = "gpt_open.XXXXXX", text[4096];
+
+static int begin(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static const char *in_folder(const char *name)
+{
+    snprintf(text, sizeof text, "%s/%s", folder, name);
+    return text;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    remove(in_folder("model.safetensors"));
+    remove(in_folder("config.json"));
+    return rmdir(folder);
+}
+
+static const char *golden(const char *name)
+{
+    snprintf(text, sizeof text, "%s/hugging_face/%s", TG_TEST_GOLDENS, name);
+    return text;
+}
+
+static void write_config(const char *json, size_t length)
+{
+    FILE *file = fopen(in_folder("config.json"), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(json, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Copies model.safetensors of a golden to the folder. */
+static void copy_model(const char *name)
+{
+    char path[300];
+    size_t length;
+    snprintf(path, sizeof path, "%s/model.safetensors", name);
+    char *bytes = tg_text_read(golden(path), &length, NULL);
+    assert_non_null(bytes);
+    FILE *file = fopen(in_folder("model.safetensors"), "wb");
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+    tg_text_free(bytes);
+}
+
+/* Compares the logits with those of transformers. */
+static void assert_logits(tg_rng *rng, const tg_gpt *model, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/logits.npy", name);
+    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape_set_training(t, false);
+    tg_tensor *ids = tg_tensor_new_from_npy(golden("ids.npy"), NULL);
+    tg_tensor *expected = tg_tensor_new_from_npy(golden(path), NULL);
+    tg_tensor *logits = tg_gpt_forward(t, model, ids, NULL);
+    assert_string_equal(tg_tape_error(t)->text, "");
+    for (int64_t i = 0; i < tg_tensor_count(expected); i++) {
+        assert_float_equal(tg_tensor_value_at(logits, i), tg_tensor_value_at(expected, i), 2e-5);
+    }
+    tg_release(ids);
+    tg_release(expected);
+    tg_tape_free(t);
+}
+
+static void test_models_of_transformers(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tied", "published", "sharded"};
+    for (size_t i = 0; i < 6; i++) {
+        tg_rng *rng = tg_rng_new(1);
+        tg_params *params = tg_params_new(i < 3 ? TG_F32 : TG_F64, rng);
+        tg_gpt_open_config config = tg_gpt_open_config_default();
+        config.heads = 4;
+        tg_gpt *model = tg_gpt_open(params, golden(names[i % 3]), &config);
+        assert_string_equal(tg_params_error(params)->text, "");
+        assert_int_equal(tg_rng_position(rng), 0);
+        const tg_gpt_config *c = tg_gpt_get_config(model);
+        assert_true(c->vocabulary == 31 && c->context == 12 && c->width == 16 && c->layers == 2 && c->heads == 4);
+        assert_true(c->qkv_bias && c->tied_head == (i % 3 < 2) && c->dropout == 0.1);
+        assert_logits(rng, model, names[i % 3]);
+        tg_gpt_free(model);
+        tg_params_free(params);
+        tg_rng_free(rng);
+    }
+}
+
+/* The heads and the dropout of a folder are read, and what was saved is opened with the same values. */
+static void test_saved_model(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_rng *rng = tg_rng_new(1);
+    for (int k = 0; k < 4; k++) {
+        tg_params *params = tg_params_new(TG_F32, rng), *again = tg_params_new(TG_F32, rng);
+        tg_gpt_config config = tg_gpt_config_default();
+        config.vocabulary = 9;
+        config.context = 5;
+        config.width = 12;
+        config.heads = 3;
+        config.layers = 2;
+        config.dropout = 0.25;
+        config.tied_head = k % 2;
+        config.qkv_bias = k / 2;
+        tg_gpt *model = tg_gpt_new(params, &config);
+        assert_true(tg_gpt_save(model, folder, NULL, &error));
+        tg_gpt *opened = tg_gpt_open(again, folder, NULL);
+        assert_string_equal(tg_params_error(again)->text, "");
+        const tg_gpt_config *c = tg_gpt_get_config(opened);
+        assert_true(c->heads == 3 && c->dropout == 0.25 && c->tied_head == (k % 2) && c->qkv_bias);
+        for (int64_t i = 0; i < tg_params_count(again); i++) {
+            tg_entry entry = tg_params_at(again, i);
+            const tg_tensor *from = tg_params_find(params, entry.name);
+            for (int64_t j = 0; j < tg_tensor_count(entry.tensor); j++) {
+                assert_true(tg_tensor_value_at(entry.tensor, j) == (from ? tg_tensor_value_at(from, j) : 0));
+            }
+        }
+        tg_gpt_free(opened);
+        tg_gpt_free(model);
+        tg_params_free(again);
+        tg_params_free(params);
+    }
+    tg_rng_free(rng);
+}
+
+/* Opens the folder, which fails with this text; nothing is added or drawn. */
+static void assert_refused(tg_code code, const char *part)
+{
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params_add(params, "own", TG_SHAPE(2));
+    assert_null(tg_gpt_open(params, folder, NULL));
+    assert_params_error(params, code, part);
+    assert_int_equal(tg_params_count(params), 1);
+    assert_int_equal(tg_rng_position(rng), 0);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+/* The settings of the golden, and one more. */
+#define CONFIG(setting) "{\"n_head\":4,\"vocab_size\":31,\"n_positions\":12,\"n_embd\":16,\"n_layer\":2" setting "}"
+
+static void test_other_configs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {CONFIG(",\"model_type\":\"gpt_neo\""), "model_type is 'gpt_neo'; it must be gpt2"},
+        {CONFIG(",\"activation_function\":\"relu\""),
+         "activation_function is 'relu'; it must be gelu_new or gelu_pytorch_tanh"},
+        {CONFIG(",\"activation_function\":\"gelu\""), "activation_function is 'gelu'; it must be"},
+        {CONFIG(",\"layer_norm_epsilon\":0.001"), "layer_norm_epsilon is 0.001; it must be 1e-05"},
+        {CONFIG(",\"layer_norm_epsilon\":1e999"), "layer_norm_epsilon is inf; it must be 1e-05"},
+        {CONFIG(",\"n_inner\":32"), "n_inner is 32; it must be null or 4 n_embd"},
+        {CONFIG(",\"n_inner\":9223372036854775807"), "n_inner is 9223372036854775807; it must be"},
+        {CONFIG(",\"scale_attn_weights\":false"), "scale_attn_weights is false; it must be true"},
+        {CONFIG(",\"scale_attn_by_inverse_layer_idx\":true"), "scale_attn_by_inverse_layer_idx is true; it must be"},
+        {CONFIG(",\"add_cross_attention\":true"), "add_cross_attention is true; it must be false"},
+        {CONFIG(",\"attn_pdrop\":0"), "embd_pdrop is 0.1, attn_pdrop 0 and resid_pdrop 0.1; it must be one"},
+        {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"), "it must be one probability in [0,1)"},
+        {CONFIG(",\"tie_word_embeddings\":false"), "tie_word_embeddings is false; the tensors have no 'lm_head.weight'"},
+        {CONFIG(",\"vocab_size\":32"), "vocab_size is 32; the tensors have 31"},
+        {CONFIG(",\"n_positions\":1024"), "n_positions is 1024; the tensors have 12"},
+        {CONFIG(",\"n_embd\":0"), "n_embd is 0; the tensors have 16"},
+        {CONFIG(",\"n_layer\":3"), "n_layer is 3; the tensors have 2"},
+        {CONFIG(",\"n_head\":6"), "heads 6; they must divide the width, 16"},
+        {CONFIG(",\"n_head\":0"), "heads 0; they must divide the width, 16"},
+        /* 12 heads, as in GPT2Config */
+        {"{}", "heads 12; they must divide the width, 16"},
+    };
+    copy_model("tied");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_config(cases[i].json, strlen(cases[i].json));
+        assert_refused(TG_ERROR_VALUE, cases[i].message);
+    }
+}
+
+static void test_accepted_configs(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        CONFIG(""),
+        CONFIG(",\"n_inner\":null,\"activation_function\":\"gelu_pytorch_tanh\",\"model_type\":\"gpt2\""),
+        CONFIG(",\"n_inner\":64,\"layer_norm_epsilon\":0.00001,\"task\":{\"a\":[1,null]},\"use_cache\":true"),
+        "\t" CONFIG(",\"scale_attn_weights\":true,\"add_cross_attention\":false,\"n_head\":4") "\n",
+    };
+    copy_model("tied");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tg_rng *rng = tg_rng_new(1);
+        tg_params *params = tg_params_new(TG_F32, rng);
+        write_config(cases[i], strlen(cases[i]));
+        tg_gpt *model = tg_gpt_open(params, folder, NULL);
+        assert_string_equal(tg_params_error(params)->text, "");
+        assert_logits(rng, model, "tied");
+        tg_gpt_free(model);
+        tg_params_free(params);
+        tg_rng_free(rng);
+    }
+}
+
+/* Files like those of a stranger. Each beginning of a config.json is refused, too. */
+static void test_hostile_configs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {"[]", "byte 0: expected '{', found '['"},
+        {CONFIG(",\"n_head\":\"4\""), "expected a whole number, found '\"'"},
+        {CONFIG(",\"n_head\":-4"), "expected a whole number, found '-'"},
+        {CONFIG(",\"n_head\":9223372036854775808"), "the number is larger than 2^63 - 1"},
+        {CONFIG(",\"layer_norm_epsilon\":\"1e-5\""), "expected a number, found '\"'"},
+        {CONFIG(",\"layer_norm_epsilon\":1e"), "expected a digit"},
+        {CONFIG(",\"attn_pdrop\":0.0000000000000000000000000000000000000000000000000000000000000000001"),
+         "a number of 69 characters; it must have at most 60"},
+        {CONFIG(",\"tie_word_embeddings\":1"), "expected true or false, found '1'"},
+        {CONFIG(",\"model_type\":null"), "expected '\"', found 'n'"},
+        {CONFIG("") "x", "expected the end, found 'x'"},
+        {CONFIG(",\"a\xff\":1"), "byte 0xff is not UTF-8"},
+        {CONFIG(",\"a\\u0000\":1"), "a string contains a NUL"},
+    };
+    copy_model("tied");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_config(cases[i].json, strlen(cases[i].json));
+        assert_refused(TG_ERROR_FORMAT, cases[i].message);
+    }
+    static const char whole[] = CONFIG(",\"model_type\":\"gpt2\",\"n_inner\":null,\"tie_word_embeddings\":true");
+    for (size_t length = 0; length < sizeof whole - 1; length++) {
+        write_config(whole, length);
+        assert_refused(TG_ERROR_FORMAT, "config.json', byte ");
+    }
+    char *deep = malloc(100000);
+    memset(deep, '[', 100000);
+    memcpy(deep, "{\"a\":", 5);
+    write_config(deep, 100000);
+    assert_refused(TG_ERROR_FORMAT, "objects and arrays inside of each other");
+    free(deep);
+}
+
+/* A head that is tied may be in the file, if it is the token table. */
+static void test_tied_head_in_the_file(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        copy_model("tied");
+        tg_error error = TG_NO_ERROR;
+        const char *path = in_folder("model.safetensors");
+        tg_safetensors_list *list = tg_safetensors_list_new(path, &error);
+        tg_named_tensor all[64];
+        for (int64_t i = 0; i < list->count; i++) {
+            all[i] = (tg_named_tensor){.name = list->items[i].name};
+            all[i].tensor = tg_tensor_new_from_safetensors(path, list->items[i].name, &error);
+        }
+        tg_tensor *head = tg_tensor_new_from_safetensors(path, "transformer.wte.weight", &error);
+        if (k == 1) {
+            ((float *)tg_tensor_data(head))[tg_tensor_count(head) - 1] += 1;
+        }
+        all[list->count] = (tg_named_tensor){.name = "lm_head.weight", .tensor = head};
+        assert_true(tg_safetensors_save(path, all, list->count + 1, &error));
+        for (int64_t i = 0; i <= list->count; i++) {
+            tg_release((tg_tensor *)all[i].tensor);
+        }
+        tg_safetensors_list_free(list);
+        write_config(CONFIG(""), strlen(CONFIG("")));
+        if (k == 1) {
+            assert_refused(TG_ERROR_VALUE, "tie_word_embeddings is true; the tensors 'lm_head.weight' and "
+                                           "'transformer.wte.weight' differ");
+            continue;
+        }
+        tg_rng *rng = tg_rng_new(1);
+        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_gpt *model = tg_gpt_open(params, folder, NULL);
+        assert_string_equal(tg_params_error(params)->text, "");
+        assert_true(tg_gpt_get_config(model)->tied_head);
+        assert_logits(rng, model, "tied");
+        tg_gpt_free(model);
+        tg_params_free(params);
+        tg_rng_free(rng);
+    }
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_gpt_open_config config = tg_gpt_open_config_default();
+    config.names = (tg_gpt_names)2;
+    assert_null(tg_gpt_open(params, folder, &config));
+    assert_params_error(params, TG_ERROR_VALUE, "gpt_open: names 2; they must be a tg_gpt_names");
+    config = tg_gpt_open_config_default();
+    config.heads = 0;
+    assert_null(tg_gpt_open(params, folder, &config));
+    assert_params_error(params, TG_ERROR_VALUE, "gpt_open: heads 0; they must be at least 1, or TG_HEADS_OF_FILE");
+    assert_null(tg_gpt_open(params, "nowhere", NULL));
+    assert_params_error(params, TG_ERROR_FILE, "open 'nowhere'");
+
+    tg_gpt_config rotary = tg_gpt_config_default();
+    rotary.vocabulary = rotary.context = rotary.width = 4;
+    rotary.heads = rotary.layers = 1;
+    tg_gpt *model = tg_gpt_new(params, &rotary);
+    tg_gpt_save_config save = tg_gpt_save_config_default();
+    save.end_token = 4;
+    assert_false(tg_gpt_save(model, folder, &save, &error));
+    assert_error(&error, TG_ERROR_RANGE, "gpt_save: end_token 4 is outside [-1,4)");
+    assert_false(tg_gpt_save(model, "nowhere", NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "'nowhere/model.safetensors");
+    tg_gpt_free(model);
+    tg_params_free(params);
+    params = tg_params_new(TG_F32, rng);
+    rotary.position = TG_POSITION_ROTARY;
+    model = tg_gpt_new(params, &rotary);
+    assert_false(tg_gpt_save(model, folder, NULL, &error));
+    assert_error(&error, TG_ERROR_VALUE, "the model has rotary positions; GPT2LMHeadModel has only learned ones");
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models_of_transformers), cmocka_unit_test(test_saved_model),
+        cmocka_unit_test(test_other_configs),          cmocka_unit_test(test_accepted_configs),
+        cmocka_unit_test(test_hostile_configs),        cmocka_unit_test(test_tied_head_in_the_file),
+        cmocka_unit_test(test_bad_arguments),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
