@@ -22,6 +22,8 @@ recipe recipe_begin(uint64_t seed)
     r.params = tg_params_new(TG_F32, r.rng);
     r.tape = tg_tape_new(r.rng, NULL);
     r.data = tg_tape_new(r.rng, NULL);
+    tg_tape_watch_error(r.tape, tg_params_error(r.params));
+    tg_tape_watch_error(r.tape, tg_tape_error(r.data));
     recipe_check(&r);
     return r;
 }
@@ -53,8 +55,7 @@ void check(const tg_error *error)
 void recipe_check(const recipe *r)
 {
     check(&r->error);
-    check(tg_params_error(r->params));
-    check(tg_tape_error(r->data));
+    /* with the errors of the params and of `data` */
     check(tg_tape_error(r->tape));
     if (r->optim) {
         check(tg_optim_error(r->optim));
@@ -64,8 +65,8 @@ void recipe_check(const recipe *r)
 int recipe_end(recipe *r)
 {
     recipe_check(r);
-    tg_optim_free(r->optim);
     tg_tape_free(r->tape);
+    tg_optim_free(r->optim);
     tg_tape_free(r->data);
     tg_params_free(r->params);
     tg_rng_free(r->rng);

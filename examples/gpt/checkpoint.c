@@ -78,8 +78,8 @@ static bool load_file(model *m, const char *path, bool activation_checkpointing,
     return model_make(m, &config, 0) && load_weights(m, path) && (!bpe || vocabulary_load(path, bpe));
 }
 
-/* Writes the path of the best checkpoint to `path`, if it is a folder. */
-static bool find(const char *model_path, char path[PATH_BYTES])
+/* Writes the path of a file, or of a checkpoint of a folder, to `path`. */
+static bool find(const char *model_path, tg_checkpoint_choice choice, char path[PATH_BYTES])
 {
     tg_error error = TG_NO_ERROR;
     struct stat status;
@@ -87,7 +87,7 @@ static bool find(const char *model_path, char path[PATH_BYTES])
         snprintf(path, PATH_BYTES, "%s", model_path);
         return true;
     }
-    char *found = tg_checkpoint_find(model_path, TG_CHECKPOINT_BEST, &error);
+    char *found = tg_checkpoint_find(model_path, choice, &error);
     if (!found) {
         return complain("%s", error.text);
     }
@@ -96,14 +96,15 @@ static bool find(const char *model_path, char path[PATH_BYTES])
     return true;
 }
 
-bool model_load(model *m, const char *model_path, bool activation_checkpointing, tg_tokenizer **bpe)
+bool model_load(model *m, const char *model_path, tg_checkpoint_choice choice, bool activation_checkpointing,
+                tg_tokenizer **bpe)
 {
     char path[PATH_BYTES];
     *m = (model){0};
     if (bpe) {
         *bpe = NULL;
     }
-    if (find(model_path, path) && load_file(m, path, activation_checkpointing, bpe)) {
+    if (find(model_path, choice, path) && load_file(m, path, activation_checkpointing, bpe)) {
         return true;
     }
     model_free(m);

@@ -47,7 +47,7 @@ int eval(const options *o)
     corpus c;
     evaluation e;
     tg_tokenizer *bpe;
-    if (!model_load(&m, o->model, false, &bpe)) {
+    if (!model_load(&m, o->model, TG_CHECKPOINT_BEST, false, &bpe)) {
         return 2;
     }
     const tg_gpt_config *config = tg_gpt_get_config(m.gpt);

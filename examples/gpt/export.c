@@ -135,7 +135,7 @@ int export(const options *o)
         complain("--out %s: must not exist", o->out);
         return 2;
     }
-    if (!model_load(&m, o->model, false, &bpe)) {
+    if (!model_load(&m, o->model, TG_CHECKPOINT_BEST, false, &bpe)) {
         return 2;
     }
     bool is_course = strcmp(o->layout, "course") == 0;

@@ -131,7 +131,7 @@ int generate(const options *o)
 {
     model m;
     tg_tokenizer *bpe;
-    if (!model_load(&m, o->model, false, &bpe)) {
+    if (!model_load(&m, o->model, TG_CHECKPOINT_LAST, false, &bpe)) {
         return 2;
     }
     int64_t made = -1;

@@ -158,7 +158,7 @@ int info(const options *o)
     if (o->model && is_foreign(o->model)) {
         return list_tensors(o->model) ? 0 : 2;
     }
-    if (o->model ? !model_load(&m, o->model, false, NULL) : !model_configure(o, &config)) {
+    if (o->model ? !model_load(&m, o->model, TG_CHECKPOINT_BEST, false, NULL) : !model_configure(o, &config)) {
         return 2;
     }
     config = o->model ? *tg_gpt_get_config(m.gpt) : config;

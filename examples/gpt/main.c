@@ -32,10 +32,14 @@ static const struct {
      "gpt train: trains a GPT on a text or on token files. It writes a folder with checkpoints, the losses, their\n"
      "curve and a sample. A checkpoint is saved at each validation and at the end, and has everything that the run\n"
      "needs to continue. Ctrl-C stops after the current step and saves one, too. --resume continues a run that was\n"
-     "stopped or killed: its losses are those of a run without an interruption, to the last bit. --from begins with\n"
-     "the weights and the vocabulary of another model, such as one of gpt import.\n"},
+     "stopped or killed: its losses are those of a run without an interruption, to the last bit. With more --steps\n"
+     "it continues a run that has ended, too: the learning rate stays where it ended, at a tenth of --lr. --from\n"
+     "begins with the weights and the vocabulary of another model, such as one of gpt import.\n"},
     {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
-    {"generate", GENERATE, generate, "gpt generate: continues a text with a trained model.\n"},
+    {"generate", GENERATE, generate,
+     "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "
+     "its\n"
+     "text by heart; the file `best` there names the checkpoint with the lowest validation loss.\n"},
     {"tokenize", TOKENIZE, tokenize, "gpt tokenize: converts a text to token ids, in a file or on the terminal.\n"},
     {"info", INFO, info,
      "gpt info: prints the size of a model, and the memory that training it takes. Of a safetensors file that another\n"
@@ -44,8 +48,7 @@ static const struct {
      "gpt compare: prints the first op in which two runs differ, from the ledgers of gpt train --ledger.\n"},
     {"import", IMPORT, import,
      "gpt import: converts the weights of a published GPT-2 to a model that the other commands read.\n"
-     "The sizes of the model are those of the tensors. A config.json beside them is read; one that says what the "
-     "model\n"
+     "The sizes of the model are those of the tensors. A config.json beside them is read; what the model\n"
      "cannot be is refused, by the name of the setting. Without it the model has the settings of the published ones:\n"
      "GELU's tanh form, an epsilon of 1e-5, and a dropout of 0.1. The vocabulary of the folder comes along.\n"},
     {"export", EXPORT, export,

@@ -8,8 +8,13 @@ bool model_configure(const options *o, tg_gpt_config *config)
     if (!tg_gpt_config_from_name(name, config, NULL)) {
         return complain("--config %s: must be gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny", name);
     }
-    /* the default text is short, and training on it is faster with a short context */
-    config->context = o->config ? config->context : 64;
+    if (!o->config) {
+        /* for the default text, which is short: a short context is faster, with a large vocabulary most tokens are
+         * words, and without dropout the model would repeat the text where it knows it and stammer elsewhere */
+        config->context = 64;
+        config->vocabulary = 1024;
+        config->dropout = 0.1;
+    }
     config->layers = o->layers == AS_CONFIGURED ? config->layers : o->layers;
     config->heads = o->heads == AS_CONFIGURED ? config->heads : o->heads;
     config->width = o->width == AS_CONFIGURED ? config->width : o->width;

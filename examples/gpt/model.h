@@ -38,9 +38,11 @@ tg_tape *quiet_tape_new(tg_rng *rng);
 #define CONFIG_TEXT 400
 const char *config_text(const tg_gpt_config *config, char text[CONFIG_TEXT]);
 
-/* Reads a trained model: from a folder of gpt train its best checkpoint, or from a file. Unless `bpe` is NULL, it also
- * reads the vocabulary; *bpe becomes NULL if the model has none. Returns false after printing an error. */
-bool model_load(model *m, const char *path, bool activation_checkpointing, tg_tokenizer **bpe);
+/* Reads a trained model: from a folder of gpt train its best or its last checkpoint, or from a file. Unless `bpe` is
+ * NULL, it also reads the vocabulary; *bpe becomes NULL if the model has none. Returns false after printing an
+ * error. */
+bool model_load(model *m, const char *path, tg_checkpoint_choice choice, bool activation_checkpointing,
+                tg_tokenizer **bpe);
 
 /* Reads the vocabulary of a checkpoint; *bpe becomes NULL if it has none. Returns false after printing an error. */
 bool vocabulary_load(const char *path, tg_tokenizer **bpe);

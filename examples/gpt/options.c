@@ -10,10 +10,13 @@
 #define AT(field) offsetof(options, field)
 #define COUNT "[1,1000000000]"
 #define SIZE "[1,1000000]"
+#define DEFAULT_STEPS 900
 
 static const command_line_option table[] = {
     {"config", "NAME", VALUE_TEXT, AT(config), NULL,
-     "gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny (default tiny, with a context of 64)", TRAIN | INFO},
+     "gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny (default tiny, with a context of 64, a vocabulary of 1024 "
+     "and a dropout of 0.1)",
+     TRAIN | INFO},
     {"layers", "N", VALUE_INTEGER, AT(layers), "[1,1000]", "transformer blocks (default from --config)", TRAIN | INFO},
     {"heads", "N", VALUE_INTEGER, AT(heads), "[1,65536]",
      "attention heads, a divisor of the width (default from --config)", TRAIN | INFO},
@@ -32,7 +35,9 @@ static const command_line_option table[] = {
      TRAIN | INFO},
     {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
     {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its best checkpoint, or one checkpoint",
-     EVAL | GENERATE | EXPORT},
+     EVAL | EXPORT},
+    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its last checkpoint, or one checkpoint",
+     GENERATE},
     {"model", "PATH", VALUE_TEXT, AT(model), NULL,
      "folder of gpt train, or a safetensors file; the tensors are listed if gpt has not written it", INFO},
 
@@ -51,7 +56,11 @@ static const command_line_option table[] = {
     {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]",
      "size of the vocabulary without --vocab (default from --config)", TRAIN | INFO},
 
-    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]", "training steps", TRAIN},
+    {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]",
+     "training steps (default 900); with --resume more than the run has: it goes on at the lowest learning rate",
+     TRAIN},
+    {"decay-steps", "N", VALUE_INTEGER, AT(decay_steps), "[1,10000000]",
+     "steps in which the learning rate falls to a tenth, where it stays (default --steps)", TRAIN},
     {"batch", "N", VALUE_INTEGER, AT(batch), SIZE, "windows per forward pass", TRAIN | EVAL | INFO},
     {"accumulate", "N", VALUE_INTEGER, AT(accumulate), SIZE, "forward passes per step; their gradients are averaged",
      TRAIN},
@@ -60,7 +69,7 @@ static const command_line_option table[] = {
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)",
      "learning rate after warmup; falls to a tenth of it (default 0.384 / width)", TRAIN},
     {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]",
-     "steps in which the learning rate rises (default a twentieth of the steps)", TRAIN},
+     "steps in which the learning rate rises (default a twentieth of --decay-steps)", TRAIN},
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam, sgd, adagrad, rmsprop or lion", TRAIN},
     {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
@@ -113,8 +122,8 @@ static const command_line_option table[] = {
     {"tensorboard", NULL, VALUE_FLAG, AT(tensorboard), NULL, "log losses and weights for TensorBoard in --out", TRAIN},
     {"keep", "N", VALUE_INTEGER, AT(keep), "[1,1000]", "number of last checkpoints that stay, beside the best", TRAIN},
     {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
-     "continue the run in this folder, with its options; only --threads and --activation-checkpointing may be given "
-     "with it",
+     "continue the run in this folder, with its options; only --steps, --threads and --activation-checkpointing may be "
+     "given with it",
      TRAIN},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL,
      "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
@@ -128,6 +137,7 @@ static bool resumes_alone(const options *o)
     for (int i = 1; i < o->argc; i++) {
         bool is_option = strncmp(o->argv[i], "--", 2) == 0;
         if (is_option && strncmp(o->argv[i], "--resume", 8) != 0 && strncmp(o->argv[i], "--threads", 9) != 0 &&
+            strcmp(o->argv[i], "--steps") != 0 && strncmp(o->argv[i], "--steps=", 8) != 0 &&
             strcmp(o->argv[i], "--activation-checkpointing") != 0) {
             return complain(
                 "%s: must not be used with --resume, which takes the options of the run from its checkpoint",
@@ -168,8 +178,9 @@ static bool agree(const options *o, command which)
     if (strcmp(o->floats, "f32") != 0 && strcmp(o->floats, "f16") != 0 && strcmp(o->floats, "bf16") != 0) {
         return complain("--floats %s: must be f32, f16 or bf16", o->floats);
     }
-    if (o->warmup >= o->steps && o->warmup > 0) {
-        return complain("--warmup %lld: must be less than --steps, %lld", (long long)o->warmup, (long long)o->steps);
+    if (o->warmup >= o->decay_steps && o->warmup > 0) {
+        return complain("--warmup %lld: must be less than --%s, %lld", (long long)o->warmup,
+                        o->decay_steps == o->steps ? "steps" : "decay-steps", (long long)o->decay_steps);
     }
     return !o->prompt || *o->prompt || complain("--prompt '': must be at least one character");
 }
@@ -184,7 +195,8 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .context = AS_CONFIGURED,
         .dropout = AS_CONFIGURED,
         .vocab_size = AS_CONFIGURED,
-        .steps = 600,
+        .steps = AS_CONFIGURED,
+        .decay_steps = AS_CONFIGURED,
         .batch = 16,
         .accumulate = 1,
         .stride = AS_CONFIGURED,
@@ -213,6 +225,10 @@ int options_read(options *o, command which, const char *introduction, int argc, 
     int status = command_line_read(table, sizeof table / sizeof *table, which, introduction, o, argc, argv);
     if (status >= 0) {
         return status;
+    }
+    if (!o->resume) {
+        o->steps = o->steps == AS_CONFIGURED ? DEFAULT_STEPS : o->steps;
+        o->decay_steps = o->decay_steps == AS_CONFIGURED ? o->steps : o->decay_steps;
     }
     if (!agree(o, which)) {
         return 2;

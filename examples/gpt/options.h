@@ -32,7 +32,7 @@ typedef struct options {
     int64_t vocab_size;
 
     /* training */
-    int64_t steps, batch, accumulate, stride, warmup, seed, threads;
+    int64_t steps, decay_steps, batch, accumulate, stride, warmup, seed, threads;
     double lr, weight_decay, clip;
     int64_t eval_every, eval_batches, sample_every;
     const char *optimizer, *out;

@@ -9,6 +9,9 @@
 
 enum { MOST_PARTS = 9 };
 
+/* The arguments that make a run longer. */
+#define LONGER 4
+
 /* Lists the parts of a checkpoint: all that a run needs to continue, and then, for a save alone, the losses and the
  * command line. Returns their number. */
 static int64_t list_parts(run *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
@@ -52,12 +55,14 @@ bool run_save(run *r)
         return true;
     }
     char *losses = history_text(&r->h, &size);
+    r->is_unsaved = !losses;
     if (!losses) {
         return false;
     }
     int64_t count = list_parts(r, losses, size, config, parts);
     bool is_saved = tg_checkpoint_folder_save(r->checkpoints, r->h.steps, history_is_best(&r->h), parts, count, &error);
     free(losses);
+    r->is_unsaved = !is_saved;
     return is_saved || complain("%s", error.text);
 }
 
@@ -99,6 +104,23 @@ bool run_join_arguments(run *r)
     return r->arguments || complain("out of memory");
 }
 
+/* Appends the options of a run with more steps to its command line, and parses it again. The learning rate falls as it
+ * did, so the steps before are those of the run. */
+static int extend(int64_t steps, run *r, options *o, int argc, char **argv)
+{
+    static char decay_name[] = "--decay-steps", steps_name[] = "--steps";
+    if (steps <= o->steps) {
+        complain("--steps %lld: must be more than %lld, the steps of the run", (long long)steps, (long long)o->steps);
+        return 2;
+    }
+    snprintf(r->decay_steps, sizeof r->decay_steps, "%lld", (long long)o->decay_steps);
+    snprintf(r->steps, sizeof r->steps, "%lld", (long long)steps);
+    char *const longer[LONGER] = {decay_name, r->decay_steps, steps_name, r->steps};
+    memcpy(argv + argc, longer, sizeof longer);
+    argv[argc + LONGER] = NULL;
+    return options_read(o, TRAIN, "", argc + LONGER, argv);
+}
+
 int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv)
 {
     tg_error error = TG_NO_ERROR;
@@ -106,7 +128,7 @@ int run_read_arguments(const options *given, run *r, options *o, char **argument
     int argc = 1;
     r->resumed = tg_checkpoint_find(given->resume, TG_CHECKPOINT_LAST, &error);
     *arguments = r->resumed ? tg_checkpoint_read_bytes(r->resumed, "arguments", &size, &error) : NULL;
-    *argv = *arguments ? malloc(((size_t)size + 2) * sizeof **argv) : NULL;
+    *argv = *arguments ? malloc(((size_t)size + 2 + LONGER) * sizeof **argv) : NULL;
     if (!*argv) {
         complain("%s", *arguments ? "out of memory" : error.text);
         return 2;
@@ -117,6 +139,9 @@ int run_read_arguments(const options *given, run *r, options *o, char **argument
     }
     (*argv)[argc] = NULL;
     int status = options_read(o, TRAIN, "", argc, *argv);
+    if (status < 0 && given->steps != AS_CONFIGURED) {
+        status = extend(given->steps, r, o, argc, *argv);
+    }
     o->resume = o->out = given->resume;
     o->activation_checkpointing |= given->activation_checkpointing;
     if (given->threads > 0) {

@@ -22,11 +22,14 @@ typedef struct run {
     /* the vocabulary's file, and the command line, as they are in a checkpoint */
     char *vocabulary, *arguments;
     size_t vocabulary_size, arguments_size;
-    /* the checkpoint from which the run continues, or NULL */
+    /* the checkpoint from which the run continues, or NULL, and the values of options that make it longer */
     char *resumed;
+    char decay_steps[24], steps[24];
     /* seconds spent in steps, and the first step of these */
     double busy;
     int64_t first_step;
+    /* whether a checkpoint or the log could not be written */
+    bool is_unsaved;
     /* the file of the ledger, or NULL */
     FILE *file;
     tg_ledger *ledger;
@@ -43,7 +46,8 @@ bool run_continue(run *r);
 /* Sets r->arguments to the command line. */
 bool run_join_arguments(run *r);
 
-/* Reads the command line of the run that --resume continues, and parses it to `o`. The program frees `arguments`
+/* Reads the command line of the run that --resume continues, and parses it to `o`, with the --steps that were given
+ * with --resume at its end. The program frees `arguments`
  * (tg_text_free) and `argv` (free) after its last use of the options. Returns the value of options_read. */
 int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv);
 

@@ -16,6 +16,9 @@
 #include "parallel.h"
 #include "run.h"
 
+/* the exit status after Ctrl-C: that of a program which the signal ends, 128 + SIGINT */
+#define STOPPED 130
+
 /* ---- before the first step; everything that can be wrong with the options is found here ---- */
 
 /* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
@@ -27,10 +30,10 @@ static tg_schedule_config make_schedule(const options *o, int64_t width)
     schedule.kind = TG_SCHEDULE_COSINE;
     schedule.lr = lr;
     schedule.minimum_lr = lr / 10;
-    schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->steps / 20 : o->warmup;
+    schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->decay_steps / 20 : o->warmup;
     /* a first step with a rate of 0 would change nothing */
     schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1);
-    schedule.total_steps = o->steps;
+    schedule.total_steps = o->decay_steps;
     return schedule;
 }
 
@@ -85,7 +88,7 @@ static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
 static bool load_first_model(run *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
     const options *o = r->o;
-    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, o->activation_checkpointing, bpe)) {
+    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
         return false;
     }
     tg_rng_seed(r->m.rng, (uint64_t)o->seed);
@@ -140,6 +143,13 @@ static bool prepare(run *r)
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
+    /* the errors of all objects meet in the tape */
+    tg_tape_watch_error(r->t, tg_params_error(r->m.params));
+    tg_tape_watch_error(r->t, tg_optim_error(r->optim));
+    tg_tape_watch_error(r->t, tg_loader_error(r->windows));
+    if (tg_tape_error(r->t)->code != TG_OK) {
+        return complain("%s", tg_tape_error(r->t)->text);
+    }
     r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
     if (!r->sampling || !r->dropout || (r->c.bpe && !r->vocabulary)) {
         return complain("out of memory");
@@ -181,18 +191,20 @@ static bool log_begin(run *r)
     return r->log || !r->o->tensorboard || parallel_rank() > 0 || complain("%s", error.text);
 }
 
-static bool log_scalar(const run *r, const char *tag, double value)
+static bool log_scalar(run *r, const char *tag, double value)
 {
     tg_error error = TG_NO_ERROR;
-    return !r->log || tg_tensorboard_add_scalar(r->log, tag, value, r->h.steps, &error) || complain("%s", error.text);
+    r->is_unsaved = r->log && !tg_tensorboard_add_scalar(r->log, tag, value, r->h.steps, &error);
+    return !r->is_unsaved || complain("%s", error.text);
 }
 
-static bool log_weights(const run *r)
+static bool log_weights(run *r)
 {
     tg_error error = TG_NO_ERROR;
     for (int64_t i = 0; r->log && i < tg_params_count(r->m.params); i++) {
         tg_entry entry = tg_params_at(r->m.params, i);
         if (!tg_tensorboard_add_histogram(r->log, entry.name, entry.tensor, r->h.steps, &error)) {
+            r->is_unsaved = true;
             return complain("%s", error.text);
         }
     }
@@ -218,8 +230,8 @@ static bool pass(run *r, bool last, double *loss, tg_error *error)
     tg_batch batch;
     /* false at the end of a pass; the next call begins another pass */
     while (!tg_loader_next(r->windows, &batch)) {
-        if (tg_loader_error(r->windows)->code != TG_OK) {
-            *error = *tg_loader_error(r->windows);
+        if (tg_tape_error(r->t)->code != TG_OK) {
+            *error = *tg_tape_error(r->t);
             return false;
         }
     }
@@ -257,8 +269,10 @@ static bool step(run *r)
         return parallel_agree(&error);
     }
     double lr = tg_schedule_lr(r->h.steps, &r->schedule, NULL);
-    if (!tg_optim_set_lr(r->optim, NULL, lr) || !tg_optim_step(r->optim)) {
-        return complain("%s", tg_optim_error(r->optim)->text);
+    tg_optim_set_lr(r->optim, NULL, lr);
+    tg_optim_step(r->optim);
+    if (tg_tape_error(r->t)->code != TG_OK) {
+        return complain("%s", tg_tape_error(r->t)->text);
     }
     history_add_step(&r->h, loss, lr, norm);
     if (!log_scalar(r, "loss/train", loss) || !log_scalar(r, "lr", lr)) {
@@ -339,17 +353,28 @@ static bool write_sample(run *r)
     return file && sample(r, file) && file_end(file, path);
 }
 
+/* Returns whether Ctrl-C has ended the run before its last step. */
+static bool is_stopped(const run *r)
+{
+    return r->h.steps < r->o->steps;
+}
+
+/* Shows and writes the losses, except after an error of a file: then a run that continues does not have all of these
+ * steps. */
 static bool report(run *r)
 {
     progress_break();
-    if (r->h.steps < r->o->steps) {
+    if (is_stopped(r)) {
         printf("stopped after step %lld of %lld\n", (long long)r->h.steps, (long long)r->o->steps);
     }
-    if (r->h.steps == 0) {
+    if (r->h.steps == 0 || r->is_unsaved) {
         return true;
     }
-    history_show(&r->h);
-    return parallel_rank() > 0 || history_write(&r->h, r->o->out);
+    bool is_written = parallel_rank() > 0 || history_write(&r->h, r->o->out);
+    if (is_written) {
+        history_show(&r->h);
+    }
+    return is_written;
 }
 
 /* Runs the command with the options of this run, or of the run that it continues. */
@@ -360,8 +385,9 @@ static int train_with(run *r)
         interrupt_catch();
         bool trained = log_begin(r) && ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
         bool sampled = trained && (!r->c.bpe || (show_sample(r) && (parallel_rank() > 0 || write_sample(r))));
-        status = trained && recorded && reported && sampled ? 0 : 1;
-        if (status == 0) {
+        bool is_good = trained && recorded && reported && sampled;
+        status = !is_good ? 1 : is_stopped(r) ? STOPPED : 0;
+        if (is_good) {
             printf("Written to %s: checkpoints, losses.tsv, loss.svg%s\n", r->o->out,
                    r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
         }

@@ -95,6 +95,12 @@ static void show_progress(const options *o, const training *run, int64_t first, 
              done * (double)(o->batch * o->context) / spent, spent / done * (double)(o->steps - run->step));
 }
 
+/* Returns false after printing the error of the tape, in which those of params, optimizer and loader meet. */
+static bool is_good(const tg_tape *t)
+{
+    return tg_tape_error(t)->code == TG_OK || complain("%s", tg_tape_error(t)->text);
+}
+
 /* Runs one training step on a batch and sets `loss`. Returns false after printing an error. */
 static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, float *loss)
 {
@@ -102,11 +108,10 @@ static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, fl
     tg_optim_zero_grad(optim);
     /* (B,T) -> (B,T,V) -> a scalar */
     tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets, NULL);
-    if (!tg_backward(t, mean, NULL)) {
-        return complain("%s", tg_tape_error(t)->text);
-    }
+    tg_backward(t, mean, NULL);
     *loss = (float)tg_tensor_item(mean, NULL);
-    return tg_optim_step(optim) || complain("%s", tg_optim_error(optim)->text);
+    tg_optim_step(optim);
+    return is_good(t);
 }
 
 /* Runs the steps that are left, and saves a checkpoint after each tenth of all steps. */
@@ -117,8 +122,8 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
     while (run->step < o->steps) {
         tg_batch batch;
         if (!tg_loader_next(run->loader, &batch)) {
-            if (tg_loader_error(run->loader)->code != TG_OK) {
-                return complain("%s", tg_loader_error(run->loader)->text);
+            if (!is_good(t)) {
+                return false;
             }
             /* the end of a pass; the next call begins another pass */
             continue;
@@ -130,7 +135,7 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
         bool is_halfway = run->step == (o->steps + 1) / 2;
         bool is_due = run->step % tenth == 0 || run->step == o->steps;
         if ((is_halfway || is_due) && !tg_optim_flush(run->optim)) {
-            return complain("%s", tg_optim_error(run->optim)->text);
+            return complain("%s", tg_tape_error(t)->text);
         }
         if (is_halfway && !(run->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
             return complain("out of memory");
@@ -146,13 +151,7 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
 /* Returns false after printing an error if something of the run could not be created. */
 static bool is_made(const training *run, const tg_tape *t)
 {
-    if (tg_params_error(run->params)->code != TG_OK) {
-        return complain("%s", tg_params_error(run->params)->text);
-    }
-    if (tg_loader_error(run->loader)->code != TG_OK) {
-        return complain("%s", tg_loader_error(run->loader)->text);
-    }
-    return (run->rng && t && run->losses && run->before) || complain("out of memory");
+    return is_good(t) && ((run->rng && run->losses && run->before) || complain("out of memory"));
 }
 
 static bool save_model(const options *o, const tg_params *params)
@@ -179,6 +178,10 @@ static bool train(const job *j, bool with_positions, result *r)
     if (tg_tensor_set_rows_watched(m.token.weight, true, NULL)) {
         run.before = tg_tensor_new_copy(m.token.weight, NULL);
     }
+    /* the errors of all objects meet in the tape */
+    tg_tape_watch_error(t, tg_params_error(run.params));
+    tg_tape_watch_error(t, tg_optim_error(run.optim));
+    tg_tape_watch_error(t, tg_loader_error(run.loader));
     tg_checkpoint_folder *folder = NULL;
     bool good = is_made(&run, t);
     if (good) {
@@ -194,9 +197,9 @@ static bool train(const job *j, bool with_positions, result *r)
         r->positions = tg_retain(m.position.weight);
     }
     tg_checkpoint_folder_free(folder);
+    tg_tape_free(t);
     tg_optim_free(run.optim);
     tg_loader_free(run.loader);
-    tg_tape_free(t);
     model_free(&m);
     tg_rng_free(run.rng);
     return good;

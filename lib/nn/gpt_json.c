@@ -105,7 +105,7 @@ static bool read_member(tg_json *j, const char *key, tg_gpt_json *c)
     return strcmp(key, "tie_word_embeddings") == 0 ? read_bool(j, &c->tied_head) : tg_json_skip(j);
 }
 
-/* Checks what several settings say together. */
+/* Checks what several settings mean together. */
 static bool check(tg_json *j, const tg_gpt_json *c)
 {
     char value[96];

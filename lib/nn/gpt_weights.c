@@ -1,8 +1,8 @@
 /* gpt_weights: the names and shapes of a GPT's weights in the files of other programs.
  *
  * Those of transformers are those of OpenAI's GPT-2: a linear layer stores its weight as (in,out), and the queries,
- * keys and values of a block are one layer. The prefix is "transformer." for a GPT2LMHeadModel and "" for a GPT2Model; the
- * head has none. Those of the course are the names of the params, without a prefix.
+ * keys and values of a block are one layer. The prefix is "transformer." for a GPT2LMHeadModel and "" for a GPT2Model;
+ * the head has none. Those of the course are the names of the params, without a prefix.
  */
 #include <stdio.h>
 #include <string.h>

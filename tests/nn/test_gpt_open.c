@@ -173,7 +173,7 @@ static void test_other_configs(void **state)
         {CONFIG(",\"add_cross_attention\":true"), "add_cross_attention is true; it must be false"},
         {CONFIG(",\"attn_pdrop\":0"), "embd_pdrop is 0.1, attn_pdrop 0 and resid_pdrop 0.1; it must be one"},
         {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"), "it must be one probability in [0,1)"},
-        {CONFIG(",\"tie_word_embeddings\":false"), "tie_word_embeddings is false; the tensors have no 'lm_head.weight'"},
+        {CONFIG(",\"tie_word_embeddings\":false"), "is false; the tensors have no 'lm_head.weight'"},
         {CONFIG(",\"vocab_size\":32"), "vocab_size is 32; the tensors have 31"},
         {CONFIG(",\"n_positions\":1024"), "n_positions is 1024; the tensors have 12"},
         {CONFIG(",\"n_embd\":0"), "n_embd is 0; the tensors have 16"},

@@ -36,14 +36,13 @@ static bool train_pass(run *r, int epoch, int64_t steps)
         tg_tensor *loss = batch_loss(r->tape, r->model, batch);
         tg_optim_zero_grad(r->optim);
         tg_backward(r->tape, loss, NULL);
-        check(tg_tape_error(r->tape));
         tg_optim_step(r->optim);
-        check(tg_optim_error(r->optim));
+        check(tg_tape_error(r->tape));
         if (r->step++ % 5 == 0) {
             evaluate(r, epoch);
         }
     }
-    check(tg_loader_error(r->data.train));
+    check(tg_tape_error(r->tape));
     return true;
 }
 
@@ -60,15 +59,19 @@ int main(int argc, char **argv)
     adamw.lr = 0.0004;
     adamw.weight_decay = 0.1;
     r.optim = tg_adamw_new(params, &adamw);
-    check(tg_params_error(params));
+    /* the errors of all objects meet in the tape */
+    tg_tape_watch_error(r.tape, tg_params_error(params));
+    tg_tape_watch_error(r.tape, tg_optim_error(r.optim));
+    tg_tape_watch_error(r.tape, tg_loader_error(r.data.train));
+    check(tg_tape_error(r.tape));
 
     cell(77);
     for (int epoch = 1; epoch <= 10 && train_pass(&r, epoch, steps); epoch++) {
         print_generated(r.tape, r.model, bpe, "Every effort moves you", 50);
     }
 
-    tg_optim_free(r.optim);
     tg_tape_free(r.tape);
+    tg_optim_free(r.optim);
     story_free(&r.data);
     tg_gpt_free(r.model);
     tg_params_free(params);
