@@ -138,10 +138,8 @@ TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
  * gives the heads and the dropout, and what it does not have is as in transformers' GPT2Config. Without one the dropout
  * is 0.1. tg_tokenizer_open reads the vocabulary of the folder.
  *
- * ```c
- * tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
- * tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
- * ```
+ *     tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
+ *     tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
  *
  * NULL, with the error in the params and nothing added or drawn. VALUE for what a tg_gpt cannot be, by the name of the
  * setting (another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
