@@ -267,7 +267,7 @@ static tg_tokenizer *open_file(const char *path, const char *ids, tg_error *erro
     return text ? open_text("tokenizer_open", path, text, length, ids, error) : NULL;
 }
 
-/* Returns whether the folder has a file, and writes its path to `path`, which has room for it. */
+/* Returns whether the folder has a file, and writes its path to `path`, which is large enough. */
 static bool has_file(const char *folder, const char *name, char *path)
 {
     sprintf(path, "%s/%s", folder, name);

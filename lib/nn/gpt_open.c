@@ -316,10 +316,8 @@ static bool read_weights(source *s, tg_params *own, const tg_gpt_config *config)
     tg_gpt_config in_file = *config;
     in_file.tied_head = !find(s, "", s->layout->head);
     tg_params *weights = tg_gpt_weights_new(own, &in_file, s->names, s->prefix, &s->error);
-    bool is_read = weights && load(s, weights) && head_agrees(s, weights, config);
-    if (is_read) {
-        tg_gpt_weights_copy(weights, own, &in_file, s->names, s->prefix, TG_GPT_TO_MODEL);
-    }
+    bool is_read = weights && load(s, weights) && head_agrees(s, weights, config) &&
+                   tg_gpt_weights_copy(call, weights, own, &in_file, s->names, s->prefix, TG_GPT_TO_MODEL, &s->error);
     tg_params_free(weights);
     return is_read;
 }

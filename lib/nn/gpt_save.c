@@ -24,10 +24,10 @@ static bool write_weights(const tg_gpt *model, const char *path, tg_save_floats 
     tg_params *weights = tg_gpt_weights_new(own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, error);
     tg_params_save_config config = tg_params_save_config_default();
     config.floats = floats;
-    if (weights) {
-        tg_gpt_weights_copy(weights, own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, TG_GPT_FROM_MODEL);
-    }
-    bool is_saved = weights && tg_params_save(weights, path, &config, error);
+    bool is_saved =
+        weights &&
+        tg_gpt_weights_copy(call, weights, own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, TG_GPT_FROM_MODEL, error) &&
+        tg_params_save(weights, path, &config, error);
     tg_params_free(weights);
     return is_saved;
 }

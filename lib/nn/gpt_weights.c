@@ -135,14 +135,23 @@ static void copy(tg_tensor *there, tg_tensor *own, const weight *w, tg_gpt_direc
     }
 }
 
-void tg_gpt_weights_copy(tg_params *weights, tg_params *own, const tg_gpt_config *c, tg_gpt_names layout,
-                         const char *prefix, tg_gpt_direction direction)
+bool tg_gpt_weights_copy(const char *call, tg_params *weights, tg_params *own, const tg_gpt_config *c,
+                         tg_gpt_names layout, const char *prefix, tg_gpt_direction direction, tg_error *error)
 {
     weight w;
     for (int64_t i = 0; weight_at(c, layout, prefix, i, &w); i++) {
         tg_tensor *there = tg_params_find(weights, w.other), *mine = tg_params_find(own, w.own);
-        if (there && mine) {
-            copy(there, mine, &w, direction);
+        if (!there || !mine) {
+            continue;
         }
+        if (!tg_tensor_check(call, w.own, mine, error)) {
+            return false;
+        }
+        if (tg_shard_of(mine).rows > 0) {
+            return tg_error_set(error, TG_ERROR_STATE, "%s: '%s' is a shard; its rows are divided among processes",
+                                call, w.own);
+        }
+        copy(there, mine, &w, direction);
     }
+    return true;
 }
