@@ -1,8 +1,9 @@
-/* random_masks: bernoulli and dropout, whose masks follow from the generator. MT19937 is written down here a second
+/* random_masks: bernoulli, dropout and multinomial, whose results follow from the generator. MT19937 is written down here a second
  * time (Matsumoto and Nishimura 1998), with torch's uniform numbers: 24 bits of one output, or 53 bits of two.
  */
 #include "reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@ enum { WORDS = 624, SHIFT = 397 };
 
 typedef struct options {
     double p;
+    int64_t draws;
+    bool replacement;
 } options;
 
 typedef struct generator {
@@ -230,7 +233,130 @@ static void dropout_backward(trial *t)
     }
 }
 
+/* ---- multinomial ---- */
+
+static void draw_multinomial(trial *t)
+{
+    options *o = OPTIONS(t, options);
+    advance_generator(t);
+    tg_shape shape =
+        draw_chance(t, 50) ? TG_SHAPE(draw_integer(t, 1, 9)) : TG_SHAPE(draw_size(t), draw_integer(t, 1, 9));
+    shape = draw_chance(t, 2) ? draw_shape(t, 0, 4) : shape;
+    double *weights = numbers(t, count_of(shape));
+    int zeros = draw_chance(t, 30) ? 30 : 0;
+    for (int64_t i = 0; i < count_of(shape); i++) {
+        weights[i] = draw_chance(t, zeros) ? 0 : draw_uniform(t, 0.01, 2);
+    }
+    if (count_of(shape) > 0 && draw_chance(t, 5)) {
+        weights[draw_integer(t, 0, count_of(shape) - 1)] = DRAW_DOUBLE_OF(t, -0.1, NAN, INFINITY, -INFINITY);
+    }
+    draw_layout(t, "weights", draw_chance(t, 2) ? TG_I32 : t->dtype, shape, weights);
+    o->replacement = note_bool(t, "replacement", draw_chance(t, 50));
+    int64_t categories = shape.rank > 0 && shape.size[shape.rank - 1] > 0 ? shape.size[shape.rank - 1] : 1;
+    o->draws = draw_integer(t, 1, o->replacement ? 20 : categories);
+    o->draws = note_integer(t, "draws", draw_chance(t, 3) ? DRAW_ONE_OF(t, -1, 0, 10, INT64_MAX) : o->draws);
+}
+
+static bool is_valid_multinomial(const trial *t)
+{
+    const input *w = &t->inputs[0];
+    const options *o = OPTIONS(t, options);
+    int64_t categories = w->x.shape.rank > 0 ? w->x.shape.size[w->x.shape.rank - 1] : 0, positive = 0;
+    bool is_float = w->dtype == TG_F32 || w->dtype == TG_F64;
+    if (!is_float || w->x.shape.rank < 1 || w->x.shape.rank > 2 || o->draws < 1) {
+        return false;
+    }
+    for (int64_t i = 0; i < w->x.count; i++) {
+        if (!(w->x.values[i] >= 0 && isfinite(w->x.values[i]))) {
+            return false;
+        }
+        positive = (i % categories == 0 ? 0 : positive) + (w->x.values[i] > 0);
+        if (i % categories == categories - 1 && (positive == 0 || (!o->replacement && o->draws > positive))) {
+            return false;
+        }
+    }
+    /* a result of more than 2^62 values cannot exist, and none as large as 2^32 fits the test's memory */
+    return categories > 0 && o->draws < (INT64_C(1) << 32);
+}
+
+static tg_tensor *call_multinomial(trial *t)
+{
+    const options *o = OPTIONS(t, options);
+    return tg_multinomial(t->tape, t->inputs[0].tensor, o->draws, o->replacement);
+}
+
+static double in_dtype(const trial *t, double value)
+{
+    return t->dtype == TG_F32 ? (double)(float)value : value;
+}
+
+/* The first category whose sum of weights up to it is at least u of the whole sum. */
+static int64_t category_of(const trial *t, const double *weights, int64_t count, double u)
+{
+    double sum = 0, so_far = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum = in_dtype(t, sum + weights[i]);
+    }
+    int64_t i = 0;
+    while (i < count - 1) {
+        so_far = in_dtype(t, so_far + weights[i]);
+        if (in_dtype(t, so_far / sum) >= u) {
+            break;
+        }
+        i++;
+    }
+    return i;
+}
+
+/* An exponential race: category i arrives at e[i] / w[i], and the first ones to arrive are drawn. */
+static void race(trial *t, generator *g, const double *weights, int64_t count, int64_t draws, array *y, int64_t at)
+{
+    double *speed = numbers(t, count);
+    for (int64_t i = 0; i < count; i++) {
+        double e = -log1p(-uniform_of_two(g));
+        speed[i] = weights[i] > 0 ? in_dtype(t, weights[i] / in_dtype(t, e)) : -1;
+    }
+    for (int64_t k = 0; k < draws; k++) {
+        int64_t first = 0;
+        for (int64_t i = 1; i < count; i++) {
+            first = speed[i] > speed[first] ? i : first;
+        }
+        put(y, at + k, (double)first);
+        speed[first] = -2;
+    }
+}
+
+static void multinomial_forward(trial *t)
+{
+    const array *w = &t->inputs[0].x;
+    const options *o = OPTIONS(t, options);
+    int64_t categories = w->shape.size[w->shape.rank - 1], rows = w->count / categories;
+    tg_shape shape = w->shape;
+    shape.size[shape.rank - 1] = o->draws;
+    array *y = output_of_dtype(t, 0, shape, TG_I32);
+    generator *g = generator_before(t);
+    bool is_race = o->draws == 1 || !o->replacement;
+    for (int64_t row = 0; row < rows; row++) {
+        const double *weights = w->values + row * categories;
+        if (is_race) {
+            race(t, g, weights, categories, o->draws, y, row * o->draws);
+        }
+        for (int64_t k = 0; !is_race && k < o->draws; k++) {
+            put(y, row * o->draws + k, (double)category_of(t, weights, categories, uniform_of_two(g)));
+        }
+    }
+    expect_position(t, rows * 2 * (is_race ? categories : o->draws));
+}
+
 static const reference references[] = {
+    {
+        .op = "tg_multinomial",
+        .draw = draw_multinomial,
+        .is_valid = is_valid_multinomial,
+        .call = call_multinomial,
+        .forward = multinomial_forward,
+        .has_no_gradient = true,
+    },
     {
         .op = "tg_bernoulli",
         .draw = draw_bernoulli,
