@@ -104,9 +104,11 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = o->max_new_tokens;
     config.sample.greedy = o->greedy;
-    config.sample.temperature = o->temperature;
-    config.sample.top_k = o->top_k;
-    config.sample.top_p = o->top_p;
+    if (!o->greedy) {
+        config.sample.temperature = o->temperature;
+        config.sample.top_k = o->top_k;
+        config.sample.top_p = o->top_p;
+    }
     config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
     config.use_cache = !o->no_cache;
     config.on_token = add_token;

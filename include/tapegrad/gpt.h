@@ -171,8 +171,8 @@ TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_sa
 typedef struct tg_sample_config {
     /* private: tg_sample_config_default() sets it */
     tg_config_mark mark;
-    /* whether the most probable token is returned, of equals the smaller id, without a draw and without the options
-     * below; default true */
+    /* whether the most probable token is returned, of equals the smaller id, without a draw; default true. The options
+     * below need false: set together with true, they are an error */
     bool greedy;
     /* the divisor of the logits, above 0 and finite; default 1 */
     double temperature;
@@ -186,10 +186,10 @@ typedef struct tg_sample_config {
 
 TG_API tg_sample_config tg_sample_config_default(void);
 
-/* Returns the id of the next token, drawn as by torch.multinomial(softmax(logits / temperature), 1) from logits (V) of
+/* Returns the id of the next token of any language model, drawn as by torch.multinomial(softmax(logits / temperature), 1) from logits (V) of
  * f32 or f64. Follows the course's `generate` (top_k, then temperature) and Holtzman et al. 2020 (top_p). `rng` is
  * optional if greedy. -1, and nothing drawn, after an error: SHAPE for other logits; VALUE if a logit is NaN or inf, or
- * if all are -inf; RANGE or VALUE for an option out of bounds; MEMORY. */
+ * if all are -inf; RANGE or VALUE for an option out of bounds; VALUE for an option that greedy would ignore; MEMORY. */
 TG_API int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,19 @@ static double logit_at(const tg_tensor *logits, int64_t i)
                                    : ((const double *)tg_values(logits))[offset];
 }
 
+/* Checks that no option is set that greedy would ignore: the program has forgotten greedy, which is the default. */
+static bool takes_no_option(const tg_sample_config *config, tg_error *error)
+{
+    static const char format[] = "%s: greedy ignores %s %g; set greedy to false, or leave the option at its default";
+    if (config->temperature != 1) {
+        return tg_error_set(error, TG_ERROR_VALUE, format, call, "temperature", config->temperature);
+    }
+    if (config->top_k != TG_NO_TOP_K) {
+        return tg_error_set(error, TG_ERROR_VALUE, format, call, "top_k", (double)config->top_k);
+    }
+    return config->top_p == 1 || tg_error_set(error, TG_ERROR_VALUE, format, call, "top_p", config->top_p);
+}
+
 static bool check(const tg_tensor *logits, const tg_rng *rng, const tg_sample_config *config, tg_error *error)
 {
     if (!tg_tensor_check(call, "logits tensor", logits, error)) {
@@ -54,7 +67,7 @@ static bool check(const tg_tensor *logits, const tg_rng *rng, const tg_sample_co
                             tg_dtype_name(tg_dtype_of(logits)), tg_shape_format(tg_shape_of(logits), text));
     }
     if (config->greedy) {
-        return true;
+        return takes_no_option(config, error);
     }
     if (!(config->temperature > 0) || !isfinite(config->temperature)) {
         return tg_error_set(error, TG_ERROR_VALUE,

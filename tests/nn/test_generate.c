@@ -62,7 +62,7 @@ static void test_cache_changes_nothing(void **state)
                 uint64_t seed = (uint64_t)(100 * length + wanted);
                 config.max_new_tokens = wanted;
                 config.sample.greedy = !sampled;
-                config.sample.temperature = 2;
+                config.sample.temperature = sampled ? 2 : 1;
                 config.use_cache = true;
                 tg_rng_seed(rng, seed);
                 assert_int_equal(tg_gpt_generate(tape, model, prompt, length, cached, &config), wanted);
@@ -298,6 +298,8 @@ static void test_refuses(void **state)
     config.max_new_tokens = 0;
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 1, NULL, &config), 0);
     config.max_new_tokens = 4;
+    config.sample.top_k = 5;
+    assert_refused(prompt, 1, &config, TG_ERROR_VALUE, "gpt_generate: sample: greedy ignores top_k 5; set greedy to");
     config.sample.greedy = false;
     config.sample.top_k = V + 1;
     assert_refused(prompt, 1, &config, TG_ERROR_RANGE, "gpt_generate: sample: top_k 41 is outside [1,40]");

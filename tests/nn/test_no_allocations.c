@@ -195,7 +195,7 @@ static void test_generation(void **state)
         tg_tape *tape = tg_tape_new(rng, NULL);
         tg_gpt_generate_config generate = tg_gpt_generate_config_default();
         generate.sample.greedy = i % 2;
-        generate.sample.top_k = 5;
+        generate.sample.top_k = i % 2 ? TG_NO_TOP_K : 5;
         generate.use_cache = i / 2;
         generate.max_new_tokens = 16;
         allocations_of(tape, model, &generate);

@@ -155,9 +155,33 @@ static void test_greedy(void **state)
     /* of a tie the first */
     assert_int_equal(tg_sample(x, NULL, &config, &error), 1);
     assert_int_equal(tg_sample(x, NULL, NULL, &error), 1);
-    /* not looked at */
-    config.temperature = -1;
     assert_int_equal(tg_sample(x, rng, &config, &error), 1);
+    assert_true(tg_rng_position(rng) == 0);
+    tg_release(x);
+}
+
+/* An option that only a draw obeys is refused, not ignored. */
+static void test_greedy_refuses_options(void **state)
+{
+    (void)state;
+    const struct {
+        double temperature;
+        int64_t top_k;
+        double top_p;
+        const char *text;
+    } cases[] = {
+        {0.7, TG_NO_TOP_K, 1, "sample: greedy ignores temperature 0.7; set greedy to false"},
+        {(double)NAN, TG_NO_TOP_K, 1, "sample: greedy ignores temperature nan; set greedy to false"},
+        {1, 5, 1, "sample: greedy ignores top_k 5; set greedy to false"},
+        {1, TG_NO_TOP_K, 0.9, "sample: greedy ignores top_p 0.9; set greedy to false"},
+    };
+    tg_tensor *x = logits(V, TG_F32);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tg_sample_config config = drawing(cases[i].temperature, cases[i].top_k, cases[i].top_p);
+        config.greedy = true;
+        assert_int_equal(tg_sample(x, rng, &config, &error), -1);
+        assert_error(&error, TG_ERROR_VALUE, cases[i].text);
+    }
     assert_true(tg_rng_position(rng) == 0);
     tg_release(x);
 }
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_weights_are_softmaxs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_strided_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_greedy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_greedy_refuses_options, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ties_and_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
