@@ -65,10 +65,12 @@ static bool begin_batch(const char *call, const tg_tensor *logits, const tg_tens
         int64_t target = (int64_t)tg_value_at(targets, row);
         if ((target < 0 || target >= b->classes) && target != ignored) {
             tg_shape shape = tg_shape_of(targets);
-            char text[TG_SHAPE_TEXT];
+            char text[TG_SHAPE_TEXT], logits_text[TG_SHAPE_TEXT];
             return tg_error_set(error, TG_ERROR_RANGE,
-                                "%s: target %lld at %s is outside [0,%lld), and is not ignore_index, %d", call,
-                                (long long)target, tg_index_format(&shape, row, text), (long long)b->classes, ignored);
+                                "%s: target %lld at %s is outside [0,%lld), the classes of logits %s, and is not "
+                                "ignore_index, %d",
+                                call, (long long)target, tg_index_format(&shape, row, text), (long long)b->classes,
+                                tg_shape_format(tg_shape_of(logits), logits_text), ignored);
         }
     }
     return true;

@@ -175,16 +175,18 @@ void KERNEL(tg_cross_entropy_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored)
+bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const char *name, const tg_tensor *scored)
 {
     const tg_tensor *targets = call->inputs[1];
     const int32_t *target = tg_values(targets);
     for (int64_t s = 0; s < targets->count; s++) {
         if ((target[s] < 0 || target[s] >= classes) && target[s] != ignored) {
             tg_shape shape = tg_shape_of(targets);
-            char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_RANGE, "target %d at %s is outside [0,%lld), and is not ignore_index, %d",
-                              target[s], tg_index_format(&shape, s, text), (long long)classes, ignored);
+            char text[TG_SHAPE_TEXT], scored_text[TG_SHAPE_TEXT];
+            return tg_op_fail(call, TG_ERROR_RANGE,
+                              "target %d at %s is outside [0,%lld), the classes of %s %s, and is not ignore_index, %d",
+                              target[s], tg_index_format(&shape, s, text), (long long)classes, name,
+                              tg_shape_format(tg_shape_of(scored), scored_text), ignored);
         }
     }
     return true;
@@ -216,14 +218,14 @@ static bool cross_entropy_shape(tg_op_call *call)
     const tg_cross_entropy_attributes *a = call->attributes;
     const tg_tensor *logits = call->inputs[0], *targets = call->inputs[1];
     tg_shape rows = tg_shape_of(logits);
+    const char *name = a->from_log_probabilities ? "log-probabilities" : "logits";
     char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32)) {
         return false;
     }
     rows.rank--;
     if (rows.rank < 0 || !tg_shape_equal(rows, tg_shape_of(targets)) || logits->shape[rows.rank] < 1) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (..,V) and (..) with V >= 1",
-                          a->from_log_probabilities ? "log-probabilities" : "logits",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (..,V) and (..) with V >= 1", name,
                           tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
     }
     if (a->from_log_probabilities && a->config.label_smoothing != 0) {
@@ -232,7 +234,7 @@ static bool cross_entropy_shape(tg_op_call *call)
     if (!tg_check_cross_entropy(call, &a->config, logits->shape[rows.rank], 2)) {
         return false;
     }
-    return tg_check_targets(call, logits->shape[rows.rank], a->config.ignore_index) &&
+    return tg_check_targets(call, logits->shape[rows.rank], a->config.ignore_index, name, logits) &&
            tg_op_output(call, 0, tg_dtype_of(logits), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
            tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&

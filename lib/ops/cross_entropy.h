@@ -42,8 +42,9 @@ void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t row
 /* The mark of a tg_cross_entropy_config. */
 extern const char tg_cross_entropy_mark[];
 
-/* Checks that each target, input 1, is ignored or in [0,classes). */
-bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored);
+/* Checks that each target, input 1, is ignored or in [0,classes). `scored` has the classes, and `name` is what it is in
+ * the message, which has its shape: a head that is too narrow shows there. */
+bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const char *name, const tg_tensor *scored);
 
 /* Checks the options and, if it exists, the weight of the classes, the input of this number. */
 bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight);

@@ -127,7 +127,7 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
     }
     size_t size = tg_size_of(tg_dtype_of(x));
     return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&
-           tg_check_targets(call, V, a->config.ignore_index) &&
+           tg_check_targets(call, V, a->config.ignore_index, "the weight", weight) &&
            tg_op_output(call, 0, tg_dtype_of(x), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
            tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&

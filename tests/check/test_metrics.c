@@ -172,8 +172,10 @@ static void test_errors(void **state)
         tg_tensor_new(TG_I32, TG_SHAPE(2, 2), &error), tensor_i32(TG_SHAPE(2, 2), (int32_t[]){0, 0, INT32_MAX - 1, 0}),
         tg_tensor_new(TG_I32, TG_SHAPE(2, 3), &error), tg_tensor_new(TG_I32, TG_SHAPE(3, 2), &error),
         tg_tensor_new(TG_I32, TG_SHAPE(4), &error)};
-    refuse(logits, bad[0], TG_ERROR_RANGE, "target 2 at [1] is outside [0,2), and is not ignore_index, -100");
-    refuse(logits, bad[1], TG_ERROR_RANGE, "target -1 at [1] is outside [0,2), and is not ignore_index, -100");
+    refuse(logits, bad[0], TG_ERROR_RANGE,
+           "target 2 at [1] is outside [0,2), the classes of logits (2,2), and is not ignore_index, -100");
+    refuse(logits, bad[1], TG_ERROR_RANGE,
+           "target -1 at [1] is outside [0,2), the classes of logits (2,2), and is not ignore_index, -100");
     refuse(logits, bad[2], TG_ERROR_SHAPE, "logits (2,2) and targets (1,); they must be (..,C) and (..) with C >= 1");
     refuse(bad[3], targets, TG_ERROR_SHAPE, "logits (2,0) and targets (2,); they must be (..,C) and (..) with C >= 1");
     refuse(bad[4], targets, TG_ERROR_SHAPE, "logits () and targets (2,); they must be (..,C) and (..) with C >= 1");

@@ -309,8 +309,9 @@ static void test_losses(void **state)
             "cross_entropy: logits () and targets (2,); they must be (..,V) and (..) with V >= 1");
     REFUSED(tg_cross_entropy(t, f->batches, f->id_list, NULL), SHAPE,
             "cross_entropy: logits (2,3,2) and targets (2,); they must be (..,V) and (..) with V >= 1");
-    REFUSED(tg_cross_entropy(t, f->x, f->id_list, NULL), RANGE,
-            "cross_entropy: target 5 at [0] is outside [0,3), and is not ignore_index, -100");
+    REFUSED(
+        tg_cross_entropy(t, f->x, f->id_list, NULL), RANGE,
+        "cross_entropy: target 5 at [0] is outside [0,3), the classes of logits (2,3), and is not ignore_index, -100");
     REFUSED(tg_cross_entropy(t, f->x, f->mask, NULL), DTYPE, NOT_IDS("cross_entropy", 1, "u8"));
     REFUSED(tg_cross_entropy(t, f->ids, f->id_list, NULL), DTYPE, NOT_FLOAT("cross_entropy", 0, "i32"));
     REFUSED(tg_cross_entropy(t, f->x, NULL, NULL), STATE, NULL_INPUT("cross_entropy", 1));
@@ -320,8 +321,9 @@ static void test_losses(void **state)
             "cross_entropy: label_smoothing nan is outside [0,1]");
     REFUSED(cross_entropy(t, f->x, f->id_list, loss_config(3, 0, (tg_reduction)4)), VALUE,
             "cross_entropy: reduction 4 does not exist");
-    REFUSED(cross_entropy(t, f->x, f->id_list, loss_config(-1, 0, TG_REDUCTION_NONE)), RANGE,
-            "cross_entropy: target 5 at [0] is outside [0,3), and is not ignore_index, -1");
+    REFUSED(
+        cross_entropy(t, f->x, f->id_list, loss_config(-1, 0, TG_REDUCTION_NONE)), RANGE,
+        "cross_entropy: target 5 at [0] is outside [0,3), the classes of logits (2,3), and is not ignore_index, -1");
     REFUSED(tg_cross_entropy(t, NULL, f->id_list, NULL), STATE, NULL_INPUT("cross_entropy", 0));
     REFUSED((tg_cross_entropy(t, f->x, f->id_list, &(tg_cross_entropy_config){.ignore_index = 5})), VALUE,
             NO_CONFIG("cross_entropy", "tg_cross_entropy_config_default"));
@@ -336,7 +338,8 @@ static void test_losses(void **state)
             "linear_cross_entropy: x is (), the weight (2,3), the targets (2,); they must be (..,C), (V,C) and (..), "
             "V and C >= 1");
     REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, NULL), RANGE,
-            "linear_cross_entropy: target 5 at [0] is outside [0,2), and is not ignore_index, -100");
+            "linear_cross_entropy: target 5 at [0] is outside [0,2), the classes of the weight (2,3), and is not "
+            "ignore_index, -100");
     REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->mask, NULL), DTYPE, NOT_IDS("linear_cross_entropy", 1, "u8"));
     REFUSED(tg_linear_cross_entropy(t, f->x, f->ids, f->id_list, NULL), DTYPE,
             NOT_FLOAT("linear_cross_entropy", 2, "i32"));
@@ -352,8 +355,10 @@ static void test_losses(void **state)
             NO_CONFIG("linear_cross_entropy", "tg_cross_entropy_config_default"));
     REFUSED(tg_nll_loss(t, f->x, f->four_ids, NULL), SHAPE,
             "nll_loss: log-probabilities (2,3) and targets (4,); they must be (..,V) and (..) with V >= 1");
-    REFUSED(tg_nll_loss(t, f->x, f->id_list, NULL), RANGE,
-            "nll_loss: target 5 at [0] is outside [0,3), and is not ignore_index, -100");
+    REFUSED(
+        tg_nll_loss(t, f->x, f->id_list, NULL), RANGE,
+        "nll_loss: target 5 at [0] is outside [0,3), the classes of log-probabilities (2,3), and is not ignore_index, "
+        "-100");
     REFUSED(nll_loss(t, f->x, f->id_list, 3, (tg_reduction)-1), VALUE, "nll_loss: reduction -1 does not exist");
     const tg_cross_entropy_config smoothed = loss_config(-100, 0.1, TG_REDUCTION_MEAN);
     REFUSED(tg_nll_loss(t, f->x, f->id_list, &smoothed), VALUE, "nll_loss: label_smoothing 0.1 is outside [0,0]");
