@@ -160,20 +160,25 @@ static tg_tensor *run_layers(pass *p, tg_tensor *x)
     return tg_contiguous(p->t, tg_transpose(p->t, x, 0, 1));
 }
 
-static bool check_state(const pass *p, const char *name, const tg_tensor *given)
+static bool check_state(const pass *p, const char *name, const tg_tensor *given, const tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT], needed_text[TG_SHAPE_TEXT];
     tg_shape needed = tg_shape_make(3, (int64_t[]){p->r->layers * p->r->directions, p->batch, p->r->width});
-    return !given || tg_shape_equal(tg_tensor_shape(given), needed) ||
-           tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the %s has shape %s; it must be %s", name,
-                        tg_shape_format(tg_tensor_shape(given), text), tg_shape_format(needed, needed_text));
+    if (!given || (tg_is_tensor(given) && given->dtype == x->dtype && tg_shape_equal(tg_shape_of(given), needed))) {
+        return true;
+    }
+    return tg_tape_expect_tensor(p->t, p->call, name, given) &&
+           tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the %s is %s %s; it must be %s %s", name,
+                        tg_dtype_name(tg_dtype_of(given)), tg_shape_format(tg_shape_of(given), text),
+                        tg_dtype_name(tg_dtype_of(x)), tg_shape_format(needed, needed_text));
 }
 
 static bool check(const pass *p, const tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
     const tg_tensor *mask = p->config.mask;
-    if (!tg_tape_expect_tensor(p->t, p->call, "input", x)) {
+    if (!tg_tape_expect_tensor(p->t, p->call, "input", x) ||
+        (mask && !tg_tape_expect_tensor(p->t, p->call, "mask", mask))) {
         return false;
     }
     if (x->rank != 3 || x->shape[2] != p->r->in || x->shape[1] < 1 || x->shape[1] > INT32_MAX) {
@@ -200,7 +205,7 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
         p.config = given ? *given : tg_nn_recurrent_forward_config_default();
         p.batch = tg_tensor_size(x, 0);
         p.length = tg_tensor_size(x, 1);
-        if (check(&p, x) && check_state(&p, "state", p.config.state) && check_state(&p, "cell", p.config.cell)) {
+        if (check(&p, x) && check_state(&p, "state", p.config.state, x) && check_state(&p, "cell", p.config.cell, x)) {
             y = run_layers(&p, x);
         }
     }

@@ -323,34 +323,47 @@ void KERNEL(tg_lstm_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-static bool has_shape(const tg_tensor *x, tg_dtype dtype, tg_shape shape)
+static bool expect(tg_op_call *call, int input, const char *name, tg_dtype dtype, tg_shape shape)
 {
-    return tg_dtype_of(x) == dtype && tg_shape_equal(tg_shape_of(x), shape);
+    const tg_tensor *x = call->inputs[input];
+    char text[TG_SHAPE_TEXT], needed[TG_SHAPE_TEXT];
+    return (tg_dtype_of(x) == dtype && tg_shape_equal(tg_shape_of(x), shape)) ||
+           tg_op_fail(call, TG_ERROR_SHAPE, "the %s is %s %s; it must be %s %s", name, tg_dtype_name(tg_dtype_of(x)),
+                      tg_shape_format(tg_shape_of(x), text), tg_dtype_name(dtype), tg_shape_format(shape, needed));
 }
 
-/* Checks the inputs, which a module has computed. */
-static bool fits(const tg_op_call *call, int64_t gates, bool has_cell)
+/* Checks the inputs, which a module has computed. The sizes of the others follow from the projected inputs and the
+ * width of the state. */
+static bool check(tg_op_call *call, int64_t gates, bool has_cell)
 {
     const recurrent_attributes *at = call->attributes;
     const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
-    if (a->rank != 3 || h->rank != 2 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT) {
+    int64_t H = h->rank == 2 ? h->shape[1] : 0, rows;
+    if (!tg_op_expect_float(call, INPUTS)) {
         return false;
     }
-    int64_t B = a->shape[1], H = h->shape[1], rows;
+    if (a->rank != 3 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT || H < 1 ||
+        __builtin_mul_overflow(gates, H, &rows) || a->shape[2] != rows) {
+        char text[TG_SHAPE_TEXT], state[TG_SHAPE_TEXT];
+        return tg_op_fail(call, TG_ERROR_SHAPE,
+                          "the projected inputs are %s and the state %s; they must be (T,B,%lld H) and (B,H), T and H "
+                          "at least 1, and T B at most %d",
+                          tg_shape_format(tg_shape_of(a), text), tg_shape_format(tg_shape_of(h), state),
+                          (long long)gates, TG_GEMM_LIMIT);
+    }
+    int64_t T = a->shape[0], B = a->shape[1];
     tg_dtype dtype = tg_dtype_of(a);
-    return H > 0 && !__builtin_mul_overflow(gates, H, &rows) && a->shape[2] == rows &&
-           has_shape(h, dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
-           has_shape(call->inputs[WEIGHT], dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
-           (!has_cell || has_shape(call->inputs[CELL], dtype, tg_shape_of(h))) &&
-           (!at->bias || has_shape(call->inputs[at->bias], dtype, tg_shape_make(1, &rows))) &&
-           (!at->mask || has_shape(call->inputs[at->mask], TG_U8, tg_shape_make(2, (int64_t[]){B, a->shape[0]})));
+    return expect(call, STATE, "state", dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
+           expect(call, WEIGHT, "weight", dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
+           (!has_cell || expect(call, CELL, "cell", dtype, tg_shape_of(h))) &&
+           (!at->bias || expect(call, at->bias, "bias", dtype, tg_shape_make(1, &rows))) &&
+           (!at->mask || expect(call, at->mask, "mask", TG_U8, tg_shape_make(2, (int64_t[]){B, T})));
 }
 
 static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
 {
-    if (!tg_op_expect_float(call, INPUTS) || !fits(call, gates, has_cell)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the inputs do not fit projected inputs (T,B,%lld H)",
-                          (long long)gates);
+    if (!check(call, gates, has_cell)) {
+        return false;
     }
     const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
     int64_t T = a->shape[0], weights = gates * h->shape[1] * h->shape[1];

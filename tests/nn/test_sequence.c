@@ -228,7 +228,15 @@ static void test_errors(void **state)
     forward.mask = NULL;
     forward.state = x;
     assert_null(tg_nn_gru_forward(t, &gru, x, NULL, &forward));
-    assert_tape_error(t, TG_ERROR_SHAPE, "nn_gru_forward: the state has shape (2,4,2); it must be (1,2,3)");
+    assert_tape_error(t, TG_ERROR_SHAPE, "nn_gru_forward: the state is f32 (2,4,2); it must be f32 (1,2,3)");
+    forward.state = tg_full(t, TG_I32, TG_SHAPE(1, 2, 3), 1);
+    assert_null(tg_nn_gru_forward(t, &gru, x, NULL, &forward));
+    assert_tape_error(t, TG_ERROR_SHAPE, "nn_gru_forward: the state is i32 (1,2,3); it must be f32 (1,2,3)");
+    tg_nn_lstm lstm = tg_nn_lstm_make(params, "lstm", 2, 3, NULL);
+    forward.state = NULL;
+    forward.cell = tg_full(t, TG_F64, TG_SHAPE(1, 2, 3), 1);
+    assert_null(tg_nn_lstm_forward(t, &lstm, x, NULL, NULL, &forward));
+    assert_tape_error(t, TG_ERROR_SHAPE, "nn_lstm_forward: the cell is f64 (1,2,3); it must be f32 (1,2,3)");
     tg_nn_conv1d_config conv = tg_nn_conv1d_config_default();
     conv.conv.groups = 2;
     assert_false(tg_nn_conv1d_make(params, "conv", 3, 4, 3, &conv).module.is_made);

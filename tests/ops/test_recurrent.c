@@ -84,8 +84,59 @@ static void test_wide_gru(void **state)
     tg_rng_free(rng);
 }
 
+/* A call with inputs of these shapes is refused with this text. */
+static void assert_refused(tg_tape *t, tg_recurrence r, const char *text)
+{
+    assert_null(tg_gru(t, &r));
+    assert_tape_error(t, TG_ERROR_SHAPE, text);
+}
+
+/* Each message names the input that does not fit, its shape, and the shape that fits the others. */
+static void test_shapes_are_named(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    const tg_recurrence good = {.inputs = tg_full(t, TG_F32, TG_SHAPE(4, 2, 9), 1),
+                                .state = tg_full(t, TG_F32, TG_SHAPE(2, 3), 0),
+                                .weight = tg_full(t, TG_F32, TG_SHAPE(9, 3), 1),
+                                .bias = tg_full(t, TG_F32, TG_SHAPE(9), 1),
+                                .mask = tg_full(t, TG_U8, TG_SHAPE(2, 4), 1)};
+    assert_non_null(tg_gru(t, &good));
+    tg_recurrence r = good;
+    r.inputs = tg_full(t, TG_F32, TG_SHAPE(8, 9), 1);
+    assert_refused(t, r, "gru: the projected inputs are (8,9) and the state (2,3); they must be (T,B,3 H) and (B,H)");
+    r.inputs = tg_full(t, TG_F32, TG_SHAPE(0, 2, 9), 1);
+    assert_refused(t, r, "gru: the projected inputs are (0,2,9) and the state (2,3);");
+    r.inputs = tg_full(t, TG_F32, TG_SHAPE(4, 2, 12), 1);
+    assert_refused(t, r, "gru: the projected inputs are (4,2,12) and the state (2,3);");
+    r = good;
+    r.state = tg_full(t, TG_F32, TG_SHAPE(1, 2, 3), 0);
+    assert_refused(t, r, "gru: the projected inputs are (4,2,9) and the state (1,2,3);");
+    r.state = tg_full(t, TG_F32, TG_SHAPE(4, 3), 0);
+    assert_refused(t, r, "gru: the state is f32 (4,3); it must be f32 (2,3)");
+    r.state = tg_full(t, TG_I32, TG_SHAPE(2, 3), 0);
+    assert_refused(t, r, "gru: the state is i32 (2,3); it must be f32 (2,3)");
+    r = good;
+    r.weight = tg_full(t, TG_F32, TG_SHAPE(9, 4), 0);
+    assert_refused(t, r, "gru: the weight is f32 (9,4); it must be f32 (9,3)");
+    r = good;
+    r.bias = tg_full(t, TG_F32, TG_SHAPE(3), 0);
+    assert_refused(t, r, "gru: the bias is f32 (3,); it must be f32 (9,)");
+    r = good;
+    r.mask = tg_full(t, TG_U8, TG_SHAPE(4, 2), 0);
+    assert_refused(t, r, "gru: the mask is u8 (4,2); it must be u8 (2,4)");
+    r = good;
+    r.inputs = tg_full(t, TG_F32, TG_SHAPE(4, 2, 12), 1);
+    r.weight = tg_full(t, TG_F32, TG_SHAPE(12, 3), 1);
+    r.bias = NULL;
+    tg_tensor *last;
+    assert_null(tg_lstm(t, &r, tg_full(t, TG_F32, TG_SHAPE(3, 2), 0), &last));
+    assert_tape_error(t, TG_ERROR_SHAPE, "lstm: the cell is f32 (3,2); it must be f32 (2,3)");
+    tg_tape_free(t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wide_gru)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wide_gru), cmocka_unit_test(test_shapes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
