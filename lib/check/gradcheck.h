@@ -58,6 +58,19 @@ typedef struct tg_check {
     double excess; /* of the worst mismatch: what its error exceeds the tolerance by */
 } tg_check;
 
+/* Returns the step of the differences at a value x. */
+static inline double tg_check_step(const tg_check *c, double x)
+{
+    return c->config.eps * (c->config.relative_eps && fabs(x) > 1 ? fabs(x) : 1);
+}
+
+/* Whether differences are computed from floats, and the remark about it. */
+static inline bool tg_check_differs_floats(const tg_check *c)
+{
+    return c->config.dtype == TG_F32 && !c->config.reference && !c->config.numeric_in_f64;
+}
+#define TG_CHECK_FLOATS "; a difference of floats is no more exact: set config.reference, or numeric_in_f64"
+
 /* Sets the error, unless one is set. Returns false. The functions below also return false after an error. */
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 bool tg_check_out_of_memory(tg_check *c);

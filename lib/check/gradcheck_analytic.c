@@ -10,6 +10,7 @@
  * that is why the linear check has a v without zeros and with both signs.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check/gradcheck.h"
@@ -61,19 +62,54 @@ static bool compute_again(tg_check *c, tg_tensor *y)
     return sent;
 }
 
-/* Sets the error for value j of input k: `format` has the text for the names of the input and the index, and for two
- * numbers. */
-static bool fail_at(tg_check *c, int k, int64_t j, const char *format, double expected, double found)
+/* Sets the error for value j of input k: `format` has the text for the names of the input and the index, for two
+ * numbers, and for the remark. */
+static bool fail_at(tg_check *c, int k, int64_t j, const char *format, double expected, double found,
+                    const char *remark)
 {
     char index[TG_SHAPE_TEXT], name[TG_CHECK_NAME];
     c->report->input = k;
     c->report->input_index = j;
     tg_check_name(c, k, name);
     tg_index_format(&c->variables[k].shape, j, index);
-    return tg_check_fail(c, TG_ERROR_VALUE, format, name, index, tg_check_shown(expected), tg_check_shown(found));
+    return tg_check_fail(c, TG_ERROR_VALUE, format, name, index, tg_check_shown(expected), tg_check_shown(found),
+                         remark);
+}
+
+/* Writes why a backward depends on memory without values: if an op declares that it ignores inputs or outputs, it may
+ * read them nevertheless. Returns `text`. */
+static const char *describe_unwritten(const tg_check *c, char text[300])
+{
+    const tg_op *ops[] = {c->guard.ignores_inputs, c->guard.ignores_outputs};
+    static const char *const formats[] = {", or an input that backward_ignores_inputs of '%.60s' excludes",
+                                          ", or an output that backward_ignores_outputs of '%.60s' excludes"};
+    int length = snprintf(text, 300, "reads memory that nothing has written");
+    for (int i = 0; i < 2; i++) {
+        length += ops[i] ? snprintf(text + length, 300 - (size_t)length, formats[i], ops[i]->name) : 0;
+    }
+    return text;
 }
 
 /* ---- a row of the Jacobians ---- */
+
+/* Sets the error for value j of input k, which the gradient 0 has made other than 0. What a kernel reads without values
+ * is a NaN in this run, and a number in the next. */
+static bool refuse_nonzero(tg_check *c, tg_tensor *y, int k, int64_t j)
+{
+    double found = c->variables[k].again[j];
+    char name[TG_CHECK_NAME], text[300];
+    tg_check_name(c, k, name);
+    if (!compute_again(c, y)) {
+        return false;
+    }
+    double now = c->variables[k].again[j];
+    return isnan(found) && !isnan(now)
+               ? tg_check_fail(c, TG_ERROR_VALUE,
+                               "a zero gradient of the result gives nan in %s, and %g when computed again: backward %s",
+                               name, now, describe_unwritten(c, text))
+               : tg_check_fail(c, TG_ERROR_VALUE, "a zero gradient of the result gives %g in %s; it must give 0",
+                               tg_check_shown(found), name);
+}
 
 static bool zeros_give_zeros(tg_check *c, tg_tensor *y)
 {
@@ -85,9 +121,7 @@ static bool zeros_give_zeros(tg_check *c, tg_tensor *y)
         const tg_variable *v = &c->variables[k];
         for (int64_t j = 0; v->checked && j < v->count; j++) {
             if (v->again[j] != 0) {
-                char name[TG_CHECK_NAME];
-                return tg_check_fail(c, TG_ERROR_VALUE, "a zero gradient of the result gives %g in %s; it must give 0",
-                                     tg_check_shown(v->again[j]), tg_check_name(c, k, name));
+                return refuse_nonzero(c, y, k, j);
             }
         }
     }
@@ -104,10 +138,11 @@ static bool repeats(tg_check *c, tg_tensor *y, int64_t row)
         const double *first = v->checked ? v->jacobian + row * v->count : NULL;
         for (int64_t j = 0; v->checked && j < v->count; j++) {
             if (memcmp(&first[j], &v->again[j], sizeof *first) != 0 && !(isnan(first[j]) && isnan(v->again[j]))) {
+                char text[300];
                 return fail_at(c, k, j,
                                "the gradient of %s %s is %.17g, and %.17g when computed again: backward is not "
-                               "reentrant, or reads memory that nothing has written",
-                               first[j], v->again[j]);
+                               "reentrant, or %s",
+                               first[j], v->again[j], describe_unwritten(c, text));
             }
         }
     }
@@ -165,10 +200,8 @@ static bool adds(tg_check *c, tg_tensor *y, int64_t row, bool dense)
             double expected = v->before[j] + v->jacobian[row * v->count + j];
             double tolerance = c->config.atol + c->config.rtol * fabs(expected);
             if (isfinite(expected) && !(fabs(v->again[j] - expected) <= tolerance)) {
-                return fail_at(c, k, j,
-                               "the gradient of %s %s must become %.9g, and becomes %.9g: backward must add to the "
-                               "gradient that exists",
-                               expected, v->again[j]);
+                return fail_at(c, k, j, "the gradient of %s %s must become %.9g, and becomes %.9g: %s", expected,
+                               v->again[j], "backward must add to the gradient that exists");
             }
         }
     }
@@ -200,8 +233,8 @@ static bool silent_rows(tg_check *c)
             for (int64_t i = 0; tg_check_without_gradient(c, k, j) && i < c->rows; i++) {
                 double gradient = v->jacobian[i * v->count + j];
                 if (gradient != 0) {
-                    return fail_at(c, k, j, "the gradient of %s %s must be %g, and is %g: its row must have none", 0,
-                                   gradient);
+                    return fail_at(c, k, j, "the gradient of %s %s must be %g, and is %g: %s", 0, gradient,
+                                   "its row must have none");
                 }
             }
         }
@@ -247,8 +280,6 @@ double tg_check_draw(tg_rng *rng, bool is_signed)
  * `remark`. */
 static bool combines(tg_check *c, tg_tensor *y, double scale, const char *remark)
 {
-    char text[300] = "the gradient of %s %s is the sum of parts that give %.9g, but backward gives %.9g ";
-    strncat(text, remark, sizeof text - strlen(text) - 1);
     tg_rng rng;
     tg_rng_seed(&rng, c->config.projection_seed);
     tg_tensor_fill(c->seed, 0, NULL);
@@ -277,7 +308,9 @@ static bool combines(tg_check *c, tg_tensor *y, double scale, const char *remark
             double expected = v->before[j];
             double tolerance = c->config.atol * fabs(scale) + c->config.rtol * v->direction[j];
             if (isfinite(expected) && !(fabs(v->again[j] - expected) <= tolerance)) {
-                return fail_at(c, k, j, text, expected, v->again[j]);
+                return fail_at(c, k, j,
+                               "the gradient of %s %s is the sum of parts that give %.9g, but backward gives %.9g %s",
+                               expected, v->again[j], remark);
             }
         }
     }

@@ -37,11 +37,6 @@ static double put(tg_tensor *x, int64_t index, double value)
     return value;
 }
 
-static double step_at(const tg_check *c, double x)
-{
-    return c->config.eps * (c->config.relative_eps && fabs(x) > 1 ? fabs(x) : 1);
-}
-
 /* Compares the analytic derivative a with the numeric one, n: of value i of the output with respect to value j of input
  * k. In the fast mode j and i are -1, and n is a sum of terms of the given size. As in torch.allclose, an infinite
  * derivative agrees only with itself, and a NaN with nothing. */
@@ -71,14 +66,14 @@ static void compare(tg_check *c, int k, int64_t j, int64_t i, double a, double n
 static bool step_is_lost(tg_check *c, int k, double value)
 {
     char name[TG_CHECK_NAME];
-    return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of %s", c->config.eps, value,
-                         tg_check_name(c, k, name));
+    return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of %s%s", c->config.eps, value,
+                         tg_check_name(c, k, name), tg_check_differs_floats(c) ? TG_CHECK_FLOATS : "");
 }
 
 static bool slow_column(tg_check *c, int k, int64_t j)
 {
     tg_tensor *x = c->moved[k];
-    double value = tg_tensor_value_at(x, j), step = step_at(c, value);
+    double value = tg_tensor_value_at(x, j), step = tg_check_step(c, value);
     double above = put(x, j, value + step);
     bool measured = tg_check_measure(c, c->plus);
     double below = put(x, j, value - step);
@@ -162,7 +157,7 @@ static bool fast_direction(tg_check *c, int k, tg_rng *rng, bool is_signed)
     for (int64_t j = 0; j < v->count; j++) {
         double drawn = tg_check_draw(rng, is_signed);
         value[j] = tg_tensor_value_at(x, j);
-        u[j] = tg_check_without_gradient(c, k, j) ? 0 : drawn * step_at(c, value[j]);
+        u[j] = tg_check_without_gradient(c, k, j) ? 0 : drawn * tg_check_step(c, value[j]);
         v->again[j] = put(x, j, value[j] + u[j]);
     }
     bool measured = tg_check_measure(c, c->plus), lost = false;

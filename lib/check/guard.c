@@ -258,12 +258,14 @@ static void guard_inputs_and_outputs(run *r)
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
         bool ignored = r->backward && tg_has_bit(call->op->backward_ignores_inputs, i) && tg_dtype_is_float(x->dtype);
+        r->guard->ignores_inputs = ignored ? call->op : r->guard->ignores_inputs;
         guard_tensor(r, x, ignored ? IGNORES : READS, "input", i);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
         bool ignored = tg_has_bit(call->op->backward_ignores_outputs, i) && tg_dtype_is_float(y->dtype);
         bool is_view = tg_storage_references(y) > 1;
+        r->guard->ignores_outputs = r->backward && ignored ? call->op : r->guard->ignores_outputs;
         guard_tensor(r, y, r->backward ? ignored ? IGNORES : READS : is_view ? READS : WRITES, "output", i);
     }
 }

@@ -15,7 +15,10 @@
 typedef struct tg_guard {
     unsigned char fill;
     bool out_of_memory; /* a kernel ran unguarded */
-    char text[300];     /* the first mistake; "" if none */
+    /* the last op of which a backward kernel ran without the values of inputs, or of outputs, that it declares to
+     * ignore; NULL if none */
+    const tg_op *ignores_inputs, *ignores_outputs;
+    char text[300]; /* the first mistake; "" if none */
 } tg_guard;
 
 /* The two bytes: a NaN in f32 and f64, which spreads from what a kernel reads; and a small number, which changes when

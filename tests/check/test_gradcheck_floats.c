@@ -345,6 +345,54 @@ static void test_another_reference(void **state)
     tg_release(x);
 }
 
+/* ---- without a reference ---- */
+
+static tg_tensor *squared(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    return tg_mul(t, inputs[0], inputs[0]);
+}
+
+/* Half of the gradient is missing. */
+static tg_tensor *half_detached(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    return tg_mul(t, inputs[0], tg_detach(t, inputs[0]));
+}
+
+/* Returns whether the message advises a reference. The check must fail. */
+static bool advises(tg_gradcheck_function of, tg_dtype dtype, double value, const char *text)
+{
+    tg_tensor *x = leaf(tg_tensor_new_full(dtype, TG_SHAPE(4), value, NULL));
+    bool found = true;
+    for (int mode = TG_GRADCHECK_SLOW; mode <= TG_GRADCHECK_FAST; mode++) {
+        tg_gradcheck_config config = tg_gradcheck_config_default();
+        config.mode = (tg_gradcheck_mode)mode;
+        config.dtype = dtype;
+        tg_error error_found = TG_NO_ERROR;
+        tg_gradcheck_report report;
+        assert_false(tg_gradcheck(of, NULL, &x, 1, &config, &report, &error_found));
+        assert_error(&error_found, TG_ERROR_VALUE, text);
+        bool advised = strstr(report.text, "; a difference of floats is no more exact: set config.reference");
+        assert_true(mode == TG_GRADCHECK_SLOW || advised == found);
+        found = advised;
+    }
+    tg_release(x);
+    return found;
+}
+
+/* The advice comes if rounding explains the failure, and only then. */
+static void test_advises_a_reference(void **state)
+{
+    (void)state;
+    assert_true(advises(squared, TG_F32, 0.7, "analytic 1.39999998, numeric 1."));
+    assert_true(advises(squared, TG_F32, 100, "eps 1e-06 does not move the value 100 of input 0"));
+    assert_false(advises(half_detached, TG_F32, 0.5, "analytic 0.5, numeric "));
+    assert_false(advises(half_detached, TG_F64, 0.5, "analytic 0.5, numeric "));
+}
+
 /* ---- parameters, ids and strides ---- */
 
 /* weight[ids[i],:] x[i,:]: a parameter, which follows the inputs, and ids, which a reference gets as doubles. */
@@ -392,9 +440,8 @@ static void test_parameters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_gradients_pass),
-        cmocka_unit_test(test_errors_of_one_percent),
-        cmocka_unit_test(test_another_reference),
+        cmocka_unit_test(test_right_gradients_pass), cmocka_unit_test(test_errors_of_one_percent),
+        cmocka_unit_test(test_another_reference),    cmocka_unit_test(test_advises_a_reference),
         cmocka_unit_test(test_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
