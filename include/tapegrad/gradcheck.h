@@ -57,7 +57,8 @@ typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inp
 
 /* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
  * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives
- * the values of the result. `context` is the argument of tg_gradcheck. */
+ * the values of the result. `context` is the argument of tg_gradcheck; sizes come through it, as the reference gets
+ * arrays alone. */
 typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
 
 typedef enum tg_gradcheck_mode {
@@ -95,19 +96,21 @@ typedef struct tg_gradcheck_row {
  *
  * static void wave_reference(void *context, const double *const *inputs, double *result)
  * {
- *     for (int i = 0; i < 4; i++) {
+ *     const int64_t *count = context;
+ *     for (int64_t i = 0; i < *count; i++) {
  *         result[i] = sin(inputs[0][i]);
  *     }
  * }
  * ```
  *
  * ```c
- * tg_tensor *floats = tg_tensor_new_full(TG_F32, TG_SHAPE(4), 0.5, &error);
+ * int64_t count = 4;
+ * tg_tensor *floats = tg_tensor_new_full(TG_F32, TG_SHAPE(count), 0.5, &error);
  * tg_tensor_set_requires_grad(floats, true, &error);
  * tg_gradcheck_config config = tg_gradcheck_config_default();
  * config.dtype = TG_F32;
  * config.reference = wave_reference;
- * bool passed = tg_gradcheck(wave, NULL, &floats, 1, &config, NULL, &error);
+ * bool passed = tg_gradcheck(wave, &count, &floats, 1, &config, NULL, &error);
  * tg_release(floats);
  * ```
  *

@@ -1,11 +1,51 @@
 /* op: writing an op, as torch.autograd.Function does.
  *
- * An op is a constant tg_op: a name, a shape rule, and a forward and a backward kernel for each float dtype. tg_apply
- * calls it:
+ * An op is a constant tg_op: a name, a shape rule, and a forward and a backward kernel for each float dtype. A function
+ * calls it with tg_apply. This is a whole op, y = x^3 of floats:
  *
  * ```c
- * tg_tensor *y = tg_apply(t, &my_op, inputs, input_count, &attributes, sizeof attributes, NULL);
+ * static bool cube_shape(tg_op_call *call)
+ * {
+ *     const tg_tensor *x = call->inputs[0];
+ *     return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_tensor_dtype(x), tg_tensor_shape(x));
+ * }
+ *
+ * static void cube_forward(const tg_op_call *call)
+ * {
+ *     const float *x = tg_tensor_data(call->inputs[0]);
+ *     float *y = tg_tensor_data_mut(call->outputs[0]);
+ *     for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
+ *         y[i] = x[i] * x[i] * x[i];
+ *     }
+ * }
+ *
+ * static void cube_backward(const tg_op_call *call)
+ * {
+ *     const float *x = tg_tensor_data(call->inputs[0]), *dy = call->output_gradients[0];
+ *     float *dx = call->input_gradients[0];
+ *     for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
+ *         dx[i] += 3 * x[i] * x[i] * dy[i];
+ *     }
+ * }
+ *
+ * static const tg_op cube_op = {
+ *     .name = "cube",
+ *     .shape = cube_shape,
+ *     .f32 = {cube_forward, cube_backward},
+ *     .backward_ignores_outputs = TG_OP_ALL,
+ * };
+ *
+ * tg_tensor *cube(tg_tape *tape, tg_tensor *x)
+ * {
+ *     return tg_apply(tape, &cube_op, &x, 1, NULL, 0, NULL);
+ * }
  * ```
+ *
+ * ```c
+ * tg_tensor *volumes = cube(t, x);
+ * ```
+ *
+ * Check the gradient of each new op with tg_gradcheck, in f32 with a reference.
  *
  * A call has five steps. If one fails, everything is as it was before the call:
  *   1. The tape checks the inputs: none is NULL, and all float inputs have one dtype. It replaces an input whose layout
@@ -19,9 +59,10 @@
  * contiguous and have the shape of their tensor. A kernel adds to the gradients of its inputs; the tape has set new
  * ones to zero.
  *
- * tests/tape/test_own_op.c is a complete example. The ops of tapegrad/ops.h are written in the same way. Their kernels
- * also use private headers: OpenBLAS (lib/tensor/blas.h), loops over strided values (lib/tensor/walk.h), random bits
- * (lib/base/random.h) and the fields of a tensor (lib/tensor/tensor.h).
+ * The ops of tapegrad/ops.h are written in the same way. In the source tree, tests/tape/test_own_op.c has ops with
+ * attributes, saved memory and several outputs. The kernels of the library also use private headers: OpenBLAS
+ * (lib/tensor/blas.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
+ * a tensor (lib/tensor/tensor.h).
  */
 #ifndef TAPEGRAD_OP_H
 #define TAPEGRAD_OP_H

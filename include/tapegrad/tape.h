@@ -32,7 +32,8 @@ typedef struct tg_tape_config {
     /* private: tg_tape_config_default() sets it */
     tg_config_mark mark;
     /* Reuse of the memory that a reset frees: a step whose shapes were used before allocates nothing. With false,
-     * memory returns to the allocator at once, so that sanitizers detect every use after free. Default true. */
+     * memory returns to the allocator at once. Then valgrind detects every use after free, and AddressSanitizer in a
+     * program and a library that are both built with it: meson setup build -Db_sanitize=address. Default true. */
     bool recycle;
     /* Detection of the use of a result after a reset or the end of a scope has freed it, for debugging. A call with
      * such a result sets STATE in the tape, with the name of the op that computed it; getters return what they return

@@ -18,25 +18,6 @@ static tg_tensor *a, *b, *c, *x, *y, *ids, *targets, *inputs[2];
 static tg_nn_linear linear;
 static const char text[] = "the cat sat on the mat and the dog sat on the log, and the cat saw the dog";
 static const size_t length = sizeof text - 1;
-static const int input_count = 1;
-static const double attributes = 2;
-
-static bool double_shape(tg_op_call *call)
-{
-    return tg_op_expect_float(call, 0) &&
-           tg_op_output(call, 0, tg_tensor_dtype(call->inputs[0]), tg_tensor_shape(call->inputs[0]));
-}
-
-static void double_forward(const tg_op_call *call)
-{
-    const double *in = tg_tensor_data(call->inputs[0]);
-    double *out = tg_tensor_data_mut(call->outputs[0]);
-    for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
-        out[i] = *(const double *)call->attributes * in[i];
-    }
-}
-
-static const tg_op my_op = {.name = "my_op", .shape = double_shape, .f64 = {double_forward, NULL}};
 
 static tg_tensor *random_tensor(tg_dtype dtype, int64_t rows, int64_t columns)
 {
