@@ -147,10 +147,27 @@ static bool resumes_alone(const options *o)
     return true;
 }
 
+/* Returns false after printing an error if an option is given that --greedy ignores. */
+static bool chooses_alone(const options *o)
+{
+    static const char *const draws[] = {"--temperature", "--top-k", "--top-p"};
+    for (int i = 1; i < o->argc; i++) {
+        for (int k = 0; k < 3; k++) {
+            if (strncmp(o->argv[i], draws[k], strlen(draws[k])) == 0) {
+                return complain("--greedy: must not be used with %s", draws[k]);
+            }
+        }
+    }
+    return true;
+}
+
 /* Returns false after printing an error if two options cannot be used together. */
 static bool agree(const options *o, command which)
 {
     if (o->resume && !resumes_alone(o)) {
+        return false;
+    }
+    if (o->greedy && !chooses_alone(o)) {
         return false;
     }
     if (o->tied && o->untied) {
