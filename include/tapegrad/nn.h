@@ -89,8 +89,8 @@ typedef struct tg_nn_embedding_bag_config {
     tg_bag_mode mode;
     /* whether offsets have one more entry, the end of the last bag; default false */
     bool last_offset;
-    /* the padding row, which starts as zeros and is frozen, as in tg_nn_embedding_config. Its ids do not count: the mean
-     * is over the other ids of a bag, and a bag without others is zeros. Default TG_NO_PADDING */
+    /* the padding row, which starts as zeros and is frozen, as in tg_nn_embedding_config. Its ids do not count: a mean
+     * is over the other ids of the bag, and a bag without others is zeros. Default TG_NO_PADDING */
     int64_t padding_index;
     /* as in tg_nn_embedding_config, with the same defaults; scale_by_frequency not with TG_BAG_MAX */
     double mean, std;

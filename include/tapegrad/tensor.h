@@ -171,7 +171,7 @@ TG_API void *tg_tensor_data_mut(tg_tensor *x);
 TG_API double tg_tensor_value_at(const tg_tensor *x, int64_t index);
 
 /* Returns the value of a tensor with exactly one value: x.item(). NaN and SHAPE for any other tensor;
- * with a NULL error the NaN is all that tells. */
+ * with a NULL error the NaN is the only sign. */
 TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
 
 /* ---- writing in place ---------------------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ double *tg_check_numbers(int64_t rows, int64_t columns)
 
 /* ---- the result ---- */
 
-/* Returns whether the rounding of floats explains the mismatch. f(x + h) and f(x - h) have errors of some units in the
- * last place, which the difference divides by 2h. */
+/* Returns whether the rounding of floats explains the mismatch: f(x + h) and f(x - h) are rounded, and the difference
+ * divides these errors by 2h. */
 static bool is_rounding(const tg_check *c)
 {
     const tg_gradcheck_report *report = c->report;
