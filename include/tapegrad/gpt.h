@@ -186,10 +186,11 @@ typedef struct tg_sample_config {
 
 TG_API tg_sample_config tg_sample_config_default(void);
 
-/* Returns the id of the next token of any language model, drawn as by torch.multinomial(softmax(logits / temperature), 1) from logits (V) of
- * f32 or f64. Follows the course's `generate` (top_k, then temperature) and Holtzman et al. 2020 (top_p). `rng` is
- * optional if greedy. -1, and nothing drawn, after an error: SHAPE for other logits; VALUE if a logit is NaN or inf, or
- * if all are -inf; RANGE or VALUE for an option out of bounds; VALUE for an option that greedy would ignore; MEMORY. */
+/* Returns the id of the next token of any language model, drawn as by torch.multinomial(softmax(logits / temperature),
+ * 1) from logits (V) of f32 or f64. Follows the course's `generate` (top_k, then temperature) and Holtzman et al. 2020
+ * (top_p). `rng` is optional if greedy. -1, and nothing drawn, after an error: SHAPE for other logits; VALUE if a logit
+ * is NaN or inf, or if all are -inf; RANGE or VALUE for an option out of bounds; VALUE for an option that greedy would
+ * ignore; STATE without a generator; MEMORY. */
 TG_API int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* sequence: modules for sequences besides attention: recurrent layers and convolutions.
  *
- * The rules of tapegrad/nn.h hold for modules, and those of tapegrad/ops.h for ops. A model of characters or words
- * draws the next one from its logits with tg_sample (tapegrad/gpt.h). Recurrent layers read sequences
- * (B,T,C), as all of this library, which is torch's batch_first=True. Convolutions read (B,C,T), as torch's.
+ * The rules of tapegrad/nn.h hold for modules, and those of tapegrad/ops.h for ops. Recurrent layers read sequences
+ * (B,T,C), as all of this library, which is torch's batch_first=True. Convolutions read (B,C,T), as torch's. A model of
+ * characters or words draws the next one from its logits with tg_sample (tapegrad/gpt.h).
  */
 #ifndef TAPEGRAD_SEQUENCE_H
 #define TAPEGRAD_SEQUENCE_H
