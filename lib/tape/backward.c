@@ -40,9 +40,10 @@ typedef struct work {
 } work;
 
 /* Prepares the gradient of input i, a leaf. */
-static void prepare_leaf(const tg_record *record, tg_tensor *x, int i, void **gradient, bool *overwrite)
+static void prepare_leaf(const tg_tape *t, const tg_record *record, tg_tensor *x, int i, void **gradient,
+                         bool *overwrite)
 {
-    if (tg_wants_rows(record, x, i)) {
+    if (tg_wants_rows(t, record, i)) {
         *overwrite = true; /* and no address: tg_op_grad_rows returns it */
         *gradient = NULL;
         tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
@@ -96,7 +97,7 @@ static work prepare_inputs(const tg_pass *pass, const tg_record *record, const t
             prepare_result(pass, record, x, dy, &gradients[i], &overwrite[i]);
             found.any |= gradients[i] != NULL;
         } else {
-            prepare_leaf(record, x, i, &gradients[i], &overwrite[i]);
+            prepare_leaf(pass->tape, record, x, i, &gradients[i], &overwrite[i]);
             found.frozen |= tg_has_frozen_rows(x);
             found.any = true;
         }

@@ -45,10 +45,20 @@ static inline void tg_call_again(const tg_pass *pass, const tg_record *record, t
     }
 }
 
-/* Returns whether input i, a leaf, collects its gradient by rows, which it does until a dense contribution arrives. */
-static inline bool tg_wants_rows(const tg_record *record, const tg_tensor *leaf, int i)
+/* Returns whether input i, a leaf, collects its gradient by rows, which it does until a dense contribution arrives:
+ * from another record, or from this one, if the leaf is another input, too. */
+static inline bool tg_wants_rows(const tg_tape *t, const tg_record *record, int i)
 {
-    return tg_has_bit(record->op->row_inputs, i) && leaf->rank == 2 && tg_tensor_grad_kind(leaf) != TG_GRAD_DENSE;
+    tg_tensor *const *inputs = tg_record_inputs(t, record), *leaf = inputs[i];
+    if (!tg_has_bit(record->op->row_inputs, i) || leaf->rank != 2 || tg_tensor_grad_kind(leaf) == TG_GRAD_DENSE) {
+        return false;
+    }
+    for (int k = 0; k < record->input_count; k++) {
+        if (inputs[k] == leaf && !tg_has_bit(record->op->row_inputs, k)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- the users of an adjoint: the tensors of which it is the gradient ---- */

@@ -116,7 +116,7 @@ static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_te
 {
     /* the pass goes from last to first: the record that is planned last contributes last */
     x->last_use = (int32_t)(record - pass->tape->records);
-    if (tg_wants_rows(record, x, i)) {
+    if (tg_wants_rows(pass->tape, record, i)) {
         if (!tg_gradient_reserve_rows(x, record->rows)) {
             return false;
         }

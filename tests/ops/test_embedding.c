@@ -251,6 +251,34 @@ static void test_bags_by_frequency(void **state)
     tg_release(dy);
 }
 
+/* One leaf is the table and the weights of its bags: it gets both gradients, torch's, which are dense. y is
+ * sum_i w[i] T[0], so row 0 gets the sum of the weights, 10, and each weight the sum of row 0, 3. */
+static void test_bags_weighted_by_their_table(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 2), (int32_t[]){0, 0, 0, 0});
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 4}));
+    tg_embedding_bag_config config = tg_embedding_bag_config_default();
+    config.mode = TG_BAG_SUM;
+    config.weights = x;
+    for (int pass = 1; pass <= 2; pass++) {
+        tg_tensor *y = tg_embedding_bag(tape, ids, x, &config);
+        assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+        assert_values(tg_tensor_grad(x), (double[]){13 * pass, 13 * pass, 3 * pass, 3 * pass}, 4, 1e-14, 0);
+    }
+    /* rows that a lookup has left before stay */
+    tg_tensor_zero_grad(x);
+    tg_tensor *last = tensor_i32(TG_SHAPE(1), (int32_t[]){1});
+    assert_true(tg_backward(tape, tg_sum(tape, tg_embedding(tape, last, x, NULL), TG_ALL_AXES, TG_DROP_AXES), NULL));
+    assert_int_equal(tg_tensor_grad_kind(x), TG_GRAD_ROWS);
+    tg_tensor *y = tg_embedding_bag(tape, ids, x, &config);
+    assert_true(tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL));
+    assert_values(tg_tensor_grad(x), (double[]){13, 13, 4, 4}, 4, 1e-14, 0);
+    tg_release(last);
+    tg_release(ids);
+    tg_release(x);
+}
+
 static void test_bags_without_entries(void **state)
 {
     (void)state;
@@ -464,6 +492,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_by_frequency, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_keep_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_by_frequency, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bags_weighted_by_their_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_without_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_behind_the_last_bag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_without_a_bag, set_up, tear_down),
