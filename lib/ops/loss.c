@@ -153,7 +153,7 @@ bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allo
 
 bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name)
 {
-    return !tg_tensor_requires_grad(call->inputs[input]) ||
+    return !call->tape->recording || !tg_tensor_requires_grad(call->inputs[input]) ||
            tg_op_fail(call, TG_ERROR_STATE, "the %s requires a gradient, and has none in this loss (tg_detach)", name);
 }
 

@@ -165,12 +165,37 @@ static void test_similarity(void **state)
     REFUSED(tg_cosine_similarity(t, f->x, NULL, 1, 0), STATE, NULL_TENSOR("cosine_similarity", "second input"));
 }
 
+/* A constant that requires a gradient is refused if the call is recorded, and accepted if not, as in torch: in both
+ * cases whatever the layout is. */
+static void test_constants_of_any_layout(void **state)
+{
+    fixture *f = *state;
+    tg_tape *t = f->tape;
+    tg_tensor *wide = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(3, 2), 1, NULL));
+    tg_tensor *strided = tg_transpose(t, wide, 0, 1);
+    f->records++;
+    tg_tensor *targets[] = {f->x, strided};
+    for (int k = 0; k < 2; k++) {
+        tg_binary_cross_entropy_with_logits_config weighted = tg_binary_cross_entropy_with_logits_config_default();
+        weighted.weight = targets[k];
+        REFUSED(tg_hinge_embedding_loss(t, f->x, targets[k], NULL), STATE,
+                NO_GRADIENT("hinge_embedding_loss", "target"));
+        REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &weighted), STATE, NO_GRADIENT(BINARY, "weight"));
+        tg_tape_set_recording(t, false);
+        assert_non_null(tg_hinge_embedding_loss(t, f->x, targets[k], NULL));
+        assert_non_null(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &weighted));
+        tg_tape_set_recording(t, true);
+    }
+    tg_release(wide);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_distances, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_similarity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_constants_of_any_layout, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("errors of losses", tests, NULL, NULL);
 }
