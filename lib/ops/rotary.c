@@ -96,7 +96,7 @@ static bool rotary_shape(tg_op_call *call)
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
-    if (x->rank < 2 || x->shape[x->rank - 1] < 2 || x->shape[x->rank - 1] % 2 != 0) {
+    if (x->rank < 2 || x->shape[x->rank - 1] % 2 != 0) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; it must be (..,T,D) with an even D",
                           tg_shape_format(tg_shape_of(x), text));
     }

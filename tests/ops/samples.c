@@ -628,7 +628,7 @@ const sample samples[] = {
     {"tg_relative_collect", "nothing", call_collect, {REAL}, .shapes = {"0,3,4"}, .empty = true},
     {"tg_rotary", "", call_rotary, {REAL}, .shapes = {"3,4", "2,3,6", "1,2", "2,2,2,2"}},
     {"tg_rotary", "neighbors", call_rotary_neighbors, {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
-    {"tg_rotary", "nothing", call_rotary, {REAL}, .shapes = {"0,3,4", "0,4"}, .empty = true},
+    {"tg_rotary", "nothing", call_rotary, {REAL}, .shapes = {"0,3,4", "0,4", "3,0"}, .empty = true},
     {"tg_attention_weights",
      "",
      call_attention_weights,

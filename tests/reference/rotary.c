@@ -39,7 +39,7 @@ static bool is_valid_rotary(const trial *t)
 {
     const rotary_options *o = OPTIONS(t, rotary_options);
     tg_shape shape = t->inputs[0].x.shape;
-    return shape.rank >= 2 && shape.size[shape.rank - 1] >= 2 && shape.size[shape.rank - 1] % 2 == 0 && o->start >= 0 &&
+    return shape.rank >= 2 && shape.size[shape.rank - 1] % 2 == 0 && o->start >= 0 &&
            o->start <= (INT64_C(1) << 53) - shape.size[shape.rank - 2] && o->base > 1 && isfinite(o->base) &&
            o->position_scale > 0 && isfinite(o->position_scale) && o->ntk_factor > 0 && isfinite(o->ntk_factor);
 }
