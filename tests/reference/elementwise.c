@@ -49,6 +49,12 @@ static double overflowing(double x)
     return fabs(x) > FLT_MAX ? fabs(x) : 0;
 }
 
+/* alpha e^x. An infinite alpha shows whether e^x is 0, which f32 decides otherwise than f64: then any result is right. */
+static result scaled_power_of_e(double alpha, double x)
+{
+    return isinf(alpha) && exp(x) < FLT_MIN ? (result){0, INFINITY} : plain(alpha * exp(x));
+}
+
 /* The standard normal distribution function, and its density. */
 static double distribution(double x)
 {
@@ -92,10 +98,10 @@ static double power_of_number(double x, double p)
     return p == 0.5 ? sqrt(x) : p == -0.5 ? 1 / sqrt(x) : pow(x, p);
 }
 
-/* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1 counts log |x| times. */
+/* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1, which is as large as p - 1, counts log |x| times. */
 static result slope_of_power(double power, double x, double p)
 {
-    double lost = x == 0 || !isfinite(x) ? 0 : fabs(p * log(fabs(x)));
+    double lost = x == 0 || !isfinite(x) ? 0 : fabs((p - 1) * log(fabs(x)));
     double terms = fabs(p * power) * (1 + lost) + flushed(power) + overflowing(power);
     return p == 0 ? (result){0, 0} : (result){p * power, terms};
 }
@@ -224,7 +230,7 @@ UNARY(log_sigmoid, plain(x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x))), plain(1 /
 WITH_NUMBERS(leaky_relu, 1, (t->tape, in[0].tensor, number[0]), true,
              plain(x > 0 ? x : p * x), plain(x > 0 ? 1 : p))
 WITH_NUMBERS(elu, 1, (t->tape, in[0].tensor, number[0]), true,
-             plain(x > 0 ? x : p * expm1(x)), plain(x <= 0 ? p * exp(x) : 1))
+             plain(x > 0 ? x : p * expm1(x)), x <= 0 ? scaled_power_of_e(p, x) : plain(1))
 WITH_NUMBERS(softplus, 2, (t->tape, in[0].tensor, number[0], number[1]), p > 0 && !isnan(q),
              TERMS(p * x > q ? x : log1p(exp(p * x)) / p,
                    p * x > q ? fabs(x) : log1p(exp(p * x)) / p * (1 + fabs(p * x)) + overflowing(exp(p * x))),

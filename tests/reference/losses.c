@@ -68,7 +68,7 @@ double number_of_dtype(const trial *t, double number)
 
 input *draw_constant(trial *t, const char *name, tg_shape shape)
 {
-    t->draws_constants = !t->is_recording || !draw_chance(t, 2);
+    t->draws_constants = !draw_chance(t, t->is_recording ? 2 : 20);
     input *in = draw_input(t, name, shape);
     t->draws_constants = false;
     return in;
@@ -85,7 +85,7 @@ input *draw_finite_constant(trial *t, const char *name, tg_shape shape)
 
 input *draw_constant_of(trial *t, const char *name, tg_shape shape, const double *values)
 {
-    t->draws_constants = !t->is_recording || !draw_chance(t, 2);
+    t->draws_constants = !draw_chance(t, t->is_recording ? 2 : 20);
     input *in = draw_layout(t, name, t->dtype, shape, values);
     t->draws_constants = false;
     return in;
@@ -93,8 +93,7 @@ input *draw_constant_of(trial *t, const char *name, tg_shape shape, const double
 
 bool refuses_gradient(const trial *t, const input *in)
 {
-    (void)t;
-    return in->is_present && in->requires_grad;
+    return t->is_recording && in->is_present && in->requires_grad;
 }
 
 double overflow_of(const trial *t, double x)

@@ -23,8 +23,10 @@ static bool agrees(tg_dtype dtype, double roundings, double got, double expected
     if (isnan(expected)) {
         return isnan(got);
     }
-    if (terms > largest) { /* terms overflow in the dtype: several give anything, a single one its infinity, or NaN */
-        return terms != fabs(expected) || isnan(got) || (isinf(got) && (got > 0) == (expected > 0));
+    /* Terms overflow in the dtype: several give anything, a single one its infinity, or NaN. In f64 the largest number
+     * stands for infinite terms. */
+    if (terms >= largest) {
+        return terms != fabs(expected) || got == expected || isnan(got) || (isinf(got) && (got > 0) == (expected > 0));
     }
     if (isinf(expected) || !is_float(dtype)) {
         return got == expected;
