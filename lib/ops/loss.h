@@ -36,8 +36,8 @@ bool tg_loss_shape(tg_op_call *call, int equal);
 /* Checks that the reduction exists and is allowed for this loss (VALUE). */
 bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allows_batch_mean);
 
-/* Checks that an input does not require a gradient (STATE). Without recording, as in torch, it may: there the contiguous
- * copy of an input never does, so that the answer would depend on the layout. */
+/* Checks that an input does not require a gradient (STATE). Without recording it may, as in torch: the contiguous copy
+ * of an input requires none there, so a refusal would depend on the layout. */
 bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name);
 
 /* Returns the divisor of the summed losses: `count` for the mean, `batch` for the mean per batch entry, else 1. */

@@ -14,7 +14,7 @@ typedef struct attention_call {
     tg_shape weights;
 } attention_call;
 
-/* The shape without rows and width. Keys and values count with the heads of the queries that share theirs. */
+/* The shape without rows and width. Keys and values count with the heads of the queries that share them. */
 tg_shape attention_batch(const trial *t, int which);
 
 /* The shape of the result; false if queries, keys and values do not broadcast. */

@@ -1,7 +1,7 @@
 /* attention_formula: the values and gradients of tg_scaled_dot_product_attention.
  *
  * The result at query t is the sum of the values, weighted with the softmax of scale q k^T + bias over the keys that t
- * attends to; zeros if there is none. Weights that dropout keeps are multiplied by 1 / (1 - p).
+ * attends to; zeros without such keys. Weights that dropout keeps are multiplied by 1 / (1 - p).
  *
  * An infinity or a NaN at a key whose weight is 0, or may be rounded to 0, may count or not: a term that is unknown.
  */

@@ -49,7 +49,7 @@ static double overflowing(double x)
     return fabs(x) > FLT_MAX ? fabs(x) : 0;
 }
 
-/* alpha e^x. An infinite alpha shows whether e^x is 0, which f32 decides otherwise than f64: then any result is right. */
+/* alpha e^x. An infinite alpha shows whether e^x is 0, which is earlier in f32: there any result is right. */
 static result scaled_power_of_e(double alpha, double x)
 {
     return isinf(alpha) && exp(x) < FLT_MIN ? (result){0, INFINITY} : plain(alpha * exp(x));

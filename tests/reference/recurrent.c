@@ -147,7 +147,7 @@ static void observe_dropout(trial *t)
     tg_rng_free(rng);
 }
 
-/* One layer in one direction: the places of its parameters in the list. */
+/* One layer in one direction: the positions of its parameters in the list. */
 typedef struct direction {
     int64_t in, weight_ih, weight_hh, bias_ih, bias_hh;
 } direction;
@@ -188,7 +188,7 @@ static void step(scalars *s, const recurrent_call *r, const direction *d, const 
     memcpy(h, next, (size_t)width * sizeof *h);
 }
 
-/* The places of all results in the list. */
+/* The positions of all results in the list. */
 typedef struct places {
     int64_t *y, *state, *cell;
     int64_t inputs[MAX_INPUTS];

@@ -77,7 +77,7 @@ typedef struct trial {
     bool changes_inputs;  /* the call changes values of an input by design (max_norm); `draw` may set it */
     bool draws_constants; /* inputs that are drawn now require no gradient; `draw` sets it, and back */
     tg_tape *tape;
-    tg_params *params;  /* of a module; `draw` makes them, the framework frees them */
+    tg_params *params;  /* of a module; `draw` creates them, the framework frees them */
     tg_rng *rng;        /* the generator of the tape */
     tg_rng *rng_before; /* as it was before the library's call */
     input inputs[MAX_INPUTS];
@@ -192,8 +192,8 @@ input *draw_layout(trial *t, const char *name, tg_dtype dtype, tg_shape shape, c
 /* An optional input that is NULL. */
 input *draw_absent(trial *t, const char *name);
 
-/* The parameter `name` of t->params, with values of the flavor; now and then it is frozen. NULL, as a module without the
- * parameter has it, is an absent input. */
+/* The parameter `name` of t->params, with values of the flavor; now and then it is frozen. If the module was created
+ * without it, an input that is NULL. */
 input *draw_parameter(trial *t, const char *name);
 
 /* ---- notes, which a failing call prints (report.c) ---- */

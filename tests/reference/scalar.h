@@ -32,7 +32,7 @@ typedef struct scalars {
 scalars scalars_new(const trial *t);
 void scalars_free(scalars *s);
 
-/* Each adds a scalar and returns its place in the list. */
+/* Each adds a scalar and returns its position in the list. */
 int64_t scalar_constant(scalars *s, double value);
 int64_t scalar_multiply_add(scalars *s, int64_t a, int64_t b, int64_t c); /* a b + c */
 int64_t scalar_add(scalars *s, int64_t a, int64_t b);
@@ -41,7 +41,7 @@ int64_t scalar_multiply(scalars *s, int64_t a, int64_t b);
 int64_t scalar_sigmoid(scalars *s, int64_t a);
 int64_t scalar_tanh(scalars *s, int64_t a);
 
-/* Adds the values of an input, in order; returns the place of the first. -1 for an absent input. */
+/* Adds the values of an input, in order; returns the position of the first. -1 for an absent input. */
 int64_t scalar_load(scalars *s, const input *in);
 
 /* Writes a scalar to value i of a result. */
