@@ -1,6 +1,6 @@
-/* random_masks: bernoulli, dropout and multinomial, whose results follow from the generator. MT19937 is written down here a second
- * time (Matsumoto and Nishimura 1998), with torch's uniform numbers: 24 bits of one output, or 53 bits of two.
- */
+/* random_masks: bernoulli, dropout and multinomial, whose results follow from the generator. MT19937 is written down
+ * here a second time (Matsumoto and Nishimura 1998), with torch's uniform numbers: 24 bits of one output, or 53 bits of
+ * two. */
 #include "reference.h"
 
 #include <math.h>
