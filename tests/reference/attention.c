@@ -91,8 +91,8 @@ static void draw_attention(trial *t)
         note_double(t, "dropout", a->dropout);
         note_double(t, "scale", a->scale);
         note_integer(t, "path", a->path);
-        if (a->has_groups && batch.rank > 0 && draw_chance(t, 80)) {
-            q.size[q.rank - 3] *= q.rank > 2 ? draw_integer(t, 1, 3) : 1;
+        if (a->has_groups && batch.rank > 0 && draw_chance(t, 80) && q.rank > 2) {
+            q.size[q.rank - 3] *= draw_integer(t, 1, 3);
         }
     }
     draw_input(t, "queries", q);
