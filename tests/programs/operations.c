@@ -158,9 +158,11 @@ static tg_tensor *clamp(call *c)
 
 static tg_tensor *clamp_tensor(call *c)
 {
-    /* equal bounds have no gradient, as in torch */
+    /* At a bound that is equal to x, or to the other one, the function has a kink, and only one of its inputs has torch's
+     * gradient. The summands keep copies of x and of each other away from that. */
+    tg_tensor *low = tg_add_scalar(c->tape, c->x[1], -0.28125);
     tg_tensor *high = c->option[0] % 2 ? tg_add_scalar(c->tape, c->x[2], 0.3125) : NULL;
-    return tg_clamp_tensor(c->tape, c->x[0], c->x[1], high);
+    return tg_clamp_tensor(c->tape, c->x[0], low, high);
 }
 
 static tg_tensor *where(call *c)

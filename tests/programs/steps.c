@@ -159,8 +159,8 @@ static tg_code reset(run *r, int i)
         r->scope_count[k] = 0;
     }
     for (int k = 0; k < r->kept_count; k++) {
-        /* a retained result outlives the reset, without its history */
-        log_tensor(r->log, i, VALUE_AGAIN, r->kept_value[k], r->kept[k]);
+        /* a retained result outlives the reset, without its history; a view of a table may have missed steps */
+        log_tensor(r->log, i, VALUE_AGAIN, r->kept_value[k], r->kept[k]->storage->missed ? NULL : r->kept[k]);
         tg_release(r->kept[k]);
     }
     r->kept_count = 0;
