@@ -158,7 +158,7 @@ static tg_tensor *clamp(call *c)
 
 static tg_tensor *clamp_tensor(call *c)
 {
-    /* At a bound that is equal to x, or to the other one, the function has a kink, and only one of its inputs has torch's
+    /* At a bound that is equal to x, or to the other one, the function has a kink, and only one of its inputs has the
      * gradient. The summands keep copies of x and of each other away from that. */
     tg_tensor *low = tg_add_scalar(c->tape, c->x[1], -0.28125);
     tg_tensor *high = c->option[0] % 2 ? tg_add_scalar(c->tape, c->x[2], 0.3125) : NULL;
