@@ -259,7 +259,10 @@ static tg_tensor *distance(call *c)
     case 0: describe(c, ", l1"); return tg_l1_loss(t, a, b, reduction);
     case 1: describe(c, ", smooth l1"); return tg_smooth_l1_loss(t, a, b, &smooth);
     case 2: describe(c, ", huber"); return tg_huber_loss(t, a, b, &huber);
-    case 3: describe(c, ", cosine similarity"); return tg_cosine_similarity(t, a, b, -1, 1e-8);
+    case 3:
+        /* of vectors of length one it is the sign of a product, which has no slope, and jumps at 0 */
+        describe(c, ", cosine similarity");
+        return tg_cosine_similarity(t, positive(c, a), positive(c, b), -1, 1e-8);
     case 4: {
         tg_tensor *sign = tg_add_scalar(t, tg_mul_scalar(t, constant(c, tg_tensor_shape(a), 5, 0.5, 0.5), 4), -1);
         describe(c, ", margin ranking");

@@ -110,8 +110,7 @@ BINARY(mul)
 BINARY(maximum)
 BINARY(minimum)
 
-/* x^2 + 1/2, where an operation needs a positive input. */
-static tg_tensor *positive(call *c, tg_tensor *x)
+tg_tensor *positive(call *c, tg_tensor *x)
 {
     return tg_add_scalar(c->tape, tg_mul(c->tape, x, x), 0.5);
 }

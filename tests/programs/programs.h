@@ -228,6 +228,9 @@ int operation_count(void);
 
 /* For operations: adds to the text; constants that the tape owns; and axes. */
 void describe(call *c, const char *format, ...) TG_PRINTF_LIKE(2, 3);
+
+/* x^2 + 1/2, where an operation needs a positive input. */
+tg_tensor *positive(call *c, tg_tensor *x);
 tg_tensor *constant(call *c, tg_shape shape, uint32_t seed, double low, double high);
 tg_tensor *constant_ids(call *c, tg_shape shape, uint32_t seed, int64_t bound);
 tg_tensor *constant_mask(call *c, tg_shape shape, uint32_t seed);
