@@ -150,15 +150,19 @@ static void test_vocabularies(void **state)
     (void)state;
     static const char path[] = "hostile.json";
     tg_error error = TG_NO_ERROR;
+    /* STATE in a build without the tokenizer */
+    tg_tokenizer *any = tg_tokenizer_train("a", 1, 257, NULL);
+    tg_code expected = any ? TG_ERROR_FORMAT : TG_ERROR_STATE;
+    tg_tokenizer_free(any);
     write_text(path, "{\"version\":\"1.0\",\"" HOSTILE_JSON "\":1}");
     assert_null(tg_tokenizer_open(path, NULL, &error));
-    assert_clean_error(&error, TG_ERROR_FORMAT, "");
+    assert_clean_error(&error, expected, "");
     write_text(path, "{\"version\":\"1.0\",\"model\":{\"type\":\"" HOSTILE_JSON "\"}}");
     assert_null(tg_tokenizer_open(path, NULL, &error));
-    assert_clean_error(&error, TG_ERROR_FORMAT, "");
+    assert_clean_error(&error, expected, "");
     write_text(path, HOSTILE "\n" HOSTILE "\n");
     assert_null(tg_tokenizer_open(path, NULL, &error));
-    assert_clean_error(&error, TG_ERROR_FORMAT, "");
+    assert_clean_error(&error, expected, "");
     remove(path);
 }
 
