@@ -78,8 +78,8 @@ static bool check(tg_loader *l, int64_t count)
     }
     if (count <= c->context) {
         return tg_error_set(&l->error, TG_ERROR_SHAPE,
-                            "%s: the text has %lld ids; a window of %lld and its target need %lld", call,
-                            (long long)count, (long long)c->context, (long long)c->context + 1);
+                            "%s: the text has %lld ids; a window of %lld and its target need %llu", call,
+                            (long long)count, (long long)c->context, (unsigned long long)c->context + 1);
     }
     l->windows = (count - c->context - 1) / c->stride + 1;
     l->batches = l->windows / c->batch_size + (!c->drop_last && l->windows % c->batch_size != 0);
