@@ -2,20 +2,35 @@
 #include "reference.h"
 
 #include <float.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A block of a trial's memory. They are in a list, newest first, so that those after a point can be freed. */
+struct memory_block {
+    memory_block *older;
+    max_align_t bytes[];
+};
+
 void *trial_memory(trial *t, size_t bytes)
 {
-    void **blocks = realloc(t->blocks, (size_t)(t->block_count + 1) * sizeof *blocks);
-    void *block = blocks ? calloc(1, bytes > 0 ? bytes : 1) : NULL;
+    memory_block *block = calloc(1, sizeof *block + (bytes > 0 ? bytes : 1));
     if (!block) {
         fprintf(stderr, "reference: memory is exhausted\n");
         exit(2);
     }
-    t->blocks = blocks;
-    t->blocks[t->block_count++] = block;
-    return block;
+    block->older = t->newest_block;
+    t->newest_block = block;
+    return block->bytes;
+}
+
+void trial_free_memory(trial *t, const memory_block *last_kept)
+{
+    while (t->newest_block != last_kept) {
+        memory_block *block = t->newest_block;
+        t->newest_block = block->older;
+        free(block);
+    }
 }
 
 double *numbers(trial *t, int64_t count)

@@ -67,6 +67,8 @@ typedef struct output {
     tg_tensor *result;
 } output;
 
+typedef struct memory_block memory_block;
+
 typedef struct trial {
     const struct reference *reference;
     flavor flavor;
@@ -90,8 +92,7 @@ typedef struct trial {
     uint64_t random;
     bool mixes_dtypes; /* f32 beside f64, which every op refuses */
     char notes[NOTE_BYTES];
-    void **blocks;
-    int block_count;
+    memory_block *newest_block;
     bool has_failed;
     void (*describe)(const struct trial *t);
 } trial;
@@ -263,7 +264,8 @@ bool trial_run(const reference *r, uint64_t random, void (*describe)(const trial
 /* Reports a difference that a reference found by itself. */
 void trial_fail(trial *t, const char *format, ...) TG_PRINTF_LIKE(2, 3);
 
-/* Memory that lives as long as the trial. */
+/* Zeroed memory that lives as long as the trial, or until all that is newer than `last_kept` is freed. */
 void *trial_memory(trial *t, size_t bytes);
+void trial_free_memory(trial *t, const memory_block *last_kept);
 
 #endif

@@ -173,10 +173,12 @@ static void backward_by_differences(trial *t)
         input *in = &t->inputs[k];
         for (int64_t i = 0; in->requires_grad && i < in->x.count; i++) {
             double middle = in->x.values[i], at[4];
+            const memory_block *last_kept = t->newest_block;
             for (int step = 0; step < 4; step++) {
                 in->x.values[i] = middle + h * (double[]){-2, -1, 1, 2}[step];
                 t->reference->forward(t);
                 at[step] = inner_product(t);
+                trial_free_memory(t, last_kept);
             }
             in->x.values[i] = middle;
             double slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
@@ -260,6 +262,9 @@ static void check_gradients(trial *t)
     }
     int passes = draw_chance(t, 25) ? 2 : 1;
     bool calls_again = passes == 2 && draw_chance(t, 50);
+    /* A row with a norm of 1e30 is scaled to a norm that is max_norm up to rounding, so whether another call scales it
+     * again is chance. */
+    calls_again = calls_again && !(t->changes_inputs && (t->flavor == SPECIAL || t->flavor == WIDE));
     note(t, "    passes of backward: %d%s\n", passes, calls_again ? ", each through a call of its own" : "");
     for (int pass = 0; pass < passes && !t->has_failed; pass++) {
         if (pass > 0 && calls_again) {
@@ -375,10 +380,7 @@ bool trial_run(const reference *r, uint64_t random, void (*describe)(const trial
     tg_params_free(t->params);
     tg_rng_free(t->rng);
     tg_rng_free(t->rng_before);
-    for (int k = 0; k < t->block_count; k++) {
-        free(t->blocks[k]);
-    }
-    free(t->blocks);
+    trial_free_memory(t, NULL);
     bool is_right = !t->has_failed;
     free(t);
     return is_right;
