@@ -8,9 +8,11 @@
 #include <tapegrad/random.h>
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
+#include <tapegrad/tokenizer.h>
 #include <tapegrad/data.h>
 #include <tapegrad/words.h>
 #include <tapegrad/dataset.h>
+#include <tapegrad/csv.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>

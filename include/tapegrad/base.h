@@ -102,6 +102,11 @@ typedef struct tg_error {
 /* Sets the code to TG_OK and the text to "". */
 TG_API void tg_error_clear(tg_error *error);
 
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* Frees a text or an array of bytes that a call has returned as yours to free. */
+TG_API void tg_text_free(char *text);
+
 /* ---- configs ------------------------------------------------------------------------------------------------- */
 /* The options of tg_x, tg_x_new or tg_x_make are a struct tg_x_config. It is the last argument, or the last before a
  * tg_error. NULL means the defaults. Otherwise start with tg_x_config_default(), and then set fields:

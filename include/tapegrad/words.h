@@ -1,4 +1,4 @@
-/* words: a vocabulary whose tokens are whole words, beside the byte pairs of data.h. It needs no PCRE2.
+/* words: a vocabulary whose tokens are whole words, beside the byte pairs of tokenizer.h. It needs no PCRE2.
  *
  * ```c
  * tg_words *words = tg_words_new(text, length, NULL, &error);
@@ -18,7 +18,7 @@
 #ifndef TAPEGRAD_WORDS_H
 #define TAPEGRAD_WORDS_H
 
-#include <tapegrad/data.h>
+#include <tapegrad/tokenizer.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -104,3 +104,8 @@ bool tg_grow_now(void **array, size_t *capacity, size_t used, size_t needed, siz
     *capacity = larger;
     return true;
 }
+
+void tg_text_free(char *text)
+{
+    tg_free(text);
+}

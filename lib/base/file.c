@@ -110,6 +110,50 @@ bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length
     return true;
 }
 
+/* Reads a file to its end. Its size may change during the read, so it is not requested in advance. */
+static char *read_all(const tg_file *file, size_t *length, tg_error *error)
+{
+    void *text = NULL;
+    size_t capacity = 0, used = 0;
+    for (;;) {
+        if (!tg_grow(&text, &capacity, used, used + 65536, 1)) {
+            tg_error_set(error, TG_ERROR_MEMORY, "%s: read '%s': out of memory after %zu bytes", file->call, file->path,
+                         used);
+            break;
+        }
+        ssize_t count = read(file->descriptor, (char *)text + used, capacity - used - 1);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            tg_error_set(error, TG_ERROR_FILE, "%s: read '%s': %s", file->call, file->path, strerror(errno));
+            break;
+        }
+        if (count == 0) {
+            ((char *)text)[used] = '\0';
+            *length = used;
+            return text;
+        }
+        used += (size_t)count;
+    }
+    tg_free(text);
+    return NULL;
+}
+
+char *tg_file_read_text(const char *call, const char *path, size_t *length, tg_error *error)
+{
+    size_t unused;
+    length = length ? length : &unused;
+    *length = 0;
+    tg_file file;
+    if (!tg_file_open(&file, call, path, error)) {
+        return NULL;
+    }
+    char *text = read_all(&file, length, error);
+    tg_file_close(&file);
+    return text;
+}
+
 /* ---- writing ---- */
 
 /* Returns the bytes before the file's name in a path, its slash included. */

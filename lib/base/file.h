@@ -28,6 +28,10 @@ void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const
 /* Reads exactly `length` bytes from `offset` on. FORMAT if the file ends before. */
 bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error);
 
+/* Reads a whole file into a text that ends with a NUL, for tg_free, and writes its size, without the NUL, to `length`,
+ * which is optional. FILE if it is not a regular file. */
+char *tg_file_read_text(const char *call, const char *path, size_t *length, tg_error *error);
+
 /* ---- writing ---- */
 
 /* Writes a new file beside the target and renames it to the target at the end. So readers get either the old file or

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/config.h"
 #include "base/random.h"
-#include "data/file.h"
+#include "base/file.h"
 #include "data/loader.h"
 #include "data/pass.h"
 #include "tensor/tensor.h"

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tapegrad/data.h>
+
 #include "base/alloc.h"
-#include "data/file.h"
+#include "base/file.h"
 
 /* The number of ids that are fetched at once: more than most windows have. */
 #define PORTION 4096

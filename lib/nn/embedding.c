@@ -1,4 +1,4 @@
-/* embedding: a trained table as a module. lib/ops/embedding.c computes the lookup and its gradient.
+/* embedding: a trained table as a module. lib/ops/embedding/embedding.c computes the lookup and its gradient.
  *
  * As in PyTorch, the padding row is drawn with the other rows and then set to zero, so it takes as many random numbers
  * as any row. It is also frozen, so a tied output head or weight decay does not change it either.

@@ -1,5 +1,5 @@
-/* embedding_bag: the sum, mean or maximum of rows of a trained table, as a module. lib/ops/embedding_bag.c computes
- * it. */
+/* embedding_bag: the sum, mean or maximum of rows of a trained table, as a module. lib/ops/embedding/embedding_bag.c
+ * computes it. */
 #include "nn/embedding.h"
 
 static const char call[] = "nn_embedding_bag_make";

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
-#include "data/file.h"
-#include "data/json.h"
+#include "base/json.h"
 #include "nn/gpt_files.h"
 
 /* ---- reading ---- */
@@ -132,7 +132,7 @@ bool tg_gpt_json_read(const char *call, const char *path, tg_gpt_json *c, tg_err
                        .dropout = {0.1, 0.1, 0.1},
                        .tied_head = true};
     tg_json j = {.call = call, .path = path, .error = error};
-    j.text = tg_text_read_for(call, path, &j.length, error);
+    j.text = tg_file_read_text(call, path, &j.length, error);
     size_t members = 0;
     tg_json_text key;
     bool is_read = j.text && tg_json_check_utf8(&j) && tg_json_begin(&j, '{');
@@ -140,7 +140,7 @@ bool tg_gpt_json_read(const char *call, const char *path, tg_gpt_json *c, tg_err
         is_read = read_member(&j, key.text, c);
     }
     is_read = is_read && !j.failed && tg_json_end(&j) && check(&j, c);
-    tg_text_free(j.text);
+    tg_free(j.text);
     return is_read;
 }
 

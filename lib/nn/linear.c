@@ -1,4 +1,5 @@
-/* linear: y = x W^T + b as a module. The weight is (out,in), as in PyTorch; lib/ops/linear.c computes the product. */
+/* linear: y = x W^T + b as a module. The weight is (out,in), as in PyTorch; lib/ops/linear_algebra/linear.c computes
+ * the product. */
 #include <math.h>
 
 #include "nn/module.h"

@@ -1,7 +1,7 @@
 /* multihead_attention: attention with several heads as a module (Vaswani et al. 2017, section 3.2).
  *
  *   q, k, v = x Wq^T, x Wk^T, x Wv^T      (B,T,C), where C is H heads of width D
- *   y       = attention of each head      (B,H,T,D): lib/ops/attention.c; relative positions: lib/nn/positions
+ *   y       = attention of each head      (B,H,T,D): ops/attention/attention.c; relative positions: nn/positions
  *   out     = y Wo^T + b                  (B,T,C), with the heads side by side
  *
  * k and v may be of another sequence. Heads are views: (B,T,C) is read as (B,T,H,D), and the two axes in the middle are

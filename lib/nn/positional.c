@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "nn/positions/positions.h"
-#include "ops/attention.h"
-#include "ops/rotary.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/rotary.h"
 
 const tg_position_kind tg_no_positions = {.name = "none"};
 

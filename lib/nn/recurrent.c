@@ -1,8 +1,8 @@
 /* recurrent: GRU and LSTM as modules, with one or more layers, in one or both directions.
  *
  * A layer projects the inputs of all positions with one product, and an op goes through the positions
- * (lib/ops/recurrent.c). The other direction goes from the last position to the first. A position that is 0 in the mask
- * keeps the state and gives zeros, so a padded sequence has the results of torch's pack_padded_sequence.
+ * (lib/ops/sequence/recurrent.c). The other direction goes from the last position to the first. A position that is 0 in
+ * the mask keeps the state and gives zeros, so a padded sequence has the results of torch's pack_padded_sequence.
  */
 #include <tapegrad/sequence.h>
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "nn/module.h"
-#include "ops/recurrent.h"
+#include "ops/sequence/recurrent.h"
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 

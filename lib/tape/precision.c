@@ -1,8 +1,8 @@
 /* precision: the precision of a tape's matrix products, and its rounded copies of parameters.
  *
  * A step uses each parameter in forward and in backward, in the same version. So its rounded copy is kept until the
- * reset. The copy holds a reference to the parameter: the version then identifies its values. ops/product.c rounds all
- * other factors for one kernel.
+ * reset. The copy holds a reference to the parameter: the version then identifies its values.
+ * ops/linear_algebra/product.c rounds all other factors for one kernel.
  */
 #include "tape/tape.h"
 

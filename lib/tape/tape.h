@@ -69,11 +69,11 @@ typedef struct tg_rounded_copy {
     void *values; /* a block */
 } tg_rounded_copy;
 
-/* Called after each kernel with the time that it took (check/profile.c). */
+/* Called after each kernel with the time that it took (tools/profile.c). */
 typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backward, double seconds);
 
-/* Runs a kernel in place of the tape (check/guard.c). `saved` and `scratch` are the bytes that the op has declared for
- * this kernel. */
+/* Runs a kernel in place of the tape (gradcheck/guard.c). `saved` and `scratch` are the bytes that the op has declared
+ * for this kernel. */
 typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kernel kernel, bool backward, size_t saved,
                               size_t scratch);
 

@@ -119,7 +119,7 @@ static inline bool tg_is_tensor(const tg_tensor *x)
 }
 
 /* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and
- * has no missed steps. The one check in front of all values: tests/checks/values lists the functions that read or write
+ * has no missed steps. The one check in front of all values: tests/lint/values lists the functions that read or write
  * them, and each of them comes after it. */
 static inline bool tg_has_values(const tg_tensor *x)
 {

@@ -1,6 +1,6 @@
 /* Every config of the library: zeroed, filled in without its default function, and made for another call. Each call
  * refuses it with VALUE, names the default function, and changes nothing. The same for configs inside of other configs.
- * Compiled as C and as C++ (test_configs_cpp.cpp). tests/checks/api fails if a config is missing here.
+ * Compiled as C and as C++ (test_configs_cpp.cpp). tests/lint/api fails if a config is missing here.
  */
 #include <stdio.h>
 #include <string.h>

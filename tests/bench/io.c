@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "bench/figure.h"
-#include "io/safetensors.h"
+#include "files/safetensors.h"
 
 static const char path[] = "bench.safetensors";
 

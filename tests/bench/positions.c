@@ -8,7 +8,7 @@
 
 #include "bench/figure.h"
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 enum { B = 2, H = 12, D = 64 };
 

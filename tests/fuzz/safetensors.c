@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "io/safetensors.h"
+#include "files/safetensors.h"
 
 /* Reads every tensor that can be read, in its own dtype. */
 static void read_all(const tg_safetensors *file)

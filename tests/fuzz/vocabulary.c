@@ -2,7 +2,7 @@
  * and a text is encoded and decoded back. */
 #include <string.h>
 
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 #include "fuzz.h"
 
 /* Encodes, decodes and compares. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13, for tests/check/test_ledger.c.
+"""Writes the ledger (tapegrad/ledger.h) of a small GPT in PyTorch 2.13, for tests/tools/test_ledger.c.
 
     python3 make_ledger.py > ledger.txt                            attention as one op
     python3 make_ledger.py elementary > ledger_elementary.txt      attention as the chapter's chain of ops

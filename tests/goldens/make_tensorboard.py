@@ -3,7 +3,7 @@
 
     make_tensorboard.py         needs torch 2.13.0 and tensorboard 2.21; writes tensorboard/events beside itself
 
-The records of tests/io/test_tensorboard.c, written by tensorboard's own writer and torch's add_histogram.
+The records of tests/tools/test_tensorboard.c, written by tensorboard's own writer and torch's add_histogram.
 """
 import os
 

@@ -8,7 +8,7 @@
                          the text of these ids
 
 The texts are examples/lighthouse.txt and spaces.txt, which has each white space of Unicode, and punctuation. The names and
-options of the cases are in tests/data/test_words.c.
+options of the cases are in tests/text/test_words.c.
 """
 import collections
 import os

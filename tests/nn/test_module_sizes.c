@@ -1,6 +1,6 @@
 /* Each size of each module, model, cache and loader in turn, and each two sizes together, at numbers whose products
  * wrap around: a call creates what was asked for, or fails with an error and changes nothing. The test's allocator
- * refuses what would fit into memory. tests/checks/sizes requires that every module of the headers is in the table. */
+ * refuses what would fit into memory. tests/lint/sizes requires that every module of the headers is in the table. */
 #include "support.h"
 
 #include <inttypes.h>

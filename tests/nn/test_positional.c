@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 enum { B = 2, T = 7, M = 3, C = 12, H = 3 };
 

@@ -1,9 +1,9 @@
 #include "ops/samples.h"
 
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/calls.h"
-#include "ops/recurrent.h"
-#include "ops/relative.h"
+#include "ops/sequence/recurrent.h"
+#include "ops/attention/relative.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The errors of arithmetic, functions, masks, reductions and layout ops. */
 #include "ops/refused.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The errors of matrix products, embeddings, attention, norms and losses. */
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/refused.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 #include <math.h>
 

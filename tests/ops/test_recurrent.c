@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "ops/recurrent.h"
+#include "ops/sequence/recurrent.h"
 
 enum { T = 3, B = 22, H = 301, LEAVES = 4 };
 

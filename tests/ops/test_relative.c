@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "ops/calls.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 #include "support.h"
 
 static tg_tape *tape;

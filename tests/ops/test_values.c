@@ -1,7 +1,7 @@
 /* Ops at the edges of their domains against torch (see make_values.py). */
 #include "ops/calls.h"
 #include "ops/goldens.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 #include "support.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 #include "tensor/tensor.h"
 
 static tg_tensor *table;

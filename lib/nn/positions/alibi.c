@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 /* Returns the slope of a head if the number of heads, n, is a power of two: 2^(-8/n), 2^(-16/n), ..., 2^-8. */
 static double slope_of_power(double heads, double head)
@@ -24,7 +24,7 @@ double tg_alibi_slope(int64_t heads, int64_t head)
 }
 
 /* The bias depends on the distance alone, so it is computed once per distance: (H,1,L), where index l means the
- * distance S - 1 - l (lib/ops/relative.h). */
+ * distance S - 1 - l (lib/ops/attention/relative.h). */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";

@@ -10,13 +10,13 @@
  * b_K has no effect, because it adds the same number to all scores of a query, but published models have it.
  *
  * The rows of E that a pass needs are projected once, and copied to the distances. Both products are then scores by
- * distance (lib/ops/relative.h): for the second one, keys and queries exchange their roles, and so the order of the
- * distances is reversed.
+ * distance (lib/ops/attention/relative.h): for the second one, keys and queries exchange their roles, and so the order
+ * of the distances is reversed.
  */
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 /* Half of the buckets hold one distance each, and the others grow exponentially up to max_distance - 1. The logarithms
  * are computed in float, as in transformers, so that a distance at the edge of a bucket is in the same bucket. */

@@ -5,13 +5,13 @@
  *   relative-key-query    score_ij = (q_i . (k_j + E_d) + k_j . E_d) / sqrt(D)
  *
  * E has 2 context - 1 rows, "distance_embedding.weight", and d is its row d + context - 1. Both products are scores by
- * distance (lib/ops/relative.h): for the second one, keys and queries exchange their roles, and so the order of the
- * distances is reversed.
+ * distance (lib/ops/attention/relative.h): for the second one, keys and queries exchange their roles, and so the order
+ * of the distances is reversed.
  */
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 static bool check(tg_params *params, const char *name, int64_t context, const tg_nn_positional *p)
 {

@@ -1,5 +1,5 @@
 /* rotary: queries and keys are rotated before they are multiplied, so that a score depends on the distance alone (Su et
- * al. 2021). lib/ops/rotary.c computes it. */
+ * al. 2021). lib/ops/attention/rotary.c computes it. */
 #include "nn/positions/positions.h"
 
 static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config)

@@ -3,12 +3,12 @@
  *
  *   score_ij += q_i . K[a] / sqrt(D),    y_i += sum_j weight_ij V[a]
  *
- * Both are computed once per clipped distance, not once per pair (lib/ops/relative_clip.c).
+ * Both are computed once per clipped distance, not once per pair (lib/ops/attention/relative_clip.c).
  */
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {
@@ -44,7 +44,8 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
     return first + (beyond < (float)(buckets - exact) ? exact + (int64_t)beyond : buckets - 1);
 }
 
-/* The bias is looked up once per distance: (H,1,L), where index l means the distance S - 1 - l (lib/ops/relative.h). */
+/* The bias is looked up once per distance: (H,1,L), where index l means the distance S - 1 - l
+ * (lib/ops/attention/relative.h). */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";

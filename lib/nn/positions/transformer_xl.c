@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "nn/positions/positions.h"
-#include "ops/relative.h"
+#include "ops/attention/relative.h"
 
 static void make(tg_params *params, const char *name, int64_t context, tg_nn_positional *made)
 {
@@ -21,8 +21,8 @@ static void make(tg_params *params, const char *name, int64_t context, tg_nn_pos
     made->position_bias = tg_positions_add(params, name, "r_r_bias", heads, width / heads, 0.02);
 }
 
-/* R W_r^T is computed once per distance: (H,L,D), where index l means the distance S - 1 - l (lib/ops/relative.h). If
- * causal, the distances are 0 .. S - 1 only. */
+/* R W_r^T is computed once per distance: (H,L,D), where index l means the distance S - 1 - l
+ * (lib/ops/attention/relative.h). If causal, the distances are 0 .. S - 1 only. */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
     static const char call[] = "nn_multihead_attention_forward";

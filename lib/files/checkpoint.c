@@ -1,0 +1,339 @@
+/* checkpoint: saves and loads a list of parts, whose kinds are in checkpoint_parts.c, checkpoint_optim.c and
+ * checkpoint_values.c. */
+#include "files/checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+const char tg_save_call[] = "checkpoint_save", tg_load_call[] = "checkpoint_load";
+
+/* ---- for the kinds of parts ---- */
+
+const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char out[TG_PART_NAME])
+{
+    snprintf(out, TG_PART_NAME, "%s%s", part->name, text);
+    return out;
+}
+
+bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                        tg_shard shard, const void *values, tg_error *error)
+{
+    void *made = saving->made;
+    bool is_grown =
+        tg_grow(&made, &saving->made_capacity, saving->made_count, saving->made_count + 1, sizeof *saving->made);
+    saving->made = made;
+    if (!is_grown) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
+    }
+    tg_tensor *x = tg_tensor_new_from(dtype, shape, values, error);
+    if (!x) {
+        return false;
+    }
+    saving->made[saving->made_count++] = x;
+    return tg_safetensors_add(saving->writer, prefix, name, x, shard, TG_SAVE_FLOATS_KEEP, error);
+}
+
+bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                   const void *values, tg_error *error)
+{
+    return tg_saving_add_rows(saving, prefix, name, dtype, shape, (tg_shard){0, 0}, values, error);
+}
+
+bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error)
+{
+    char key[TG_PART_NAME], text[32];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return tg_safetensors_add_metadata(saving->writer, "", key, text, error);
+}
+
+bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *format, ...)
+{
+    char text[TG_ERROR_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return tg_error_set(error, TG_ERROR_VALUE, "%s: '%.200s' does not fit: %s", tg_load_call, loading->path, text);
+}
+
+const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                                tg_shape shape, tg_error *error)
+{
+    const tg_array *array = tg_safetensors_find(loading->file, prefix, name);
+    char there[TG_SHAPE_TEXT], here[TG_SHAPE_TEXT];
+    if (!array) {
+        tg_loading_refuse(loading, error, "the tensor '%s%s' is missing", prefix, name);
+        return NULL;
+    }
+    if (!tg_stored_fits(array->dtype, dtype, false) || !tg_shape_equal(array->shape, shape)) {
+        tg_loading_refuse(loading, error, "'%s%s' is %s %s in the file and %s %s here", prefix, name,
+                          tg_stored_name(array->dtype), tg_shape_format(array->shape, there), tg_dtype_name(dtype),
+                          tg_shape_format(shape, here));
+        return NULL;
+    }
+    return array;
+}
+
+bool tg_loading_read_rows(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                          tg_shape shape, tg_shard shard, void *out, tg_error *error)
+{
+    const tg_array *array = tg_loading_find(loading, prefix, name, dtype, tg_whole_shape(shape, shard), error);
+    return array && tg_safetensors_read_rows(loading->file, array, shard, shape.size[0], out, dtype, error);
+}
+
+bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                     void *out, tg_error *error)
+{
+    return tg_loading_read_rows(loading, prefix, name, dtype, shape, (tg_shard){0, 0}, out, error);
+}
+
+/* Reads a whole text as an integer; strtoll alone would accept spaces and a '+'. */
+static bool parse_integer(const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long read = strtoll(text, &end, 10);
+    *value = read;
+    return ((*text >= '0' && *text <= '9') || *text == '-') && *end == '\0' && end > text && errno == 0;
+}
+
+bool tg_loading_read_integer(const tg_loading *loading, const char *prefix, const char *name, int64_t *value,
+                             tg_error *error)
+{
+    char key[TG_PART_NAME];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const char *text = tg_safetensors_metadata(loading->file, key);
+    if (!text) {
+        return tg_loading_refuse(loading, error, "the metadata has no '%s'", key);
+    }
+    return parse_integer(text, value) ||
+           tg_loading_refuse(loading, error, "'%s' is \"%.40s\" in the metadata; it must be an integer of 64 bits", key,
+                             text);
+}
+
+bool tg_is_count(double number)
+{
+    return number >= 0 && number <= 9007199254740992 && number == floor(number);
+}
+
+int64_t tg_loading_count(const tg_loading *loading, const char *prefix)
+{
+    int64_t found = 0;
+    size_t length = strlen(prefix);
+    for (int64_t i = 0; i < tg_safetensors_count(loading->file); i++) {
+        found += strncmp(tg_safetensors_at(loading->file, i)->name, prefix, length) == 0;
+    }
+    return found;
+}
+
+/* ---- lists of parts ---- */
+
+static const tg_part_kind *const kinds[] = {&tg_params_part,  &tg_optim_part,  &tg_rng_part,  &tg_loader_part,
+                                            &tg_integer_part, &tg_number_part, &tg_text_part, &tg_bytes_part};
+
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+static const tg_part_kind *kind_of(const tg_checkpoint_part *part)
+{
+    size_t k = 0;
+    while (!kinds[k]->object(part)) {
+        k++;
+    }
+    return kinds[k];
+}
+
+static bool check_part(const char *call, const tg_checkpoint_part *part, int64_t index, tg_error *error)
+{
+    int objects = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        objects += kinds[k]->object(part) != NULL;
+    }
+    /* the longest suffix of a part's name is shorter than half of TG_PART_NAME */
+    if (!part->name || !*part->name || strlen(part->name) >= TG_PART_NAME / 2) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: the name of part %lld has %lld characters; allowed are 1 to %d",
+                            call, (long long)index, part->name ? (long long)strlen(part->name) : 0,
+                            TG_PART_NAME / 2 - 1);
+    }
+    if (objects != 1) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: part '%s' has %d objects; it must have exactly one", call,
+                            part->name, objects);
+    }
+    return part->size >= 0 ||
+           tg_error_set(error, TG_ERROR_VALUE, "%s: part '%s' has %lld bytes", call, part->name, (long long)part->size);
+}
+
+static bool check_parts(const char *call, const char *path, const tg_checkpoint_part *parts, int64_t count,
+                        tg_error *error)
+{
+    if (!path || (!parts && count > 0)) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, path ? "array of parts is" : "path is");
+    }
+    if (count < 1) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld parts; at least 1 is needed", call, (long long)count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!check_part(call, &parts[i], i, error)) {
+            return false;
+        }
+        for (int64_t k = 0; k < i; k++) {
+            if (strcmp(parts[k].name, parts[i].name) == 0) {
+                return tg_error_set(error, TG_ERROR_VALUE, "%s: parts %lld and %lld are both named '%s'", call,
+                                    (long long)k, (long long)i, parts[i].name);
+            }
+        }
+    }
+    return true;
+}
+
+bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                 const tg_checkpoint_group_config *config, tg_error *error)
+{
+    if (!tg_group_check(tg_save_call, config, error)) {
+        return false;
+    }
+    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
+    tg_saving saving = {.writer = NULL};
+    bool is_added = check_parts(tg_save_call, path, parts, count, &local) &&
+                    (saving.writer = tg_safetensors_writer_new(tg_save_call, &local)) &&
+                    tg_safetensors_add_metadata(saving.writer, "", "format", "pt", &local);
+    for (int64_t i = 0; is_added && i < count; i++) {
+        is_added = kind_of(&parts[i])->add(&saving, &parts[i], &local);
+    }
+    bool is_saved =
+        tg_group_agree(&group, &local, error) && tg_safetensors_write_together(saving.writer, path, &group, error);
+    for (size_t i = 0; i < saving.made_count; i++) {
+        tg_release(saving.made[i]);
+    }
+    tg_free(saving.made);
+    tg_safetensors_writer_free(saving.writer);
+    return is_saved;
+}
+
+bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+{
+    return tg_checkpoint_save_together(path, parts, count, NULL, error);
+}
+
+/* Opens the file, and prepares the parts. Returns how many are to be released. */
+static int64_t prepare(tg_loading *loading, const tg_checkpoint_part *parts, int64_t count, tg_prepared *prepared,
+                       tg_error *error)
+{
+    loading->file = tg_safetensors_open(tg_load_call, loading->path, TG_SAFETENSORS_HEADER, error);
+    int64_t ready = 0;
+    bool is_ready = loading->file;
+    while (is_ready && ready < count) {
+        is_ready = kind_of(&parts[ready])->prepare(loading, &parts[ready], &prepared[ready], error);
+        ready++;
+    }
+    return ready;
+}
+
+bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
+                                 const tg_checkpoint_group_config *config, tg_error *error)
+{
+    if (!tg_group_check(tg_load_call, config, error)) {
+        return false;
+    }
+    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
+    tg_loading loading = {.path = path};
+    tg_prepared *prepared = NULL;
+    int64_t ready = 0;
+    if (check_parts(tg_load_call, path, parts, count, &local)) {
+        prepared = tg_alloc_zeroed((size_t)count, sizeof *prepared);
+        ready = prepared ? prepare(&loading, parts, count, prepared, &local) : 0;
+    }
+    if (!prepared) { /* unless an argument is wrong */
+        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
+    }
+    bool is_ready = tg_group_agree(&group, &local, error);
+    if (is_ready) {
+        tg_pending_commit(&loading.values);
+    } else {
+        tg_pending_abandon(&loading.values);
+    }
+    for (int64_t i = 0; i < ready; i++) {
+        const tg_part_kind *kind = kind_of(&parts[i]);
+        if (is_ready && kind->commit) {
+            kind->commit(&parts[i], &prepared[i]);
+        }
+        if (kind->release) {
+            kind->release(&parts[i], &prepared[i]);
+        }
+    }
+    tg_safetensors_close(loading.file);
+    tg_free(prepared);
+    return is_ready;
+}
+
+bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+{
+    return tg_checkpoint_load_together(path, parts, count, NULL, error);
+}
+
+/* ---- single parts ---- */
+
+static tg_safetensors *open_for(const char *call, const char *path, const char *name, tg_error *error)
+{
+    if (!path || !name) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, path ? "name" : "path");
+        return NULL;
+    }
+    return tg_safetensors_open(call, path, TG_SAFETENSORS_HEADER, error);
+}
+
+char *tg_checkpoint_read_text(const char *path, const char *name, tg_error *error)
+{
+    static const char call[] = "checkpoint_read_text";
+    tg_safetensors *file = open_for(call, path, name, error);
+    if (!file) {
+        return NULL;
+    }
+    const char *text = tg_safetensors_metadata(file, name);
+    char *copy = text ? tg_alloc(strlen(text) + 1, 1) : NULL;
+    if (copy) {
+        memcpy(copy, text, strlen(text) + 1);
+    } else if (text) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    } else {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: the metadata of '%.200s' has no '%.100s'", call, path, name);
+    }
+    tg_safetensors_close(file);
+    return copy;
+}
+
+char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size, tg_error *error)
+{
+    static const char call[] = "checkpoint_read_bytes";
+    tg_safetensors *file = open_for(call, path, name, error);
+    if (!file) {
+        return NULL;
+    }
+    const tg_array *array = tg_safetensors_find(file, "", name);
+    int64_t count = array ? tg_shape_count(array->shape) : 0;
+    char *bytes = NULL;
+    if (!array || array->dtype != TG_STORED_U8 || array->shape.rank != 1) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: '%.200s' has no tensor '%.100s' of bytes", call, path, name);
+    } else if (!(bytes = tg_alloc((size_t)count + 1, 1))) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld bytes", call, (long long)count);
+    } else if (!tg_safetensors_read(file, array, bytes, TG_U8, error)) {
+        tg_free(bytes);
+        bytes = NULL;
+    } else {
+        bytes[count] = '\0';
+        if (size) {
+            *size = count;
+        }
+    }
+    tg_safetensors_close(file);
+    return bytes;
+}

@@ -1,0 +1,96 @@
+/* checkpoint (private): the interface of a kind of part. A load first prepares all parts, which may fail, and then
+ * commits all, which cannot fail. */
+#ifndef TG_FILES_CHECKPOINT_H
+#define TG_FILES_CHECKPOINT_H
+
+#include <tapegrad/checkpoint.h>
+
+#include "base/random.h"
+#include "data/loader.h"
+#include "files/params_file.h"
+
+/* The work of a save. */
+typedef struct tg_saving {
+    tg_safetensors_writer *writer;
+    tg_tensor **made; /* tensors that exist until the file is written */
+    size_t made_count, made_capacity;
+} tg_saving;
+
+/* The work of a load. The values of all tensors are in one list. */
+typedef struct tg_loading {
+    const char *path;
+    tg_safetensors *file;
+    tg_pending values;
+} tg_loading;
+
+/* What is committed for a part, besides the values of tensors. */
+typedef struct tg_prepared {
+    tg_rng rng;
+    tg_loader_position position;
+    int64_t integer;
+    double number;
+    void *memory; /* of the kind that prepared it */
+} tg_prepared;
+
+typedef struct tg_part_kind {
+    const char *name;
+    /* returns the part's object, or NULL if the part is of another kind */
+    const void *(*object)(const tg_checkpoint_part *part);
+    /* adds the part to a file; false with the error set */
+    bool (*add)(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error);
+    /* reads the part, and changes nothing; false with the error set */
+    bool (*prepare)(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error);
+    /* changes the object; NULL: nothing is left to do */
+    void (*commit)(const tg_checkpoint_part *part, tg_prepared *prepared);
+    /* frees what is prepared, also after a commit; NULL: nothing to free */
+    void (*release)(const tg_checkpoint_part *part, tg_prepared *prepared);
+} tg_part_kind;
+
+extern const tg_part_kind tg_params_part, tg_optim_part, tg_rng_part, tg_loader_part;
+extern const tg_part_kind tg_integer_part, tg_number_part, tg_text_part, tg_bytes_part;
+
+/* "checkpoint_save" and "checkpoint_load", for messages */
+extern const char tg_save_call[], tg_load_call[];
+
+#define TG_PART_NAME 512
+
+/* Writes the part's name and a text, "model" and "_rows.", to `out`; returns `out`. */
+const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char out[TG_PART_NAME]);
+
+/* Adds a new tensor of `dtype` with the values of an array under prefix + name. */
+bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                   const void *values, tg_error *error);
+
+/* The same for one value or more per row of a table, or of a shard. */
+bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                        tg_shard shard, const void *values, tg_error *error);
+
+/* Adds an integer to the metadata under prefix + name. */
+bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error);
+
+/* Sets VALUE: "checkpoint_load: 'PATH' does not fit: <text>"; returns false. */
+bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Finds the array prefix + name, which must have this dtype and shape; NULL with the error set. */
+const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                                tg_shape shape, tg_error *error);
+
+/* Reads the rows of a shard of this shape from the array prefix + name. */
+bool tg_loading_read_rows(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
+                          tg_shape shape, tg_shard shard, void *out, tg_error *error);
+
+/* Reads the array prefix + name to `out`. */
+bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+                     void *out, tg_error *error);
+
+/* Reads an integer from the metadata under prefix + name. */
+bool tg_loading_read_integer(const tg_loading *loading, const char *prefix, const char *name, int64_t *value,
+                             tg_error *error);
+
+/* Returns whether a number of a file is a count: whole, and from 0 to 2^53, up to which a double is exact. */
+bool tg_is_count(double number);
+
+/* Returns the number of tensors in the file whose names begin with the prefix. */
+int64_t tg_loading_count(const tg_loading *loading, const char *prefix);
+
+#endif

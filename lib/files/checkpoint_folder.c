@@ -1,0 +1,296 @@
+/* checkpoint_folder: the checkpoints of one run.
+ *
+ *   step-00000100.safetensors    one checkpoint, complete as soon as it has this name (base/file.h)
+ *   last                         the names of the last checkpoints in the order of writing, one per line
+ *   best                         the name of the best checkpoint and a newline
+ *   lock                         empty; its owner holds flock(2) on it
+ *
+ * The steps are not the order of writing: a run may go back to an earlier step, or start again in its folder. So the
+ * order of writing has a file of its own, and "last" decides what is kept. A save writes the checkpoint, then
+ * "best", then "last", and then removes what neither names. A run may be killed at any moment: it leaves complete
+ * checkpoints, perhaps one too many, and perhaps a temporary file, which the next run removes.
+ *
+ * Of several processes, process 0 does all this, and all have its errors. Together they write only the checkpoint.
+ *
+ * flock belongs to the open file, which a forked child shares: the lock would last until the child ends, too. So the
+ * owner unlocks before it closes. A child cannot unlock, nor save: it is not the process that opened the folder.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/config.h"
+#include "files/checkpoint.h"
+#include "files/checkpoint_group.h"
+#include "files/checkpoint_names.h"
+
+static const char mark[] = "tg_checkpoint_folder_config_default";
+static const char open_call[] = "checkpoint_folder_open";
+
+struct tg_checkpoint_folder {
+    int64_t keep;
+    tg_checkpoint_group_config group;
+    pid_t owner; /* the process that opened it */
+    int lock;    /* the descriptor that holds the lock; -1 in processes 1, 2, ... */
+    char path[];
+};
+
+tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void)
+{
+    return (tg_checkpoint_folder_config){.mark = mark, .keep = 3};
+}
+
+char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_error *error)
+{
+    static const char call[] = "checkpoint_find";
+    if (!folder) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
+        return NULL;
+    }
+    if ((unsigned)choice > TG_CHECKPOINT_BEST) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: choice %d does not exist", call, (int)choice);
+        return NULL;
+    }
+    int64_t step = -1;
+    if (choice == TG_CHECKPOINT_BEST && !tg_best_read(call, folder, &step, error)) {
+        return NULL;
+    }
+    if (step < 0) {
+        tg_steps written;
+        if (!tg_steps_read(call, folder, &written, error)) {
+            return NULL;
+        }
+        step = written.count ? written.steps[written.count - 1] : -1;
+        tg_steps_free(&written);
+    }
+    if (step < 0) {
+        tg_error_set(error, TG_ERROR_FILE, "%s: '%.200s' has no checkpoint", call, folder);
+        return NULL;
+    }
+    char name[TG_STEP_NAME];
+    struct stat status;
+    tg_step_to_name(step, name);
+    char *path = tg_path_in_folder(call, folder, name, error);
+    if (path && choice == TG_CHECKPOINT_BEST && stat(path, &status) != 0) {
+        tg_error_set(error, TG_ERROR_FILE, "%s: the best checkpoint, '%s': %s", call, path, strerror(errno));
+        tg_free(path);
+        return NULL;
+    }
+    return path;
+}
+
+/* ---- removing ---- */
+
+/* Removes a file of the folder. A file that cannot be removed stays: it is complete, and only takes space. */
+static void remove_file(const char *folder, const char *name)
+{
+    char *path = tg_path_in_folder(open_call, folder, name, NULL);
+    if (path) {
+        unlink(path);
+    }
+    tg_free(path);
+}
+
+static void remove_leftover(void *context, const char *name)
+{
+    size_t length = strlen(name);
+    if (strncmp(name, ".tapegrad-", 10) == 0 && length > 4 && strcmp(name + length - 4, ".tmp") == 0) {
+        remove_file(context, name);
+    }
+}
+
+/* ---- the folder ---- */
+
+/* Creates the lock's file and locks it. */
+static bool lock(tg_checkpoint_folder *folder, tg_error *error)
+{
+    char *path = tg_path_in_folder(open_call, folder->path, "lock", error);
+    if (!path) {
+        return false;
+    }
+    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    bool is_open =
+        folder->lock >= 0 || tg_error_set(error, TG_ERROR_FILE, "%s: open '%s': %s", open_call, path, strerror(errno));
+    tg_free(path);
+    if (!is_open || flock(folder->lock, LOCK_EX | LOCK_NB) == 0) {
+        return is_open;
+    }
+    return errno == EWOULDBLOCK
+               ? tg_error_set(error, TG_ERROR_STATE, "%s: another run writes to '%s'", open_call, folder->path)
+               : tg_error_set(error, TG_ERROR_FILE, "%s: lock '%s': %s", open_call, folder->path, strerror(errno));
+}
+
+/* Creates the folder, locks it, and removes what a killed run left. */
+static bool prepare(tg_checkpoint_folder *folder, tg_error *error)
+{
+    bool exists = mkdir(folder->path, 0777) == 0 || errno == EEXIST ||
+                  tg_error_set(error, TG_ERROR_FILE, "%s: create '%s': %s", open_call, folder->path, strerror(errno));
+    return exists && lock(folder, error) &&
+           tg_folder_visit(open_call, folder->path, remove_leftover, folder->path, error);
+}
+
+tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *given,
+                                                tg_error *error)
+{
+    if (!tg_config_check(open_call, given, mark, error)) {
+        return NULL;
+    }
+    tg_checkpoint_folder_config config = given ? *given : tg_checkpoint_folder_config_default();
+    if (!tg_group_check(open_call, config.group, error)) {
+        return NULL;
+    }
+    const tg_checkpoint_group_config group = config.group ? *config.group : tg_checkpoint_group_config_default();
+    tg_error local = TG_NO_ERROR;
+    tg_checkpoint_folder *folder = path ? tg_alloc(1, sizeof *folder + strlen(path) + 1) : NULL;
+    if (!path) {
+        tg_error_set(&local, TG_ERROR_STATE, "%s: the path is NULL", open_call);
+    } else if (config.keep < 1 || config.keep > TG_MOST_STEPS) {
+        tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; allowed are 1 to %d", open_call, (long long)config.keep,
+                     TG_MOST_STEPS);
+    } else if (!folder) {
+        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);
+    }
+    if (folder) {
+        *folder = (tg_checkpoint_folder){.keep = config.keep, .group = group, .owner = getpid(), .lock = -1};
+        memcpy(folder->path, path, strlen(path) + 1);
+    }
+    bool is_ready = tg_group_agree(&group, &local, error);
+    if (is_ready && group.rank == 0) {
+        prepare(folder, &local);
+    }
+    if (!is_ready || !tg_group_agree(&group, &local, error)) {
+        tg_checkpoint_folder_free(folder);
+        return NULL;
+    }
+    return folder;
+}
+
+void tg_checkpoint_folder_free(tg_checkpoint_folder *folder)
+{
+    if (folder) {
+        if (folder->lock >= 0) {
+            if (folder->owner == getpid()) {
+                flock(folder->lock, LOCK_UN);
+            }
+            close(folder->lock);
+        }
+        tg_free(folder);
+    }
+}
+
+/* Sets an error unless the folder can be written to. */
+static bool check_folder(const char *call, const tg_checkpoint_folder *folder, tg_error *error)
+{
+    if (!folder) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
+    }
+    return folder->owner == getpid() ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: process %lld opened '%.200s'; a forked process cannot write to it",
+                        call, (long long)folder->owner, folder->path);
+}
+
+/* What a folder has after a save. */
+typedef struct contents {
+    tg_steps written; /* in the order of writing */
+    size_t kept;      /* the last ones of them that stay */
+    int64_t best;     /* stays, too; -1: none */
+    bool best_changes;
+} contents;
+
+/* Reads what the folder has, and decides what stays after step `step` is written. */
+static bool decide(const char *call, const tg_checkpoint_folder *folder, int64_t step, bool is_best, contents *c,
+                   tg_error *error)
+{
+    tg_steps *written = &c->written;
+    if (!tg_best_read(call, folder->path, &c->best, error) || !tg_steps_read(call, folder->path, written, error)) {
+        return false;
+    }
+    /* a checkpoint that is replaced by one that is not the best does not stay the best */
+    c->best_changes = is_best || c->best == step;
+    c->best = is_best ? step : c->best_changes ? -1 : c->best;
+    size_t others = 0;
+    for (size_t i = 0; i < written->count; i++) {
+        written->steps[others] = written->steps[i];
+        others += written->steps[i] != step;
+    }
+    written->count = others;
+    c->kept = others < (size_t)folder->keep ? others + 1 : (size_t)folder->keep;
+    return tg_steps_add(call, written, step, error);
+}
+
+static bool check_step(const char *call, int64_t step, tg_error *error)
+{
+    return (step >= 0 && step <= TG_MOST_STEPS) ||
+           tg_error_set(error, TG_ERROR_RANGE, "%s: step %lld is outside [0,%d]", call, (long long)step, TG_MOST_STEPS);
+}
+
+bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
+                               const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+{
+    static const char call[] = "checkpoint_folder_save";
+    if (!folder) {
+        return check_folder(call, folder, error);
+    }
+    tg_error local = TG_NO_ERROR;
+    char name[TG_STEP_NAME], *path = NULL;
+    contents c = {.kept = 0};
+    bool decides = folder->group.rank == 0;
+    if (check_folder(call, folder, &local) && check_step(call, step, &local) &&
+        (!decides || decide(call, folder, step, is_best, &c, &local))) {
+        tg_step_to_name(step, name);
+        path = tg_path_in_folder(call, folder->path, name, &local);
+    }
+    bool is_saved = tg_group_agree(&folder->group, &local, error) &&
+                    tg_checkpoint_save_together(path, parts, count, &folder->group, error);
+    tg_free(path);
+    if (is_saved && decides && (!c.best_changes || tg_best_write(call, folder->path, c.best, &local)) &&
+        tg_steps_write(call, folder->path, &c.written, c.kept, &local)) {
+        for (size_t i = 0; i < c.written.count - c.kept; i++) {
+            if (c.written.steps[i] != c.best) {
+                tg_step_to_name(c.written.steps[i], name);
+                remove_file(folder->path, name);
+            }
+        }
+    }
+    tg_steps_free(&c.written);
+    return is_saved && tg_group_agree(&folder->group, &local, error);
+}
+
+static const char clear_call[] = "checkpoint_folder_clear";
+
+/* What remove_checkpoint needs, and its error. */
+typedef struct clearing {
+    const char *folder;
+    tg_error *error;
+} clearing;
+
+static void remove_checkpoint(void *context, const char *name)
+{
+    const clearing *c = context;
+    char *path = tg_step_of_name(name) >= 0 ? tg_path_in_folder(clear_call, c->folder, name, c->error) : NULL;
+    if (path && unlink(path) != 0) {
+        tg_error_set(c->error, TG_ERROR_FILE, "%s: remove '%s': %s", clear_call, path, strerror(errno));
+    }
+    tg_free(path);
+}
+
+bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
+{
+    if (!folder) {
+        return check_folder(clear_call, folder, error);
+    }
+    tg_error local = TG_NO_ERROR;
+    if (check_folder(clear_call, folder, &local) && folder->group.rank == 0) {
+        clearing c = {folder->path, &local};
+        remove_file(folder->path, "best");
+        remove_file(folder->path, "last");
+        tg_folder_visit(clear_call, folder->path, remove_checkpoint, &c, &local);
+    }
+    return tg_group_agree(&folder->group, &local, error);
+}

@@ -1,0 +1,346 @@
+/* checkpoint_parts: params with the state of their rows, generators and loaders as parts of a checkpoint. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "files/checkpoint.h"
+
+/* ---- params ---- */
+
+/* The state of the rows of one table, as it is in the file. */
+typedef struct table_rows {
+    tg_tensor *table;
+    tg_row_state state;
+} table_rows;
+
+static const void *params_of(const tg_checkpoint_part *part)
+{
+    return part->params;
+}
+
+/* Adds the frozen rows of a table. A shard writes them also if it has none, because another shard may have some. */
+static bool add_frozen(tg_saving *saving, const char *prefix, const char *name, const tg_tensor *table, tg_error *error)
+{
+    int64_t rows = table->shape[0];
+    const uint8_t *frozen = table->rows->frozen;
+    uint8_t *none = frozen ? NULL : tg_alloc_zeroed((size_t)rows + 1, 1);
+    bool is_added = frozen || none ? tg_saving_add_rows(saving, prefix, name, TG_U8, tg_shape_make(1, &rows),
+                                                        tg_shard_of(table), frozen ? frozen : none, error)
+                                   : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
+    tg_free(none);
+    return is_added;
+}
+
+/* Adds the frozen rows and the counts of one tensor. A count is exact as a double up to 2^53. */
+static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry entry, tg_error *error)
+{
+    char frozen[TG_PART_NAME], updates[TG_PART_NAME];
+    const tg_row_state *state = entry.tensor->rows;
+    const tg_shard shard = tg_shard_of(entry.tensor);
+    int64_t rows = state ? entry.tensor->shape[0] : 0;
+    tg_part_name(part, "_frozen_rows.", frozen);
+    tg_part_name(part, "_row_updates.", updates);
+    if ((tg_has_frozen_rows(entry.tensor) || shard.rows > 0) &&
+        !add_frozen(saving, frozen, entry.name, entry.tensor, error)) {
+        return false;
+    }
+    if (!state || !state->updates) {
+        return true;
+    }
+    double *counts = tg_alloc((size_t)rows + 1, 2 * sizeof *counts);
+    for (int64_t row = 0; counts && row < rows; row++) {
+        counts[2 * row] = (double)state->updates[row].count;
+        counts[2 * row + 1] = (double)state->updates[row].last_step;
+    }
+    bool is_added = counts ? tg_saving_add_rows(saving, updates, entry.name, TG_F64,
+                                                tg_shape_make(2, (int64_t[]){rows, 2}), shard, counts, error)
+                           : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
+    tg_free(counts);
+    return is_added;
+}
+
+static bool add_params(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    if (!tg_params_check(part->params, tg_save_call, error) ||
+        !tg_params_add_to_file(part->params, saving->writer, tg_part_name(part, ".", prefix), TG_SAVE_FLOATS_KEEP,
+                               error)) {
+        return false;
+    }
+    for (int64_t i = 0; i < tg_params_count(part->params); i++) {
+        tg_entry entry = tg_params_at(part->params, i);
+        if (entry.kind == TG_ENTRY_PARAMETER && !add_rows(saving, part, entry, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_updates(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
+                         tg_row_updates *updates, tg_error *error)
+{
+    int64_t rows = table->shape[0];
+    double *counts = tg_alloc((size_t)rows + 1, 2 * sizeof *counts);
+    if (!counts) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
+    }
+    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}),
+                                        tg_shard_of(table), counts, error);
+    for (int64_t row = 0; is_read && row < rows; row++) {
+        double count = counts[2 * row], last = counts[2 * row + 1];
+        is_read = (tg_is_count(count) && tg_is_count(last)) ||
+                  tg_loading_refuse(loading, error,
+                                    "row %lld of '%s%s' has the counts %g and %g; both must be whole numbers from 0 to "
+                                    "2^53",
+                                    (long long)row, prefix, name, count, last);
+        updates[row] = is_read ? (tg_row_updates){(int64_t)count, (int64_t)last} : (tg_row_updates){0, 0};
+    }
+    tg_free(counts);
+    return is_read;
+}
+
+static bool read_frozen(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
+                        tg_row_state *state, tg_error *error)
+{
+    int64_t rows = table->shape[0];
+    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_U8, tg_shape_make(1, &rows), tg_shard_of(table),
+                                        state->frozen, error);
+    for (int64_t row = 0; is_read && row < rows; row++) {
+        is_read = state->frozen[row] <= 1 ||
+                  tg_loading_refuse(loading, error, "row %lld of '%s%s' is %d; allowed are 0 and 1", (long long)row,
+                                    prefix, name, state->frozen[row]);
+        state->frozen_count += state->frozen[row];
+    }
+    return is_read;
+}
+
+/* Reads the state of a table's rows that the file has; all zeros without one. */
+static bool prepare_rows(const tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, table_rows *out,
+                         tg_error *error)
+{
+    char frozen[TG_PART_NAME], updates[TG_PART_NAME];
+    int64_t rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 0;
+    tg_part_name(part, "_frozen_rows.", frozen);
+    tg_part_name(part, "_row_updates.", updates);
+    out->table = entry.tensor;
+    bool has_frozen = tg_safetensors_find(loading->file, frozen, entry.name);
+    bool has_updates = tg_safetensors_find(loading->file, updates, entry.name);
+    if (has_frozen) {
+        out->state.frozen = tg_alloc((size_t)rows + 1, 1);
+    }
+    if (has_updates) {
+        out->state.updates = tg_alloc((size_t)rows + 1, sizeof *out->state.updates);
+    }
+    if ((has_frozen && !out->state.frozen) || (has_updates && !out->state.updates)) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
+    }
+    return (!has_frozen || read_frozen(loading, frozen, entry.name, entry.tensor, &out->state, error)) &&
+           (!has_updates || read_updates(loading, updates, entry.name, entry.tensor, out->state.updates, error));
+}
+
+/* The memory has one table_rows per entry. A table whose state the commit must set has a row state afterwards. */
+static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    tg_params_load_config config = tg_params_load_config_default();
+    config.prefix = tg_part_name(part, ".", prefix);
+    if (!tg_params_check(part->params, tg_load_call, error) ||
+        !tg_params_read_from_file(part->params, tg_load_call, loading->file, loading->path, &config, &loading->values,
+                                  error)) {
+        return false;
+    }
+    int64_t count = tg_params_count(part->params);
+    table_rows *tables = prepared->memory = tg_alloc_zeroed((size_t)count + 1, sizeof *tables);
+    bool is_ready = tables || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
+    for (int64_t i = 0; is_ready && i < count; i++) {
+        tg_entry entry = tg_params_at(part->params, i);
+        is_ready = entry.kind != TG_ENTRY_PARAMETER || prepare_rows(loading, part, entry, &tables[i], error);
+        bool needs_state = tables[i].state.frozen || tables[i].state.updates;
+        is_ready = is_ready && (!needs_state || tg_row_state_reserve(tg_load_call, entry.tensor, error));
+    }
+    return is_ready;
+}
+
+static void commit_params(const tg_checkpoint_part *part, tg_prepared *prepared)
+{
+    table_rows *tables = prepared->memory;
+    for (int64_t i = 0; i < tg_params_count(part->params); i++) {
+        tg_tensor *table = tables[i].table;
+        if (table && table->rows) {
+            tg_row_state old = *table->rows;
+            tables[i].state.shard = old.shard;
+            *table->rows = tables[i].state;
+            tables[i].state = old; /* to be freed */
+            tg_gradient_drop_frozen(table);
+        }
+    }
+}
+
+static void release_params(const tg_checkpoint_part *part, tg_prepared *prepared)
+{
+    table_rows *tables = prepared->memory;
+    for (int64_t i = 0; tables && i < tg_params_count(part->params); i++) {
+        tg_free(tables[i].state.frozen);
+        tg_free(tables[i].state.updates);
+    }
+    tg_free(tables);
+}
+
+const tg_part_kind tg_params_part = {
+    .name = "params",
+    .object = params_of,
+    .add = add_params,
+    .prepare = prepare_params,
+    .commit = commit_params,
+    .release = release_params,
+};
+
+/* ---- generators ---- */
+
+static const void *rng_of(const tg_checkpoint_part *part)
+{
+    return part->rng;
+}
+
+static tg_shape state_shape(void)
+{
+    return tg_shape_make(1, (int64_t[]){TG_RNG_TORCH_STATE_SIZE});
+}
+
+static bool add_rng(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+{
+    uint8_t state[TG_RNG_TORCH_STATE_SIZE];
+    char prefix[TG_PART_NAME];
+    tg_part_name(part, ".", prefix);
+    return tg_rng_save_torch_state(part->rng, state, error) &&
+           tg_saving_add(saving, "", part->name, TG_U8, state_shape(), state, error) &&
+           tg_saving_add_integer(saving, prefix, "position", (int64_t)part->rng->position, error) &&
+           tg_saving_add_integer(saving, prefix, "profile", part->rng->profile, error);
+}
+
+static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+{
+    uint8_t state[TG_RNG_TORCH_STATE_SIZE];
+    char prefix[TG_PART_NAME];
+    int64_t position = 0, profile = 0;
+    tg_part_name(part, ".", prefix);
+    tg_rng_copy(&prepared->rng, part->rng);
+    if (!tg_loading_read(loading, "", part->name, TG_U8, state_shape(), state, error) ||
+        !tg_rng_load_torch_state(&prepared->rng, state, error) ||
+        !tg_loading_read_integer(loading, prefix, "position", &position, error) ||
+        !tg_loading_read_integer(loading, prefix, "profile", &profile, error)) {
+        return false;
+    }
+    prepared->rng.position = (uint64_t)position;
+    prepared->rng.profile = (tg_rng_profile)profile;
+    return profile == TG_RNG_AVX2 || profile == TG_RNG_GENERIC ||
+           tg_loading_refuse(loading, error, "'%sprofile' is %lld, which does not exist", prefix, (long long)profile);
+}
+
+static void commit_rng(const tg_checkpoint_part *part, tg_prepared *prepared)
+{
+    tg_rng_copy(part->rng, &prepared->rng);
+}
+
+const tg_part_kind tg_rng_part = {
+    .name = "rng",
+    .object = rng_of,
+    .add = add_rng,
+    .prepare = prepare_rng,
+    .commit = commit_rng,
+};
+
+/* ---- loaders ---- */
+
+static const void *loader_of(const tg_checkpoint_part *part)
+{
+    return part->loader;
+}
+
+#define LOADER_FACTS 6
+
+typedef struct loader_fact {
+    const char *name;
+    int64_t value;
+} loader_fact;
+
+/* Writes what must be equal in a loader that continues. */
+static void facts_of(const tg_loader *loader, loader_fact facts[LOADER_FACTS])
+{
+    const tg_loader_config *c = tg_loader_get_config(loader);
+    const loader_fact all[LOADER_FACTS] = {{"context", c->context},       {"stride", c->stride},
+                                           {"batch_size", c->batch_size}, {"shuffle", c->shuffle},
+                                           {"drop_last", c->drop_last},   {"windows", tg_loader_windows(loader)}};
+    memcpy(facts, all, sizeof all);
+}
+
+static bool check_loader(const char *call, const tg_loader *loader, tg_error *error)
+{
+    const tg_error *own = tg_loader_error(loader);
+    return own->code == TG_OK ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: the loader has an error: %.200s", call, own->text);
+}
+
+static bool add_loader(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    loader_fact facts[LOADER_FACTS];
+    if (!check_loader(tg_save_call, part->loader, error)) {
+        return false;
+    }
+    tg_loader_position position = tg_loader_get_position(part->loader);
+    tg_part_name(part, ".", prefix);
+    facts_of(part->loader, facts);
+    for (int i = 0; i < LOADER_FACTS; i++) {
+        if (!tg_saving_add_integer(saving, prefix, facts[i].name, facts[i].value, error)) {
+            return false;
+        }
+    }
+    return tg_saving_add_integer(saving, prefix, "next_batch", position.next, error) &&
+           tg_saving_add_integer(saving, prefix, "seed", (int64_t)position.seed, error);
+}
+
+static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    loader_fact facts[LOADER_FACTS];
+    int64_t seed = 0, next = 0;
+    if (!check_loader(tg_load_call, part->loader, error)) {
+        return false;
+    }
+    tg_part_name(part, ".", prefix);
+    facts_of(part->loader, facts);
+    for (int i = 0; i < LOADER_FACTS; i++) {
+        int64_t saved = 0;
+        if (!tg_loading_read_integer(loading, prefix, facts[i].name, &saved, error)) {
+            return false;
+        }
+        if (saved != facts[i].value) {
+            return tg_loading_refuse(loading, error, "'%s%s' is %lld in the file and %lld here", prefix, facts[i].name,
+                                     (long long)saved, (long long)facts[i].value);
+        }
+    }
+    if (!tg_loading_read_integer(loading, prefix, "next_batch", &next, error) ||
+        !tg_loading_read_integer(loading, prefix, "seed", &seed, error)) {
+        return false;
+    }
+    int64_t batches = tg_loader_batches(part->loader);
+    if (next < 0 || next > batches) {
+        return tg_loading_refuse(loading, error, "'%snext_batch' is %lld, outside [0,%lld]", prefix, (long long)next,
+                                 (long long)batches);
+    }
+    prepared->position = (tg_loader_position){(uint64_t)seed, next};
+    return true;
+}
+
+static void commit_loader(const tg_checkpoint_part *part, tg_prepared *prepared)
+{
+    tg_loader_set_position(part->loader, prepared->position);
+}
+
+const tg_part_kind tg_loader_part = {
+    .name = "loader",
+    .object = loader_of,
+    .add = add_loader,
+    .prepare = prepare_loader,
+    .commit = commit_loader,
+};

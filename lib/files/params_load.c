@@ -1,0 +1,214 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/text.h"
+#include "files/params_file.h"
+
+static const char mark[] = "tg_params_load_config_default";
+
+tg_params_load_config tg_params_load_config_default(void)
+{
+    return (tg_params_load_config){.mark = mark, .strict = true, .max_header = TG_SAFETENSORS_HEADER};
+}
+
+bool tg_params_check(const tg_params *params, const char *name, tg_error *error)
+{
+    return tg_params_error(params)->code == TG_OK ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: the params have an error: %.200s", name,
+                        tg_params_error(params)->text);
+}
+
+/* ---- the report ---- */
+
+/* Adds a line to the report. A line that does not fit is cut, and so are those after it. */
+static void note(tg_load_report *report, const char *kind, const char *name, const char *rest)
+{
+    size_t used = strlen(report->text);
+    if (used > 0 && used + 1 < sizeof report->text) {
+        report->text[used++] = '\n';
+    }
+    const char *const parts[] = {kind, ": ", name, rest};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        used += tg_escape(report->text + used, sizeof report->text - used, parts[i]);
+    }
+}
+
+/* Sets the error of a file that does not fit. */
+static bool refuse(const char *name, const char *path, tg_code code, const tg_load_report *report, tg_error *error)
+{
+    char lines[TG_ERROR_TEXT];
+    size_t used = 0;
+    for (const char *c = report->text; *c && used + 2 < sizeof lines; c++) {
+        if (*c == '\n') {
+            lines[used++] = ';';
+        }
+        lines[used++] = *c == '\n' ? ' ' : *c;
+    }
+    lines[used] = '\0';
+    return tg_error_set(error, code, "%s: '%s' does not fit: %lld missing, %lld unexpected, %lld mismatched: %s", name,
+                        path, (long long)report->missing, (long long)report->unexpected, (long long)report->mismatched,
+                        lines);
+}
+
+/* ---- comparing ---- */
+
+/* Returns the array of a tensor: that of the entry's name, or of one of its aliases; NULL if the file has none. */
+static const tg_array *find_array(const tg_params *params, const tg_safetensors *file, const char *prefix,
+                                  const tg_tensor *x)
+{
+    const tg_array *array = NULL;
+    for (int64_t i = 0; !array && i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.tensor == x) {
+            array = tg_safetensors_find(file, prefix, entry.name);
+        }
+    }
+    return array;
+}
+
+static bool shape_fits(const tg_array *array, const tg_tensor *x, bool grown_rows)
+{
+    tg_shard shard = tg_shard_of(x);
+    tg_shape here = tg_whole_shape(tg_shape_of(x), shard);
+    if (grown_rows && shard.rows == 0 && here.rank > 0 && array->shape.rank == here.rank &&
+        array->shape.size[0] < here.size[0]) {
+        here.size[0] = array->shape.size[0];
+    }
+    return tg_shape_equal(array->shape, here);
+}
+
+/* Compares an array with its tensor. Returns TG_OK, or the code of the error, which is in the report. */
+static tg_code compare(const tg_array *array, const char *name, const tg_tensor *x, const tg_params_load_config *config,
+                       tg_load_report *report)
+{
+    bool dtype_fits = tg_stored_fits(array->dtype, tg_dtype_of(x), config->convert_floats);
+    if (dtype_fits && shape_fits(array, x, config->grown_rows)) {
+        report->loaded++;
+        return TG_OK;
+    }
+    char there[TG_SHAPE_TEXT], here[TG_SHAPE_TEXT], rest[2 * TG_SHAPE_TEXT + 80];
+    snprintf(rest, sizeof rest, " is %s %s in the file and %s %s here", tg_stored_name(array->dtype),
+             tg_shape_format(array->shape, there), tg_dtype_name(tg_dtype_of(x)),
+             tg_shape_format(tg_whole_shape(tg_shape_of(x), tg_shard_of(x)), here));
+    note(report, "mismatched", name, rest);
+    report->mismatched++;
+    return dtype_fits ? TG_ERROR_SHAPE : TG_ERROR_DTYPE;
+}
+
+static void find_unexpected(const tg_params *params, const tg_safetensors *file, const char *prefix,
+                            tg_load_report *report)
+{
+    size_t length = strlen(prefix);
+    for (int64_t i = 0; i < tg_safetensors_count(file); i++) {
+        const char *name = tg_safetensors_at(file, i)->name;
+        if (strncmp(name, prefix, length) == 0 && !tg_params_find(params, name + length)) {
+            note(report, "unexpected", name, "");
+            report->unexpected++;
+        }
+    }
+}
+
+/* Fills the report. Returns TG_OK, or the code of the first mismatch. */
+static tg_code compare_all(const tg_params *params, const tg_safetensors *file, const char *prefix,
+                           const tg_params_load_config *config, tg_load_report *report)
+{
+    tg_code first = TG_OK;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.kind == TG_ENTRY_ALIAS) {
+            continue;
+        }
+        const tg_array *array = find_array(params, file, prefix, entry.tensor);
+        if (!array) {
+            note(report, "missing", entry.name, "");
+            report->missing++;
+            continue;
+        }
+        tg_code code = compare(array, entry.name, entry.tensor, config, report);
+        first = first == TG_OK ? code : first;
+    }
+    find_unexpected(params, file, prefix, report);
+    return first;
+}
+
+/* ---- reading ---- */
+
+bool tg_params_read_from_file(const tg_params *params, const char *name, const tg_safetensors *file, const char *path,
+                              const tg_params_load_config *config, tg_pending *pending, tg_error *error)
+{
+    tg_load_report unused, *report = config->report ? config->report : &unused;
+    const char *prefix = config->prefix ? config->prefix : "";
+    memset(report, 0, sizeof *report);
+    tg_code code = compare_all(params, file, prefix, config, report);
+    if (code != TG_OK || (config->strict && (report->missing > 0 || report->unexpected > 0))) {
+        return refuse(name, path, code != TG_OK ? code : TG_ERROR_VALUE, report, error);
+    }
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, entry.tensor);
+        if (array && !tg_pending_read(pending, name, file, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_load(const char *call, const tg_params *params, const tg_params_load_config *config, tg_error *error)
+{
+    if (!tg_config_check(call, config, mark, error) || !tg_params_check(params, call, error)) {
+        return false;
+    }
+    if (config && (config->max_header < 1 || config->max_header > TG_SAFETENSORS_MAX_HEADER)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: max_header is %lld; allowed are 1 to %lld", call,
+                            (long long)config->max_header, (long long)TG_SAFETENSORS_MAX_HEADER);
+    }
+    if (config && config->report) {
+        memset(config->report, 0, sizeof *config->report);
+    }
+    return true;
+}
+
+/* Loads from a file, or from bytes if `path` is NULL. */
+static bool load(const char *call, tg_params *params, const char *path, const char *bytes, int64_t size,
+                 const tg_params_load_config *given, tg_error *error)
+{
+    if (!check_load(call, params, given, error)) {
+        return false;
+    }
+    tg_params_load_config config = given ? *given : tg_params_load_config_default();
+    tg_pending pending = {NULL, 0, 0};
+    tg_safetensors *file = path ? tg_safetensors_open(call, path, config.max_header, error)
+                                : tg_safetensors_open_bytes(call, bytes, (uint64_t)size, config.max_header, error);
+    bool is_read =
+        file && tg_params_read_from_file(params, call, file, path ? path : "bytes", &config, &pending, error);
+    tg_safetensors_close(file);
+    if (!is_read) {
+        tg_pending_abandon(&pending);
+        return false;
+    }
+    tg_pending_commit(&pending);
+    return true;
+}
+
+bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error)
+{
+    static const char call[] = "params_load";
+    if (!params || !path) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "path is" : "params are");
+    }
+    return load(call, params, path, NULL, 0, config, error);
+}
+
+bool tg_params_load_bytes(tg_params *params, const char *bytes, int64_t size, const tg_params_load_config *config,
+                          tg_error *error)
+{
+    static const char call[] = "params_load_bytes";
+    if (!params || !bytes) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "bytes are" : "params are");
+    }
+    if (size < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld bytes; allowed are 0 or more", call, (long long)size);
+    }
+    return load(call, params, NULL, bytes, size, config, error);
+}

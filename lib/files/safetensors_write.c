@@ -1,0 +1,452 @@
+/* safetensors: the writer. The header is built in memory; the values are written from the tensors. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "files/safetensors.h"
+
+typedef struct item {
+    char *name;
+    const tg_tensor *x;
+    tg_shard shard; /* x has only these rows */
+    tg_stored stored;
+} item;
+
+typedef struct text_pair {
+    char *key, *value;
+} text_pair;
+
+struct tg_safetensors_writer {
+    const char *call;
+    item *items;
+    size_t count, capacity;
+    text_pair *metadata;
+    size_t metadata_count, metadata_capacity;
+};
+
+static bool no_memory(const tg_safetensors_writer *w, tg_error *error)
+{
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the header", w->call);
+}
+
+tg_safetensors_writer *tg_safetensors_writer_new(const char *call, tg_error *error)
+{
+    tg_safetensors_writer *w = tg_alloc_zeroed(1, sizeof *w);
+    if (!w) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return NULL;
+    }
+    w->call = call;
+    return w;
+}
+
+void tg_safetensors_writer_free(tg_safetensors_writer *w)
+{
+    if (!w) {
+        return;
+    }
+    for (size_t i = 0; i < w->count; i++) {
+        tg_free(w->items[i].name);
+    }
+    for (size_t i = 0; i < w->metadata_count; i++) {
+        tg_free(w->metadata[i].key);
+        tg_free(w->metadata[i].value);
+    }
+    tg_free(w->items);
+    tg_free(w->metadata);
+    tg_free(w);
+}
+
+/* ---- adding ---- */
+
+/* Returns a copy of two texts, one after the other. NULL, with the error, if it is not UTF-8. */
+static char *copy_text(const tg_safetensors_writer *w, const char *what, const char *a, const char *b, tg_error *error)
+{
+    size_t a_length = strlen(a), b_length = strlen(b);
+    char *copy = tg_alloc(a_length + b_length + 1, 1);
+    if (!copy) {
+        no_memory(w, error);
+        return NULL;
+    }
+    memcpy(copy, a, a_length);
+    memcpy(copy + a_length, b, b_length + 1);
+    size_t valid = tg_utf8_check(copy, a_length + b_length);
+    if (valid < a_length + b_length) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: the %s '%.100s' is not UTF-8 at byte %zu", w->call, what, copy, valid);
+        tg_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                               tg_shard shard, tg_stored stored, tg_error *error)
+{
+    char *copy = tg_tensor_check(w->call, name, x, error) ? copy_text(w, "name", prefix, name, error) : NULL;
+    if (!copy) {
+        return false;
+    }
+    if (strcmp(copy, "__metadata__") == 0) {
+        tg_free(copy);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: a tensor cannot have the name '__metadata__'", w->call);
+    }
+    void *items = w->items;
+    if (!tg_grow(&items, &w->capacity, w->count, w->count + 1, sizeof *w->items)) {
+        tg_free(copy);
+        return no_memory(w, error);
+    }
+    w->items = items;
+    w->items[w->count++] = (item){copy, x, shard, stored};
+    return true;
+}
+
+bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char *name, const tg_tensor *x,
+                        tg_shard shard, tg_save_floats floats, tg_error *error)
+{
+    return tg_safetensors_add_stored(w, prefix, name, x, shard, tg_stored_of(tg_dtype_of(x), floats), error);
+}
+
+static bool has_key(const tg_safetensors_writer *w, const char *key)
+{
+    size_t i = 0;
+    while (i < w->metadata_count && strcmp(w->metadata[i].key, key) != 0) {
+        i++;
+    }
+    return i < w->metadata_count;
+}
+
+bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, const char *key, const char *value,
+                                 tg_error *error)
+{
+    text_pair pair = {.key = copy_text(w, "metadata key", prefix, key, error)};
+    if (pair.key && has_key(w, pair.key)) {
+        tg_free(pair.key);
+        return true;
+    }
+    pair.value = pair.key ? copy_text(w, "metadata value", prefix, value, error) : NULL;
+    void *metadata = w->metadata;
+    bool is_ready = pair.value && (tg_grow(&metadata, &w->metadata_capacity, w->metadata_count, w->metadata_count + 1,
+                                           sizeof *w->metadata) ||
+                                   no_memory(w, error));
+    w->metadata = metadata;
+    if (!is_ready) {
+        tg_free(pair.key);
+        tg_free(pair.value);
+        return false;
+    }
+    w->metadata[w->metadata_count++] = pair;
+    return true;
+}
+
+/* ---- the header ---- */
+
+typedef struct header {
+    char *text;
+    size_t used, capacity;
+    size_t tensors, end; /* the positions where the list of tensors begins and ends */
+    bool is_short;       /* memory was exhausted: nothing more is added */
+} header;
+
+static void put_bytes(header *h, const char *bytes, size_t length)
+{
+    void *text = h->text;
+    h->is_short = h->is_short || !tg_grow(&text, &h->capacity, h->used, h->used + length, 1);
+    h->text = text;
+    if (!h->is_short) {
+        memcpy(h->text + h->used, bytes, length);
+        h->used += length;
+    }
+}
+
+static void put(header *h, const char *text)
+{
+    put_bytes(h, text, strlen(text));
+}
+
+static void put_string(header *h, const char *text)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    put(h, "\"");
+    for (; *text; text++) {
+        const char *escaped = strchr(plain, *text);
+        char code[8];
+        if (escaped) {
+            snprintf(code, sizeof code, "\\%c", letters[escaped - plain]);
+        } else if ((unsigned char)*text < 0x20) {
+            snprintf(code, sizeof code, "\\u%04x", (unsigned)*text);
+        } else {
+            snprintf(code, sizeof code, "%c", *text);
+        }
+        put(h, code);
+    }
+    put(h, "\"");
+}
+
+static void put_number(header *h, const char *before, uint64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%s%" PRIu64, before, number);
+    put(h, text);
+}
+
+/* Returns the shape of an item in the file. */
+static tg_shape shape_of(const item *i)
+{
+    return tg_whole_shape(tg_shape_of(i->x), i->shard);
+}
+
+/* Returns the bytes of values of this shape. */
+static uint64_t bytes_of(const item *i, tg_shape shape)
+{
+    return (uint64_t)tg_shape_count(shape) * (uint64_t)tg_stored_bits(i->stored) / 8;
+}
+
+/* Returns where the rows of this process begin in the item, in bytes. */
+static uint64_t own_begin(const item *i)
+{
+    tg_shape before = shape_of(i);
+    before.size[0] = i->shard.first;
+    return i->shard.rows > 0 ? bytes_of(i, before) : 0;
+}
+
+static void put_item(header *h, const item *i, uint64_t begin)
+{
+    put_string(h, i->name);
+    put(h, ":{\"dtype\":\"");
+    put(h, tg_stored_name(i->stored));
+    put(h, "\",\"shape\":[");
+    tg_shape shape = shape_of(i);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        put_number(h, axis ? "," : "", (uint64_t)shape.size[axis]);
+    }
+    put_number(h, "],\"data_offsets\":[", begin);
+    put_number(h, ",", begin + bytes_of(i, shape));
+    put(h, "]}");
+}
+
+static void put_metadata(header *h, const tg_safetensors_writer *w)
+{
+    put(h, "\"__metadata__\":{");
+    for (size_t i = 0; i < w->metadata_count; i++) {
+        put(h, i ? "," : "");
+        put_string(h, w->metadata[i].key);
+        put(h, ":");
+        put_string(h, w->metadata[i].value);
+    }
+    put(h, "}");
+}
+
+/* Builds the header, with its length in front. */
+static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
+{
+    uint64_t offset = 0;
+    put_bytes(h, "\0\0\0\0\0\0\0\0", 8);
+    put(h, "{");
+    if (w->metadata_count > 0) {
+        put_metadata(h, w);
+    }
+    put(h, w->metadata_count > 0 && w->count > 0 ? "," : "");
+    h->tensors = h->used;
+    for (size_t i = 0; i < w->count; i++) {
+        put(h, i > 0 ? "," : "");
+        put_item(h, &w->items[i], offset);
+        offset += bytes_of(&w->items[i], shape_of(&w->items[i]));
+    }
+    h->end = h->used;
+    put(h, "}");
+    put_bytes(h, "        ", (8 - h->used % 8) % 8);
+    if (h->is_short) {
+        return no_memory(w, error);
+    }
+    uint64_t length = h->used - 8;
+    if (length > (uint64_t)TG_SAFETENSORS_MAX_HEADER) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: the names and metadata need %llu bytes; allowed are %lld",
+                            w->call, (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
+    }
+    for (int i = 0; i < 8; i++) {
+        h->text[i] = (char)(length >> (8 * i));
+    }
+    return true;
+}
+
+/* ---- writing ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const item *)a)->name, ((const item *)b)->name);
+}
+
+/* The order of the reference writer. */
+static int compare_items(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    return x->stored != y->stored ? (x->stored < y->stored) - (x->stored > y->stored) : compare_names(a, b);
+}
+
+static bool check_names(tg_safetensors_writer *w, tg_error *error)
+{
+    if (w->count > 0) {
+        qsort(w->items, w->count, sizeof *w->items, compare_names);
+    }
+    for (size_t i = 1; i < w->count; i++) {
+        if (strcmp(w->items[i - 1].name, w->items[i].name) == 0) {
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: two tensors have the name '%.100s'", w->call,
+                                w->items[i].name);
+        }
+    }
+    return true;
+}
+
+/* What process 0 shares with the others. */
+typedef struct plan {
+    uint64_t data;        /* the offset of the values in the file */
+    uint64_t tensors;     /* their number */
+    uint64_t checksum;    /* of their names, dtypes and shapes */
+    char temporary[4096]; /* the path of the new file */
+} plan;
+
+static bool check_alone(const tg_safetensors_writer *w, tg_error *error)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        int64_t rows = w->items[i].shard.rows, own = rows > 0 ? w->items[i].x->shape[0] : 0;
+        if (own < rows) {
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "%s: '%.100s' has %lld rows of a table of %lld; tg_checkpoint_save_together saves all",
+                                w->call, w->items[i].name, (long long)own, (long long)rows);
+        }
+    }
+    return true;
+}
+
+/* Builds the header, and fills the plan, except the path. */
+static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p, tg_error *error)
+{
+    if (!check_names(w, error) || (is_alone && !check_alone(w, error))) {
+        return false;
+    }
+    if (w->count > 0) {
+        qsort(w->items, w->count, sizeof *w->items, compare_items);
+    }
+    if (!build(w, h, error)) {
+        return false;
+    }
+    *p = (plan){.data = h->used, .tensors = w->count, .checksum = 0xcbf29ce484222325};
+    for (size_t i = h->tensors; i < h->end; i++) { /* FNV-1a */
+        p->checksum = (p->checksum ^ (unsigned char)h->text[i]) * 0x100000001b3;
+    }
+    return true;
+}
+
+/* Process 0 creates the new file. */
+static bool begin(tg_file_writer *file, const tg_safetensors_writer *w, const char *path, plan *p, tg_error *error)
+{
+    if (!tg_file_writer_begin(file, w->call, path, error)) {
+        return false;
+    }
+    if (snprintf(p->temporary, sizeof p->temporary, "%s", file->temporary) >= (int)sizeof p->temporary) {
+        tg_file_writer_abandon(file);
+        return tg_error_set(error, TG_ERROR_FILE, "%s: write '%.200s...': the path is too long", w->call, path);
+    }
+    return true;
+}
+
+/* Writes the tensors, or, in another process than the first, only the rows of shards. */
+static bool write_items(tg_file_writer *file, const tg_safetensors_writer *w, uint64_t data, bool is_first,
+                        tg_error *error)
+{
+    bool is_written = true;
+    for (size_t i = 0; is_written && i < w->count; i++) {
+        const item *next = &w->items[i];
+        if (is_first || next->shard.rows > 0) {
+            is_written = (file->bytes || tg_file_writer_seek(file, data + own_begin(next), error)) &&
+                         tg_array_write(file, next->x, next->stored, error);
+        }
+        data += bytes_of(next, shape_of(next));
+    }
+    return is_written;
+}
+
+/* Another process than the first adds its rows to the new file. */
+static bool add_rows(const tg_safetensors_writer *w, const char *path, const plan *own, const plan *first,
+                     tg_error *error)
+{
+    tg_file_writer file;
+    if (own->tensors != first->tensors || own->checksum != first->checksum) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: %llu tensors, process 0 has %llu; names, dtypes, shapes and the number of rows of "
+                            "sharded tables must be equal",
+                            w->call, (unsigned long long)own->tensors, (unsigned long long)first->tensors);
+    }
+    if (!tg_file_writer_join(&file, w->call, path, first->temporary, error)) {
+        return false;
+    }
+    bool is_written = write_items(&file, w, first->data, false, error);
+    return tg_file_writer_leave(&file, error) && is_written;
+}
+
+char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_error *error)
+{
+    header h = {.text = NULL};
+    plan own;
+    char *bytes = NULL;
+    if (prepare(w, true, &h, &own, error)) {
+        uint64_t total = h.used;
+        for (size_t i = 0; i < w->count; i++) {
+            total += bytes_of(&w->items[i], shape_of(&w->items[i]));
+        }
+        bytes = tg_alloc(total + 1, 1);
+        if (!bytes) {
+            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %llu bytes", w->call,
+                         (unsigned long long)total);
+        } else {
+            tg_file_writer file;
+            tg_file_writer_begin_bytes(&file, w->call, bytes);
+            tg_file_writer_write(&file, h.text, h.used, error);
+            write_items(&file, w, own.data, true, error);
+            bytes[total] = '\0';
+            *size = (int64_t)total;
+        }
+    }
+    tg_free(h.text);
+    return bytes;
+}
+
+bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group_config *group,
+                                   tg_error *error)
+{
+    header h = {.text = NULL};
+    tg_file_writer file;
+    tg_error local = TG_NO_ERROR;
+    plan own = {.data = 0}, first;
+    bool is_first = group->rank == 0;
+    bool is_ready = prepare(w, group->size == 1, &h, &own, &local);
+    bool is_begun = is_ready && is_first && begin(&file, w, path, &own, &local);
+    first = own;
+    bool is_agreed = tg_group_agree(group, &local, error) && tg_group_share(group, &first, sizeof first, error);
+    for (int64_t turn = 0; is_agreed && turn < group->size; turn++) {
+        if (turn == group->rank && is_first) {
+            (void)(tg_file_writer_write(&file, h.text, h.used, &local) &&
+                   write_items(&file, w, own.data, true, &local));
+        } else if (turn == group->rank) {
+            add_rows(w, path, &own, &first, &local);
+        }
+        is_agreed = tg_group_agree(group, &local, error);
+    }
+    tg_free(h.text);
+    if (is_begun && !is_agreed) {
+        tg_file_writer_abandon(&file);
+    } else if (is_begun) {
+        tg_file_writer_commit(&file, &local);
+    }
+    return is_agreed && tg_group_agree(group, &local, error);
+}
+
+bool tg_safetensors_write(tg_safetensors_writer *w, const char *path, tg_error *error)
+{
+    const tg_checkpoint_group_config alone = tg_checkpoint_group_config_default();
+    return tg_safetensors_write_together(w, path, &alone, error);
+}

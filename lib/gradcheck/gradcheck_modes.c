@@ -1,0 +1,203 @@
+/* gradcheck_modes: compares the gradients of backward with central differences.
+ *
+ *   numeric     n = (f(x + h d) - f(x - h d)) / 2h     slow mode: d = e_j, a column of the Jacobian J; fast mode: J d
+ *   analytic    a = v^T J                              slow mode: v = e_i, a row of J; fast mode: v random
+ *   passes      |a - n| <= atol + rtol |n|             slow mode: for each entry of J
+ *               |a.d - v.n| <= |v| atol + rtol s       fast mode, with s the root of sum_i (v_i n_i)^2, or |v.n|
+ *
+ * h d is computed from the values that were written, after rounding, so that the step has no rounding error.
+ *
+ * Follows torch/autograd/gradcheck.py, but not its fast mode. There d and v are not negative and have length 1, and the
+ * tolerance is atol sum(d) sum(v): n wrong derivatives of n^2 are below it. Here each value of d and v is 1/2 to 1, and
+ * there are two of each: without signs for an error that all derivatives share, and with signs for one that few have,
+ * because the others' terms then cancel to the root of their number. The tolerance is what the differences of the
+ * single outputs allow: their errors have random signs, and the sum of m of them grows as the root of m.
+ */
+#include <math.h>
+
+#include "gradcheck/gradcheck.h"
+
+/* ---- numeric ---- */
+
+/* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains
+ * it with deferred steps: then the check has failed. */
+static double put(tg_tensor *x, int64_t index, double value)
+{
+    int64_t offset = 0;
+    if (!tg_has_values(x) || index >= x->count) {
+        return value;
+    }
+    for (int axis = x->rank - 1; axis >= 0; axis--) {
+        offset += index % x->shape[axis] * x->strides[axis];
+        index /= x->shape[axis];
+    }
+    char *at = (char *)tg_tensor_data_mut(x) + offset * (int64_t)tg_size_of(x->dtype);
+    tg_convert(at, tg_dtype_of(x), &value, TG_F64, 1);
+    tg_convert(&value, TG_F64, at, tg_dtype_of(x), 1);
+    return value;
+}
+
+/* Compares the analytic derivative a with the numeric one, n: of value i of the output with respect to value j of input
+ * k. In the fast mode j and i are -1, and n is a sum of terms of the given size. As in torch.allclose, an infinite
+ * derivative agrees only with itself, and a NaN with nothing. */
+static void compare(tg_check *c, int k, int64_t j, int64_t i, double a, double n, double atol, double size)
+{
+    tg_gradcheck_report *report = c->report;
+    tg_variable *v = &c->variables[k];
+    bool finite = isfinite(a) && isfinite(n);
+    double error = a == n ? 0 : finite ? fabs(a - n) : (double)INFINITY;
+    double tolerance = finite ? atol + c->config.rtol * fmax(fabs(n), size) : 0;
+    report->compared++;
+    c->anything |= a != 0 || n != 0;
+    v->max_error = fmax(v->max_error, error);
+    v->max_value = fmax(v->max_value, fmax(fabs(a), fabs(n)));
+    if (error > tolerance && (!c->mismatch || error - tolerance > c->excess)) {
+        c->mismatch = true;
+        c->excess = error - tolerance;
+        report->input = k;
+        report->input_index = j;
+        report->output_index = i;
+        report->analytic = a;
+        report->numeric = n;
+        report->tolerance = tolerance;
+    }
+}
+
+static bool step_is_lost(tg_check *c, int k, double value)
+{
+    char name[TG_CHECK_NAME];
+    return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of %s%s", c->config.eps, value,
+                         tg_check_name(c, k, name), tg_check_differs_floats(c) ? TG_CHECK_FLOATS : "");
+}
+
+static bool slow_column(tg_check *c, int k, int64_t j)
+{
+    tg_tensor *x = c->moved[k];
+    double value = tg_tensor_value_at(x, j), step = tg_check_step(c, value);
+    double above = put(x, j, value + step);
+    bool measured = tg_check_measure(c, c->plus);
+    double below = put(x, j, value - step);
+    measured = measured && tg_check_measure(c, c->minus);
+    put(x, j, value);
+    if (!measured) {
+        return false;
+    }
+    if (!(above - below > 0)) {
+        return step_is_lost(c, k, value);
+    }
+    const tg_variable *v = &c->variables[k];
+    for (int64_t i = 0; i < c->outputs; i++) {
+        double n = (c->plus[i] - c->minus[i]) / (above - below);
+        compare(c, k, j, i, v->jacobian[i * v->count + j], n, c->config.atol, 0);
+    }
+    return true;
+}
+
+/* ---- the two modes ---- */
+
+/* Allocates the rows of every Jacobian, and frees the old ones. */
+static bool make_jacobians(tg_check *c)
+{
+    for (int k = 0; k < c->input_count; k++) {
+        tg_variable *v = &c->variables[k];
+        tg_free(v->jacobian);
+        v->jacobian = v->checked ? tg_check_numbers(c->rows, v->count) : NULL;
+        v->max_error = v->max_value = 0;
+        if (v->checked && !v->jacobian) {
+            return tg_check_out_of_memory(c);
+        }
+    }
+    return true;
+}
+
+bool tg_check_slow(tg_check *c)
+{
+    c->rows = c->outputs;
+    c->is_projected = false;
+    if (!make_jacobians(c) || !tg_check_analytic(c)) {
+        return false;
+    }
+    for (int k = 0; k < c->input_count; k++) {
+        for (int64_t j = 0; c->variables[k].checked && j < c->variables[k].count; j++) {
+            if (!tg_check_without_gradient(c, k, j) && !slow_column(c, k, j)) {
+                return false;
+            }
+        }
+    }
+    return c->mismatch || tg_check_linear(c);
+}
+
+/* Compares v^T J d for the direction d of input k, which is in `direction`, and each v. */
+static void compare_projections(tg_check *c, int k)
+{
+    const tg_variable *v = &c->variables[k];
+    for (int64_t row = 0; row < c->rows; row++) {
+        const double *projection = c->projections + row * c->outputs;
+        double a = 0, n = 0, squares = 0, norm = 0;
+        for (int64_t j = 0; j < v->count; j++) {
+            a += v->jacobian[row * v->count + j] * v->direction[j];
+        }
+        for (int64_t i = 0; i < c->outputs; i++) {
+            double term = projection[i] * ((c->plus[i] - c->minus[i]) / (2 * c->config.eps));
+            n += term;
+            squares += term * term;
+            norm += projection[i] * projection[i];
+        }
+        compare(c, k, -1, -1, a, n, c->config.atol * sqrt(norm), sqrt(squares));
+    }
+}
+
+/* Moves input k forward and back in a random direction, and compares the derivatives. `direction` becomes the direction
+ * of the actual move, after rounding. */
+static bool fast_direction(tg_check *c, int k, tg_rng *rng, bool is_signed)
+{
+    tg_variable *v = &c->variables[k];
+    tg_tensor *x = c->moved[k];
+    double *value = v->before, *u = v->direction;
+    for (int64_t j = 0; j < v->count; j++) {
+        double drawn = tg_check_draw(rng, is_signed);
+        value[j] = tg_tensor_value_at(x, j);
+        u[j] = tg_check_without_gradient(c, k, j) ? 0 : drawn * tg_check_step(c, value[j]);
+        v->again[j] = put(x, j, value[j] + u[j]);
+    }
+    bool measured = tg_check_measure(c, c->plus), lost = false;
+    int64_t lost_at = 0;
+    for (int64_t j = 0; j < v->count; j++) {
+        double move = v->again[j] - put(x, j, value[j] - u[j]);
+        lost_at = !lost && u[j] != 0 && move == 0 ? j : lost_at;
+        lost |= u[j] != 0 && move == 0;
+        u[j] = move / (2 * c->config.eps);
+    }
+    measured = measured && tg_check_measure(c, c->minus);
+    for (int64_t j = 0; j < v->count; j++) {
+        put(x, j, value[j]);
+    }
+    if (!measured || lost) {
+        return measured && step_is_lost(c, k, value[lost_at]);
+    }
+    compare_projections(c, k);
+    return true;
+}
+
+bool tg_check_fast(tg_check *c)
+{
+    tg_rng rng;
+    tg_rng_seed(&rng, c->config.projection_seed);
+    c->rows = TG_CHECK_DRAWS;
+    c->is_projected = true;
+    for (int64_t i = 0; i < c->rows * c->outputs; i++) {
+        c->projections[i] = tg_check_draw(&rng, i >= c->outputs);
+    }
+    if (!make_jacobians(c) || !tg_check_analytic(c)) {
+        return false;
+    }
+    for (int k = 0; k < c->input_count; k++) {
+        const tg_variable *v = &c->variables[k];
+        for (int draw = 0; draw < TG_CHECK_DRAWS && v->checked && v->count > 0 && c->outputs > 0; draw++) {
+            if (!fast_direction(c, k, &rng, draw > 0)) {
+                return false;
+            }
+        }
+    }
+    return c->mismatch || tg_check_linear(c);
+}

@@ -1,0 +1,205 @@
+/* attention_tiles (private): the tiles of attention, for its forward pass (attention.c) and its backward pass
+ * (attention_backward.c).
+ *
+ *   S = scale q k^T + b, and -inf for keys that a query does not attend to     P = softmax(S)     y = (P m) v
+ *
+ * m is the mask of dropout: each value is 1 / (1 - p) or 0; without dropout it is 1. The matrices S and P exist in
+ * tiles alone: a few rows of queries by a few keys, which stay in the first-level cache (Dao et al. 2022). Tiles above
+ * the diagonal, if causal, and behind the last key of a sequence are not computed.
+ *
+ * Keys, values and bias may have fewer matrices than the queries, each for several of them: one for a group of heads,
+ * or one for a whole axis (matrices.h). The mask of keys has a row per sequence, which is the queries' first axis.
+ */
+#ifndef TG_OPS_ATTENTION_ATTENTION_TILES_H
+#define TG_OPS_ATTENTION_ATTENTION_TILES_H
+
+#include "ops/lanes.h"
+#include "ops/elementwise/mask.h"
+#include "ops/linear_algebra/matrices.h"
+
+typedef struct attention_attributes {
+    double p, scale; /* p is the probability of dropout; 0 in evaluation */
+    bool causal, has_bias, has_mask;
+    uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
+} attention_attributes;
+
+/* The most rows of a tile, and the most values. */
+#define TILE_ROWS 64
+#define TILE_VALUES (TILE_ROWS * TILE_ROWS)
+
+/* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
+ * bit per weight. */
+typedef struct attention {
+    const tg_op_call *call;
+    const real *q, *k, *v, *y, *dy;
+    const tg_tensor *bias, *mask;          /* (..,T,S) and (B,S), or NULL */
+    int64_t batches, queries, keys, width; /* the number of matrices, T, S, D */
+    int64_t blocks;                        /* the number of blocks of rows per matrix */
+    int64_t lq, lk, lv, lbias;             /* the distances between rows */
+    real scale, factor;                    /* factor is 1 / (1 - p) */
+    real *maxima, *log_sums;
+    const uint8_t *bits; /* the mask of dropout, or NULL */
+    bool causal;
+} attention;
+
+/* Rows first .. first + rows - 1 of matrix `batch`, in tiles of `columns` keys. */
+typedef struct row_block {
+    int64_t batch, first, rows, columns;
+    int64_t row;        /* the index of the first row among those of all matrices */
+    int64_t weight_row; /* the same among those of the weights */
+    const real *q, *k, *v;
+    const real *bias;    /* the first row of the bias, or NULL */
+    const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
+    int64_t end_key;     /* the mask removes all keys from here on */
+    int64_t visible;     /* the number of keys up to the last one that the last row attends to */
+} row_block;
+
+static inline int64_t rows_of(const tg_tensor *queries)
+{
+    return queries->count / queries->shape[queries->rank - 1];
+}
+
+/* Returns the number of rows of the weights, which are the same along the shared axes. */
+static inline int64_t weight_rows_of(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t rows = 1;
+    for (int axis = 0; axis < q->rank - 1; axis++) {
+        rows *= ((const attention_attributes *)call->attributes)->shared_axes >> axis & 1 ? 1 : q->shape[axis];
+    }
+    return rows;
+}
+
+/* Returns the matrix of the weights that belongs to matrix `batch` of the queries. */
+static inline int64_t weight_matrix_of(const tg_op_call *call, int64_t batch)
+{
+    const tg_tensor *q = call->inputs[0];
+    int64_t matrix = 0, step = 1;
+    for (int axis = q->rank - 3; axis >= 0; axis--) {
+        if (!(((const attention_attributes *)call->attributes)->shared_axes >> axis & 1)) {
+            matrix += batch % q->shape[axis] * step;
+            step *= q->shape[axis];
+        }
+        batch /= q->shape[axis];
+    }
+    return matrix;
+}
+
+static inline attention attention_of(const tg_op_call *call)
+{
+    const tg_tensor *q = call->inputs[0], *k = call->inputs[1], *v = call->inputs[2];
+    const attention_attributes *attributes = call->attributes;
+    attention a = {.call = call,
+                   .q = tg_values(q),
+                   .k = tg_values(k),
+                   .v = tg_values(v),
+                   .y = tg_values(call->outputs[0]),
+                   .bias = attributes->has_bias ? call->inputs[3] : NULL,
+                   .mask = attributes->has_mask ? call->inputs[call->input_count - 1] : NULL,
+                   .queries = q->shape[q->rank - 2],
+                   .keys = k->shape[k->rank - 2],
+                   .width = q->shape[q->rank - 1],
+                   .lq = tg_row_distance(q),
+                   .lk = tg_row_distance(k),
+                   .lv = tg_row_distance(v),
+                   .scale = (real)attributes->scale,
+                   .maxima = call->saved,
+                   .causal = attributes->causal};
+    int64_t matrix = a.queries * a.width;
+    a.batches = matrix > 0 ? q->count / matrix : 0;
+    a.blocks = (a.queries + TILE_ROWS - 1) / TILE_ROWS;
+    a.lbias = a.bias ? tg_row_distance(a.bias) : 0;
+    a.factor = 1 / (real)(1 - attributes->p);
+    bool dropped = attributes->p > 0 && call->saved; /* without rows nothing is saved */
+    a.log_sums = call->saved ? a.maxima + rows_of(q) : NULL;
+    a.bits = dropped ? (const uint8_t *)(a.log_sums + rows_of(q)) : NULL;
+    return a;
+}
+
+/* Returns the number of keys up to the last one that row i of the block attends to. */
+static inline int64_t visible_to_row(const attention *a, const row_block *b, int64_t i)
+{
+    int64_t past = a->causal ? a->keys - a->queries + b->first + i + 1 : a->keys;
+    return past < b->end_key ? past : b->end_key;
+}
+
+static inline void find_keys(const attention *a, row_block *b)
+{
+    b->end_key = a->keys;
+    if (a->mask) {
+        int64_t sequence = b->batch / (a->batches / a->mask->shape[0]);
+        b->mask = (const uint8_t *)tg_values(a->mask) + sequence * a->mask->strides[0];
+        while (b->end_key > 0 && !b->mask[b->end_key - 1]) {
+            b->end_key--;
+        }
+    }
+    b->visible = visible_to_row(a, b, b->rows - 1);
+}
+
+static inline row_block block_of(const attention *a, int64_t batch, int64_t block)
+{
+    const tg_tensor *const *inputs = (const tg_tensor *const *)a->call->inputs;
+    row_block b = {.batch = batch, .first = block * TILE_ROWS};
+    b.rows = a->queries - b.first < TILE_ROWS ? a->queries - b.first : TILE_ROWS;
+    int64_t columns = TG_GEMM_ONE_THREAD / (b.rows * a->width), most = TILE_VALUES / b.rows;
+    columns = columns < most ? columns : most;
+    b.columns = columns < 16 ? 16 : columns / 16 * 16;
+    b.row = batch * a->queries + b.first;
+    b.weight_row = weight_matrix_of(a->call, batch) * a->queries + b.first;
+    b.q = a->q + tg_matrix_of(inputs[0], batch) + b.first * a->lq;
+    b.k = a->k + tg_repeated_matrix_of(inputs[1], inputs[0], batch, false);
+    b.v = a->v + tg_repeated_matrix_of(inputs[2], inputs[0], batch, false);
+    if (a->bias) {
+        b.bias = (const real *)tg_values(a->bias) + tg_repeated_matrix_of(a->bias, inputs[0], batch, false) +
+                 b.first * a->lbias;
+    }
+    find_keys(a, &b);
+    return b;
+}
+
+/* Computes a product of a tile, C = A B + beta C, in the calling thread. Two of its sizes are the rows and the columns
+ * of the tile. The third one is the width D: the inner size of q k^T and dy v^T, and the columns of C in the other
+ * products. It is cut into parts, so that each has at most TG_GEMM_ONE_THREAD multiplications. */
+static inline void tile_gemm(const tg_gemm *g, const real *a, const real *b, real beta, real *c)
+{
+    const bool inner = g->transpose_b;
+    const int64_t width = inner ? g->k : g->n, most = TG_GEMM_ONE_THREAD / (g->m * (inner ? g->n : g->k));
+    for (int64_t at = 0; at < width; at += most) {
+        tg_gemm part = *g;
+        *(inner ? &part.k : &part.n) = width - at < most ? width - at : most;
+        gemm(&part, inner ? a + at : a, b + at, inner && at > 0 ? 1 : beta, inner ? c : c + at);
+    }
+}
+
+/* Returns how many of the columns first .. first + columns - 1 row i of the block may attend to. */
+static inline int64_t visible_in_tile(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t columns)
+{
+    int64_t n = visible_to_row(a, b, i) - first;
+    return n < 0 ? 0 : n < columns ? n : columns;
+}
+
+/* Multiplies n values, which belong to row i from column `first` on, by the mask of dropout. */
+static inline void drop(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
+{
+    if (a->bits) {
+        mask_values(a->bits, (b->weight_row + i) * a->keys + first, a->factor, row, n, row);
+    }
+}
+
+/* Turns n products of row i into scores: scales them, adds the bias, and removes masked keys. */
+static inline void score_row(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
+{
+    for (int64_t j = 0; j < n; j++) {
+        row[j] *= a->scale;
+    }
+    const real *bias = b->bias ? b->bias + i * a->lbias + first : NULL;
+    for (int64_t j = 0; bias && j < n; j++) {
+        row[j] += bias[j];
+    }
+    const uint8_t *mask = b->mask ? b->mask + first : NULL;
+    for (int64_t j = 0; mask && j < n; j++) {
+        row[j] = mask[j] ? row[j] : -(real)INFINITY;
+    }
+}
+
+#endif

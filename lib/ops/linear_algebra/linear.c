@@ -1,0 +1,154 @@
+/* linear: the product of the rows of x with a weight in PyTorch's layout, (out,in).
+ *
+ *   forward     y = x W^T + b            x (..,in)  ->  y (..,out)
+ *   gradient    dx += dy W
+ *               dW += dy^T x             summed over the rows
+ *               db += dy                 summed over the rows
+ *
+ * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view computes the same numbers,
+ * but the gradient of the view would be one more pass over a matrix of the weight's size. The bias is copied into y
+ * first, and gemm adds to it. Threads divide the columns of db, so one thread computes each sum, in the order of the
+ * rows. ops/linear_algebra/product.h rounds the factors of the products if the tape computes in bf16. Follows
+ * torch.nn.functional.linear.
+ */
+#include "ops/linear_algebra/product.h"
+
+TG_DECLARE_KERNEL(tg_linear_forward);
+TG_DECLARE_KERNEL(tg_linear_backward);
+
+typedef struct map {
+    int64_t rows, in, out;
+    const real *bias, *dy;
+    real *y, *dbias;
+} map;
+
+/* y = x W^T, dx = dy W and dW = dy^T x. */
+static tg_products products_of(int64_t rows, int64_t in, int64_t out, bool has_bias)
+{
+    return (tg_products){.forward = {rows, out, in, .transpose_b = true, .lda = in, .ldb = in, .ldc = out},
+                         .for_a = {rows, in, out, .lda = out, .ldb = in, .ldc = in},
+                         .for_b = {out, in, rows, .transpose_a = true, .lda = out, .ldb = in, .ldc = in},
+                         .forward_adds = has_bias,
+                         .outputs = rows * out};
+}
+
+/* Returns the number of rows of x, which may have no columns. */
+static int64_t rows_of(const tg_tensor *x)
+{
+    int64_t rows = 1;
+    for (int axis = 0; axis < x->rank - 1; axis++) {
+        rows *= x->shape[axis];
+    }
+    return rows;
+}
+
+static map map_of(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
+    map m = {.rows = rows_of(x), .out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
+    m.bias = call->input_count == 3 ? tg_values(call->inputs[2]) : NULL;
+    return m;
+}
+
+static void copy_bias(void *context, int64_t begin, int64_t end)
+{
+    const map *m = context;
+    for (int64_t row = begin; row < end; row++) {
+        memcpy(m->y + row * m->out, m->bias, (size_t)m->out * sizeof(real));
+    }
+}
+
+void KERNEL(tg_linear_forward)(const tg_op_call *call)
+{
+    map m = map_of(call);
+    if (m.bias) {
+        tg_parallel_for(m.rows, 1 + TG_GRAIN / (m.out + 1), copy_bias, &m);
+    }
+    tg_products p = products_of(m.rows, m.in, m.out, m.bias);
+    tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
+    const void *x = tg_input_factor(&f, 0), *weight = tg_input_factor(&f, 1);
+    multiply(&f, &p.forward, x, weight, p.forward_adds, m.y);
+}
+
+static void add_to_bias(void *context, int64_t begin, int64_t end)
+{
+    const map *m = context;
+    for (int64_t row = 0; row < m->rows; row++) {
+        for (int64_t c = begin; c < end; c++) {
+            m->dbias[c] += m->dy[row * m->out + c];
+        }
+    }
+}
+
+/* The forward pass computed y = x W^T + b. */
+void KERNEL(tg_linear_backward)(const tg_op_call *call)
+{
+    map m = map_of(call);
+    m.dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
+    tg_products p = products_of(m.rows, m.in, m.out, m.bias);
+    tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
+    const void *dy = dx || dweight ? tg_gradient_factor(&f) : NULL;
+    if (dx) {
+        multiply(&f, &p.for_a, dy, tg_input_factor(&f, 1), !call->overwrite[0], dx);
+    }
+    if (dweight) {
+        multiply(&f, &p.for_b, dy, tg_input_factor(&f, 0), !call->overwrite[1], dweight);
+    }
+    m.dbias = m.bias ? call->input_gradients[2] : NULL;
+    if (m.dbias) {
+        if (call->overwrite[2]) {
+            memset(m.dbias, 0, (size_t)m.out * sizeof(real));
+        }
+        tg_parallel_for(m.out, 1 + TG_GRAIN / (m.rows + 1), add_to_bias, &m);
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool linear_shape(tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
+    const tg_tensor *bias = call->input_count == 3 ? call->inputs[2] : NULL;
+    char x_text[TG_SHAPE_TEXT], weight_text[TG_SHAPE_TEXT], bias_text[TG_SHAPE_TEXT];
+    for (int i = 0; i < call->input_count; i++) {
+        if (!tg_op_expect_float(call, i)) {
+            return false;
+        }
+    }
+    if (x->rank < 1 || weight->rank != 2 || x->shape[x->rank - 1] != weight->shape[1] ||
+        (bias && (bias->rank != 1 || bias->shape[0] != weight->shape[0]))) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s%s%s; they must be (..,in), (out,in)%s",
+                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
+                          bias ? ", the bias " : "", bias ? tg_shape_format(tg_shape_of(bias), bias_text) : "",
+                          bias ? " and (out)" : "");
+    }
+    tg_shape shape = tg_shape_of(x);
+    shape.size[shape.rank - 1] = weight->shape[0];
+    int64_t rows = rows_of(x);
+    if (rows > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s; BLAS takes sizes up to %d",
+                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
+                          TG_GEMM_LIMIT);
+    }
+    tg_products products = products_of(rows, weight->shape[1], weight->shape[0], bias);
+    return tg_op_output(call, 0, tg_dtype_of(x), shape) &&
+           tg_products_declare(call, tg_rounded_factors(call, rows, weight->shape[0], weight->shape[1]), &products);
+}
+
+static const tg_op linear_op = {
+    .name = "linear",
+    .shape = linear_shape,
+    TG_KERNELS(tg_linear_forward, tg_linear_backward),
+    .backward_ignores_inputs = 1u << 2, /* the bias */
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
+};
+
+tg_tensor *tg_linear(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias)
+{
+    tg_tensor *inputs[] = {x, weight, bias};
+    return tg_apply_product(t, &linear_op, inputs, bias ? 3 : 2);
+}
+
+#endif

@@ -1,0 +1,271 @@
+/* matmul: batches of matrix products.
+ *
+ *   forward     C[b] = A[b] B[b]          A (..,M,K), B (..,K,N)  ->  C (..,M,N)
+ *   gradient    dA[b] += dC[b] B[b]^T     summed over the batches that A was repeated for
+ *               dB[b] += A[b]^T dC[b]     likewise
+ *
+ * BLAS's gemm computes all of them. It reads row-major and transposed operands with any distance between rows, so a
+ * transposed weight is not copied; operands of other layouts are made contiguous first. Batches broadcast: if all
+ * matrices of a batch are multiplied by one matrix (a linear layer on (B,T,C)), forward and backward are one large
+ * product of (B T) rows instead of B small ones. The products of a batch run one after the other, each on BLAS's
+ * threads, and the gradients of a shared operand are added in batch order. ops/linear_algebra/product.h rounds the
+ * operands if the tape computes in bf16.
+ *
+ * Follows torch.matmul.
+ */
+#include "ops/linear_algebra/product.h"
+
+TG_DECLARE_KERNEL(tg_matmul_forward);
+TG_DECLARE_KERNEL(tg_matmul_backward);
+
+/* The matrices of one operand: each is (rows,columns), and in memory row-major or transposed. */
+typedef struct operand {
+    int64_t rows, columns;
+    bool transposed;
+    int64_t distance;            /* between rows; if transposed, between columns */
+    int64_t stride[TG_MAX_RANK]; /* between matrices along each batch axis; 0 where broadcast */
+} operand;
+
+typedef struct product {
+    operand a, b, c;
+    operand da, db; /* the gradients of A and B */
+    int batch_rank;
+    int64_t batch[TG_MAX_RANK];
+    int64_t batches;
+    tg_rounded rounded;
+    tg_products products; /* of one batch */
+} product;
+
+static bool row_major(const tg_tensor *x)
+{
+    int64_t row = x->strides[x->rank - 2], column = x->strides[x->rank - 1];
+    int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
+    return (columns == 1 || column == 1) && (rows == 1 || row >= columns);
+}
+
+static int64_t at_least(int64_t distance, int64_t least)
+{
+    return distance < least ? least : distance;
+}
+
+/* Where the matrices of an operand are: in its tensor, without gaps as in a gradient, or in rounded factors
+ * (tg_input_factor). */
+typedef enum operand_layout { AS_STORED, CONTIGUOUS, ROUNDED } operand_layout;
+
+/* Returns the matrices of x in the batch shape. */
+static operand operand_of(const tg_tensor *x, const product *p, operand_layout layout)
+{
+    operand o = {.rows = x->shape[x->rank - 2], .columns = x->shape[x->rank - 1]};
+    o.transposed = layout != CONTIGUOUS && !row_major(x);
+    int64_t stored =
+        o.transposed ? (o.columns == 1 ? 0 : x->strides[x->rank - 1]) : (o.rows == 1 ? 0 : x->strides[x->rank - 2]);
+    o.distance = at_least(layout == AS_STORED ? stored : 0, o.transposed ? o.rows : o.columns);
+    int64_t next = o.rows * o.columns;
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
+        int own = axis - (p->batch_rank - (x->rank - 2));
+        bool repeated = own < 0 || x->shape[own] == 1 || (layout == ROUNDED && x->strides[own] == 0);
+        o.stride[axis] = repeated ? 0 : layout == AS_STORED ? x->strides[own] : next;
+        next *= repeated ? 1 : x->shape[own];
+    }
+    return o;
+}
+
+/* Turns the batch into one product with a tall matrix A, if all matrices A[b] have the same B and add to the same
+ * gradient of B, and follow each other without gaps. An expanded B has the same values for all, but a gradient for
+ * each. */
+static void join_batches(product *p)
+{
+    bool joined = p->batch_rank > 0 && !p->a.transposed;
+    int64_t expected_a = p->a.rows * p->a.distance, expected_c = p->c.rows * p->c.distance;
+    for (int axis = p->batch_rank - 1; joined && axis >= 0; axis--) {
+        if (p->batch[axis] != 1) {
+            joined = p->db.stride[axis] == 0 && p->a.stride[axis] == expected_a && p->c.stride[axis] == expected_c;
+            expected_a *= p->batch[axis];
+            expected_c *= p->batch[axis];
+        }
+    }
+    if (joined && p->batches * p->a.rows <= TG_GEMM_LIMIT) {
+        p->a.rows *= p->batches;
+        p->c.rows *= p->batches;
+        p->batch_rank = 0;
+        p->batches = 1;
+    }
+}
+
+/* The matrices of a contiguous C. */
+static operand result_of(const tg_shape *c, const product *p)
+{
+    operand o = {.rows = c->size[c->rank - 2], .columns = c->size[c->rank - 1]};
+    o.distance = o.columns;
+    int64_t next = o.rows * o.columns;
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
+        o.stride[axis] = p->batch[axis] == 1 ? 0 : next;
+        next *= p->batch[axis];
+    }
+    return o;
+}
+
+static product product_of(const tg_op_call *call, tg_shape c)
+{
+    const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    product p = {.batch_rank = c.rank - 2, .batches = 1};
+    for (int axis = 0; axis < p.batch_rank; axis++) {
+        p.batch[axis] = c.size[axis];
+        p.batches *= c.size[axis];
+    }
+    operand_layout layout = tg_has_rounded_factors(call) ? ROUNDED : AS_STORED;
+    p.a = operand_of(a, &p, layout);
+    p.b = operand_of(b, &p, layout);
+    p.c = result_of(&c, &p);
+    p.da = operand_of(a, &p, CONTIGUOUS);
+    p.db = operand_of(b, &p, CONTIGUOUS);
+    join_batches(&p);
+    p.rounded = tg_rounded_factors(call, p.c.rows, p.c.columns, p.a.columns);
+    /* C = A B, dA = dC B^T and dB = A^T dC. */
+    p.products = (tg_products){.forward = {p.c.rows, p.c.columns, p.a.columns, p.a.transposed, p.b.transposed,
+                                           p.a.distance, p.b.distance, p.c.distance},
+                               .for_a = {p.c.rows, p.a.columns, p.c.columns, false, !p.b.transposed, p.c.distance,
+                                         p.b.distance, p.da.distance},
+                               .for_b = {p.a.columns, p.c.columns, p.c.rows, !p.a.transposed, false, p.a.distance,
+                                         p.c.distance, p.db.distance},
+                               .outputs = tg_shape_count(c)};
+    return p;
+}
+
+/* Returns the offset of matrix number `batch`. */
+static int64_t start(const product *p, const operand *o, int64_t batch)
+{
+    int64_t start = 0;
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
+        start += batch % p->batch[axis] * o->stride[axis];
+        batch /= p->batch[axis];
+    }
+    return start;
+}
+
+void KERNEL(tg_matmul_forward)(const tg_op_call *call)
+{
+    product p = product_of(call, tg_shape_of(call->outputs[0]));
+    tg_factors f = tg_factors_of(call, p.rounded);
+    const void *a = tg_input_factor(&f, 0), *b = tg_input_factor(&f, 1);
+    real *c = tg_values(call->outputs[0]);
+    for (int64_t i = 0; i < p.batches; i++) {
+        multiply(&f, &p.products.forward, factor_at(&f, a, start(&p, &p.a, i)), factor_at(&f, b, start(&p, &p.b, i)),
+                 false, c + start(&p, &p.c, i));
+    }
+}
+
+/* Returns whether a product is added to a gradient: false if it is the first contribution to a matrix that is to be
+ * overwritten. */
+static bool adds_to(bool overwrite, const product *p, const operand *gradient, int64_t batch)
+{
+    bool first = true; /* index 0 on every axis along which the matrix is repeated */
+    for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
+        first = first && (gradient->stride[axis] != 0 || p->batch[axis] == 1 || batch % p->batch[axis] == 0);
+        batch /= p->batch[axis];
+    }
+    return !(overwrite && first);
+}
+
+void KERNEL(tg_matmul_backward)(const tg_op_call *call)
+{
+    product p = product_of(call, tg_shape_of(call->outputs[0]));
+    tg_factors f = tg_factors_of(call, p.rounded);
+    real *da = call->input_gradients[0], *db = call->input_gradients[1];
+    const void *dc = tg_gradient_factor(&f);
+    const void *a = db ? tg_input_factor(&f, 0) : NULL, *b = da ? tg_input_factor(&f, 1) : NULL;
+    for (int64_t i = 0; i < p.batches; i++) {
+        const void *dc_i = factor_at(&f, dc, start(&p, &p.c, i));
+        if (da) {
+            multiply(&f, &p.products.for_a, dc_i, factor_at(&f, b, start(&p, &p.b, i)),
+                     adds_to(call->overwrite[0], &p, &p.da, i), da + start(&p, &p.da, i));
+        }
+        if (db) {
+            multiply(&f, &p.products.for_b, factor_at(&f, a, start(&p, &p.a, i)), dc_i,
+                     adds_to(call->overwrite[1], &p, &p.db, i), db + start(&p, &p.db, i));
+        }
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool column_major(const tg_tensor *x)
+{
+    int64_t row = x->strides[x->rank - 2], column = x->strides[x->rank - 1];
+    int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
+    return (rows == 1 || row == 1) && (columns == 1 || column >= rows);
+}
+
+static bool matrix_layout(const tg_tensor *x, int i)
+{
+    (void)i;
+    return x->rank >= 2 && (row_major(x) || column_major(x)) && x->strides[x->rank - 1] <= TG_GEMM_LIMIT &&
+           x->strides[x->rank - 2] <= TG_GEMM_LIMIT;
+}
+
+static bool matmul_shape(tg_op_call *call)
+{
+    const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    tg_shape a_shape = tg_shape_of(a), b_shape = tg_shape_of(b), shape;
+    char a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
+    if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
+        return false;
+    }
+    int64_t m = a_shape.size[a->rank - 2], k = a_shape.size[a->rank - 1], n = b_shape.size[b->rank - 1];
+    if (k != b_shape.size[b->rank - 2]) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: inner sizes %lld and %lld differ",
+                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text), (long long)k,
+                          (long long)b_shape.size[b->rank - 2]);
+    }
+    if (m > TG_GEMM_LIMIT || k > TG_GEMM_LIMIT || n > TG_GEMM_LIMIT) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: BLAS takes sizes up to %d", tg_shape_format(a_shape, a_text),
+                          tg_shape_format(b_shape, b_text), TG_GEMM_LIMIT);
+    }
+    tg_shape a_batch = a_shape, b_batch = b_shape;
+    a_batch.rank -= 2;
+    b_batch.rank -= 2;
+    if (!tg_shape_broadcast(&a_batch, &b_batch, &shape)) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast; sizes must be equal or 1",
+                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text));
+    }
+    shape.size[shape.rank++] = m;
+    shape.size[shape.rank++] = n;
+    if (!tg_op_output(call, 0, tg_dtype_of(a), shape)) {
+        return false;
+    }
+    product p = product_of(call, shape);
+    return tg_products_declare(call, p.rounded, &p.products);
+}
+
+static const tg_op matmul_op = {
+    .name = "matmul",
+    .shape = matmul_shape,
+    TG_KERNELS(tg_matmul_forward, tg_matmul_backward),
+    .accepts_layout = matrix_layout,
+    .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
+};
+
+tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    if (!tg_tape_expect_tensor(t, "matmul", "left operand", a) ||
+        !tg_tape_expect_tensor(t, "matmul", "right operand", b)) {
+        return NULL;
+    }
+    if (a->rank == 0 || b->rank == 0) {
+        tg_tape_fail(t, TG_ERROR_SHAPE, "matmul", "the %s operand is a scalar; it must have rank 1 or more",
+                     a->rank == 0 ? "left" : "right");
+        return NULL;
+    }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    bool row = a->rank == 1, column = b->rank == 1;
+    a = row ? tg_unsqueeze(t, a, 0) : a;
+    b = column ? tg_unsqueeze(t, b, 1) : b;
+    tg_tensor *inputs[] = {a, b};
+    tg_tensor *c = tg_apply_product(t, &matmul_op, inputs, 2);
+    c = column && c ? tg_squeeze(t, c, -1) : c;
+    return tg_tape_end(t, &point, row && c ? tg_squeeze(t, c, column ? -1 : -2) : c);
+}
+
+#endif

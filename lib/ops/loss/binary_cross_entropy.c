@@ -1,0 +1,104 @@
+/* binary_cross_entropy_with_logits: the loss of independent yes-or-no decisions, from their logits.
+ *
+ *   forward     l = w ((1 - t) x + s log(1 + e^-x))        s = 1 + (p - 1) t
+ *   gradient    dx = w dl (s sigmoid(x) - p t)
+ *               dt = w dl (p log(1 + e^-x) - log(1 + e^x)) = w dl ((p - 1) log(1 + e^-|x|) - (x < 0 ? p x : x))
+ *
+ * x are the logits, t the targets in [0,1], w the weights of the losses and p the weights of positive targets, 1 if
+ * they are absent. log(1 + e^-x) is computed as max(0, -x) + log1p(e^-|x|), which cannot overflow. The reductions are
+ * in loss.c. Losses, and gradients of the logits, that are not normal numbers are 0 (base/exp.h). Follows
+ * torch.nn.functional.binary_cross_entropy_with_logits.
+ */
+#include "base/config.h"
+#include "ops/loss/pointwise.h"
+
+/* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
+static real softplus_of_negative(real x)
+{
+    return (x < 0 ? -x : 0) + LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
+}
+
+static void loss(const tg_chunk *k)
+{
+    const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3];
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        real s = 1 + (p[i] - 1) * t[i];
+        out[i] = normal_or_zero(w[i] * ((1 - t[i]) * x[i] + s * softplus_of_negative(x[i])));
+    }
+}
+
+static void logits_gradient(const tg_chunk *k)
+{
+    const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        real s = 1 + (p[i] - 1) * t[i];
+        out[i] = normal_or_zero(w[i] * dy[i] * (s / (1 + EXP(-x[i])) - p[i] * t[i]));
+    }
+}
+
+static void target_gradient(const tg_chunk *k)
+{
+    const real *x = k->in[0], *w = k->in[2], *p = k->in[3], *dy = k->dy;
+    real *out = k->out;
+    for (int64_t i = 0; i < k->n; i++) {
+        real rest = LOG1P(EXP_OR_ZERO(-REAL(fabs)(x[i])));
+        out[i] = w[i] * dy[i] * ((p[i] - 1) * rest - (x[i] < 0 ? p[i] * x[i] : x[i]));
+    }
+}
+
+TG_DECLARE_ELEMENTWISE(tg_binary_cross_entropy);
+
+const tg_elementwise_kernels KERNEL(tg_binary_cross_entropy)[] = {{loss, {logits_gradient, target_gradient}}};
+
+#ifdef TG_ONCE
+
+/* Checks that an input broadcasts to the logits, and has no gradient. */
+static bool check_weight(tg_op_call *call, int input, const char *name)
+{
+    tg_shape x = tg_shape_of(call->inputs[0]), weight = tg_shape_of(call->inputs[input]), joined;
+    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
+    if (!tg_op_expect_float(call, input) || !tg_loss_expect_constant(call, input, name)) {
+        return false;
+    }
+    return (tg_shape_broadcast(&x, &weight, &joined) && tg_shape_equal(joined, x)) ||
+           tg_op_fail(call, TG_ERROR_SHAPE, "the %s of shape %s does not broadcast to %s", name,
+                      tg_shape_format(weight, text), tg_shape_format(x, x_text));
+}
+
+static bool binary_cross_entropy_shape(tg_op_call *call)
+{
+    const tg_loss_attributes *a = call->attributes;
+    return tg_loss_check_reduction(call, a->reduction, false) && tg_loss_shape(call, 2) &&
+           check_weight(call, 2, "weight") && check_weight(call, 3, "pos_weight");
+}
+
+static const tg_elementwise op =
+    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_shape, tg_binary_cross_entropy, 0);
+
+static const char mark[] = "tg_binary_cross_entropy_with_logits_config_default";
+
+tg_binary_cross_entropy_with_logits_config tg_binary_cross_entropy_with_logits_config_default(void)
+{
+    return (tg_binary_cross_entropy_with_logits_config){.mark = mark};
+}
+
+tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg_tensor *target,
+                                               const tg_binary_cross_entropy_with_logits_config *given)
+{
+    tg_binary_cross_entropy_with_logits_config c =
+        given ? *given : tg_binary_cross_entropy_with_logits_config_default();
+    if (!tg_tape_expect_config(t, op.op.name, given, mark) ||
+        !tg_tape_expect_tensor(t, op.op.name, "tensor of logits", logits)) {
+        return NULL;
+    }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor *one = c.weight && c.pos_weight ? NULL : tg_full(t, tg_dtype_of(logits), TG_SCALAR, 1);
+    tg_tensor *inputs[] = {logits, target, c.weight ? c.weight : one, c.pos_weight ? c.pos_weight : one};
+    tg_loss_attributes a = {.reduction = c.reduction};
+    return tg_tape_end(t, &point, tg_apply(t, &op.op, inputs, 4, &a, sizeof a, NULL));
+}
+
+#endif

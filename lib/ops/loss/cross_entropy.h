@@ -1,0 +1,55 @@
+/* cross_entropy (private): what the losses with ids and with probabilities as targets share. */
+#ifndef TG_OPS_LOSS_CROSS_ENTROPY_H
+#define TG_OPS_LOSS_CROSS_ENTROPY_H
+
+#include "ops/lanes.h"
+#include "ops/loss/pointwise.h"
+
+/* ---- ids as targets: tg_cross_entropy, tg_nll_loss and tg_linear_cross_entropy ---- */
+
+typedef struct tg_cross_entropy_attributes {
+    tg_cross_entropy_config config;
+    bool from_log_probabilities; /* nll_loss: L_s is 0, and so is its gradient */
+} tg_cross_entropy_attributes;
+
+/* The values that forward saves for backward. */
+typedef struct tg_cross_entropy_saved {
+    double counted; /* the number of targets that are not ignored, or the sum of their weights */
+    tg_softmax_row rows[];
+} tg_cross_entropy_saved;
+
+typedef struct tg_cross_entropy_rows {
+    int64_t first; /* the sample s at which x and dx begin */
+    const real *x, *dy;
+    const int32_t *targets;
+    const real *weight; /* (V), or NULL */
+    double weight_sum;  /* sum w, with weights and label smoothing */
+    real *losses;       /* (S), in the forward pass */
+    real *dx;           /* may be x */
+    bool overwrite;
+    tg_cross_entropy_saved *saved;
+    int64_t classes;
+    tg_cross_entropy_attributes a;
+} tg_cross_entropy_rows;
+
+/* Compute the losses, or the gradients of the logits, of the rows begin .. end - 1 of x. */
+void KERNEL(tg_cross_entropy_of_rows)(void *loss_rows, int64_t begin, int64_t end);
+void KERNEL(tg_cross_entropy_gradient_of_rows)(void *loss_rows, int64_t begin, int64_t end);
+
+/* Writes the mean or the sum of the losses to *y, or nothing if y has each loss; and saves the number that counts. */
+void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t rows, real *y);
+
+/* The mark of a tg_cross_entropy_config. */
+extern const char tg_cross_entropy_mark[];
+
+/* Checks that each target, input 1, is ignored or in [0,classes). `scored` has the classes, and `name` is what it is in
+ * the message, which has its shape: a head that is too narrow shows there. */
+bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const char *name, const tg_tensor *scored);
+
+/* Checks the options and, if it exists, the weight of the classes, the input of this number. */
+bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight);
+
+/* The op for targets that are probabilities. Its attributes begin with a tg_cross_entropy_config. */
+extern const tg_op tg_cross_entropy_probabilities_op;
+
+#endif

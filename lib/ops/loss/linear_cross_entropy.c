@@ -1,0 +1,156 @@
+/* linear_cross_entropy: the cross-entropy of a head's logits, of which only some rows exist at a time.
+ *
+ *   logits      L = x W^T                x (..,C), W (V,C)
+ *   forward     l = cross_entropy(L)     (cross_entropy.c)
+ *   gradient    dx += dL W
+ *               dW += dL^T x             summed over the rows
+ *
+ * The logits (..,V) of a large vocabulary, and their gradient, are the largest tensors of a GPT. Here a chunk of their
+ * rows is computed in scratch memory, and its losses from it. Backward computes the chunk again, replaces it by its
+ * gradient in place, and adds the products to dx and dW. So the memory of the logits does not grow with the number of
+ * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Follows
+ * torch.nn.functional.linear_cross_entropy, whose chunks save the same memory.
+ */
+#include "base/config.h"
+#include "ops/loss/cross_entropy.h"
+
+TG_DECLARE_KERNEL(tg_linear_cross_entropy_forward);
+TG_DECLARE_KERNEL(tg_linear_cross_entropy_backward);
+
+enum { X, TARGETS, WEIGHT, CLASS_WEIGHT }; /* the inputs */
+
+/* The rows of a chunk: with fewer than 64, the products would read W more often than it pays. */
+static int64_t chunk_rows(int64_t rows, int64_t classes)
+{
+    int64_t wanted = ((int64_t)1 << 23) / classes;
+    wanted = wanted < 64 ? 64 : wanted;
+    return rows < wanted ? rows : wanted;
+}
+
+/* A call, and its current chunk of rows. */
+typedef struct chunk {
+    const real *x, *weight;
+    int64_t in, rows, step, begin, end;
+    real *logits;
+    tg_cross_entropy_rows losses;
+} chunk;
+
+static chunk chunk_of(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[X], *weight = call->inputs[WEIGHT];
+    chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1], .logits = call->scratch};
+    c.rows = call->inputs[TARGETS]->count;
+    c.step = chunk_rows(c.rows, weight->shape[0]);
+    c.losses = (tg_cross_entropy_rows){.targets = tg_values(call->inputs[TARGETS]),
+                                       .x = c.logits,
+                                       .dx = c.logits,
+                                       .overwrite = true,
+                                       .saved = call->saved,
+                                       .classes = weight->shape[0],
+                                       .a = *(const tg_cross_entropy_attributes *)call->attributes};
+    if (call->input_count > CLASS_WEIGHT) {
+        c.losses.weight = tg_values(call->inputs[CLASS_WEIGHT]);
+        c.losses.weight_sum = row_sum(c.losses.weight, c.losses.classes);
+    }
+    return c;
+}
+
+/* Computes the logits of the chunk that begins at this row, and calls `run` for its rows. */
+static void run_chunk(chunk *c, int64_t begin, void (*run)(void *losses, int64_t begin, int64_t end))
+{
+    c->begin = c->losses.first = begin;
+    c->end = begin + c->step < c->rows ? begin + c->step : c->rows;
+    int64_t V = c->losses.classes;
+    tg_gemm logits = {c->end - begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
+    gemm(&logits, c->x + begin * c->in, c->weight, 0, c->logits);
+    tg_parallel_for(c->end - begin, 1 + TG_GRAIN / 8 / (V + 1), run, &c->losses);
+}
+
+void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
+{
+    chunk c = chunk_of(call);
+    real *y = tg_values(call->outputs[0]);
+    /* without rows the scratch memory is absent */
+    real *of_chunk = c.rows > 0 ? c.logits + c.step * c.losses.classes : NULL;
+    c.losses.losses = c.losses.a.config.reduction == TG_REDUCTION_NONE ? y : of_chunk;
+    for (int64_t begin = 0; begin < c.rows; begin += c.step) {
+        run_chunk(&c, begin, KERNEL(tg_cross_entropy_of_rows));
+    }
+    KERNEL(tg_cross_entropy_reduce)(&c.losses, c.rows, y);
+}
+
+/* The forward pass computed l = cross_entropy(x W^T). */
+void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
+{
+    chunk c = chunk_of(call);
+    int64_t V = c.losses.classes;
+    real *dx = call->input_gradients[X], *dweight = call->input_gradients[WEIGHT];
+    c.losses.dy = call->output_gradients[0];
+    for (int64_t begin = 0; begin < c.rows; begin += c.step) {
+        run_chunk(&c, begin, KERNEL(tg_cross_entropy_gradient_of_rows));
+        int64_t rows = c.end - begin;
+        if (dx) {
+            tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in};
+            gemm(&product, c.logits, c.weight, 1, dx + begin * c.in);
+        }
+        if (dweight) {
+            tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in};
+            gemm(&product, c.logits, c.x + begin * c.in, 1, dweight);
+        }
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool linear_cross_entropy_shape(tg_op_call *call)
+{
+    const tg_cross_entropy_attributes *a = call->attributes;
+    const tg_tensor *x = call->inputs[X], *targets = call->inputs[TARGETS], *weight = call->inputs[WEIGHT];
+    char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT], weight_text[TG_SHAPE_TEXT];
+    if (!tg_op_expect_float(call, X) || !tg_op_expect_dtype(call, TARGETS, TG_I32) ||
+        !tg_op_expect_float(call, WEIGHT)) {
+        return false;
+    }
+    tg_shape rows = tg_shape_of(x);
+    rows.rank--;
+    if (rows.rank < 0 || !tg_shape_equal(rows, tg_shape_of(targets)) || weight->rank != 2 || weight->shape[0] < 1 ||
+        weight->shape[1] < 1 || x->shape[rows.rank] != weight->shape[1]) {
+        return tg_op_fail(call, TG_ERROR_SHAPE,
+                          "x is %s, the weight %s, the targets %s; they must be (..,C), (V,C) and (..), V and C >= 1",
+                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
+                          tg_shape_format(tg_shape_of(targets), t_text));
+    }
+    int64_t V = weight->shape[0], step = chunk_rows(targets->count, V);
+    if (V > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes sizes up to %d",
+                          tg_shape_format(tg_shape_of(weight), weight_text), TG_GEMM_LIMIT);
+    }
+    size_t size = tg_size_of(tg_dtype_of(x));
+    return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&
+           tg_check_targets(call, V, a->config.ignore_index, "the weight", weight) &&
+           tg_op_output(call, 0, tg_dtype_of(x), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
+           tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
+           tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
+           tg_op_scratch(call, step * V + targets->count, size) && tg_op_backward_scratch(call, step * V, size);
+}
+
+static const tg_op linear_cross_entropy_op = {
+    .name = "linear_cross_entropy",
+    .shape = linear_cross_entropy_shape,
+    TG_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward),
+    .backward_ignores_outputs = TG_OP_ALL,
+};
+
+tg_tensor *tg_linear_cross_entropy(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
+                                   const tg_cross_entropy_config *config)
+{
+    const tg_op *op = &linear_cross_entropy_op;
+    if (!tg_tape_expect_config(t, op->name, config, tg_cross_entropy_mark)) {
+        return NULL;
+    }
+    tg_cross_entropy_attributes a = {.config = config ? *config : tg_cross_entropy_config_default()};
+    tg_tensor *inputs[] = {x, targets, weight, a.config.weight};
+    return tg_apply(t, op, inputs, a.config.weight ? 4 : 3, &a, sizeof a, NULL);
+}
+
+#endif

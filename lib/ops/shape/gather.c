@@ -1,0 +1,144 @@
+/* gather and index_select: values along an axis, selected by ids.
+ *
+ *   gather         y[i,j,k] = x[i, ids[i,j,k], k]        dx[i, ids[i,j,k], k] += dy[i,j,k]       for axis 1 of 3
+ *   index_select   y[i,j,k] = x[i, ids[j], k]            dx[i, ids[j], k] += dy[i,j,k]
+ *
+ * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. Follows torch.gather
+ * and torch.index_select.
+ */
+#include "ops/shape/slices.h"
+
+TG_DECLARE_KERNEL(tg_gather_forward);
+TG_DECLARE_KERNEL(tg_gather_backward);
+TG_DECLARE_KERNEL(tg_index_select_forward);
+TG_DECLARE_KERNEL(tg_index_select_backward);
+
+/* Returns the flat index in x of the value at the flat index `at` of y. Both are contiguous. */
+static int64_t source_of(const tg_tensor *x, const tg_tensor *y, const int32_t *ids, int axis, int64_t at)
+{
+    int64_t source = 0, stride = 1, left = at;
+    for (int i = y->rank - 1; i >= 0; i--) {
+        int64_t index = left % y->shape[i];
+        source += (i == axis ? ids[at] : index) * stride;
+        left /= y->shape[i];
+        stride *= x->shape[i];
+    }
+    return source;
+}
+
+void KERNEL(tg_gather_forward)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const int32_t *ids = tg_values(call->inputs[1]);
+    size_t size = tg_size_of(y->dtype);
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t from = source_of(x, y, ids, *(const int *)call->attributes, i);
+        memcpy((char *)tg_values(y) + (size_t)i * size, (const char *)tg_values(x) + (size_t)from * size, size);
+    }
+}
+
+/* The forward pass computed y[i] = x[source_of(i)]. */
+void KERNEL(tg_gather_backward)(const tg_op_call *call)
+{
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const int32_t *ids = tg_values(call->inputs[1]);
+    const real *dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0];
+    for (int64_t i = 0; i < y->count; i++) {
+        dx[source_of(x, y, ids, *(const int *)call->attributes, i)] += dy[i];
+    }
+}
+
+void KERNEL(tg_index_select_forward)(const tg_op_call *call)
+{
+    slices s = slices_of(call);
+    const char *x = tg_values(call->inputs[0]);
+    char *y = tg_values(call->outputs[0]);
+    int64_t size = (int64_t)tg_size_of(call->outputs[0]->dtype), bytes = s.inner * size;
+    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+        memcpy(y + run * bytes, x + slice_offset(&s, run) * size, (size_t)bytes);
+    }
+}
+
+/* The forward pass computed y[i,j,:] = x[i,ids[j],:]. */
+void KERNEL(tg_index_select_backward)(const tg_op_call *call)
+{
+    slices s = slices_of(call);
+    const real *dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0];
+    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+        real *to = dx + slice_offset(&s, run);
+        for (int64_t i = 0; i < s.inner; i++) {
+            to[i] += dy[run * s.inner + i];
+        }
+    }
+}
+
+#ifdef TG_ONCE
+
+static bool gather_shape(tg_op_call *call)
+{
+    int axis = *(const int *)call->attributes;
+    const tg_tensor *x = call->inputs[0], *ids = call->inputs[1];
+    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+    bool fits = x->rank == ids->rank && x->rank > 0;
+    for (int i = 0; fits && i < x->rank; i++) {
+        fits = i == axis || ids->shape[i] <= x->shape[i];
+    }
+    if (!tg_op_expect_dtype(call, 1, TG_I32)) {
+        return false;
+    }
+    if (!fits) {
+        return tg_op_fail(
+            call, TG_ERROR_SHAPE,
+            "ids %s for an input %s; the ranks must be equal, and only on axis %d may ids be larger than the input",
+            tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
+    }
+    return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(ids));
+}
+
+static bool index_select_shape(tg_op_call *call)
+{
+    int axis = *(const int *)call->attributes;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    if (!tg_op_expect_dtype(call, 1, TG_I32) || !tg_op_expect_rank(call, 1, 1)) {
+        return false;
+    }
+    if (shape.rank == 0) {
+        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis");
+    }
+    if (!tg_op_expect_ids_below(call, 1, shape.size[axis])) {
+        return false;
+    }
+    shape.size[axis] = call->inputs[1]->count;
+    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
+}
+
+static const tg_op gather_op = {.name = "gather",
+                                .shape = gather_shape,
+                                TG_KERNELS(tg_gather_forward, tg_gather_backward),
+                                .backward_ignores_inputs = 1u << 0,
+                                .backward_ignores_outputs = TG_OP_ALL};
+static const tg_op index_select_op = {.name = "index_select",
+                                      .shape = index_select_shape,
+                                      TG_KERNELS(tg_index_select_forward, tg_index_select_backward),
+                                      .backward_ignores_inputs = 1u << 0,
+                                      .backward_ignores_outputs = TG_OP_ALL};
+
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    tg_tensor *inputs[] = {x, ids};
+    return tg_tape_expect_axis(t, op->name, x, &axis) ? tg_apply(t, op, inputs, 2, &axis, sizeof axis, NULL) : NULL;
+}
+
+tg_tensor *tg_gather(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    return apply(t, &gather_op, x, axis, ids);
+}
+
+tg_tensor *tg_index_select(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
+{
+    return apply(t, &index_select_op, x, axis, ids);
+}
+
+#endif

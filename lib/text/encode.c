@@ -1,0 +1,268 @@
+/* encode: the conversion of text to ids, and back.
+ *
+ * A word becomes ids by merges. Of all pairs of neighboring symbols the one with the lowest rank is merged, and of
+ * equal pairs the leftmost one, until no pair can be merged. The symbols of a word are a linked list. The pairs that
+ * can be merged are in a heap, lowest rank first. A merge adds at most two new pairs. A pair whose symbols have changed
+ * is dropped when it is taken from the heap. So a word of n bytes takes O(n log n) time.
+ *
+ * Follows openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2".
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "text/tokenizer.h"
+
+/* ---- encoding ---- */
+
+typedef struct tg_candidate {
+    int32_t rank;
+    int32_t at;          /* the index of the left symbol */
+    int32_t left, right; /* the symbols when the pair was added to the heap */
+} candidate;
+
+static bool earlier(const candidate *a, const candidate *b)
+{
+    return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
+}
+
+/* Adds the pair that begins at `at` to the heap if it has a rank below `ranks`. Returns false when memory is
+ * exhausted. */
+static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t ranks)
+{
+    int32_t next = e->next[at];
+    int64_t rank = next < 0 ? -1 : tg_tokenizer_rank(z, e->symbol[at], e->symbol[next]);
+    if (rank < 0 || rank >= ranks) {
+        return true;
+    }
+    if (!tg_grow((void **)&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
+        return false;
+    }
+    candidate c = {(int32_t)rank, at, e->symbol[at], e->symbol[next]};
+    size_t i = e->heap_count++;
+    for (; i > 0 && earlier(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        e->heap[i] = e->heap[(i - 1) / 2];
+    }
+    e->heap[i] = c;
+    return true;
+}
+
+/* Removes the first pair from the heap and returns it. */
+static candidate take(tg_encoder *e)
+{
+    candidate first = e->heap[0], last = e->heap[--e->heap_count];
+    size_t i = 0;
+    for (size_t child = 1; child < e->heap_count; child = 2 * i + 1) {
+        if (child + 1 < e->heap_count && earlier(&e->heap[child + 1], &e->heap[child])) {
+            child++;
+        }
+        if (!earlier(&e->heap[child], &last)) {
+            break;
+        }
+        e->heap[i] = e->heap[child];
+        i = child;
+    }
+    e->heap[i] = last;
+    return first;
+}
+
+static bool merge_at(tg_encoder *e, const tg_tokenizer *z, const candidate *c, int64_t ranks)
+{
+    int32_t right = e->next[c->at];
+    e->symbol[c->at] = z->merges[c->rank].result;
+    e->symbol[right] = -1;
+    e->next[c->at] = e->next[right];
+    if (e->next[c->at] >= 0) {
+        e->previous[e->next[c->at]] = c->at;
+    }
+    return offer(e, z, c->at, ranks) && (e->previous[c->at] < 0 || offer(e, z, e->previous[c->at], ranks));
+}
+
+bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const char *word, size_t length, int64_t ranks)
+{
+    if (!tg_grow((void **)&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
+        !tg_grow((void **)&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
+        !tg_grow((void **)&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous) ||
+        !tg_grow((void **)&e->ids, &e->id_capacity, e->id_count, e->id_count + length, sizeof *e->ids)) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        e->symbol[i] = z->id_of_byte[(unsigned char)word[i]];
+        e->next[i] = i + 1 < length ? (int32_t)i + 1 : -1;
+        e->previous[i] = (int32_t)i - 1;
+    }
+    e->heap_count = 0;
+    bool is_ready = true;
+    for (size_t i = 0; is_ready && i + 1 < length; i++) {
+        is_ready = offer(e, z, (int32_t)i, ranks);
+    }
+    while (is_ready && e->heap_count > 0) {
+        candidate c = take(e);
+        int32_t right = e->next[c.at];
+        if (e->symbol[c.at] == c.left && right >= 0 && e->symbol[right] == c.right) {
+            is_ready = merge_at(e, z, &c, ranks);
+        }
+    }
+    for (int32_t i = 0; is_ready && i >= 0 && length > 0; i = e->next[i]) {
+        e->ids[e->id_count++] = e->symbol[i];
+    }
+    return is_ready;
+}
+
+void tg_encoder_free(tg_encoder *e)
+{
+    tg_free(e->symbol);
+    tg_free(e->next);
+    tg_free(e->previous);
+    tg_free(e->heap);
+}
+
+/* Encodes text without special tokens. */
+static bool encode_part(tg_encoder *e, const tg_tokenizer *z, const char *text, size_t begin, size_t end,
+                        tg_error *error)
+{
+    while (begin < end) {
+        size_t stop = tg_pretokenizer_next(z->words, text, end, begin, error);
+        if (stop == SIZE_MAX) {
+            return false;
+        }
+        if (stop - begin > INT32_MAX || !tg_encoder_word(e, z, text + begin, stop - begin, INT64_MAX)) {
+            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", begin);
+        }
+        begin = stop;
+    }
+    return true;
+}
+
+/* The next special token of a text: its id, and the index of its first byte. */
+typedef struct special_match {
+    int32_t id;
+    size_t at, length;
+} special_match;
+
+/* Returns the longest special token that begins at `at`; id -1 if none does. */
+static special_match special_at(const tg_tokenizer *z, const char *text, size_t at, size_t length)
+{
+    special_match found = {-1, at, 0};
+    for (size_t i = 0; i < z->special_count; i++) {
+        size_t size;
+        const char *bytes = tg_tokenizer_bytes(z, z->special[i], &size);
+        if (size > found.length && size <= length - at && memcmp(text + at, bytes, size) == 0) {
+            found = (special_match){z->special[i], at, size};
+        }
+    }
+    return found;
+}
+
+/* Returns the first special token from `begin` on; `at` is `length` if the text has none. `firsts` has the bytes with
+ * which special tokens begin. */
+static special_match find_special(const tg_tokenizer *z, const bool *firsts, const char *text, size_t begin,
+                                  size_t length)
+{
+    for (size_t i = begin; i < length; i++) {
+        special_match found =
+            firsts[(unsigned char)text[i]] ? special_at(z, text, i, length) : (special_match){-1, 0, 0};
+        if (found.id >= 0) {
+            return found;
+        }
+    }
+    return (special_match){-1, length, 0};
+}
+
+/* Encodes a text of UTF-8. */
+static bool encode(tg_encoder *e, const tg_tokenizer *z, const char *text, size_t length, bool special_tokens,
+                   tg_error *error)
+{
+    bool firsts[TG_BYTES] = {false};
+    for (size_t i = 0; special_tokens && i < z->special_count; i++) {
+        firsts[(unsigned char)*tg_tokenizer_bytes(z, z->special[i], NULL)] = true;
+    }
+    for (size_t begin = 0; begin < length;) {
+        special_match next = find_special(z, firsts, text, begin, length);
+        if (!encode_part(e, z, text, begin, next.at, error)) {
+            return false;
+        }
+        if (next.id >= 0) {
+            if (!tg_grow((void **)&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
+                return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", next.at);
+            }
+            e->ids[e->id_count++] = next.id;
+        }
+        begin = next.at + next.length;
+    }
+    return true;
+}
+
+bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special_tokens, tg_tokens *tokens,
+                         tg_error *error)
+{
+    if (!tokens) {
+        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the tokens are NULL");
+    }
+    *tokens = (tg_tokens){NULL, 0};
+    if (!z || (!text && length > 0)) {
+        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the %s is NULL", z ? "text" : "tokenizer");
+    }
+    size_t bad = tg_utf8_check(text, length);
+    if (bad < length) {
+        return tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_encode: byte 0x%02x at %zu is not UTF-8",
+                            (unsigned)(unsigned char)text[bad], bad);
+    }
+    tg_encoder e = {0};
+    bool is_encoded = encode(&e, z, text, length, special_tokens, error);
+    tg_encoder_free(&e);
+    if (!is_encoded) {
+        tg_free(e.ids);
+        return false;
+    }
+    *tokens = (tg_tokens){e.ids, (int64_t)e.id_count};
+    return true;
+}
+
+void tg_tokens_free(tg_tokens *tokens)
+{
+    if (tokens) {
+        tg_free(tokens->ids);
+        *tokens = (tg_tokens){NULL, 0};
+    }
+}
+
+/* ---- decoding ---- */
+
+char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t count, size_t *length, tg_error *error)
+{
+    size_t total = 0, part, written = 0;
+    if (length) {
+        *length = 0;
+    }
+    if (!z || (!ids && count > 0)) {
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer_decode: the %s NULL", z ? "ids are" : "tokenizer is");
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!tg_tokenizer_bytes(z, ids[i], &part)) {
+            tg_error_set(error, TG_ERROR_RANGE, "tokenizer_decode: id %d at [%lld] is outside [0,%d)", ids[i],
+                         (long long)i, tg_tokenizer_vocabulary(z));
+            return NULL;
+        }
+        if (!tg_checked_add(total, part, &total)) {
+            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: the text does not fit into memory");
+            return NULL;
+        }
+    }
+    char *text = tg_alloc(total + 1, 1);
+    if (!text) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: out of memory for %zu bytes", total);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *bytes = tg_tokenizer_bytes(z, ids[i], &part);
+        memcpy(text + written, bytes, part);
+        written += part;
+    }
+    text[written] = '\0';
+    if (length) {
+        *length = written;
+    }
+    return text;
+}

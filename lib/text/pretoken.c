@@ -1,0 +1,97 @@
+/* pretoken: splits text into words by GPT-2's pattern (openai/gpt-2, src/encoder.py), with PCRE2.
+ *
+ *   contractions | letters | digits | other characters (each with at most one space before them) | white space
+ *
+ * A run of white space does not include the last character before a word, so that the word can begin with a space.
+ * PCRE2's \s includes U+180E, but Python's does not, so the pattern uses White_Space. Possessive quantifiers match the
+ * same words and prevent backtracking in a word of a million letters. Every character is matched by one of the
+ * branches, so words follow each other without gaps.
+ */
+#include "text/pretoken.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct tg_pretokenizer {
+    pcre2_general_context *memory;
+    pcre2_code *pattern;
+    pcre2_match_data *match;
+};
+
+static const char pattern[] = "'(?:[sdmt]|re|ve|ll)"
+                              "| ?\\p{L}++"
+                              "| ?\\p{N}++"
+                              "| ?[^\\p{White_Space}\\p{L}\\p{N}]++"
+                              "|\\p{White_Space}+(?!\\P{White_Space})"
+                              "|\\p{White_Space}++";
+
+static void *allocate(size_t size, void *context)
+{
+    (void)context;
+    return tg_alloc(size, 1);
+}
+
+static void release(void *block, void *context)
+{
+    (void)context;
+    tg_free(block);
+}
+
+tg_pretokenizer *tg_pretokenizer_new(tg_error *error)
+{
+    int code = 0;
+    size_t offset = 0;
+    tg_pretokenizer *p = tg_alloc_zeroed(1, sizeof *p);
+    if (p) {
+        p->memory = pcre2_general_context_create(allocate, release, NULL);
+    }
+    pcre2_compile_context *compiling = p && p->memory ? pcre2_compile_context_create(p->memory) : NULL;
+    if (compiling) {
+        p->pattern =
+            pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, compiling);
+        pcre2_compile_context_free(compiling);
+    }
+    if (p && p->pattern) {
+        p->match = pcre2_match_data_create(1, p->memory);
+    }
+    bool is_refused = compiling && !p->pattern && code != PCRE2_ERROR_HEAP_FAILED;
+    if (is_refused) {
+        unsigned char reason[120];
+        pcre2_get_error_message(code, reason, sizeof reason);
+        tg_error_set(error, TG_ERROR_STATE, "tokenizer: PCRE2 refuses the word pattern at byte %zu: %s", offset,
+                     reason);
+    }
+    if (!p || !p->match) {
+        tg_pretokenizer_free(p);
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");
+        return NULL;
+    }
+    /* If no JIT exists, PCRE2 interprets the pattern, which is slower. */
+    pcre2_jit_compile(p->pattern, PCRE2_JIT_COMPLETE);
+    return p;
+}
+
+void tg_pretokenizer_free(tg_pretokenizer *p)
+{
+    if (p) {
+        pcre2_match_data_free(p->match);
+        pcre2_code_free(p->pattern);
+        pcre2_general_context_free(p->memory);
+        tg_free(p);
+    }
+}
+
+size_t tg_pretokenizer_next(tg_pretokenizer *p, const char *text, size_t length, size_t begin, tg_error *error)
+{
+    int found =
+        pcre2_match(p->pattern, (PCRE2_SPTR)text, length, begin, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, p->match, NULL);
+    if (found < 0) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: PCRE2 failed to find a word at byte %zu, with code %d", begin,
+                     found);
+        return SIZE_MAX;
+    }
+    return pcre2_get_ovector_pointer(p->match)[1];
+}

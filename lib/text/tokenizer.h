@@ -1,0 +1,105 @@
+/* tokenizer (private): the tables of a byte-pair encoding.
+ *
+ *   bytes, begin[]   token i is bytes[begin[i] .. begin[i + 1])
+ *   merges[]         merge r joins the tokens .left and .right into the token .result; r is its rank
+ *   slots            from (left, right) to r: a hash table with open addressing
+ *   special[]        the ids of the special tokens, ascending; no merge has one of them
+ */
+#ifndef TG_TEXT_TOKENIZER_H
+#define TG_TEXT_TOKENIZER_H
+
+#include <tapegrad/tokenizer.h>
+
+#include "base/error.h"
+#include "text/pretoken.h"
+
+#define TG_BYTES 256
+#define TG_END_OF_TEXT "<|endoftext|>"
+
+/* ---- pair_map.c: a hash table from pairs of ids to numbers ---- */
+
+typedef struct tg_pair_map {
+    struct tg_pair_entry {
+        int32_t left, right; /* left -1: empty */
+        int64_t value;
+    } * entries;
+    size_t size, count; /* size is a power of two, or 0 */
+} tg_pair_map;
+
+/* Returns the address of a pair's value. A new pair is added with `initial`. NULL when memory is exhausted. */
+int64_t *tg_pair_map_put(tg_pair_map *map, int32_t left, int32_t right, int64_t initial);
+void tg_pair_map_free(tg_pair_map *map);
+
+/* ---- tokenizer.c ---- */
+
+typedef struct tg_merge {
+    int32_t left, right, result;
+} tg_merge;
+
+struct tg_tokenizer {
+    tg_pretokenizer *words;
+    char *bytes;
+    size_t byte_capacity;
+    size_t *begin; /* token_count + 1 offsets */
+    size_t begin_capacity;
+    int32_t token_count;
+    tg_merge *merges;
+    size_t merge_count, merge_capacity;
+    int32_t *slots;    /* -1: empty */
+    size_t slot_count; /* a power of two, or 0 */
+    int32_t *special;
+    size_t special_count, special_capacity;
+    int32_t id_of_byte[TG_BYTES];
+};
+
+/* Returns a tokenizer without tokens. NULL with the error set. */
+tg_tokenizer *tg_tokenizer_make(tg_error *error);
+
+/* Reserves memory for a tokenizer without tokens; optional. Returns false when memory is exhausted, as the calls below
+ * do. */
+bool tg_tokenizer_reserve(tg_tokenizer *tokenizer, size_t tokens, size_t bytes, size_t merges);
+
+/* Adds a token, whose id is the next one: the bytes a followed by the bytes b. They may be those of other tokens. */
+bool tg_tokenizer_add_token(tg_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length);
+
+/* Adds the 256 bytes with GPT-2's ids: 0 to 187 are the printable ones. */
+bool tg_tokenizer_add_bytes(tg_tokenizer *tokenizer);
+
+/* Adds the next merge. The pair must be new. */
+bool tg_tokenizer_add_merge(tg_tokenizer *tokenizer, int32_t left, int32_t right, int32_t result);
+
+/* Adds the next merge and a token for its result. */
+bool tg_tokenizer_add_merged_token(tg_tokenizer *tokenizer, int32_t left, int32_t right);
+
+/* Marks a token as special. Ids must be ascending. */
+bool tg_tokenizer_add_special(tg_tokenizer *tokenizer, int32_t id);
+
+/* Adds <|endoftext|> as a special token. */
+bool tg_tokenizer_add_end_of_text(tg_tokenizer *tokenizer);
+
+bool tg_tokenizer_is_special(const tg_tokenizer *tokenizer, int32_t id);
+
+/* Returns the rank of a pair, or -1. */
+int64_t tg_tokenizer_rank(const tg_tokenizer *tokenizer, int32_t left, int32_t right);
+
+/* ---- encode.c ---- */
+
+/* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. Begins as zeros. */
+typedef struct tg_encoder {
+    int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
+    size_t symbol_capacity, next_capacity, previous_capacity;
+    struct tg_candidate *heap;
+    size_t heap_count, heap_capacity;
+    int32_t *ids;
+    size_t id_count, id_capacity;
+} tg_encoder;
+
+/* Appends the ids of a word to e->ids. Only merges of a rank below `ranks` are used. Returns false when memory is
+ * exhausted. */
+bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const char *word, size_t length,
+                     int64_t ranks);
+
+/* Frees all but the ids. */
+void tg_encoder_free(tg_encoder *encoder);
+
+#endif

@@ -1,0 +1,311 @@
+/* vocabulary: opens a file of any format, and what the readers of the formats share. */
+#include "text/vocabulary.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/config.h"
+#include "base/file.h"
+#include "text/hash.h"
+
+/* ---- errors ---- */
+
+bool tg_vocabulary_fail(const tg_vocabulary *v, size_t line, const char *format, ...)
+{
+    char text[TG_ERROR_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s', line %zu: %s", v->call, v->path, line, text);
+}
+
+bool tg_vocabulary_out_of_memory(const tg_vocabulary *v)
+{
+    return tg_error_set(v->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", v->call, v->path);
+}
+
+/* ---- bytes as characters ---- */
+
+/* The bytes that are not printable are 0 to 32, 127 to 160, and 173. */
+unsigned tg_character_of_byte(unsigned byte)
+{
+    return byte <= 32 ? 256 + byte : byte >= 127 && byte <= 160 ? 256 + 33 + byte - 127 : byte == 173 ? 256 + 67 : byte;
+}
+
+int tg_byte_of_character(unsigned character)
+{
+    unsigned hidden = character - 256;
+    unsigned byte = character < 256 ? character : hidden <= 32 ? hidden : hidden < 67 ? 127 + hidden - 33 : 173;
+    return byte < TG_BYTES && tg_character_of_byte(byte) == character ? (int)byte : -1;
+}
+
+size_t tg_vocabulary_decode(const char *text, size_t length, char *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned character = (unsigned char)text[i];
+        if (character >= 0xc2 && character < 0xe0 && i + 1 < length && ((unsigned char)text[i + 1] & 0xc0) == 0x80) {
+            character = (character & 0x1f) << 6 | ((unsigned char)text[++i] & 0x3f);
+        } else if (character >= 0x80) {
+            return SIZE_MAX;
+        }
+        int byte = tg_byte_of_character(character);
+        if (byte < 0) {
+            return SIZE_MAX;
+        }
+        out[count++] = (char)byte;
+    }
+    return count;
+}
+
+/* ---- tokens by their bytes ---- */
+
+bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
+{
+    bool is_new;
+    v->name = tg_alloc(v->length + 1, 1);
+    return (v->name && tg_slots_reserve(&v->slots, &v->slot_count, tokens, &is_new)) || tg_vocabulary_out_of_memory(v);
+}
+
+static size_t slot_of(const tg_vocabulary *v, const char *bytes, size_t length)
+{
+    size_t slot = tg_hash_bytes(bytes, length) & (v->slot_count - 1);
+    for (; v->slots[slot] >= 0; slot = (slot + 1) & (v->slot_count - 1)) {
+        size_t other;
+        const char *name = tg_tokenizer_bytes(v->z, v->slots[slot], &other);
+        if (other == length && memcmp(name, bytes, length) == 0) {
+            break;
+        }
+    }
+    return slot;
+}
+
+int32_t tg_vocabulary_find(const tg_vocabulary *v, const char *bytes, size_t length)
+{
+    return v->slots[slot_of(v, bytes, length)];
+}
+
+int32_t tg_vocabulary_add(tg_vocabulary *v, int32_t id)
+{
+    size_t length;
+    const char *bytes = tg_tokenizer_bytes(v->z, id, &length);
+    size_t slot = slot_of(v, bytes, length);
+    if (v->slots[slot] < 0) {
+        v->slots[slot] = id;
+    }
+    return v->slots[slot];
+}
+
+int tg_vocabulary_find_bytes(tg_vocabulary *v)
+{
+    for (int byte = 0; byte < TG_BYTES; byte++) {
+        char one = (char)byte;
+        v->z->id_of_byte[byte] = tg_vocabulary_find(v, &one, 1);
+        if (v->z->id_of_byte[byte] < 0) {
+            return byte;
+        }
+    }
+    return -1;
+}
+
+/* The most bytes of a token that a message has. */
+static int visible(size_t length)
+{
+    return length > 60 ? 60 : (int)length;
+}
+
+bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
+                         bool has_ids, tg_error *problem)
+{
+    int32_t ids[2];
+    size_t used = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *text = i ? right : left;
+        size_t length = i ? right_length : left_length, count = tg_vocabulary_decode(text, length, v->name + used);
+        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_vocabulary_find(v, v->name + used, count);
+        if (ids[i] < 0) {
+            return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", visible(length), text,
+                                has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
+        }
+        used += count;
+    }
+    if (tg_tokenizer_rank(v->z, ids[0], ids[1]) >= 0) {
+        return tg_error_set(problem, TG_ERROR_FORMAT, "the merge of \"%.*s\" and \"%.*s\" was given before",
+                            visible(left_length), left, visible(right_length), right);
+    }
+    int32_t result = has_ids ? tg_vocabulary_find(v, v->name, used) : 0;
+    if (result < 0) {
+        return tg_error_set(problem, TG_ERROR_FORMAT,
+                            "the merge of \"%.*s\" and \"%.*s\" gives a token that is not in the vocabulary",
+                            visible(left_length), left, visible(right_length), right);
+    }
+    bool is_added = has_ids ? tg_tokenizer_add_merge(v->z, ids[0], ids[1], result)
+                            : tg_tokenizer_add_merged_token(v->z, ids[0], ids[1]);
+    if (!is_added) {
+        return tg_error_set(problem, TG_ERROR_MEMORY, "out of memory");
+    }
+    if (!has_ids) {
+        tg_vocabulary_add(v, v->z->token_count - 1); /* of two tokens with the same bytes the first is used */
+    }
+    return true;
+}
+
+/* ---- opening ---- */
+
+static const char mark[] = "tg_tokenizer_open_config_default";
+
+tg_tokenizer_open_config tg_tokenizer_open_config_default(void)
+{
+    return (tg_tokenizer_open_config){.mark = mark};
+}
+
+/* Returns the text of a file, which ends with a NUL, or NULL with the error set. */
+static char *read_file(const char *path, size_t *length, tg_error *error)
+{
+    tg_file file;
+    if (!tg_file_open(&file, "tokenizer_open", path, error)) {
+        return NULL;
+    }
+    char *text = NULL;
+    *length = (size_t)file.size;
+    if (file.size > TG_VOCABULARY_BYTES) {
+        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_open: '%s' has %llu bytes; at most %zu are read", path,
+                     (unsigned long long)file.size, TG_VOCABULARY_BYTES);
+    } else if (!(text = tg_alloc(*length + 1, 1))) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory for %zu bytes", path, *length);
+    } else if (!tg_file_read(&file, 0, text, *length, error)) {
+        tg_free(text);
+        text = NULL;
+    } else {
+        text[*length] = '\0';
+    }
+    tg_file_close(&file);
+    return text;
+}
+
+/* Returns whether a text is JSON: the first byte that is not white space is '{'. */
+static bool is_json(const char *text)
+{
+    return text[strspn(text, " \t\r\n")] == '{';
+}
+
+/* Reads the ids and then the merges. */
+static bool read_with_ids(tg_vocabulary *v, const char *path)
+{
+    tg_json ids = {.call = v->call, .path = path, .error = v->error};
+    ids.text = read_file(path, &ids.length, v->error);
+    bool is_read = ids.text && tg_vocabulary_read_ids(v, &ids) && tg_vocabulary_read_merges(v, true);
+    tg_free(ids.text);
+    return is_read;
+}
+
+static bool read_text(tg_vocabulary *v, const char *ids)
+{
+    static const char version[] = "#version";
+    bool has_merges = strncmp(v->text, version, sizeof version - 1) == 0;
+    if (v->length == 0) {
+        return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s' is empty", v->call, v->path);
+    }
+    if (ids) {
+        return has_merges ? read_with_ids(v, ids)
+                          : tg_vocabulary_fail(v, 1,
+                                               "a file of merges begins with \"#version\"; only for such a file "
+                                               "the config's ids may be set");
+    }
+    return has_merges         ? tg_vocabulary_read_merges(v, false)
+           : is_json(v->text) ? tg_vocabulary_read_json(v)
+                              : tg_vocabulary_read_ranks(v);
+}
+
+/* Takes the text. */
+static tg_tokenizer *open_text(const char *call, const char *path, char *text, size_t length, const char *ids,
+                               tg_error *error)
+{
+    tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
+    v.z = text ? tg_tokenizer_make(error) : NULL;
+    if (v.z && !read_text(&v, ids)) {
+        tg_tokenizer_free(v.z);
+        v.z = NULL;
+    }
+    tg_free(v.slots);
+    tg_free(v.name);
+    tg_free(text);
+    return v.z;
+}
+
+tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error)
+{
+    static const char call[] = "tokenizer_new_from_text";
+    if (!text) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the text is NULL", call);
+        return NULL;
+    }
+    if (length > TG_VOCABULARY_BYTES) {
+        tg_error_set(error, TG_ERROR_FORMAT, "%s: the text has %zu bytes; at most %zu are read", call, length,
+                     TG_VOCABULARY_BYTES);
+        return NULL;
+    }
+    char *copy = tg_alloc(length + 1, 1);
+    if (!copy) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", call, length);
+        return NULL;
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return open_text(call, "text", copy, length, NULL, error);
+}
+
+static tg_tokenizer *open_file(const char *path, const char *ids, tg_error *error)
+{
+    size_t length = 0;
+    char *text = read_file(path, &length, error);
+    return text ? open_text("tokenizer_open", path, text, length, ids, error) : NULL;
+}
+
+/* Returns whether the folder has a file, and writes its path to `path`, which is large enough. */
+static bool has_file(const char *folder, const char *name, char *path)
+{
+    sprintf(path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Opens the vocabulary of a folder of transformers, or of OpenAI's GPT-2. */
+static tg_tokenizer *open_folder(const char *folder, const char *ids, tg_error *error)
+{
+    static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+    size_t size = strlen(folder) + sizeof "/tokenizer.json";
+    char *path = tg_alloc(2, size), *ids_path = path ? path + size : NULL;
+    tg_tokenizer *tokenizer = NULL;
+    if (!path) {
+        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory");
+    } else if (ids) {
+        tg_error_set(error, TG_ERROR_VALUE, "tokenizer_open: '%s' is a folder; the config's ids must be NULL", folder);
+    } else if (has_file(folder, "tokenizer.json", path)) {
+        tokenizer = open_file(path, NULL, error);
+    } else if ((has_file(folder, pairs[0][0], ids_path) && has_file(folder, pairs[0][1], path)) ||
+               (has_file(folder, pairs[1][0], ids_path) && has_file(folder, pairs[1][1], path))) {
+        tokenizer = open_file(path, ids_path, error);
+    } else {
+        tg_error_set(error, TG_ERROR_FILE,
+                     "tokenizer_open: the folder '%s' has neither tokenizer.json nor vocab.json and merges.txt",
+                     folder);
+    }
+    tg_free(path);
+    return tokenizer;
+}
+
+tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
+{
+    struct stat status;
+    if (!tg_config_check("tokenizer_open", config, mark, error)) {
+        return NULL;
+    }
+    const char *ids = config ? config->ids : NULL;
+    bool is_folder = path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return is_folder ? open_folder(path, ids, error) : open_file(path, ids, error);
+}

@@ -1,0 +1,81 @@
+/* vocabulary (private): reads and writes the files of vocabularies.
+ *
+ * Four formats have the same tables in other words:
+ *   vocab.bpe       vocabulary_merges.c   merges in the order of their ranks; ids follow from the order
+ *   encoder.json    vocabulary_json.c     the ids of the tokens, beside vocab.bpe
+ *   tokenizer.json  vocabulary_json.c     ids, merges and special tokens (Hugging Face)
+ *   *.tiktoken      vocabulary_ranks.c    tokens in base64 and their ranks, which are their ids (OpenAI)
+ *
+ * The first two and tokenizer.json write bytes as characters: a printable byte is itself, and the other 68 bytes are
+ * U+0100, U+0101, ... in ascending order. So a space is U+0120.
+ *
+ * Memory. A reader takes at most 16 times the size of the file and 1 MiB.
+ */
+#ifndef TG_TEXT_VOCABULARY_H
+#define TG_TEXT_VOCABULARY_H
+
+#include "base/json.h"
+#include "text/tokenizer.h"
+
+/* The largest file of a vocabulary, in bytes: positions have 32 bits. */
+#define TG_VOCABULARY_BYTES ((size_t)1 << 30)
+
+/* The most bytes of a token in a file of ranks, because the encoder's memory for a token is about 80 times its size. */
+#define TG_LONGEST_RANKED 8192
+
+/* A file that is read. The readers decode its text where it stands. */
+typedef struct tg_vocabulary {
+    const char *call, *path; /* for messages */
+    char *text;
+    size_t length;
+    tg_tokenizer *z;
+    int32_t *slots; /* from bytes to ids: a hash table with open addressing; -1: empty */
+    size_t slot_count;
+    char *name; /* a buffer for the bytes of a merge */
+    tg_error *error;
+} tg_vocabulary;
+
+/* Set the error. Return false. */
+bool tg_vocabulary_fail(const tg_vocabulary *v, size_t line, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+bool tg_vocabulary_out_of_memory(const tg_vocabulary *v);
+
+/* ---- bytes as characters ---- */
+
+/* Return the character of a byte, and the byte of a character or -1. */
+unsigned tg_character_of_byte(unsigned byte);
+int tg_byte_of_character(unsigned character);
+
+/* Writes the bytes of a token to `out`, which may be `text`. Returns their number, or SIZE_MAX if a character is not
+ * that of a byte. */
+size_t tg_vocabulary_decode(const char *text, size_t length, char *out);
+
+/* ---- tokens by their bytes ---- */
+
+/* Creates the table for `tokens` tokens. False with the error set. */
+bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens);
+
+/* Returns the id of a token in the table, or -1. */
+int32_t tg_vocabulary_find(const tg_vocabulary *v, const char *bytes, size_t length);
+
+/* Adds a token to the table. If it has the bytes of another one, returns the id of that one, else `id`. */
+int32_t tg_vocabulary_add(tg_vocabulary *v, int32_t id);
+
+/* Sets the ids of the 256 bytes. Returns the first byte that is no token, or -1. */
+int tg_vocabulary_find_bytes(tg_vocabulary *v);
+
+/* Adds a merge of two tokens that are written in the file. Its result is a new token, or with `has_ids` the token with
+ * its bytes. `problem` receives an error without the position: FORMAT or MEMORY. */
+bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
+                         bool has_ids, tg_error *problem);
+
+/* ---- readers: they fill v->z, or set the error and return false ---- */
+
+/* With `has_ids` the tokens exist already. */
+bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids);
+bool tg_vocabulary_read_ranks(tg_vocabulary *v);
+bool tg_vocabulary_read_json(tg_vocabulary *v);
+
+/* Reads encoder.json, whose text is in `ids`. */
+bool tg_vocabulary_read_ids(tg_vocabulary *v, tg_json *ids);
+
+#endif

@@ -1,0 +1,197 @@
+/* words: a vocabulary of words, encoding and decoding. The words stand one after the other in one text, and a hash
+ * table finds the id of a word. */
+#include "text/words.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/config.h"
+#include "text/hash.h"
+
+static const char mark[] = "tg_words_config_default";
+
+tg_words_config tg_words_config_default(void)
+{
+    return (tg_words_config){.mark = mark, .unknown = "<|unk|>", .min_count = 1, .vocabulary = INT32_MAX};
+}
+
+bool tg_words_check_config(const char *call, const tg_words_config *given, tg_words_config *config, tg_error *error)
+{
+    if (!tg_config_check(call, given, mark, error)) {
+        return false;
+    }
+    *config = given ? *given : tg_words_config_default();
+    return (unsigned)config->split <= TG_WORD_SPLIT_SPACE ||
+           tg_error_set(error, TG_ERROR_VALUE, "%s: split %d; it must be a tg_word_split", call, (int)config->split);
+}
+
+/* ---- the table ---- */
+
+tg_words *tg_words_make(tg_word_split split)
+{
+    tg_words *w = tg_alloc_zeroed(1, sizeof *w);
+    if (w) {
+        w->unknown = -1;
+        w->split = split;
+    }
+    return w;
+}
+
+void tg_words_free(tg_words *w)
+{
+    if (w) {
+        tg_free(w->text);
+        tg_free(w->begin);
+        tg_free(w->slots);
+        tg_free(w);
+    }
+}
+
+/* Returns the slot of a word, or the empty slot for it. */
+static size_t slot_of(const tg_words *w, const char *word, size_t length)
+{
+    size_t slot = tg_hash_bytes(word, length) & (w->slot_count - 1);
+    for (; w->slots[slot] >= 0; slot = (slot + 1) & (w->slot_count - 1)) {
+        const char *other = w->text + w->begin[w->slots[slot]];
+        if (strncmp(other, word, length) == 0 && other[length] == '\0') {
+            break;
+        }
+    }
+    return slot;
+}
+
+/* Gives the table a slot for another word. */
+static bool reserve_slot(tg_words *w)
+{
+    bool is_new;
+    if (!tg_slots_reserve(&w->slots, &w->slot_count, (size_t)w->count + 1, &is_new)) {
+        return false;
+    }
+    for (int32_t id = 0; is_new && id < w->count; id++) {
+        const char *word = w->text + w->begin[id];
+        w->slots[slot_of(w, word, strlen(word))] = id;
+    }
+    return true;
+}
+
+int32_t tg_words_find_part(const tg_words *w, const char *word, size_t length)
+{
+    return w->slot_count ? w->slots[slot_of(w, word, length)] : -1;
+}
+
+int32_t tg_words_add(tg_words *w, const char *word, size_t length)
+{
+    int32_t id = tg_words_find_part(w, word, length);
+    if (id >= 0) {
+        return id;
+    }
+    if (w->count == INT32_MAX || !reserve_slot(w) ||
+        !tg_grow((void **)&w->text, &w->text_capacity, w->text_used, w->text_used + length + 1, 1) ||
+        !tg_grow((void **)&w->begin, &w->begin_capacity, (size_t)w->count, (size_t)w->count + 1, sizeof *w->begin)) {
+        return -1;
+    }
+    w->slots[slot_of(w, word, length)] = w->count;
+    w->begin[w->count] = w->text_used;
+    memcpy(w->text + w->text_used, word, length);
+    w->text[w->text_used + length] = '\0';
+    w->text_used += length + 1;
+    return w->count++;
+}
+
+int32_t tg_words_vocabulary(const tg_words *w)
+{
+    return w ? w->count : 0;
+}
+
+int32_t tg_words_find(const tg_words *w, const char *word)
+{
+    return w && word ? tg_words_find_part(w, word, strlen(word)) : -1;
+}
+
+const char *tg_words_at(const tg_words *w, int32_t id)
+{
+    return w && id >= 0 && id < w->count ? w->text + w->begin[id] : NULL;
+}
+
+/* ---- encoding ---- */
+
+/* An array of ids that grows. */
+typedef struct id_list {
+    int32_t *ids;
+    size_t count, capacity;
+} id_list;
+
+static bool encode(const tg_words *w, const char *text, size_t length, id_list *list, tg_error *error)
+{
+    for (size_t at = 0, size; (size = tg_words_next(w->split, text, length, &at)) > 0; at += size) {
+        int32_t id = tg_words_find_part(w, text + at, size);
+        id = id < 0 ? w->unknown : id;
+        if (id < 0) {
+            return tg_error_set(error, TG_ERROR_RANGE,
+                                "words_encode: the word '%.*s' at %zu is not in the vocabulary, which has no token for "
+                                "unknown words",
+                                size > 60 ? 60 : (int)size, text + at, at);
+        }
+        if (!tg_grow((void **)&list->ids, &list->capacity, list->count, list->count + 1, sizeof *list->ids)) {
+            return tg_error_set(error, TG_ERROR_MEMORY, "words_encode: out of memory at %zu", at);
+        }
+        list->ids[list->count++] = id;
+    }
+    return true;
+}
+
+bool tg_words_encode(const tg_words *w, const char *text, size_t length, tg_tokens *tokens, tg_error *error)
+{
+    if (!tokens) {
+        return tg_error_set(error, TG_ERROR_STATE, "words_encode: the tokens are NULL");
+    }
+    *tokens = (tg_tokens){NULL, 0};
+    if (!w || (!text && length > 0)) {
+        return tg_error_set(error, TG_ERROR_STATE, "words_encode: the %s NULL", w ? "text is" : "words are");
+    }
+    id_list list = {NULL, 0, 0};
+    if (!tg_words_check_text("words_encode", text, length, error) || !encode(w, text, length, &list, error)) {
+        tg_free(list.ids);
+        return false;
+    }
+    *tokens = (tg_tokens){list.ids, (int64_t)list.count};
+    return true;
+}
+
+char *tg_words_decode(const tg_words *w, const int32_t *ids, int64_t count, size_t *length, tg_error *error)
+{
+    size_t unused, total = 0;
+    length = length ? length : &unused;
+    *length = 0;
+    if (!w || (!ids && count > 0)) {
+        tg_error_set(error, TG_ERROR_STATE, "words_decode: the %s NULL", w ? "ids are" : "words are");
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = tg_words_at(w, ids[i]);
+        if (!word) {
+            tg_error_set(error, TG_ERROR_RANGE, "words_decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i,
+                         w->count);
+            return NULL;
+        }
+        if (!tg_checked_add(total, strlen(word) + 1, &total)) {
+            tg_error_set(error, TG_ERROR_MEMORY, "words_decode: the text does not fit into memory");
+            return NULL;
+        }
+    }
+    char *text = tg_alloc((uint64_t)total + 1, 1), *out = text;
+    if (!text) {
+        tg_error_set(error, TG_ERROR_MEMORY, "words_decode: out of memory for %zu bytes", total);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *word = tg_words_at(w, ids[i]);
+        if (i > 0 && !tg_words_joins(w->split, word)) {
+            *out++ = ' ';
+        }
+        out = (char *)memcpy(out, word, strlen(word)) + strlen(word);
+    }
+    *out = '\0';
+    *length = (size_t)(out - text);
+    return text;
+}

@@ -1,0 +1,113 @@
+/* words_file: a vocabulary as a text file with one word per line. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/file.h"
+#include "text/words.h"
+
+static const char call[] = "words_open";
+static const char byte_order_mark[] = "\xEF\xBB\xBF";
+
+static bool begins_with_mark(const char *text, size_t length)
+{
+    return length >= 3 && memcmp(text, byte_order_mark, 3) == 0;
+}
+
+/* Adds the word of one line, which has no line break. */
+static bool read_line(tg_words *w, const char *path, const char *line, size_t length, tg_error *error)
+{
+    long long number = (long long)w->count + 1;
+    size_t bad = tg_utf8_check(line, length), begin = 0;
+    int visible = length > 60 ? 60 : (int)length;
+    if (bad < length) {
+        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
+                            call, path, number, (unsigned)(unsigned char)line[bad], bad);
+    }
+    const char *problem = length == 0               ? "the line is empty; a line has one word"
+                          : memchr(line, 0, length) ? "the line has a NUL"
+                          : tg_words_next(TG_WORD_SPLIT_SPACE, line, length, &begin) != length
+                              ? "the line has white space; a line has one word"
+                              : NULL;
+    if (problem) {
+        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %s", call, path, number, problem);
+    }
+    int32_t before = w->count, id = tg_words_add(w, line, length);
+    if (id < 0) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s', line %lld: out of memory", call, path, number);
+    }
+    return id == before ||
+           tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: line %lld has the word '%.*s', too", call, path,
+                        number, (long long)id + 1, visible, line);
+}
+
+static bool read_lines(tg_words *w, const char *path, const char *text, size_t length, tg_error *error)
+{
+    size_t begin = begins_with_mark(text, length) ? 3 : 0;
+    while (begin < length) {
+        const char *newline = memchr(text + begin, '\n', length - begin);
+        size_t end = newline ? (size_t)(newline - text) : length;
+        size_t line_end = newline && end > begin && text[end - 1] == '\r' ? end - 1 : end;
+        if (!read_line(w, path, text + begin, line_end - begin, error)) {
+            return false;
+        }
+        begin = end + 1;
+    }
+    return true;
+}
+
+tg_words *tg_words_open(const char *path, const tg_words_config *given, tg_error *error)
+{
+    tg_words_config config;
+    if (!path) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the path is NULL", call);
+        return NULL;
+    }
+    if (!tg_words_check_config(call, given, &config, error)) {
+        return NULL;
+    }
+    size_t length;
+    char *text = tg_file_read_text(call, path, &length, error);
+    if (!text) {
+        return NULL;
+    }
+    tg_words *w = tg_words_make(config.split);
+    bool is_read =
+        w ? read_lines(w, path, text, length, error) : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    tg_free(text);
+    if (is_read && config.unknown) {
+        w->unknown = tg_words_find(w, config.unknown);
+        is_read =
+            w->unknown >= 0 || tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' does not have the unknown token '%.60s'",
+                                            call, path, config.unknown);
+    }
+    if (!is_read) {
+        tg_words_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+bool tg_words_save(const tg_words *w, const char *path, tg_error *error)
+{
+    static const char name[] = "words_save";
+    if (!w || !path) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", name, w ? "path is" : "words are");
+    }
+    /* tg_words_open skips one mark, so a first word that begins with it has another one in front */
+    size_t begin = begins_with_mark(w->text, w->text_used) ? 3 : 0;
+    char *lines = tg_alloc((uint64_t)w->text_used + 4, 1);
+    if (!lines) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", name, w->text_used);
+    }
+    memcpy(lines, byte_order_mark, begin);
+    for (size_t i = 0; i < w->text_used; i++) {
+        lines[begin + i] = w->text[i];
+        if (w->text[i] == '\0') {
+            lines[begin + i] = '\n';
+        }
+    }
+    bool is_saved = tg_file_replace(name, path, lines, begin + w->text_used, error);
+    tg_free(lines);
+    return is_saved;
+}
