@@ -129,6 +129,50 @@ static void test_fused_equals_elementary(void **state)
     }
 }
 
+/* Both paths take grouped heads of any rank, the largest included. The keys are a view, whose heads are not
+ * neighbors. */
+static void test_grouped_heads_of_any_rank(void **state)
+{
+    (void)state;
+    enum { HEADS = 4, GROUPS = 2, T = 3, S = 5, D = 2, PATHS = 2 };
+    for (int rank = 3; rank <= TG_MAX_RANK; rank++) {
+        tg_tensor *found[PATHS][4];
+        for (int way = 0; way < PATHS; way++) {
+            tg_rng *rng = tg_rng_new(5);
+            tg_tape *t = tg_tape_new(rng, NULL);
+            tg_shape q = {rank, {2, 1, 3, 1, 1, 1, 1, 1}}, k = q, v = q;
+            q.size[rank - 3] = HEADS, q.size[rank - 2] = T, q.size[rank - 1] = D;
+            k.size[rank - 3] = S, k.size[rank - 2] = GROUPS, k.size[rank - 1] = D;
+            v.size[rank - 3] = GROUPS, v.size[rank - 2] = S, v.size[rank - 1] = D;
+            const tg_shape shapes[] = {q, k, v};
+            tg_tensor *in[3];
+            for (int i = 0; i < 3; i++) {
+                in[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
+                assert_true(tg_tensor_fill_normal(in[i], rng, 0, 1, NULL));
+            }
+            tg_scaled_dot_product_attention_config config = attention_config(false, 0.3, NULL);
+            config.enable_gqa = true;
+            tg_tensor *y = attend(way == 0 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY, t, in[0],
+                                  tg_transpose(t, in[1], -3, -2), in[2], config);
+            assert_string_equal(tg_tape_error(t)->text, "");
+            assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES), NULL));
+            found[way][3] = tg_tensor_new_copy(y, NULL);
+            for (int i = 0; i < 3; i++) {
+                found[way][i] = tg_tensor_new_dense_grad(in[i], NULL);
+                tg_release(in[i]);
+            }
+            tg_tape_free(t);
+            tg_rng_free(rng);
+        }
+        for (int i = 0; i < 4; i++) {
+            assert_true(tg_shape_equal(tg_tensor_shape(found[0][i]), tg_tensor_shape(found[1][i])));
+            assert_near(found[0][i], found[1][i], 1e-13);
+            tg_release(found[0][i]);
+            tg_release(found[1][i]);
+        }
+    }
+}
+
 /* The bias that masks the keys of padded rows is so large that it hides the logarithm of the sum: weights are even, and
  * the gradient of every value is dy / keys. Rows of -inf, also those of a mask without any key, give zeros, whatever
  * the values are. */
@@ -288,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
         cmocka_unit_test(test_fused_equals_elementary),
+        cmocka_unit_test(test_grouped_heads_of_any_rank),
         cmocka_unit_test(test_rows_that_are_masked_everywhere),
         cmocka_unit_test(test_dropout_with_more_batches_of_values),
         cmocka_unit_test(test_same_bits_for_any_thread_count),

@@ -7,7 +7,8 @@
  *   y       = weights v
  *
  * The softmax of a row without keys, whose scores are all -inf, would be NaN. Such a row gets scores of 0, and its
- * weights become 0 afterwards, so that no gradient flows to it: torch's safe softmax.
+ * weights become 0 afterwards, so that no gradient flows to it: torch's safe softmax. For D = 0, q k^T is 0, and so are
+ * its scaled scores.
  */
 #include <math.h>
 
@@ -85,8 +86,12 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
     if (!scores || !hide_keys(t, queries, tg_tensor_size(keys, -2), config, &hidden)) {
         return NULL;
     }
-    scores = config->scale == TG_SCALE_OF_WIDTH ? tg_div_scalar(t, scores, sqrt((double)tg_tensor_size(queries, -1)))
-                                                : tg_mul_scalar(t, scores, config->scale);
+    int64_t width = tg_tensor_size(queries, -1);
+    if (config->scale != TG_SCALE_OF_WIDTH) {
+        scores = tg_mul_scalar(t, scores, config->scale);
+    } else if (width > 0) {
+        scores = tg_div_scalar(t, scores, sqrt((double)width));
+    }
     if (config->bias) {
         scores = tg_add(t, scores, config->bias);
     }
@@ -112,14 +117,16 @@ static tg_tensor *repeat_heads(tg_tape *t, tg_tensor *x, int64_t heads)
     if (!x || x->shape[x->rank - 3] == heads) {
         return x;
     }
-    tg_shape grouped = tg_shape_of(x), joined = grouped;
+    /* one axis for all matrices, because x may have the largest rank */
+    tg_shape joined = tg_shape_of(x), grouped = {4, {1, 1, x->shape[x->rank - 2], x->shape[x->rank - 1]}};
     int axis = x->rank - 3;
+    for (int i = 0; i <= axis; i++) {
+        grouped.size[0] *= x->shape[i];
+    }
+    tg_tensor *matrices = tg_reshape(t, x, grouped);
+    grouped.size[1] = heads / x->shape[axis];
     joined.size[axis] = heads;
-    grouped.rank++;
-    grouped.size[axis + 1] = heads / x->shape[axis];
-    grouped.size[axis + 2] = x->shape[axis + 1];
-    grouped.size[axis + 3] = x->shape[axis + 2];
-    return tg_reshape(t, tg_expand(t, tg_unsqueeze(t, x, axis + 1), grouped), joined);
+    return tg_reshape(t, tg_expand(t, matrices, grouped), joined);
 }
 
 tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
