@@ -215,6 +215,47 @@ static void test_empty(void **state)
     }
 }
 
+/* Without values in the result, both paths draw nothing, as torch.nn.functional.scaled_dot_product_attention of torch
+ * 2.13: for heads of width 0, and for values without a batch, although the weights have values. The weights of the
+ * elementary path are those of scores of 0, and are dropped if the caller asks for them. */
+static void test_empty_results_with_weights(void **state)
+{
+    (void)state;
+    const tg_shape shapes[2][3] = {{TG_SHAPE(2, 3, 0), TG_SHAPE(2, 5, 0), TG_SHAPE(2, 5, 0)},
+                                   {TG_SHAPE(1, 3, 4), TG_SHAPE(1, 5, 4), TG_SHAPE(0, 5, 4)}};
+    const tg_shape results[] = {TG_SHAPE(2, 3, 0), TG_SHAPE(0, 3, 4)};
+    for (int number = 0; number < 12; number++) {
+        const bool is_wide = number % 2, wants_weights = number / 4 == 2;
+        const tg_attention_path path = wants_weights ? TG_ATTENTION_ELEMENTARY : both[number / 2 % 2];
+        tg_tensor *in[3], *bias = leaf(normal(TG_SHAPE(3, 5))), *weights = NULL;
+        for (int i = 0; i < 3; i++) {
+            in[i] = leaf(normal(shapes[is_wide][i]));
+        }
+        const double dropout = number / 4 == 0 ? 0 : 0.5;
+        tg_scaled_dot_product_attention_config config = attention_config(false, dropout, wants_weights ? NULL : bias);
+        config.weights = wants_weights ? &weights : NULL;
+        uint64_t position = tg_rng_position(rng);
+        tg_tensor *y = attend(path, tape, in[0], in[1], in[2], config);
+        backward(y);
+        assert_true(tg_shape_equal(tg_tensor_shape(y), results[is_wide]));
+        assert_int_equal(tg_rng_position(rng) - position, wants_weights ? 2 * tg_tensor_count(weights) : 0);
+        tg_tensor *gradient = tg_tensor_new_dense_grad(wants_weights ? in[0] : bias, NULL);
+        for (int64_t i = 0; i < tg_tensor_count(gradient); i++) {
+            assert_true(tg_tensor_value_at(gradient, i) == 0);
+        }
+        for (int64_t i = 0; !is_wide && i < tg_tensor_count(weights); i++) {
+            double weight = tg_tensor_value_at(weights, i);
+            assert_true(weight == 0 || weight == 0.2 * 2);
+        }
+        tg_release(gradient);
+        for (int i = 0; i < 3; i++) {
+            tg_release(in[i]);
+        }
+        tg_release(bias);
+        tg_tape_reset(tape);
+    }
+}
+
 /* Queries that have no keys, which the mask of causal attention cannot give, get zeros, as in PyTorch. */
 static void test_no_keys(void **state)
 {
@@ -321,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_tensor_thrice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_empty_results_with_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_query_without_keys, set_up, tear_down),
         cmocka_unit_test(test_without_memory),

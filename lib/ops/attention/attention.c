@@ -124,8 +124,7 @@ static bool attention_shape(tg_op_call *call)
     int64_t rows = rows_of(q), keys = k->shape[k->rank - 2];
     size_t size = tg_size_of(q->dtype);
     return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, size) &&
-           tg_op_save(call, rows, size) &&
-           (a->p == 0 || weight_rows_of(call) == 0 || save_bits(call, weight_rows_of(call), keys));
+           tg_op_save(call, rows, size) && (a->p == 0 || save_bits(call, weight_rows_of(call), keys));
 }
 
 static const tg_op attention_op = {

@@ -6,7 +6,8 @@
 
 /* Checks the arguments and the config, before dropout draws. Expands the queries to the batch axes of the weights,
  * those of the keys, the bias and the mask; and replaces lengths by a mask of keys. Values may have more batch axes,
- * along which the weights are the same. The functions below take what it has prepared. */
+ * along which the weights are the same. A result without values has no dropout, unless the weights are asked for. The
+ * functions below take what it has prepared. */
 bool tg_attention_prepare(tg_tape *tape, tg_tensor **queries, const tg_tensor *keys, const tg_tensor *values,
                           tg_scaled_dot_product_attention_config *config);
 

@@ -54,9 +54,11 @@ typedef struct row_block {
     int64_t visible;     /* the number of keys up to the last one that the last row attends to */
 } row_block;
 
+/* Returns the number of rows that have values. */
 static inline int64_t rows_of(const tg_tensor *queries)
 {
-    return queries->count / queries->shape[queries->rank - 1];
+    int64_t width = queries->shape[queries->rank - 1];
+    return width > 0 ? queries->count / width : 0;
 }
 
 /* Returns the number of rows of the weights, which are the same along the shared axes. */

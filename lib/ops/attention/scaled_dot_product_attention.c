@@ -53,10 +53,9 @@ static bool check_shapes(tg_tape *t, const tg_tensor *q, const tg_tensor *k, con
     if (fits) {
         int64_t width = q->shape[q->rank - 1], keys = k->shape[k->rank - 2];
         *shape = tg_shape_of(q);
-        fits = width >= 1 && k->shape[k->rank - 1] == width && v->shape[v->rank - 1] == width &&
-               v->shape[v->rank - 2] == keys && (!config->is_causal || keys >= q->shape[q->rank - 2]) &&
-               keys <= TG_GEMM_LIMIT && width <= TG_GEMM_LIMIT &&
-               (!is_grouped || k->shape[k->rank - 3] == v->shape[v->rank - 3]) &&
+        fits = k->shape[k->rank - 1] == width && v->shape[v->rank - 1] == width && v->shape[v->rank - 2] == keys &&
+               (!config->is_causal || keys >= q->shape[q->rank - 2]) && keys <= TG_GEMM_LIMIT &&
+               width <= TG_GEMM_LIMIT && (!is_grouped || k->shape[k->rank - 3] == v->shape[v->rank - 3]) &&
                broadcast_batch(k, is_grouped, shape) && broadcast_batch(v, is_grouped, shape);
     }
     return fits || tg_tape_fail(t, TG_ERROR_SHAPE, call,
@@ -170,6 +169,9 @@ bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, const tg_tensor *keys
     }
     if (!check_masks(t, shape, keys, config)) {
         return false;
+    }
+    if (tg_shape_count(shape) == 0 && !config->weights) {
+        config->dropout = 0;
     }
     shape = shape_of_weights(*queries, keys, shape, config);
     if (!tg_shape_equal(shape, tg_shape_of(*queries)) && !(*queries = tg_expand(t, *queries, shape))) {
