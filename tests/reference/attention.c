@@ -85,9 +85,7 @@ static void draw_attention(trial *t)
         a->scale = draw_chance(t, 2)    ? DRAW_DOUBLE_OF(t, -0.5, NAN, INFINITY, -INFINITY)
                    : draw_chance(t, 50) ? DRAW_DOUBLE_OF(t, 0, 1, 0.125, draw_uniform(t, 0, 3))
                                         : TG_SCALE_OF_WIDTH;
-        /* The elementary path needs an axis more for groups. */
-        bool may_be_elementary = !a->has_groups || batch.rank < TG_MAX_RANK - 2;
-        a->path = may_be_elementary && draw_chance(t, 40) ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED;
+        a->path = draw_chance(t, 40) ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED;
         note_double(t, "dropout", a->dropout);
         note_double(t, "scale", a->scale);
         note_integer(t, "path", a->path);
@@ -182,7 +180,7 @@ static bool is_valid_attention(const trial *t)
     tg_shape q = t->inputs[QUERIES].x.shape, k = t->inputs[KEYS].x.shape, v = t->inputs[VALUES].x.shape, result;
     int64_t rows = q.size[q.rank - 2], keys = k.size[k.rank - 2];
     return a->dropout >= 0 && a->dropout < 1 &&
-           (a->scale == TG_SCALE_OF_WIDTH || (a->scale >= 0 && a->scale < INFINITY)) && q.size[q.rank - 1] >= 1 &&
+           (a->scale == TG_SCALE_OF_WIDTH || (a->scale >= 0 && a->scale < INFINITY)) &&
            q.size[q.rank - 1] == k.size[k.rank - 1] && q.size[q.rank - 1] == v.size[v.rank - 1] &&
            keys == v.size[v.rank - 2] && (!a->is_causal || keys >= rows) && has_valid_groups(t) &&
            attention_result(t, &result) && has_valid_scores(t, result);

@@ -229,10 +229,11 @@ static void observe_dropout(trial *t)
     for (int64_t i = 0; i < count_of(a->weights); i++) {
         a->kept[i] = tg_tensor_value_at(kept, i);
     }
-    if (tg_rng_position(rng) != tg_rng_position(t->rng) && count_of(result_shape(t)) > 0) {
+    const tg_rng *after = count_of(result_shape(t)) > 0 ? rng : t->rng_before;
+    if (tg_rng_position(after) != tg_rng_position(t->rng)) {
         trial_fail(t, "drew %lld numbers, expected %lld",
                    (long long)(tg_rng_position(t->rng) - tg_rng_position(t->rng_before)),
-                   (long long)(tg_rng_position(rng) - tg_rng_position(t->rng_before)));
+                   (long long)(tg_rng_position(after) - tg_rng_position(t->rng_before)));
     }
     tg_tape_free(tape);
     tg_rng_free(rng);
@@ -308,8 +309,8 @@ void attention_backward(trial *t)
     tg_shape result = result_shape(t);
     int64_t width = result.size[result.rank - 1];
     double scale = scale_of(t);
-    for (int which = QUERIES; which <= KEYS && dy->count == 0 && t->flavor == SPECIAL; which++) {
-        for (int64_t i = 0; i < t->inputs[which].dx.count; i++) {
+    for (int which = QUERIES; which <= BIAS && dy->count == 0 && t->flavor == SPECIAL; which++) {
+        for (int64_t i = 0; which != VALUES && i < t->inputs[which].dx.count; i++) {
             t->inputs[which].dx.terms[i] = INFINITY; /* 0 or NaN */
         }
     }
