@@ -76,7 +76,8 @@ TG_API tg_nn_lstm tg_nn_lstm_make(tg_params *params, const char *name, int64_t i
 typedef struct tg_nn_recurrent_forward_config {
     /* private: tg_nn_recurrent_forward_config_default() sets it */
     tg_config_mark mark;
-    /* the states before the first position (layers directions,B,H), and the cells of an LSTM; default NULL, zeros */
+    /* the states before the first position (layers directions,B,H), and the cells of an LSTM, which must be NULL for a
+     * GRU (VALUE); default NULL, zeros */
     tg_tensor *state, *cell;
     /* u8 (B,T): 0 at the positions behind the end of a sequence, which change no state and give zeros, as with torch's
      * pack_padded_sequence; default NULL, no such positions */

@@ -173,6 +173,12 @@ static bool check_state(const pass *p, const char *name, const tg_tensor *given,
                         tg_dtype_name(tg_dtype_of(x)), tg_shape_format(needed, needed_text));
 }
 
+static bool check_cell(const pass *p)
+{
+    return p->is_lstm || !p->config.cell ||
+           tg_tape_fail(p->t, TG_ERROR_VALUE, p->call, "a cell is given; a GRU has none, so it must be NULL");
+}
+
 static bool check(const pass *p, const tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
@@ -205,7 +211,8 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
         p.config = given ? *given : tg_nn_recurrent_forward_config_default();
         p.batch = tg_tensor_size(x, 0);
         p.length = tg_tensor_size(x, 1);
-        if (check(&p, x) && check_state(&p, "state", p.config.state, x) && check_state(&p, "cell", p.config.cell, x)) {
+        if (check(&p, x) && check_cell(&p) && check_state(&p, "state", p.config.state, x) &&
+            check_state(&p, "cell", p.config.cell, x)) {
             y = run_layers(&p, x);
         }
     }

@@ -234,6 +234,10 @@ static void test_errors(void **state)
     assert_tape_error(t, TG_ERROR_SHAPE, "nn_gru_forward: the state is i32 (1,2,3); it must be f32 (1,2,3)");
     tg_nn_lstm lstm = tg_nn_lstm_make(params, "lstm", 2, 3, NULL);
     forward.state = NULL;
+    forward.cell = tg_full(t, TG_F32, TG_SHAPE(1, 2, 3), 1);
+    assert_null(tg_nn_gru_forward(t, &gru, x, &final, &forward));
+    assert_tape_error(t, TG_ERROR_VALUE, "nn_gru_forward: a cell is given; a GRU has none, so it must be NULL");
+    assert_ptr_equal(final, x);
     forward.cell = tg_full(t, TG_F64, TG_SHAPE(1, 2, 3), 1);
     assert_null(tg_nn_lstm_forward(t, &lstm, x, NULL, NULL, &forward));
     assert_tape_error(t, TG_ERROR_SHAPE, "nn_lstm_forward: the cell is f64 (1,2,3); it must be f32 (1,2,3)");

@@ -82,7 +82,7 @@ static void draw_recurrent(trial *t)
     } else {
         draw_absent(t, "state");
     }
-    if (r->has_config && r->is_lstm && draw_chance(t, 60)) {
+    if (r->has_config && draw_chance(t, r->is_lstm ? 60 : 2)) {
         draw_input(t, "cell", TG_SHAPE(states.size[0], r->batch, r->width));
     } else {
         draw_absent(t, "cell");
