@@ -214,7 +214,6 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
 {
     tg_error error = TG_NO_ERROR;
     tg_mpi_exchange exchange;
-    *r = (request){NULL, NULL, {NULL, NULL}, 0};
     check(t, table, ids, padding, r, local);
     bool is_recorded = tg_tape_is_recording(t) && tg_tensor_requires_grad(table->shard);
     const tg_mpi_fact facts[] = {
@@ -255,14 +254,28 @@ static tg_tensor *finish(tg_tape *t, tg_mpi_table *table, const char *call, tg_t
     return y;
 }
 
-/* Checks that a config is that of its function, and that its options are possible for a sharded table. */
-static void check_options(tg_config_mark given, tg_config_mark mark, double max_norm, bool scale_by_frequency,
-                          tg_error *local)
+/* What the configs of both functions have, besides the padding. */
+typedef struct options {
+    tg_config_mark given, standard;
+    double max_norm;
+    bool scale_by_frequency;
+} options;
+
+/* Fetches the rows of `ids`, after a check of the table, and that the options are possible for a sharded one. Returns
+ * false with the error in the tape. */
+static bool begin(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *ids, const options *o, int64_t *padding,
+                  request *r)
 {
-    if (tg_mpi_expect_config(&given, mark, local) && (max_norm != 0 || scale_by_frequency)) {
-        tg_mpi_fail(local, TG_ERROR_VALUE, "%s is not possible for a sharded table",
-                    max_norm != 0 ? "max_norm" : "scale_by_frequency");
+    *r = (request){NULL, NULL, {NULL, NULL}, 0};
+    if (!table) {
+        return tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
     }
+    tg_error local = TG_NO_ERROR;
+    if (tg_mpi_expect_config(&o->given, o->standard, &local) && (o->max_norm != 0 || o->scale_by_frequency)) {
+        tg_mpi_fail(&local, TG_ERROR_VALUE, "%s is not possible for a sharded table",
+                    o->max_norm != 0 ? "max_norm" : "scale_by_frequency");
+    }
+    return fetch(t, table, call, ids, padding, r, &local);
 }
 
 tg_tensor *tg_mpi_embedding(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, const tg_embedding_config *given)
@@ -270,15 +283,10 @@ tg_tensor *tg_mpi_embedding(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, con
     static const char call[] = "mpi_embedding";
     const tg_embedding_config standard = tg_embedding_config_default();
     tg_embedding_config config = given ? *given : standard;
-    if (!table) {
-        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
-        return NULL;
-    }
-    tg_error local = TG_NO_ERROR;
+    const options o = {config.mark, standard.mark, config.max_norm, config.scale_by_frequency};
     request r;
-    check_options(config.mark, standard.mark, config.max_norm, config.scale_by_frequency, &local);
     tg_tensor *y = NULL;
-    if (fetch(t, table, call, ids, &config.padding_index, &r, &local)) {
+    if (begin(t, table, call, ids, &o, &config.padding_index, &r)) {
         y = finish(t, table, call, tg_embedding(t, r.positions, r.lookup.rows, &config), &r);
     }
     request_free(&r);
@@ -290,15 +298,10 @@ tg_tensor *tg_mpi_embedding_bag(tg_tape *t, tg_mpi_table *table, tg_tensor *ids,
     static const char call[] = "mpi_embedding_bag";
     const tg_embedding_bag_config standard = tg_embedding_bag_config_default();
     tg_embedding_bag_config config = given ? *given : standard;
-    if (!table) {
-        tg_tape_fail(t, TG_ERROR_STATE, call, "the table is NULL");
-        return NULL;
-    }
-    tg_error local = TG_NO_ERROR;
+    const options o = {config.mark, standard.mark, config.max_norm, config.scale_by_frequency};
     request r;
-    check_options(config.mark, standard.mark, config.max_norm, config.scale_by_frequency, &local);
     tg_tensor *y = NULL;
-    if (fetch(t, table, call, ids, &config.padding_index, &r, &local)) {
+    if (begin(t, table, call, ids, &o, &config.padding_index, &r)) {
         y = finish(t, table, call, tg_embedding_bag(t, r.positions, r.lookup.rows, &config), &r);
     }
     request_free(&r);
