@@ -133,7 +133,9 @@ TG_API tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_erro
 TG_API tg_tensor *tg_retain(tg_tensor *x);
 
 /* Removes an owner. The last owner frees the tensor. If that is a tape, the call does nothing but report STATE in it: a
- * result was released that was not retained, or that was released twice. */
+ * result was released that was not retained, or that was released twice. A call after the last owner's reads freed
+ * memory, which is undefined: it can be detected only if no header is ever freed, as a tape with detect_freed_results
+ * does for its results. AddressSanitizer reports it. */
 TG_API void tg_release(tg_tensor *x);
 
 /* ---- getters ------------------------------------------------------------------------------------------------- */

@@ -108,6 +108,13 @@ static void read_of_an_adjoint_after_its_kernel(void)
     tg_backward(tape, tg_sum(tape, z, TG_ALL_AXES, TG_DROP_AXES), NULL);
 }
 
+static void second_release_of_a_tensor(void)
+{
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(3), NULL);
+    tg_release(x);
+    tg_release(x);
+}
+
 static void write_behind_an_array(void)
 {
     volatile char *array = tg_alloc(10, 1);
@@ -168,6 +175,7 @@ static void test_reports(void **state)
     assert_true(is_reported(write_before_the_values_of_a_tensor));
     assert_true(is_reported(read_of_a_result_after_the_reset));
     assert_true(is_reported(read_of_an_adjoint_after_its_kernel));
+    assert_true(is_reported(second_release_of_a_tensor));
     assert_true(is_reported(write_behind_an_array));
     assert_false(is_reported(no_mistake));
 }
