@@ -250,8 +250,9 @@ TG_API tg_tensor *tg_mpi_embedding_bag(tg_tape *tape, tg_mpi_table *table, tg_te
 TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* tg_clip_grad_norm of the replicated params, whose gradients are equal on all ranks, together with the shards of all
- * ranks. As there, a norm that is not finite, be it because of one shard, changes all gradients of all ranks. Returns
- * the norm; NaN after an error: VALUE unless max_norm >= 0, and the same on all ranks. */
+ * ranks. As there, INFINITY as max_norm only measures, and a norm that is not finite, be it because of one shard,
+ * changes all gradients of all ranks. Returns the norm; NaN after an error: VALUE if max_norm is negative or NaN, and
+ * unless it is the same on all ranks. */
 TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
                                     tg_error *error);
 

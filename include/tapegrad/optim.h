@@ -347,10 +347,12 @@ TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
  * is in the params. */
 
 /* Scales the gradients by min(1, max_norm / (norm + 1e-6)): torch.nn.utils.clip_grad_norm_. Returns the norm, the
- * 2-norm of all gradients together before the scaling; 0 without gradients. With INFINITY as max_norm it only measures.
- * As in PyTorch the gradients become NaN if the norm is not finite. NaN and VALUE unless max_norm >= 0. Squares are
- * added in double, where PyTorch adds floats: the norm is more exact than PyTorch's. For 124 million normal floats,
- * torch 2.13's norm was too small by the fraction 8.5e-4 in the shapes of GPT-2, and by 1.3e-2 in one tensor. */
+ * 2-norm of all gradients together before the scaling; 0 without gradients. With INFINITY as max_norm the call only
+ * measures, as long as the norm is finite. A norm that is not finite changes the gradients as in PyTorch: all become
+ * NaN, except that finite ones become 0 if the norm is infinite and max_norm is not. NaN and VALUE if max_norm is
+ * negative or NaN. Squares are added in double, where PyTorch adds floats: the norm is more exact than PyTorch's. For
+ * 124 million normal floats, torch 2.13's norm was too small by the fraction 8.5e-4 in the shapes of GPT-2, and by
+ * 1.3e-2 in one tensor. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
 /* Clamps every value to [-limit,limit]: torch.nn.utils.clip_grad_value_. VALUE unless limit >= 0. */

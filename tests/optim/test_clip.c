@@ -67,7 +67,28 @@ static void test_no_gradients(void **state)
     tg_params_free(p.params);
 }
 
-/* If the norm is not finite, the gradients become NaN. A maximum norm of infinity does not change them. */
+/* The gradients (3,g,0) of torch.nn.utils.clip_grad_norm_ in torch 2.13, for a g that is not finite. */
+static void test_against_torch_where_not_finite(void **state)
+{
+    (void)state;
+    const double g[] = {INFINITY, INFINITY, NAN, NAN, 4}, limits[] = {1, INFINITY, 1, INFINITY, INFINITY};
+    const double expected[][3] = {{0, NAN, 0}, {NAN, NAN, NAN}, {NAN, NAN, NAN}, {NAN, NAN, NAN}, {3, 4, 0}};
+    const double norms[] = {INFINITY, INFINITY, NAN, NAN, 5};
+    for (int i = 0; i < 5; i++) {
+        tg_params *params = tg_params_new(TG_F64, NULL);
+        tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(3));
+        memcpy(tg_tensor_data_mut(dense_gradient(x)), (double[]){3, g[i], 0}, 3 * sizeof *g);
+        double norm = tg_clip_grad_norm(params, limits[i]);
+        assert_true(isnan(norms[i]) ? isnan(norm) : norm == norms[i]);
+        for (int k = 0; k < 3; k++) {
+            double found = tg_tensor_value_at(tg_tensor_grad(x), k);
+            assert_true(isnan(expected[i][k]) ? isnan(found) : found == expected[i][k]);
+        }
+        tg_params_free(params);
+    }
+}
+
+/* If the norm is NaN, the gradients become NaN. A maximum norm of infinity does not change them. */
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -172,7 +193,7 @@ int main(void)
         cmocka_unit_test(test_goldens),    cmocka_unit_test(test_no_gradients),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_scale),
         cmocka_unit_test(test_bad_limits), cmocka_unit_test(test_params_with_an_error),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_against_torch_where_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
