@@ -485,8 +485,8 @@ TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_co
  * last two broadcast. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
  * draws for the whole (..,T,S) matrix, masked weights included; its batch axes are those of queries, keys, bias and
  * mask, and values with more of them share the weights. As in torch, a result without values draws nothing, unless the
- * weights are asked for. D may be 0: then q k^T is 0, with any scale. VALUE for an invalid option; RANGE, with the index,
- * for a length outside of [0,S]. */
+ * weights are asked for. D may be 0: then q k^T is 0, with any scale. VALUE for an invalid option; RANGE, with the
+ * index, for a length outside of [0,S]. */
 TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                                   const tg_scaled_dot_product_attention_config *config);
 

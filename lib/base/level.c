@@ -2,6 +2,7 @@
 #include "base/level.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,8 @@ static int from_environment(tg_error *error)
             return check(level, "TG_CPU_LEVEL", error) ? level : -1;
         }
     }
-    tg_error_set(error, TG_ERROR_VALUE, "TG_CPU_LEVEL is '%.40s'; allowed are baseline, avx2 and avx512", name);
+    tg_error_set(error, TG_ERROR_VALUE, "TG_CPU_LEVEL is '%.*s'; allowed are baseline, avx2 and avx512",
+                 TG_CUT(name, 40));
     return -1;
 }
 

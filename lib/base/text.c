@@ -41,6 +41,25 @@ size_t tg_utf8_check(const char *text, size_t length)
     return length;
 }
 
+int tg_cut_bytes(const char *text, size_t length, int most)
+{
+    size_t end = 0;
+    while (end < length) {
+        size_t size = character((const unsigned char *)text + end, length - end);
+        size = size > 0 ? size : 1;
+        if (end + size > (size_t)most) {
+            break;
+        }
+        end += size;
+    }
+    return (int)end;
+}
+
+int tg_cut(const char *text, int most)
+{
+    return text ? tg_cut_bytes(text, strlen(text), most) : most;
+}
+
 /* U+0080 to U+009F are 0xc2 0x80 to 0xc2 0x9f. */
 static bool is_control(const unsigned char *s)
 {

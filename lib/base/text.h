@@ -20,6 +20,15 @@ size_t tg_utf8_check(const char *text, size_t length);
  * `size` bytes with the NUL. Returns its length. */
 size_t tg_escape(char *copy, size_t size, const char *text);
 
+/* Returns the length of the longest beginning of `text` that has at most `most` bytes and no part of a character: the
+ * precision of a %.*s. tg_cut is that of a string, and `most` for NULL. */
+int tg_cut(const char *text, int most);
+int tg_cut_bytes(const char *text, size_t length, int most);
+
+/* The two arguments of a %.*s that writes at most `most` bytes of a string. A message must not have a %.40s, which cuts
+ * characters (tests/checks/words). */
+#define TG_CUT(text, most) tg_cut(text, most), (text)
+
 /* Formats as snprintf, and escapes the result, of which the first 1000 bytes are used. Returns its length. */
 size_t tg_format_line(char *line, size_t size, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "files/half.h"
 #include "tensor/walk.h"
 
@@ -141,8 +142,9 @@ static bool refuse_value(const tg_file *file, const tg_array *array, int64_t val
         index /= array->shape.size[axis];
     }
     index = array->is_fortran ? position : index;
-    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %lld of '%.100s' at %s is outside of i32", file->call,
-                        file->path, (long long)value, array->name, tg_index_format(&array->shape, index, text));
+    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %lld of '%.*s' at %s is outside of i32", file->call,
+                        file->path, (long long)value, TG_CUT(array->name, 100),
+                        tg_index_format(&array->shape, index, text));
 }
 
 /* Reads in parts: bytes -> values of the stored dtype -> f32 or i32 -> values of `dtype`. */
@@ -217,8 +219,8 @@ tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_erro
     tg_dtype dtype;
     size_t bytes;
     if (!tg_stored_dtype(array->dtype, &dtype)) {
-        tg_error_set(error, TG_ERROR_DTYPE, "%s: '%s': '%.100s' is %s, which cannot be read", file->call, file->path,
-                     array->name, tg_stored_name(array->dtype));
+        tg_error_set(error, TG_ERROR_DTYPE, "%s: '%s': '%.*s' is %s, which cannot be read", file->call, file->path,
+                     TG_CUT(array->name, 100), tg_stored_name(array->dtype));
         return NULL;
     }
     if (!tg_shape_bytes(file->call, dtype, &array->shape, &bytes, error)) {
@@ -226,8 +228,8 @@ tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_erro
     }
     tg_tensor *x = tg_tensor_make(NULL, dtype, &array->shape);
     if (!x) {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory for '%.100s'", file->call, file->path,
-                     array->name);
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory for '%.*s'", file->call, file->path,
+                     TG_CUT(array->name, 100));
     } else if (!tg_array_read(file, array, tg_values(x), dtype, error)) {
         tg_release(x);
         return NULL;

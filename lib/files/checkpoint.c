@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 const char tg_save_call[] = "checkpoint_save", tg_load_call[] = "checkpoint_load";
 
@@ -61,7 +62,8 @@ bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *f
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tg_error_set(error, TG_ERROR_VALUE, "%s: '%.200s' does not fit: %s", tg_load_call, loading->path, text);
+    return tg_error_set(error, TG_ERROR_VALUE, "%s: '%.*s' does not fit: %s", tg_load_call, TG_CUT(loading->path, 200),
+                        text);
 }
 
 const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
@@ -115,8 +117,8 @@ bool tg_loading_read_integer(const tg_loading *loading, const char *prefix, cons
         return tg_loading_refuse(loading, error, "the metadata has no '%s'", key);
     }
     return parse_integer(text, value) ||
-           tg_loading_refuse(loading, error, "'%s' is \"%.40s\" in the metadata; it must be an integer of 64 bits", key,
-                             text);
+           tg_loading_refuse(loading, error, "'%s' is \"%.*s\" in the metadata; it must be an integer of 64 bits", key,
+                             TG_CUT(text, 40));
 }
 
 bool tg_is_count(double number)
@@ -305,7 +307,8 @@ char *tg_checkpoint_read_text(const char *path, const char *name, tg_error *erro
     } else if (text) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
     } else {
-        tg_error_set(error, TG_ERROR_VALUE, "%s: the metadata of '%.200s' has no '%.100s'", call, path, name);
+        tg_error_set(error, TG_ERROR_VALUE, "%s: the metadata of '%.*s' has no '%.*s'", call, TG_CUT(path, 200),
+                     TG_CUT(name, 100));
     }
     tg_safetensors_close(file);
     return copy;
@@ -322,7 +325,8 @@ char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size
     int64_t count = array ? tg_shape_count(array->shape) : 0;
     char *bytes = NULL;
     if (!array || array->dtype != TG_STORED_U8 || array->shape.rank != 1) {
-        tg_error_set(error, TG_ERROR_VALUE, "%s: '%.200s' has no tensor '%.100s' of bytes", call, path, name);
+        tg_error_set(error, TG_ERROR_VALUE, "%s: '%.*s' has no tensor '%.*s' of bytes", call, TG_CUT(path, 200),
+                     TG_CUT(name, 100));
     } else if (!(bytes = tg_alloc((size_t)count + 1, 1))) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld bytes", call, (long long)count);
     } else if (!tg_safetensors_read(file, array, bytes, TG_U8, error)) {

@@ -26,6 +26,7 @@
 
 #include "base/alloc.h"
 #include "base/config.h"
+#include "base/text.h"
 #include "files/checkpoint.h"
 #include "files/checkpoint_group.h"
 #include "files/checkpoint_names.h"
@@ -70,7 +71,7 @@ char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_err
         tg_steps_free(&written);
     }
     if (step < 0) {
-        tg_error_set(error, TG_ERROR_FILE, "%s: '%.200s' has no checkpoint", call, folder);
+        tg_error_set(error, TG_ERROR_FILE, "%s: '%.*s' has no checkpoint", call, TG_CUT(folder, 200));
         return NULL;
     }
     char name[TG_STEP_NAME];
@@ -191,8 +192,8 @@ static bool check_folder(const char *call, const tg_checkpoint_folder *folder, t
         return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
     }
     return folder->owner == getpid() ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: process %lld opened '%.200s'; a forked process cannot write to it",
-                        call, (long long)folder->owner, folder->path);
+           tg_error_set(error, TG_ERROR_STATE, "%s: process %lld opened '%.*s'; a forked process cannot write to it",
+                        call, (long long)folder->owner, TG_CUT(folder->path, 200));
 }
 
 /* What a folder has after a save. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "files/checkpoint.h"
 #include "optim/optim.h"
 
@@ -45,7 +46,8 @@ static const char *state_prefix(const tg_checkpoint_part *part, const char *kind
 static bool check_optim(const char *call, const tg_optim *optim, tg_error *error)
 {
     if (optim->error.code != TG_OK) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the optimizer has an error: %.200s", call, optim->error.text);
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the optimizer has an error: %.*s", call,
+                            TG_CUT(optim->error.text, 200));
     }
     for (int64_t i = 0; i < optim->count; i++) {
         if (tg_slot_is_behind(optim, &optim->slots[i])) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "files/checkpoint.h"
 
 /* ---- params ---- */
@@ -277,7 +278,7 @@ static bool check_loader(const char *call, const tg_loader *loader, tg_error *er
 {
     const tg_error *own = tg_loader_error(loader);
     return own->code == TG_OK ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: the loader has an error: %.200s", call, own->text);
+           tg_error_set(error, TG_ERROR_STATE, "%s: the loader has an error: %.*s", call, TG_CUT(own->text, 200));
 }
 
 static bool add_loader(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)

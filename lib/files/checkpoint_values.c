@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "files/checkpoint.h"
 
 /* ---- numbers ---- */
@@ -79,8 +80,8 @@ static bool prepare_text(tg_loading *loading, const tg_checkpoint_part *part, tg
     (void)prepared;
     const char *text = tg_safetensors_metadata(loading->file, part->name);
     return (text && strcmp(text, part->text) == 0) ||
-           tg_loading_refuse(loading, error, "'%s' is \"%.60s\" in the file and \"%.60s\" here", part->name,
-                             text ? text : "(missing)", part->text);
+           tg_loading_refuse(loading, error, "'%s' is \"%.*s\" in the file and \"%.*s\" here", part->name,
+                             TG_CUT(text ? text : "(missing)", 60), TG_CUT(part->text, 60));
 }
 
 const tg_part_kind tg_text_part = {
@@ -108,7 +109,8 @@ static bool prepare_bytes(tg_loading *loading, const tg_checkpoint_part *part, t
     }
     char *found = prepared->memory = tg_alloc((size_t)part->size + 1, 1);
     if (!found) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.100s'", tg_load_call, part->name);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.*s'", tg_load_call,
+                            TG_CUT(part->name, 100));
     }
     if (!tg_safetensors_read(loading->file, array, found, TG_U8, error)) {
         return false;

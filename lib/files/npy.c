@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/text.h"
 
 /* The most bytes of a header. Only structured dtypes, which cannot be read, need more than some hundreds. */
 #define MOST_HEADER 65536
@@ -58,9 +59,9 @@ static bool parse_descr(tg_json *j, tg_array *array)
     }
     j->failed = true;
     return tg_error_set(j->error, TG_ERROR_DTYPE,
-                        "%s: '%s', byte %llu: dtype '%.40s' cannot be read; allowed are f2, f4, f8, i4, i8, u1 and b1 "
+                        "%s: '%s', byte %llu: dtype '%.*s' cannot be read; allowed are f2, f4, f8, i4, i8, u1 and b1 "
                         "with < or > in front",
-                        j->call, j->path, (unsigned long long)(j->offset + descr.at), descr.text);
+                        j->call, j->path, (unsigned long long)(j->offset + descr.at), TG_CUT(descr.text, 40));
 }
 
 static bool take_word(tg_json *j, const char *word)
@@ -122,7 +123,7 @@ static bool parse_item(tg_json *j, tg_array *array, bool found[3])
         field++;
     }
     if (field == 3) {
-        return tg_json_fail(j, key.at, "unknown key '%.40s'", key.text);
+        return tg_json_fail(j, key.at, "unknown key '%.*s'", TG_CUT(key.text, 40));
     }
     if (found[field]) {
         return tg_json_fail(j, key.at, "'%s' is given twice", names[field]);

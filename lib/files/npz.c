@@ -2,6 +2,7 @@
  * numpy.savez writes it. Only the member's values are read into memory. */
 #include <string.h>
 
+#include "base/text.h"
 #include "files/npy.h"
 
 static const char call[] = "tensor_new_from_npz";
@@ -225,8 +226,8 @@ static bool find_member(const archive *a, const char *name, member *m)
         is_found = is_found || is_equal;
         at += 46 + length + number(entry + 30, 2) + number(entry + 32, 2);
     }
-    return is_found ||
-           tg_error_set(a->error, TG_ERROR_RANGE, "%s: '%s' has no member '%.100s'", call, a->file.path, name);
+    return is_found || tg_error_set(a->error, TG_ERROR_RANGE, "%s: '%s' has no member '%.*s'", call, a->file.path,
+                                    TG_CUT(name, 100));
 }
 
 /* ---- reading ---- */

@@ -15,8 +15,8 @@ tg_params_load_config tg_params_load_config_default(void)
 bool tg_params_check(const tg_params *params, const char *name, tg_error *error)
 {
     return tg_params_error(params)->code == TG_OK ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: the params have an error: %.200s", name,
-                        tg_params_error(params)->text);
+           tg_error_set(error, TG_ERROR_STATE, "%s: the params have an error: %.*s", name,
+                        TG_CUT(tg_params_error(params)->text, 200));
 }
 
 /* ---- the report ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors *file, const tg_array *array,
                      tg_tensor *x, tg_shard shard, tg_error *error)
@@ -15,7 +16,7 @@ bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors
     pending->values = values;
     tg_storage *storage = is_grown ? tg_storage_new(NULL, tg_bytes_of(x)) : NULL;
     if (!storage) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.100s'", call, array->name);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.*s'", call, TG_CUT(array->name, 100));
     }
     int64_t count = shard.rows > 0 ? x->count : tg_shape_count(array->shape);
     pending->values[pending->count++] = (tg_pending_values){x, storage, count};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "files/safetensors_header.h"
 
 /* One file. The names of its tensors and its metadata are in `text`. */
@@ -142,7 +143,8 @@ static bool parse_weight_map(tg_safetensors *f, tg_json *j, int64_t max_header, 
             return false;
         }
         if (!*shard.text || strchr(shard.text, '/') || strcmp(shard.text, ".") == 0 || strcmp(shard.text, "..") == 0) {
-            return tg_json_fail(j, shard.at, "'%.100s' is not the name of a file in the same folder", shard.text);
+            return tg_json_fail(j, shard.at, "'%.*s' is not the name of a file in the same folder",
+                                TG_CUT(shard.text, 100));
         }
         void *lines = list->lines;
         if (!tg_grow(&lines, &list->capacity, list->count, list->count + 1, sizeof *list->lines)) {
@@ -195,8 +197,9 @@ static bool sort(tg_safetensors *f, const char *call, const char *path, tg_error
     for (size_t i = 1; i < f->list.count; i++) {
         const tg_safetensors_entry *a = &f->list.entries[i - 1], *b = &f->list.entries[i];
         if (compare_names(a, b) == 0) {
-            return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': '%.100s' is in two files, '%.60s' and '%.60s'", call,
-                                path, a->array.name, f->parts[a->part].path, f->parts[b->part].path);
+            return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': '%.*s' is in two files, '%.*s' and '%.*s'", call,
+                                path, TG_CUT(a->array.name, 100), TG_CUT(f->parts[a->part].path, 60),
+                                TG_CUT(f->parts[b->part].path, 60));
         }
     }
     return true;
@@ -208,7 +211,8 @@ static bool check_mappings(const tg_safetensors *f, tg_json *j, const mapping_li
         const mapping *line = &list->lines[i];
         const tg_array *array = tg_safetensors_find(f, "", line->name);
         if (!array || (size_t)((const tg_safetensors_entry *)(const void *)array)->part != line->part) {
-            return tg_json_fail(j, line->at, "'%.100s' is not in '%.100s'", line->name, f->parts[line->part].path);
+            return tg_json_fail(j, line->at, "'%.*s' is not in '%.*s'", TG_CUT(line->name, 100),
+                                TG_CUT(f->parts[line->part].path, 100));
         }
     }
     return true;
@@ -378,7 +382,7 @@ tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg
     tg_safetensors *f = tg_safetensors_open(call, path, TG_SAFETENSORS_HEADER, error);
     const tg_array *array = f ? tg_safetensors_find(f, "", name) : NULL;
     if (f && !array) {
-        tg_error_set(error, TG_ERROR_RANGE, "%s: '%s' has no tensor '%.100s'", call, path, name);
+        tg_error_set(error, TG_ERROR_RANGE, "%s: '%s' has no tensor '%.*s'", call, path, TG_CUT(name, 100));
     }
     tg_tensor *x = array ? tg_safetensors_read_new(f, array, error) : NULL;
     tg_safetensors_close(f);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 /* ---- one tensor ---- */
 
@@ -14,7 +15,7 @@ static bool parse_dtype(tg_json *j, tg_array *array)
         return false;
     }
     array->dtype = tg_stored_from_name(name.text);
-    return array->dtype != TG_STORED_COUNT || tg_json_fail(j, name.at, "unknown dtype '%.40s'", name.text);
+    return array->dtype != TG_STORED_COUNT || tg_json_fail(j, name.at, "unknown dtype '%.*s'", TG_CUT(name.text, 40));
 }
 
 static bool parse_shape(tg_json *j, tg_array *array)
@@ -77,17 +78,18 @@ static bool check_bytes(tg_json *j, size_t at, const tg_safetensors_entry *entry
     int64_t count = tg_shape_count(entry->array.shape);
     uint64_t bits;
     if (count < 0 || __builtin_mul_overflow((uint64_t)count, (uint64_t)tg_stored_bits(entry->array.dtype), &bits)) {
-        return tg_json_fail(j, at, "'%.100s' has the shape %s, which is larger than any file", entry->array.name,
-                            tg_shape_format(entry->array.shape, shape));
+        return tg_json_fail(j, at, "'%.*s' has the shape %s, which is larger than any file",
+                            TG_CUT(entry->array.name, 100), tg_shape_format(entry->array.shape, shape));
     }
     if (bits % 8 != 0) {
-        return tg_json_fail(j, at, "'%.100s' has %llu bits, which is not a multiple of 8", entry->array.name,
+        return tg_json_fail(j, at, "'%.*s' has %llu bits, which is not a multiple of 8", TG_CUT(entry->array.name, 100),
                             (unsigned long long)bits);
     }
     return bits / 8 == entry->bytes ||
-           tg_json_fail(j, at, "'%.100s' has %llu bytes between its data_offsets; %s %s needs %llu", entry->array.name,
-                        (unsigned long long)entry->bytes, tg_stored_name(entry->array.dtype),
-                        tg_shape_format(entry->array.shape, shape), (unsigned long long)(bits / 8));
+           tg_json_fail(j, at, "'%.*s' has %llu bytes between its data_offsets; %s %s needs %llu",
+                        TG_CUT(entry->array.name, 100), (unsigned long long)entry->bytes,
+                        tg_stored_name(entry->array.dtype), tg_shape_format(entry->array.shape, shape),
+                        (unsigned long long)(bits / 8));
 }
 
 /* Parses {"dtype":..,"shape":..,"data_offsets":..}, in any order. Other members are skipped, as the reference does. */
@@ -121,7 +123,7 @@ static bool parse_tensor(tg_json *j, size_t at, tg_safetensors_entry *entry)
     }
     for (int field = 0; !j->failed && field < 3; field++) {
         if (!found[field]) {
-            return tg_json_fail(j, at, "'%.100s' has no %s", entry->array.name, names[field]);
+            return tg_json_fail(j, at, "'%.*s' has no %s", TG_CUT(entry->array.name, 100), names[field]);
         }
     }
     return !j->failed && check_bytes(j, at, entry);
@@ -163,8 +165,8 @@ static bool parse_metadata(tg_json *j, tg_metadata_list *list)
     }
     for (size_t i = 1; i < list->count; i++) {
         if (strcmp(list->pairs[i - 1].key, list->pairs[i].key) == 0) {
-            return tg_json_fail(j, (size_t)(list->pairs[i].key - j->text) - 1, "two metadata have the key '%.100s'",
-                                list->pairs[i].key);
+            return tg_json_fail(j, (size_t)(list->pairs[i].key - j->text) - 1, "two metadata have the key '%.*s'",
+                                TG_CUT(list->pairs[i].key, 100));
         }
     }
     return true;
@@ -215,8 +217,8 @@ static bool check_names(tg_json *j, tg_safetensors_entry *entries, size_t count)
     qsort(entries, count, sizeof *entries, compare_names);
     for (size_t i = 1; i < count; i++) {
         if (strcmp(entries[i - 1].array.name, entries[i].array.name) == 0) {
-            return tg_json_fail(j, position_of(j, &entries[i]), "two tensors have the name '%.100s'",
-                                entries[i].array.name);
+            return tg_json_fail(j, position_of(j, &entries[i]), "two tensors have the name '%.*s'",
+                                TG_CUT(entries[i].array.name, 100));
         }
     }
     return true;
@@ -230,15 +232,15 @@ static bool check_offsets(tg_json *j, tg_safetensors_entry *entries, size_t coun
     for (size_t i = 0; i < count; i++) {
         const tg_array *array = &entries[i].array;
         if (array->offset != end) {
-            return tg_json_fail(
-                j, position_of(j, &entries[i]), "'%.100s' begins at offset %llu of the data; the %s %llu", array->name,
-                (unsigned long long)array->offset, i == 0 ? "first tensor begins at" : "tensor before it ends at",
-                (unsigned long long)end);
+            return tg_json_fail(j, position_of(j, &entries[i]), "'%.*s' begins at offset %llu of the data; the %s %llu",
+                                TG_CUT(array->name, 100), (unsigned long long)array->offset,
+                                i == 0 ? "first tensor begins at" : "tensor before it ends at",
+                                (unsigned long long)end);
         }
         if (entries[i].bytes > data_bytes - end) {
             return tg_json_fail(j, position_of(j, &entries[i]),
-                                "'%.100s' ends at offset %llu of the data; the file has %llu bytes of data",
-                                array->name, (unsigned long long)(end + entries[i].bytes),
+                                "'%.*s' ends at offset %llu of the data; the file has %llu bytes of data",
+                                TG_CUT(array->name, 100), (unsigned long long)(end + entries[i].bytes),
                                 (unsigned long long)data_bytes);
         }
         end += entries[i].bytes;

@@ -1,6 +1,7 @@
 /* safetensors: saving a list of tensors. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "files/safetensors.h"
 
 static const char call[] = "safetensors_save";
@@ -13,9 +14,9 @@ static bool find_stored(const tg_named_tensor *item, int64_t index, tg_stored *s
     tg_dtype dtype = tg_dtype_of(item->tensor);
     *stored = item->dtype ? tg_stored_from_name(item->dtype) : tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP);
     return (*stored < TG_STORED_COUNT && tg_stored_fits(*stored, dtype, false)) ||
-           tg_error_set(error, TG_ERROR_DTYPE,
-                        "%s: tensor %lld, '%.100s': %s cannot be written as '%.20s'; allowed: %s", call,
-                        (long long)index, item->name, tg_dtype_name(dtype), item->dtype, allowed[dtype]);
+           tg_error_set(error, TG_ERROR_DTYPE, "%s: tensor %lld, '%.*s': %s cannot be written as '%.*s'; allowed: %s",
+                        call, (long long)index, TG_CUT(item->name, 100), tg_dtype_name(dtype), TG_CUT(item->dtype, 20),
+                        allowed[dtype]);
 }
 
 static bool add(tg_safetensors_writer *writer, const tg_named_tensor *item, int64_t index, tg_error *error)

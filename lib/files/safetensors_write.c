@@ -76,7 +76,8 @@ static char *copy_text(const tg_safetensors_writer *w, const char *what, const c
     memcpy(copy + a_length, b, b_length + 1);
     size_t valid = tg_utf8_check(copy, a_length + b_length);
     if (valid < a_length + b_length) {
-        tg_error_set(error, TG_ERROR_VALUE, "%s: the %s '%.100s' is not UTF-8 at byte %zu", w->call, what, copy, valid);
+        tg_error_set(error, TG_ERROR_VALUE, "%s: the %s '%.*s' is not UTF-8 at byte %zu", w->call, what,
+                     TG_CUT(copy, 100), valid);
         tg_free(copy);
         return NULL;
     }
@@ -294,8 +295,8 @@ static bool check_names(tg_safetensors_writer *w, tg_error *error)
     }
     for (size_t i = 1; i < w->count; i++) {
         if (strcmp(w->items[i - 1].name, w->items[i].name) == 0) {
-            return tg_error_set(error, TG_ERROR_VALUE, "%s: two tensors have the name '%.100s'", w->call,
-                                w->items[i].name);
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: two tensors have the name '%.*s'", w->call,
+                                TG_CUT(w->items[i].name, 100));
         }
     }
     return true;
@@ -315,8 +316,8 @@ static bool check_alone(const tg_safetensors_writer *w, tg_error *error)
         int64_t rows = w->items[i].shard.rows, own = rows > 0 ? w->items[i].x->shape[0] : 0;
         if (own < rows) {
             return tg_error_set(error, TG_ERROR_STATE,
-                                "%s: '%.100s' has %lld rows of a table of %lld; tg_checkpoint_save_together saves all",
-                                w->call, w->items[i].name, (long long)own, (long long)rows);
+                                "%s: '%.*s' has %lld rows of a table of %lld; tg_checkpoint_save_together saves all",
+                                w->call, TG_CUT(w->items[i].name, 100), (long long)own, (long long)rows);
         }
     }
     return true;
@@ -349,7 +350,8 @@ static bool begin(tg_file_writer *file, const tg_safetensors_writer *w, const ch
     }
     if (snprintf(p->temporary, sizeof p->temporary, "%s", file->temporary) >= (int)sizeof p->temporary) {
         tg_file_writer_abandon(file);
-        return tg_error_set(error, TG_ERROR_FILE, "%s: write '%.200s...': the path is too long", w->call, path);
+        return tg_error_set(error, TG_ERROR_FILE, "%s: write '%.*s...': the path is too long", w->call,
+                            TG_CUT(path, 200));
     }
     return true;
 }

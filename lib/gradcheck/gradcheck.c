@@ -98,8 +98,8 @@ static void sum_up(tg_check *c)
                       "all derivatives are zero, analytic and numeric: this check cannot fail; use other inputs");
     } else {
         report->passed = true;
-        tg_format_line(report->text, sizeof report->text, "%.80s: passed, %lld compared, largest relative error %.2g",
-                       c->config.name, (long long)report->compared, report->max_relative_error);
+        tg_format_line(report->text, sizeof report->text, "%.*s: passed, %lld compared, largest relative error %.2g",
+                       TG_CUT(c->config.name, 80), (long long)report->compared, report->max_relative_error);
     }
 }
 

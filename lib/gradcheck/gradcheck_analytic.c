@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "gradcheck/gradcheck.h"
 
 /* Writes x's gradient to `out`. */
@@ -81,11 +82,11 @@ static bool fail_at(tg_check *c, int k, int64_t j, const char *format, double ex
 static const char *describe_unwritten(const tg_check *c, char text[300])
 {
     const tg_op *ops[] = {c->guard.ignores_inputs, c->guard.ignores_outputs};
-    static const char *const formats[] = {", or an input that backward_ignores_inputs of '%.60s' excludes",
-                                          ", or an output that backward_ignores_outputs of '%.60s' excludes"};
+    static const char *const formats[] = {", or an input that backward_ignores_inputs of '%.*s' excludes",
+                                          ", or an output that backward_ignores_outputs of '%.*s' excludes"};
     int length = snprintf(text, 300, "reads memory that nothing has written");
     for (int i = 0; i < 2; i++) {
-        length += ops[i] ? snprintf(text + length, 300 - (size_t)length, formats[i], ops[i]->name) : 0;
+        length += ops[i] ? snprintf(text + length, 300 - (size_t)length, formats[i], TG_CUT(ops[i]->name, 60)) : 0;
     }
     return text;
 }

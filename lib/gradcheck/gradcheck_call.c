@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "gradcheck/gradcheck.h"
 
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...)
@@ -21,7 +22,7 @@ bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...)
         va_start(arguments, format);
         vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
-        tg_error_set(c->error, code, "%.80s: %s", c->config.name, text);
+        tg_error_set(c->error, code, "%.*s: %s", TG_CUT(c->config.name, 80), text);
     }
     return false;
 }

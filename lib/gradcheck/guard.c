@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "gradcheck/guard.h"
 
 #include <stdio.h>
@@ -189,8 +190,8 @@ static void report(const run *r, const guarded *b, const char *verb, int64_t byt
         snprintf(number, sizeof number, " %d", b->number);
     }
     int64_t unit = (int64_t)b->unit, value = byte < 0 ? -((-byte + unit - 1) / unit) : byte / unit;
-    snprintf(r->guard->text, sizeof r->guard->text, "the %s kernel of '%.100s' %s %s %lld of %s%s, which has %lld",
-             r->backward ? "backward" : "forward", r->call->op->name, verb, b->unit > 1 ? "value" : "byte",
+    snprintf(r->guard->text, sizeof r->guard->text, "the %s kernel of '%.*s' %s %s %lld of %s%s, which has %lld",
+             r->backward ? "backward" : "forward", TG_CUT(r->call->op->name, 100), verb, b->unit > 1 ? "value" : "byte",
              (long long)value, b->what, number, (long long)((int64_t)b->bytes / unit));
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "mpi/state.h"
 
 uint64_t tg_mpi_checksum(uint64_t sum, const void *from, int64_t count)
@@ -45,7 +46,7 @@ static value value_of(const tg_mpi_fact *fact)
 {
     value v = {.sum = fact->text ? checksum_of_text(TG_MPI_CHECKSUM, fact->text) : (uint64_t)fact->number};
     if (fact->text) {
-        snprintf(v.text, sizeof v.text, "'%.150s'", fact->text);
+        snprintf(v.text, sizeof v.text, "'%.*s'", TG_CUT(fact->text, 150));
     } else {
         snprintf(v.text, sizeof v.text, "%lld", (long long)fact->number);
     }
@@ -101,7 +102,7 @@ static bool report_error(tg_mpi *mpi, const char *call, const char *at, int fail
         shared = *local;
     }
     return send_from(mpi, call, failed, &shared, sizeof shared, error) &&
-           tg_mpi_fail(error, shared.code, "%s: %srank %d: %.320s", call, at, failed, shared.text);
+           tg_mpi_fail(error, shared.code, "%s: %srank %d: %.*s", call, at, failed, TG_CUT(shared.text, 320));
 }
 
 /* Sets the error of the first fact that is not rank 0's on some rank. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "mpi/state.h"
 
 bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error)
@@ -87,7 +88,7 @@ static const char *description_format(const description *d, char text[DESCRIPTIO
         return text;
     }
     tg_shape_format(tg_shape_make(d->rank, d->sizes), shape);
-    snprintf(text, DESCRIPTION_TEXT, "%s '%.40s' %.40s %s%s", kinds[d->kind], d->name, shape,
+    snprintf(text, DESCRIPTION_TEXT, "%s '%.*s' %.*s %s%s", kinds[d->kind], TG_CUT(d->name, 40), TG_CUT(shape, 40),
              tg_dtype_name((tg_dtype)d->dtype), d->requires_grad || d->kind == TG_ENTRY_BUFFER ? "" : ", not trained");
     return text;
 }
@@ -144,9 +145,9 @@ static bool expect_values(const tg_params *params, tg_error *error)
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         if (!tg_tensor_data(tg_params_at(params, i).tensor)) {
             return tg_mpi_fail(error, TG_ERROR_STATE,
-                               "the values of '%.200s' cannot be read, because the optimizer has deferred steps; call "
+                               "the values of '%.*s' cannot be read, because the optimizer has deferred steps; call "
                                "tg_optim_flush first",
-                               tg_params_at(params, i).name);
+                               TG_CUT(tg_params_at(params, i).name, 200));
         }
     }
     return true;
@@ -241,6 +242,6 @@ bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
     }
     return first == INT64_MAX ||
            tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "%s: after step %lld the values of '%.200s' differ from rank 0's on rank %s", call,
-                       (long long)mpi->step, tg_params_at(params, first).name, ranks);
+                       "%s: after step %lld the values of '%.*s' differ from rank 0's on rank %s", call,
+                       (long long)mpi->step, TG_CUT(tg_params_at(params, first).name, 200), ranks);
 }

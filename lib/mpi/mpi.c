@@ -29,7 +29,7 @@ bool tg_mpi_succeeded(const char *call, int result, tg_error *error)
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(result, text, &length);
-    return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI: %.300s", call, text);
+    return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI: %.*s", call, TG_CUT(text, 300));
 }
 
 bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_error *error)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "nn/kv_cache.h"
 #include "nn/positions/positions.h"
 #include "tape/tape.h"
@@ -68,7 +69,8 @@ bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *
         }
     }
     return tg_error_set(error, TG_ERROR_VALUE,
-                        "%s: '%.40s'; allowed are gpt2-small, gpt2-medium, gpt2-large, gpt2-xl and tiny", call, name);
+                        "%s: '%.*s'; allowed are gpt2-small, gpt2-medium, gpt2-large, gpt2-xl and tiny", call,
+                        TG_CUT(name, 40));
 }
 
 static bool check(tg_params *params, const tg_gpt_config *c)

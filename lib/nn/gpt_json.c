@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "nn/gpt_files.h"
 
 /* ---- reading ---- */
@@ -35,7 +36,7 @@ static bool expect_text(tg_json *j, const char *key, const char *a, const char *
         return true;
     }
     char value[64], rule[64];
-    snprintf(value, sizeof value, "'%.40s'", text.text);
+    snprintf(value, sizeof value, "'%.*s'", TG_CUT(text.text, 40));
     snprintf(rule, sizeof rule, a == b ? "%s" : "%s or %s", a, b);
     return refuse(j, key, value, rule);
 }

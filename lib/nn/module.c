@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 bool tg_module_begin(tg_params *params, const char *call, const char *name, const void *config, const char *mark,
@@ -23,8 +24,8 @@ const char *tg_module_name(tg_params *params, const char *name, const char *part
 {
     int length = snprintf(text, TG_NAME_SIZE, "%s.%s", name, part);
     if (length < 0 || length >= TG_NAME_SIZE) {
-        tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%.40s...' has %d characters; allowed are up to %d",
-                       name, length, TG_NAME_SIZE - 1);
+        tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%.*s...' has %d characters; allowed are up to %d",
+                       TG_CUT(name, 40), length, TG_NAME_SIZE - 1);
         return NULL;
     }
     return text;

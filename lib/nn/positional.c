@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "nn/positions/positions.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/rotary.h"
@@ -49,9 +50,9 @@ bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error)
     }
     return tg_error_set(
         error, TG_ERROR_VALUE,
-        "%s: '%.40s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, "
+        "%s: '%.*s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, "
         "relative-key-query, deberta and none",
-        call, name);
+        call, TG_CUT(name, 40));
 }
 
 /* ---- the module ---- */

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/text.h"
 
 #define ROWS_PER_STEP 8
 #define PENDING_ROWS 1024
@@ -138,9 +139,9 @@ bool tg_deferred_check_tables(tg_params *params, const char *method)
         tg_entry entry = tg_params_at(params, i);
         if (entry.kind == TG_ENTRY_ALIAS && tg_tensor_rank(entry.tensor) == 2) {
             return tg_params_fail(params, TG_ERROR_STATE,
-                                  "%s: deferred, but '%.200s' is tied to another name; a tied table is read as a whole "
+                                  "%s: deferred, but '%.*s' is tied to another name; a tied table is read as a whole "
                                   "in each step, so no step can be deferred",
-                                  method, entry.name);
+                                  method, TG_CUT(entry.name, 200));
         }
     }
     return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay)
 {
@@ -48,7 +49,8 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         matching += tg_name_matches(pattern, optim->slots[i].name);
     }
     if (matching == 0) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call,
+                            TG_CUT(pattern, 200));
     }
     if (!find_group(optim, name) &&
         !tg_optim_new_group(optim, name, optim->groups[0].lr, optim->groups[0].weight_decay)) {
@@ -75,7 +77,7 @@ static bool find_groups(tg_optim *optim, const char *call, const char *name, dou
     }
     const tg_group *found = name ? find_group(optim, name) : optim->groups;
     if (!found) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no group '%.200s' exists", call, name);
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no group '%.*s' exists", call, TG_CUT(name, 200));
     }
     *first = (size_t)(found - optim->groups);
     *count = name ? 1 : optim->group_count;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "optim/deferred.h"
 
 /* ---- constructor ---- */
@@ -156,7 +157,7 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
     }
     tg_slot *slot = find_slot(optim, name);
     if (!slot) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.200s' exists", call, name);
+        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
     }
     if (steps < 0) {
         return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; allowed are 0 or more", call,

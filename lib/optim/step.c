@@ -9,6 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "optim/deferred.h"
 
 void tg_optim_zero_grad(tg_optim *optim)
@@ -190,8 +191,8 @@ static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepar
             tg_error error = TG_NO_ERROR;
             if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
                 return tg_error_set(&optim->error, error.code,
-                                    "optim_step: %s of '%s' cannot follow its table to %lld rows: %.200s",
-                                    optim->method->states[k], slot->name, (long long)rows, error.text);
+                                    "optim_step: %s of '%s' cannot follow its table to %lld rows: %.*s",
+                                    optim->method->states[k], slot->name, (long long)rows, TG_CUT(error.text, 200));
             }
             ++*prepared;
         }

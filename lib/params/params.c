@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 #define MAX_NAME 255
@@ -141,7 +142,7 @@ static const tg_entry *find_entry(tg_params *params, const char *call, const cha
 {
     const tg_entry *entry = find(params, name);
     if (!entry) {
-        name ? tg_params_fail(params, TG_ERROR_RANGE, "%s: no entry '%.200s' exists", call, name)
+        name ? tg_params_fail(params, TG_ERROR_RANGE, "%s: no entry '%.*s' exists", call, TG_CUT(name, 200))
              : tg_params_fail(params, TG_ERROR_STATE, "%s: the name is NULL", call);
     }
     return entry;
@@ -283,7 +284,7 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
         return part;
     }
     if (part && part->error.code == TG_OK) {
-        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
+        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
     } else {
         tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
@@ -325,11 +326,11 @@ bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
         }
     }
     if (matching == 0) {
-        return tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.200s'", call, pattern);
+        return tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
     }
     return buffers < matching ||
-           tg_params_fail(params, TG_ERROR_STATE, "%s: '%.200s' matches only buffers, which are never trained", call,
-                          pattern);
+           tg_params_fail(params, TG_ERROR_STATE, "%s: '%.*s' matches only buffers, which are never trained", call,
+                          TG_CUT(pattern, 200));
 }
 
 /* ---- returning to an earlier state ---- */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tensor/tensor.h"
+#include "base/text.h"
 
 /* ---- dtypes ---- */
 
@@ -93,8 +94,8 @@ bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *err
         *missed->is_met = true;
     }
     return tg_error_set(error, TG_ERROR_STATE,
-                        "%s: rows of '%.200s' have deferred steps that are not made up; call tg_optim_flush first",
-                        call, missed->name);
+                        "%s: rows of '%.*s' have deferred steps that are not made up; call tg_optim_flush first", call,
+                        TG_CUT(missed->name, 200));
 }
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)

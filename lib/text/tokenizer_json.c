@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "text/vocabulary_json.h"
 
 /* ---- objects by tables ---- */
@@ -37,7 +38,7 @@ static bool read_object(tg_json *j, const char *what, const member *members, siz
         for (k = 0; k < member_count && strcmp(members[k].name, name.text) != 0; k++) {
         }
         if (k == member_count) {
-            return tg_json_fail(j, name.at, "%s has the unknown member \"%.60s\"", what, name.text);
+            return tg_json_fail(j, name.at, "%s has the unknown member \"%.*s\"", what, TG_CUT(name.text, 60));
         }
         if (given >> k & 1) {
             return tg_json_fail(j, name.at, "%s has \"%s\" twice", what, members[k].name);
@@ -139,8 +140,8 @@ static bool read_type(tg_json *j, const tg_json_text *name, void *out)
               : strcmp(type.text, "Sequence") == 0 ? SEQUENCE
                                                    : OTHER;
     return c->type != OTHER ||
-           tg_json_fail(j, type.at, "the type \"%.60s\" is not supported; only \"ByteLevel\" and GPT-2's \"Split\" are",
-                        type.text);
+           tg_json_fail(j, type.at, "the type \"%.*s\" is not supported; only \"ByteLevel\" and GPT-2's \"Split\" are",
+                        TG_CUT(type.text, 60));
 }
 
 static bool read_prefix_space(tg_json *j, const tg_json_text *name, void *out)
@@ -319,7 +320,7 @@ static bool read_joined_merge(tg_json *j, tg_token_list *merges)
     }
     char *space = strchr(merge.text, ' ');
     if (!space || strchr(space + 1, ' ')) {
-        return tg_json_fail(j, merge.at, "the merge \"%.60s\" is not two tokens and one space", merge.text);
+        return tg_json_fail(j, merge.at, "the merge \"%.*s\" is not two tokens and one space", TG_CUT(merge.text, 60));
     }
     *space = '\0';
     return tg_token_list_add(j, merges, merge.at, 0) &&

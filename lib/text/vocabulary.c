@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/config.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "text/hash.h"
 
 /* ---- errors ---- */
@@ -113,12 +114,6 @@ int tg_vocabulary_find_bytes(tg_vocabulary *v)
     return -1;
 }
 
-/* The most bytes of a token that a message has. */
-static int visible(size_t length)
-{
-    return length > 60 ? 60 : (int)length;
-}
-
 bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length, const char *right, size_t right_length,
                          bool has_ids, tg_error *problem)
 {
@@ -129,20 +124,20 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
         size_t length = i ? right_length : left_length, count = tg_vocabulary_decode(text, length, v->name + used);
         ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_vocabulary_find(v, v->name + used, count);
         if (ids[i] < 0) {
-            return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", visible(length), text,
-                                has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
+            return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", tg_cut_bytes(text, length, 60),
+                                text, has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
         }
         used += count;
     }
     if (tg_tokenizer_rank(v->z, ids[0], ids[1]) >= 0) {
         return tg_error_set(problem, TG_ERROR_FORMAT, "the merge of \"%.*s\" and \"%.*s\" was given before",
-                            visible(left_length), left, visible(right_length), right);
+                            tg_cut_bytes(left, left_length, 60), left, tg_cut_bytes(right, right_length, 60), right);
     }
     int32_t result = has_ids ? tg_vocabulary_find(v, v->name, used) : 0;
     if (result < 0) {
         return tg_error_set(problem, TG_ERROR_FORMAT,
                             "the merge of \"%.*s\" and \"%.*s\" gives a token that is not in the vocabulary",
-                            visible(left_length), left, visible(right_length), right);
+                            tg_cut_bytes(left, left_length, 60), left, tg_cut_bytes(right, right_length, 60), right);
     }
     bool is_added = has_ids ? tg_tokenizer_add_merge(v->z, ids[0], ids[1], result)
                             : tg_tokenizer_add_merged_token(v->z, ids[0], ids[1]);

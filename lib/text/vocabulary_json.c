@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "text/vocabulary_json.h"
 
 /* ---- the tokens of all ids ---- */
@@ -37,7 +38,8 @@ bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id)
         return tg_json_fail(j, at, "the token is empty");
     }
     if (id >= INT32_MAX) {
-        return tg_json_fail(j, at, "the id %lld of \"%.60s\" is above 2147483646", (long long)id, text_at(j, at));
+        return tg_json_fail(j, at, "the id %lld of \"%.*s\" is above 2147483646", (long long)id,
+                            TG_CUT(text_at(j, at), 60));
     }
     list->tokens[list->count++] = (tg_listed_token){(uint32_t)at, (int32_t)id};
     return true;
@@ -77,8 +79,8 @@ static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, si
     for (size_t i = 0; i < list->count; i++) {
         const tg_listed_token *t = &list->tokens[i];
         if ((size_t)t->id >= most) {
-            return tg_json_fail(j, t->at, "the id %d of \"%.60s\"; the ids of at most %zu tokens are below %zu", t->id,
-                                text_at(j, t->at), most, most);
+            return tg_json_fail(j, t->at, "the id %d of \"%.*s\"; the ids of at most %zu tokens are below %zu", t->id,
+                                TG_CUT(text_at(j, t->at), 60), most, most);
         }
         int32_t other = sorted->of_id[t->id];
         if (other == -1) {
@@ -88,8 +90,8 @@ static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, si
         }
         const char *name = text_at(j, token_of(lists, other)->at);
         if (is_added || other >= 0 || strcmp(name, text_at(j, t->at)) != 0) {
-            return tg_json_fail(j, t->at, "the id %d of \"%.60s\" is also that of \"%.60s\"", t->id, text_at(j, t->at),
-                                name);
+            return tg_json_fail(j, t->at, "the id %d of \"%.*s\" is also that of \"%.*s\"", t->id,
+                                TG_CUT(text_at(j, t->at), 60), TG_CUT(name, 60));
         }
     }
     return true;
@@ -101,7 +103,8 @@ static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_
     char *text = j->text + t->at + 1;
     size_t length = strlen(text), count = is_added ? length : tg_vocabulary_decode(text, length, text);
     if (count == SIZE_MAX) {
-        return tg_json_fail(j, t->at, "the token \"%.60s\" has a character that is not that of a byte", text);
+        return tg_json_fail(j, t->at, "the token \"%.*s\" has a character that is not that of a byte",
+                            TG_CUT(text, 60));
     }
     if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (is_added && !tg_tokenizer_add_special(v->z, id))) {
         return fail_out_of_memory(j);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "text/vocabulary.h"
 
 static const char first_line[] = "#version: 0.2";
@@ -13,17 +14,13 @@ static const char first_line[] = "#version: 0.2";
 /* The bytes of the shortest line with a merge: "a b" and a newline. */
 #define SHORTEST_LINE 4
 
-static int visible(size_t length)
-{
-    return length > 60 ? 60 : (int)length;
-}
-
 static bool read_line(tg_vocabulary *v, const char *line, size_t length, size_t number, bool has_ids)
 {
     const char *space = memchr(line, ' ', length);
     size_t left_length = space ? (size_t)(space - line) : 0, right_length = length - left_length - 1;
     if (!space || memchr(space + 1, ' ', right_length)) {
-        return tg_vocabulary_fail(v, number, "\"%.*s\" is not two tokens and one space", visible(length), line);
+        return tg_vocabulary_fail(v, number, "\"%.*s\" is not two tokens and one space", tg_cut_bytes(line, length, 60),
+                                  line);
     }
     tg_error problem = TG_NO_ERROR;
     if (!tg_vocabulary_merge(v, line, left_length, space + 1, right_length, has_ids, &problem)) {
@@ -44,7 +41,8 @@ static bool read_lines(tg_vocabulary *v, bool has_ids)
             return false;
         }
         if (number == 1 && (end != sizeof first_line - 1 || memcmp(line, first_line, end) != 0)) {
-            return tg_vocabulary_fail(v, 1, "\"%.*s\"; it must be \"%s\"", visible(end), line, first_line);
+            return tg_vocabulary_fail(v, 1, "\"%.*s\"; it must be \"%s\"", tg_cut_bytes(line, end, 60), line,
+                                      first_line);
         }
         begin = end + 1;
     }

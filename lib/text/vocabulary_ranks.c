@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "text/vocabulary.h"
 
 /* The bytes of the shortest line: "QQ== 0" and a newline. */
@@ -82,7 +83,7 @@ static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t en
 {
     char *line = v->text + begin, *space = memchr(line, ' ', end - begin);
     size_t length = end - begin, first = space ? (size_t)(space - line) : 0;
-    int visible = length > 60 ? 60 : (int)length;
+    int visible = tg_cut_bytes(line, length, 60);
     int32_t rank = space ? read_rank(space + 1, length - first - 1) : -1;
     if (rank < 0 && list->count == 0) {
         return tg_vocabulary_fail(v, number,
@@ -95,7 +96,7 @@ static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t en
                                   visible, line);
     }
     char shown[64];
-    int shown_length = first > 60 ? 60 : (int)first;
+    int shown_length = tg_cut_bytes(line, first, 60);
     memcpy(shown, line, (size_t)shown_length);
     size_t count = decode(line, first);
     if (count == 0) {

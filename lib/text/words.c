@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/config.h"
+#include "base/text.h"
 #include "text/hash.h"
 
 static const char mark[] = "tg_words_config_default";
@@ -130,7 +131,7 @@ static bool encode(const tg_words *w, const char *text, size_t length, id_list *
             return tg_error_set(error, TG_ERROR_RANGE,
                                 "words_encode: the word '%.*s' at %zu is not in the vocabulary, which has no token for "
                                 "unknown words",
-                                size > 60 ? 60 : (int)size, text + at, at);
+                                tg_cut_bytes(text + at, size, 60), text + at, at);
         }
         if (!tg_grow((void **)&list->ids, &list->capacity, list->count, list->count + 1, sizeof *list->ids)) {
             return tg_error_set(error, TG_ERROR_MEMORY, "words_encode: out of memory at %zu", at);

@@ -19,7 +19,6 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
 {
     long long number = (long long)w->count + 1;
     size_t bad = tg_utf8_check(line, length), begin = 0;
-    int visible = length > 60 ? 60 : (int)length;
     if (bad < length) {
         return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
                             call, path, number, (unsigned)(unsigned char)line[bad], bad);
@@ -38,7 +37,7 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
     }
     return id == before ||
            tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: line %lld has the word '%.*s', too", call, path,
-                        number, (long long)id + 1, visible, line);
+                        number, (long long)id + 1, tg_cut_bytes(line, length, 60), line);
 }
 
 static bool read_lines(tg_words *w, const char *path, const char *text, size_t length, tg_error *error)
@@ -78,8 +77,8 @@ tg_words *tg_words_open(const char *path, const tg_words_config *given, tg_error
     if (is_read && config.unknown) {
         w->unknown = tg_words_find(w, config.unknown);
         is_read =
-            w->unknown >= 0 || tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' does not have the unknown token '%.60s'",
-                                            call, path, config.unknown);
+            w->unknown >= 0 || tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' does not have the unknown token '%.*s'",
+                                            call, path, TG_CUT(config.unknown, 60));
     }
     if (!is_read) {
         tg_words_free(w);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "text/words.h"
 
 static const char call[] = "words_new";
@@ -49,8 +50,8 @@ static bool check_special(const tg_words_config *config, int index, tg_error *er
         return false;
     }
     if (length == 0 || tg_words_next(config->split, token, length, &at) != length) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: the special token '%.60s' is not one word of the split", call,
-                            token);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: the special token '%.*s' is not one word of the split", call,
+                            TG_CUT(token, 60));
     }
     return true;
 }
@@ -65,7 +66,8 @@ static bool add_special(tg_words *w, const tg_words_config *config, tg_error *er
             return out_of_memory(error);
         }
         if (id < before && i < config->special_count) {
-            return tg_error_set(error, TG_ERROR_VALUE, "%s: the special token '%.60s' is given twice", call, token);
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: the special token '%.*s' is given twice", call,
+                                TG_CUT(token, 60));
         }
         w->unknown = i == config->special_count ? id : w->unknown;
     }

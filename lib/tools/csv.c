@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/config.h"
 #include "base/file.h"
+#include "base/text.h"
 
 static const char call[] = "csv_open";
 static const char mark[] = "tg_csv_config_default";
@@ -202,10 +203,11 @@ static int no_column(const tg_csv *csv, const char *name, tg_error *error)
     char list[TG_ERROR_TEXT] = "";
     size_t length = 0;
     for (int i = 0; i < csv->columns && length < sizeof list; i++) {
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s'%.60s'", i > 0 ? ", " : "",
-                                   csv->text + csv->fields[i]);
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s'%.*s'", i > 0 ? ", " : "",
+                                   TG_CUT(csv->text + csv->fields[i], 60));
     }
-    tg_error_set(error, TG_ERROR_RANGE, "csv_find: no column '%.60s' exists; the columns are %s", name, list);
+    tg_error_set(error, TG_ERROR_RANGE, "csv_find: no column '%.*s' exists; the columns are %s", TG_CUT(name, 60),
+                 list);
     return -1;
 }
 

@@ -54,8 +54,8 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
         double value = (double)NAN;
         bool is_number = *text ? tg_parse_number(text, &value) && fits(text, value, dtype) : tg_dtype_is_float(dtype);
         if (!is_number) {
-            tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.40s' is not a number of %s", call,
-                         (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, text,
+            tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.*s' is not a number of %s", call,
+                         (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, TG_CUT(text, 40),
                          tg_dtype_name(dtype));
             tg_release(x);
             return NULL;
@@ -159,9 +159,9 @@ tg_tensor *tg_csv_new_known_categories(const tg_csv *csv, int column, const tg_c
         if (found) {
             ((int32_t *)tg_values(ids))[i] = ((const int32_t *)tg_values(known_ids))[found->row];
         } else {
-            tg_error_set(error, TG_ERROR_FORMAT,
-                         "%s: line %lld, field %d: '%.40s' is none of the %lld known categories", call,
-                         (long long)csv->lines[i + csv->has_header], column + 1, wanted.text, (long long)count);
+            tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.*s' is none of the %lld known categories",
+                         call, (long long)csv->lines[i + csv->has_header], column + 1, TG_CUT(wanted.text, 40),
+                         (long long)count);
             tg_release(ids);
             ids = NULL;
         }

@@ -74,7 +74,8 @@ static double largest_input(const tg_tape *t, const tg_record *record)
 /* Writes the name of a record, such as "'log' (op 2 of 4)". Returns `text`. */
 static const char *name_of(const tg_tape *t, size_t number, char text[300])
 {
-    snprintf(text, 300, "'%.200s' (op %zu of %zu)", t->records[number].op->name, number + 1, t->record_count);
+    snprintf(text, 300, "'%.*s' (op %zu of %zu)", TG_CUT(t->records[number].op->name, 200), number + 1,
+             t->record_count);
     return text;
 }
 
@@ -84,8 +85,11 @@ static void report_input(const tg_tape *t, size_t number, int input, int64_t ind
     tg_shape shape = tg_shape_of(tg_record_inputs(t, &t->records[number])[input]);
     char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
     *report = (tg_nan_report){.record = (int64_t)number, .input = input, .index = index};
-    tg_format_line(report->text, sizeof report->text, "input %d of %.200s, %.80s, has a NaN at %.80s%s", input,
-                   name_of(t, number, op), tg_shape_format(shape, text), tg_index_format(&shape, index, at), remark);
+    name_of(t, number, op);
+    tg_shape_format(shape, text);
+    tg_index_format(&shape, index, at);
+    tg_format_line(report->text, sizeof report->text, "input %d of %.*s, %.*s, has a NaN at %.*s%s", input,
+                   TG_CUT(op, 200), TG_CUT(text, 80), TG_CUT(at, 80), remark);
 }
 
 /* The inputs of a record that cannot be examined: the first one that was written since, and the first one that has
@@ -141,18 +145,18 @@ static void report_output(const tg_tape *t, size_t number, int output, int64_t i
     if (unknown.written >= 0) {
         tg_format_line(
             report->text, sizeof report->text,
-            "%.90s has a NaN at %.40s of %.40s; input %d of %.90s was changed in place since, and may have had one", op,
-            at, text, unknown.written, first_op);
+            "%.*s has a NaN at %.*s of %.*s; input %d of %.*s was changed in place since, and may have had one",
+            TG_CUT(op, 90), TG_CUT(at, 40), TG_CUT(text, 40), unknown.written, TG_CUT(first_op, 90));
     } else if (first < number) {
         tg_format_line(
             report->text, sizeof report->text,
-            "%.90s has a NaN at %.40s of %.40s; %.90s or an op between them computed it, from inputs without one "
+            "%.*s has a NaN at %.*s of %.*s; %.*s or an op between them computed it, from inputs without one "
             "(largest absolute value %g)",
-            op, at, text, first_op, largest_input(t, record));
+            TG_CUT(op, 90), TG_CUT(at, 40), TG_CUT(text, 40), TG_CUT(first_op, 90), largest_input(t, record));
     } else {
         tg_format_line(report->text, sizeof report->text,
-                       "%.200s computed a NaN at %.40s of %.60s, from inputs without one (largest absolute value %g)",
-                       op, at, text, largest_input(t, record));
+                       "%.*s computed a NaN at %.*s of %.*s, from inputs without one (largest absolute value %g)",
+                       TG_CUT(op, 200), TG_CUT(at, 40), TG_CUT(text, 60), largest_input(t, record));
     }
 }
 

@@ -233,7 +233,7 @@ static reading bad(reader *r, const char *flaw)
 
 static reading bad_text(reader *r, int field)
 {
-    snprintf(r->flaw, sizeof r->flaw, "%s \"%.80s\"", field_names[field], r->fields[field]);
+    snprintf(r->flaw, sizeof r->flaw, "%s \"%.*s\"", field_names[field], TG_CUT(r->fields[field], 80));
     return READ_BAD;
 }
 
@@ -310,9 +310,9 @@ static bool compare(reader *a, reader *b, double tolerance, tg_ledger_difference
         int field = a->line == 1 ? -1 : first_difference(a, b, tolerance);
         if (field >= 0) {
             tg_format_line(difference->text, sizeof difference->text,
-                           "op %s, %.80s of shape %s: %s is %.80s in the first ledger and %.80s in the second",
-                           a->fields[NUMBER], a->fields[OP], a->fields[SHAPE], field_names[field], a->fields[field],
-                           b->fields[field]);
+                           "op %s, %.*s of shape %s: %s is %.*s in the first ledger and %.*s in the second",
+                           a->fields[NUMBER], TG_CUT(a->fields[OP], 80), a->fields[SHAPE], field_names[field],
+                           TG_CUT(a->fields[field], 80), TG_CUT(b->fields[field], 80));
             return true;
         }
     }

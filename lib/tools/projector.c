@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "tools/tensorboard.h"
 
 static const char call[] = "tensorboard_add_embedding";
@@ -168,9 +169,9 @@ static bool check(const tg_tensorboard *log, const char *tag, const tg_tensor *t
     }
     if (tag[strspn(tag, allowed)] || tag[0] == '.' || strlen(tag) > LONGEST_TAG) {
         return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: the tag '%.60s' is not a name of at most %d letters, digits, '_', '-' and '.', with "
+                            "%s: the tag '%.*s' is not a name of at most %d letters, digits, '_', '-' and '.', with "
                             "no '.' at its begin",
-                            call, tag, LONGEST_TAG);
+                            call, TG_CUT(tag, 60), LONGEST_TAG);
     }
     int64_t rows = tg_tensor_size(table, 0);
     if (tg_tensor_rank(table) != 2 || (labels && label_count != rows)) {

@@ -86,6 +86,43 @@ static void test_long_errors(void **state)
     }
 }
 
+/* A precision is smaller by the bytes of a character that it would cut, and by nothing else. What is not UTF-8 counts
+ * by bytes. */
+static void test_precision(void **state)
+{
+    (void)state;
+    const char *text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+    static const int expected[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+    for (int most = 0; most < 12; most++) {
+        assert_int_equal(tg_cut(text, most), expected[most]);
+        assert_int_equal(tg_cut_bytes(text, strlen(text), most), expected[most]);
+        assert_int_equal(tg_cut("abcdefghij", most), most < 10 ? most : 10);
+        assert_int_equal(tg_cut("\xff\xe2\x28\xa1\x80\x80\x80\x80\x80\xe2", most), most < 10 ? most : 10);
+    }
+    assert_int_equal(tg_cut_bytes("\xc3\xa9", 1, 5), 1); /* the end of the bytes is no cut */
+    assert_int_equal(tg_cut(NULL, 5), 5);
+}
+
+/* A message that quotes a long name cuts it between characters, whether these begin at even bytes or at odd ones. */
+static void test_messages_with_long_names(void **state)
+{
+    (void)state;
+    char name[602], *whole = name + 1;
+    name[0] = 'a';
+    for (int i = 0; i < 300; i++) {
+        memcpy(whole + 2 * i, "\xc3\xa9", 3);
+    }
+    for (int shift = 0; shift < 2; shift++) {
+        tg_params *params = tg_params_new(TG_F32, NULL);
+        assert_null(tg_params_add_alias(params, "alias", name + shift));
+        const tg_error *error = tg_params_error(params);
+        assert_int_equal(error->code, TG_ERROR_RANGE);
+        assert_null(strchr(error->text, '\\'));
+        assert_non_null(strstr(error->text, "\xc3\xa9' exists"));
+        tg_params_free(params);
+    }
+}
+
 static void test_format_line(void **state)
 {
     (void)state;
@@ -98,7 +135,10 @@ static void test_format_line(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_escape), cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_long_errors), cmocka_unit_test(test_format_line)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_escape),      cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_long_errors), cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_format_line), cmocka_unit_test(test_messages_with_long_names),
+    };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }
