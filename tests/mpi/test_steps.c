@@ -151,11 +151,29 @@ static void test_clip_of_a_norm_that_is_not_finite(void **state)
     }
 }
 
+/* Without a limit the call returns the norm, and changes nothing. */
+static void test_clip_without_a_limit(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    world w = world_make();
+    tg_tensor *shard = tg_mpi_table_shard(w.table);
+    tg_tensor_make_grad_dense(w.dense, &error);
+    ((float *)tg_tensor_data_mut(tg_tensor_grad(w.dense)))[0] = 3;
+    if (rank == ranks - 1) {
+        tg_tensor_add_grad_rows(shard, (int32_t[]){1}, (float[]){0, 4}, 1, &error);
+    }
+    assert_true(tg_mpi_clip_grad_norm(w.mpi, w.params, w.shards, INFINITY, &error) == 5);
+    assert_string_equal(error.text, "");
+    assert_true(tg_tensor_value_at(tg_tensor_grad(w.dense), 0) == 3);
+    assert_true(rank < ranks - 1 || ((const float *)tg_tensor_grad_rows(shard).values)[1] == 4);
+    world_free(&w);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_free_during_a_reduction),
-    cmocka_unit_test(test_frozen_between_steps),
-    cmocka_unit_test(test_dense_stays_dense),
-    cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
+    cmocka_unit_test(test_free_during_a_reduction), cmocka_unit_test(test_frozen_between_steps),
+    cmocka_unit_test(test_dense_stays_dense),       cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
+    cmocka_unit_test(test_clip_without_a_limit),
 };
 
 DEFINE_MAIN("steps", tests)
