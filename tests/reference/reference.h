@@ -5,7 +5,8 @@
  * framework draws the rest: dtypes, layouts, which inputs require a gradient, CPU level, threads, passes of backward.
  *
  *   main.c        the program: options, calls, the counts
- *   draw.c        random numbers, sizes, inputs and their layouts
+ *   draw.c        random numbers, sizes, axes and values
+ *   inputs.c      random inputs and their layouts
  *   numbers.c     memory of a call, sums with their terms, indices
  *   trial.c       one random call: the library, the formula, and the comparison
  *   report.c      the notes of a call, and what a failing call prints
@@ -173,7 +174,7 @@ tg_axes draw_axes(trial *t, int rank);
 /* A value of the trial's flavor. */
 double draw_value(trial *t);
 
-/* ---- inputs, of which each call adds one to the trial (draw.c) ---- */
+/* ---- inputs, of which each call adds one to the trial (inputs.c) ---- */
 
 /* Floats of the trial's dtype and flavor, in a random layout; seldom the same tensor as an input before. */
 input *draw_input(trial *t, const char *name, tg_shape shape);
