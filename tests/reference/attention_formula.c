@@ -7,8 +7,6 @@
  */
 #include "attention.h"
 
-#include <float.h>
-
 tg_shape attention_batch(const trial *t, int which)
 {
     const attention_call *a = OPTIONS(t, const attention_call);
@@ -43,15 +41,10 @@ typedef struct query {
     enum { USUAL, WITHOUT_KEYS, NOT_A_NUMBER, UNKNOWN } kind; /* UNKNOWN: its scores overflow in the dtype */
 } query;
 
-static double largest_of(const trial *t)
-{
-    return t->dtype == TG_F32 ? FLT_MAX : DBL_MAX;
-}
-
 /* What a term of 1 allows a result to be off. */
 static double unit_of(const trial *t)
 {
-    return t->reference->roundings * (t->dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON);
+    return t->reference->roundings * eps_of(t->dtype);
 }
 
 static double scale_of(const trial *t)
@@ -117,13 +110,13 @@ static bool attends(const trial *t, const query *of, tg_shape result, int64_t s)
 static double score_of(trial *t, query *of, int64_t s, tg_shape result, double *change)
 {
     const double *q = t->inputs[QUERIES].x.values + of->q, *k = t->inputs[KEYS].x.values + of->k + s * of->width;
-    double scale = scale_of(t), score = 0, terms = 0, eps = t->dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON;
+    double scale = scale_of(t), score = 0, terms = 0, eps = eps_of(t->dtype);
     for (int64_t d = 0; d < of->width; d++) {
         score += q[d] * k[d];
         terms += isfinite(q[d] * k[d]) ? fabs(q[d] * k[d]) : 0;
     }
     score *= scale;
-    if (terms * fmax(scale, 1) > largest_of(t)) {
+    if (terms * fmax(scale, 1) > largest_of(t->dtype)) {
         of->kind = UNKNOWN;
     }
     terms *= scale;
@@ -146,7 +139,7 @@ static double score_of(trial *t, query *of, int64_t s, tg_shape result, double *
  * part, the weights of all keys but those far below may be anything. */
 static void weigh(trial *t, query *of, const double *scores, const double *score_changes)
 {
-    double eps = t->dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON, smallest = t->dtype == TG_F32 ? FLT_MIN : DBL_MIN;
+    double eps = eps_of(t->dtype), smallest = smallest_of(t->dtype);
     double largest = -INFINITY, sum = 0, most = -INFINITY, change = 0;
     for (int64_t s = 0; s < of->keys; s++) {
         largest = of->attends[s] ? fmax(largest, scores[s]) : largest;
@@ -268,7 +261,7 @@ void attention_forward(trial *t)
 static void gradients_of_scores(const trial *t, const query *of, const double *dy, double *ds, double *ds_terms)
 {
     const double *v = t->inputs[VALUES].x.values + of->v;
-    double smallest = t->dtype == TG_F32 ? FLT_MIN : DBL_MIN;
+    double smallest = smallest_of(t->dtype);
     double mean = 0, mean_terms = 0, mean_change = 0;
     bool is_unknown = of->kind == UNKNOWN;
     for (int64_t s = 0; s < of->keys; s++) {
@@ -278,7 +271,7 @@ static void gradients_of_scores(const trial *t, const query *of, const double *d
             ds[s] += term;
             ds_terms[s] += fabs(term);
         }
-        is_unknown = is_unknown || !(ds_terms[s] <= largest_of(t));
+        is_unknown = is_unknown || !(ds_terms[s] <= largest_of(t->dtype));
         mean += of->weights[s] * ds[s];
         mean_terms += of->weights[s] * ds_terms[s];
         mean_change += of->changes[s] * ds_terms[s];

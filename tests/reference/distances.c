@@ -4,7 +4,6 @@
  */
 #include "losses.h"
 
-#include <float.h>
 #include <string.h>
 
 enum { MOST_INPUTS = 4 };
@@ -190,7 +189,7 @@ static tg_tensor *call_kl_div(trial *t)
 /* exp(x), where numbers below the normal ones count as 0 (base/exp.h). */
 static double normal_exp(const trial *t, double x)
 {
-    return exp(x) < (t->dtype == TG_F32 ? FLT_MIN : DBL_MIN) ? 0 : exp(x);
+    return exp(x) < smallest_of(t->dtype) ? 0 : exp(x);
 }
 
 static result kl_value(const trial *t, const double *in)
@@ -296,7 +295,7 @@ static void draw_loss(trial *t)
         o->given = draw_number(t, "number", -1, 3);
     }
     o->is_log = is_kl && o->has_config && note_bool(t, "log_target", draw_chance(t, 50));
-    o->number = number_of_dtype(t, o->given);
+    o->number = converted(t->dtype, o->given);
     tg_shape shape = draw_chance(t, 5) ? TG_SHAPE(draw_integer(t, 1, 300)) : draw_shape(t, 0, TG_MAX_RANK);
     int signs = is_hinge ? 1 : strcmp(op, "tg_margin_ranking_loss") == 0 ? 2 : -1;
     bool is_bce = strcmp(op, "tg_binary_cross_entropy_with_logits") == 0;

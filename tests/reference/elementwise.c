@@ -285,7 +285,7 @@ static void draw_function(trial *t)
                             ? draw_uniform(t, -3, 3)
                             : DRAW_DOUBLE_OF(t, -2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 20, 1e-3, INFINITY, -INFINITY, NAN);
         numbers->given[k] = note_double(t, names[k], number);
-        numbers->rounded[k] = t->dtype == TG_F32 ? (double)(float)number : number;
+        numbers->rounded[k] = converted(t->dtype, number);
     }
     static const char *const inputs[] = {"first", "second", "third"};
     tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);

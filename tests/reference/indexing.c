@@ -104,8 +104,8 @@ static bool is_valid_indexing(const trial *t)
     const index_rule *op = t->reference->data;
     const options *o = OPTIONS(t, const options);
     tg_shape x = t->inputs[X].x.shape, ids = t->inputs[IDS].x.shape;
-    bool is_float = t->inputs[X].dtype == TG_F32 || t->inputs[X].dtype == TG_F64;
-    if ((op->has_source && !is_float) || !is_axis(o->axis, x.rank) || ids.rank != (op->has_list ? 1 : x.rank)) {
+    if ((op->has_source && !is_float(t->inputs[X].dtype)) || !is_axis(o->axis, x.rank) ||
+        ids.rank != (op->has_list ? 1 : x.rank)) {
         return false;
     }
     int axis = axis_from_front(o->axis, x.rank);

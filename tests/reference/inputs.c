@@ -98,11 +98,6 @@ static void describe_layout(input *in, tg_shape shape, const axis_view *views, b
     }
 }
 
-static double rounded(tg_dtype dtype, double value)
-{
-    return dtype == TG_F32 ? (double)(float)value : value;
-}
-
 static input *next_input(trial *t, const char *name)
 {
     if (t->input_count == MAX_INPUTS) {
@@ -142,14 +137,13 @@ static input *input_new(trial *t, const char *name, tg_dtype dtype, tg_shape sha
     }
     in->positions = positions_of(t, shape, views, leaf_shape);
     in->leaf = tg_tensor_new(dtype, leaf_shape, NULL);
-    bool is_float = dtype == TG_F32 || dtype == TG_F64;
-    if (is_float) { /* what no view shows must not count */
+    if (is_float(dtype)) { /* what no view shows must not count */
         tg_tensor_fill(in->leaf, NAN, NULL);
     }
     for (int64_t i = in->x.count - 1; i >= 0; i--) {
         write_leaf(in->leaf, in->positions[i], values[i]);
     }
-    in->requires_grad = is_float && !t->draws_constants && draw_chance(t, 65);
+    in->requires_grad = is_float(dtype) && !t->draws_constants && draw_chance(t, 65);
     bool is_recorded = in->requires_grad && t->is_recording && draw_chance(t, 50);
     if (is_recorded) {
         tg_tensor_set_requires_grad(in->leaf, true, NULL);
@@ -190,8 +184,8 @@ static input *input_of_values(trial *t, const char *name, tg_shape shape, const 
     }
     for (int k = 0; k < t->input_count; k++) {
         const input *in = &t->inputs[k];
-        bool is_float = in->is_present && (in->dtype == TG_F32 || in->dtype == TG_F64);
-        t->mixes_dtypes = t->mixes_dtypes || (is_float && in->dtype != dtype && !t->reference->may_mix_dtypes);
+        bool differs = in->is_present && is_float(in->dtype) && in->dtype != dtype;
+        t->mixes_dtypes = t->mixes_dtypes || (differs && !t->reference->may_mix_dtypes);
     }
     const input *same = may_repeat && !t->draws_constants && draw_chance(t, 12) ? equal_input(t, dtype, shape) : NULL;
     if (!same) {
@@ -218,7 +212,7 @@ input *draw_input_within(trial *t, const char *name, tg_shape shape, double low,
 {
     double *values = numbers(t, count_of(shape));
     for (int64_t i = 0; i < count_of(shape); i++) {
-        values[i] = rounded(t->dtype, draw_uniform(t, low, high));
+        values[i] = converted(t->dtype, draw_uniform(t, low, high));
     }
     return input_of_values(t, name, shape, values, false);
 }
@@ -270,7 +264,7 @@ input *draw_parameter(trial *t, const char *name)
     in->x = array_new(t, shape);
     in->dx = array_new(t, shape);
     for (int64_t i = 0; i < in->x.count; i++) {
-        in->x.values[i] = rounded(in->dtype, draw_value(t));
+        in->x.values[i] = converted(in->dtype, draw_value(t));
         write_leaf(parameter, i, in->x.values[i]);
     }
     in->requires_grad = tg_params_set_frozen(t->params, name, draw_chance(t, 20)) && tg_tensor_requires_grad(parameter);

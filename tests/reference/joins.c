@@ -272,8 +272,7 @@ static void cast_forward(trial *t)
     const array *x = &t->inputs[0].x;
     array *y = output_of_dtype(t, 0, x->shape, dtype);
     for (int64_t i = 0; i < x->count; i++) {
-        double value = x->values[i];
-        put(y, i, dtype == TG_F64 ? value : dtype == TG_F32 ? (double)(float)value : trunc(value));
+        put(y, i, converted(dtype, x->values[i]));
     }
 }
 

@@ -16,8 +16,7 @@ bool layout_is_valid(const trial *t)
     const layout *l = t->reference->data;
     const input *x = &t->inputs[0];
     tg_shape shape;
-    bool is_float = x->dtype == TG_F32 || x->dtype == TG_F64;
-    return l->shape(OPTIONS(t, const layout_options), x->x.shape, &shape) && (is_float || !l->has_floats);
+    return l->shape(OPTIONS(t, const layout_options), x->x.shape, &shape) && (is_float(x->dtype) || !l->has_floats);
 }
 
 tg_tensor *layout_call(trial *t)

@@ -61,11 +61,6 @@ double draw_number(trial *t, const char *name, double low, double high)
     return note_double(t, name, number);
 }
 
-double number_of_dtype(const trial *t, double number)
-{
-    return t->dtype == TG_F32 ? (double)(float)number : number;
-}
-
 input *draw_constant(trial *t, const char *name, tg_shape shape)
 {
     t->draws_constants = !draw_chance(t, t->is_recording ? 2 : 20);
@@ -103,7 +98,7 @@ double overflow_of(const trial *t, double x)
 
 double terms_of_step(const trial *t, double slope, double u, double terms)
 {
-    double eps = t->dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON;
+    double eps = eps_of(t->dtype);
     bool is_sure = u == 0 || !(fabs(u) <= 8 * eps * terms);
     return is_sure ? fabs(slope) : fabs(slope) / eps;
 }

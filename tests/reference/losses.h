@@ -22,9 +22,6 @@ double gradient_of_loss(const trial *t, tg_reduction reduction, double divisor, 
 /* Draws a number that a config takes: often one of the usual values, seldom an infinity or NaN. Notes it. */
 double draw_number(trial *t, const char *name, double low, double high);
 
-/* As the op rounds it. */
-double number_of_dtype(const trial *t, double number);
-
 /* Draws an input that takes no gradient. Seldom it requires one, and the op refuses the call (refuses_gradient). A
  * finite one has no infinities and NaNs, which weights have no use for. */
 input *draw_constant(trial *t, const char *name, tg_shape shape);

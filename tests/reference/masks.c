@@ -10,16 +10,6 @@ typedef struct options {
     void *values; /* of a constant */
 } options;
 
-static bool is_float(tg_dtype dtype)
-{
-    return dtype == TG_F32 || dtype == TG_F64;
-}
-
-static double converted(tg_dtype dtype, double value)
-{
-    return dtype == TG_F64 ? value : dtype == TG_F32 ? (double)(float)value : trunc(value);
-}
-
 /* ---- comparisons and logic ---- */
 
 typedef struct comparison {
@@ -51,7 +41,7 @@ static tg_tensor *call_comparison(trial *t)
 static double compared(const input *in, int64_t i, tg_dtype other)
 {
     double value = in->x.values[i];
-    return in->dtype == TG_U8 ? value != 0 : in->dtype == TG_I32 && other == TG_F32 ? (double)(float)value : value;
+    return in->dtype == TG_U8 ? value != 0 : in->dtype == TG_I32 && other == TG_F32 ? converted(other, value) : value;
 }
 
 static void comparison_forward(trial *t)

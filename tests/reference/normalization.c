@@ -19,11 +19,6 @@ static tg_shape draw_lines(trial *t, int min_rank)
                          : draw_shape(t, min_rank, TG_MAX_RANK);
 }
 
-static double eps_of(const trial *t)
-{
-    return t->dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON;
-}
-
 /* ---- tg_softmax and tg_log_softmax ---- */
 
 typedef struct softmax_options {
@@ -212,7 +207,7 @@ static normalized normalize(trial *t, const double *x, int64_t width)
         double terms = fabs(x[k]) + magnitude, centered = x[k] - mean;
         square += centered * centered / (double)width;
         square_terms +=
-            (fabs(centered) * terms + eps_of(t) * terms * terms + overflow_of(t, terms * terms)) / (double)width;
+            (fabs(centered) * terms + eps_of(t->dtype) * terms * terms + overflow_of(t, terms * terms)) / (double)width;
     }
     normalized n = {numbers(t, width), numbers(t, width), 1 / sqrt(square + eps), 1 + square_terms / (square + eps)};
     n.lost += overflow_of(t, square_terms * (double)width);

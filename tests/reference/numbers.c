@@ -1,4 +1,4 @@
-/* numbers: memory of a trial, the arithmetic of the formulas, and indices. */
+/* numbers: memory of a trial, the arithmetic of the formulas, dtypes, and indices. */
 #include "reference.h"
 
 #include <float.h>
@@ -83,6 +83,33 @@ void put_terms(array *x, int64_t i, double value, double terms)
 {
     x->values[i] = value;
     x->terms[i] = isfinite(value) ? fmin(terms, DBL_MAX) : 0;
+}
+
+/* ---- dtypes ---- */
+
+bool is_float(tg_dtype dtype)
+{
+    return dtype == TG_F32 || dtype == TG_F64;
+}
+
+double converted(tg_dtype dtype, double value)
+{
+    return dtype == TG_F64 ? value : dtype == TG_F32 ? (double)(float)value : trunc(value);
+}
+
+double eps_of(tg_dtype dtype)
+{
+    return dtype == TG_F32 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+double smallest_of(tg_dtype dtype)
+{
+    return dtype == TG_F32 ? FLT_MIN : DBL_MIN;
+}
+
+double largest_of(tg_dtype dtype)
+{
+    return dtype == TG_F32 ? FLT_MAX : DBL_MAX;
 }
 
 /* ---- indices ---- */

@@ -11,11 +11,6 @@ typedef struct options {
     bool has_indices; /* whether the optional result is asked for */
 } options;
 
-static bool is_float(tg_dtype dtype)
-{
-    return dtype == TG_F32 || dtype == TG_F64;
-}
-
 static bool is_op(const trial *t, const char *op)
 {
     return strcmp(t->reference->op, op) == 0;

@@ -108,7 +108,7 @@ static bool is_valid_bernoulli(const trial *t)
             return false;
         }
     }
-    return p->dtype == TG_F32 || p->dtype == TG_F64;
+    return is_float(p->dtype);
 }
 
 static tg_tensor *call_bernoulli(trial *t)
@@ -147,8 +147,7 @@ static void draw_dropout(trial *t)
 static bool is_valid_dropout(const trial *t)
 {
     double p = OPTIONS(t, const options)->p;
-    bool is_float = t->inputs[0].dtype == TG_F32 || t->inputs[0].dtype == TG_F64;
-    return p >= 0 && p <= 1 && (is_float || !t->is_training || p == 0);
+    return p >= 0 && p <= 1 && (is_float(t->inputs[0].dtype) || !t->is_training || p == 0);
 }
 
 static tg_tensor *call_dropout(trial *t)
@@ -193,7 +192,7 @@ static double *factors(trial *t)
 {
     const input *x = &t->inputs[0];
     double p = OPTIONS(t, options)->p, *factor = numbers(t, x->x.count);
-    double scale = t->dtype == TG_F32 ? (double)(float)(1 - p) : 1 - p;
+    double scale = converted(t->dtype, 1 - p);
     bool draws = t->is_training && p > 0 && p < 1;
     generator *g = generator_before(t);
     int axes[TG_MAX_RANK];
@@ -262,8 +261,7 @@ static bool is_valid_multinomial(const trial *t)
     const input *w = &t->inputs[0];
     const options *o = OPTIONS(t, options);
     int64_t categories = w->x.shape.rank > 0 ? w->x.shape.size[w->x.shape.rank - 1] : 0, positive = 0;
-    bool is_float = w->dtype == TG_F32 || w->dtype == TG_F64;
-    if (!is_float || w->x.shape.rank < 1 || w->x.shape.rank > 2 || o->draws < 1) {
+    if (!is_float(w->dtype) || w->x.shape.rank < 1 || w->x.shape.rank > 2 || o->draws < 1) {
         return false;
     }
     for (int64_t i = 0; i < w->x.count; i++) {
@@ -285,22 +283,17 @@ static tg_tensor *call_multinomial(trial *t)
     return tg_multinomial(t->tape, t->inputs[0].tensor, o->draws, o->replacement);
 }
 
-static double in_dtype(const trial *t, double value)
-{
-    return t->dtype == TG_F32 ? (double)(float)value : value;
-}
-
 /* The first category whose sum of weights up to it is at least u of the whole sum. */
 static int64_t category_of(const trial *t, const double *weights, int64_t count, double u)
 {
     double sum = 0, so_far = 0;
     for (int64_t i = 0; i < count; i++) {
-        sum = in_dtype(t, sum + weights[i]);
+        sum = converted(t->dtype, sum + weights[i]);
     }
     int64_t i = 0;
     while (i < count - 1) {
-        so_far = in_dtype(t, so_far + weights[i]);
-        if (in_dtype(t, so_far / sum) >= u) {
+        so_far = converted(t->dtype, so_far + weights[i]);
+        if (converted(t->dtype, so_far / sum) >= u) {
             break;
         }
         i++;
@@ -314,7 +307,7 @@ static void race(trial *t, generator *g, const double *weights, int64_t count, i
     double *speed = numbers(t, count);
     for (int64_t i = 0; i < count; i++) {
         double e = -log1p(-uniform_of_two(g));
-        speed[i] = weights[i] > 0 ? in_dtype(t, weights[i] / in_dtype(t, e)) : -1;
+        speed[i] = weights[i] > 0 ? converted(t->dtype, weights[i] / converted(t->dtype, e)) : -1;
     }
     for (int64_t k = 0; k < draws; k++) {
         int64_t first = 0;

@@ -21,7 +21,7 @@ summary sum_in_double(tg_dtype dtype, const double *v, int64_t n)
 static summary sum_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o;
-    if (dtype == TG_F32 || dtype == TG_F64) {
+    if (is_float(dtype)) {
         return sum_in_double(dtype, v, n);
     }
     double sum = 0;
@@ -158,8 +158,8 @@ static bool is_valid_reduction(const trial *t)
     const reduction *r = t->reference->data;
     const reduction_options *o = OPTIONS(t, const reduction_options);
     const input *x = &t->inputs[0];
-    bool is_float = x->dtype == TG_F32 || x->dtype == TG_F64, is_along[TG_MAX_RANK];
-    if (!reduced_axes(t, is_along) || (!is_float && r->dtypes == FLOATS)) {
+    bool is_along[TG_MAX_RANK];
+    if (!reduced_axes(t, is_along) || (!is_float(x->dtype) && r->dtypes == FLOATS)) {
         return false;
     }
     for (int axis = 0; axis < x->x.shape.rank; axis++) {
@@ -202,9 +202,9 @@ static void reduction_forward(trial *t)
 {
     const reduction *r = t->reference->data;
     const input *x = &t->inputs[0];
-    bool is_along[TG_MAX_RANK], is_float = x->dtype == TG_F32 || x->dtype == TG_F64;
+    bool is_along[TG_MAX_RANK];
     tg_shape shape = shape_of_result(t, is_along);
-    tg_dtype dtype = r->dtypes == ALL_DTYPES ? TG_U8 : is_float ? x->dtype : TG_I32;
+    tg_dtype dtype = r->dtypes == ALL_DTYPES ? TG_U8 : is_float(x->dtype) ? x->dtype : TG_I32;
     array *y = output_of_dtype(t, 0, shape, dtype);
     int64_t count;
     const line *lines = lines_along(t, x->x.shape, is_along, &count);

@@ -7,8 +7,10 @@
  *   main.c        the program: options, calls, the counts
  *   draw.c        random numbers, sizes, axes and values
  *   inputs.c      random inputs and their layouts
- *   numbers.c     memory of a call, sums with their terms, indices
+ *   numbers.c     memory of a call, dtypes, sums with their terms, indices
  *   trial.c       one random call: the library, the formula, and the comparison
+ *   compare.c     results beside the formula's, and inputs beside what they were
+ *   gradients.c   passes of backward, and the comparison of the gradients
  *   report.c      the notes of a call, and what a failing call prints
  *   scalar.c      formulas of many steps, which differentiate themselves
  *
@@ -223,6 +225,18 @@ void add(array *x, int64_t i, double term);
 void add_terms(array *x, int64_t i, double term, double terms);
 void put(array *x, int64_t i, double value);
 void put_terms(array *x, int64_t i, double value, double terms);
+
+/* ---- dtypes (numbers.c) ---- */
+
+bool is_float(tg_dtype dtype);
+
+/* A value as a tensor of the dtype holds it: rounded to the float, or truncated to an integer. */
+double converted(tg_dtype dtype, double value);
+
+/* Of a float dtype: the distance from 1 to the next number, the smallest normal number, and the largest number. */
+double eps_of(tg_dtype dtype);
+double smallest_of(tg_dtype dtype);
+double largest_of(tg_dtype dtype);
 
 /* ---- indices (numbers.c) ---- */
 

@@ -1,16 +1,14 @@
 #include "scalar.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 scalars scalars_new(const trial *t)
 {
-    bool is_f32 = t->dtype == TG_F32;
     return (scalars){.t = t,
-                     .unit = t->reference->roundings * (is_f32 ? FLT_EPSILON : DBL_EPSILON),
-                     .smallest = is_f32 ? FLT_MIN : DBL_MIN,
-                     .largest = is_f32 ? FLT_MAX : DBL_MAX};
+                     .unit = t->reference->roundings * eps_of(t->dtype),
+                     .smallest = smallest_of(t->dtype),
+                     .largest = largest_of(t->dtype)};
 }
 
 void scalars_free(scalars *s)

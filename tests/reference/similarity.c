@@ -18,7 +18,7 @@ static void draw_cosine(trial *t)
                    : t->flavor == SMOOTH && count_of(shape) > 0 && draw_chance(t, 20)
                        ? 0
                        : DRAW_DOUBLE_OF(t, 1e-8, 1e-8, 1e-8, 0.5, 1, 3, 1e-3);
-    o->eps = number_of_dtype(t, note_double(t, "eps", o->given_eps));
+    o->eps = converted(t->dtype, note_double(t, "eps", o->given_eps));
     draw_input(t, "a", draw_broadcastable(t, shape));
     draw_input(t, "b", draw_broadcastable(t, shape));
     o->axis = (int)note_integer(t, "axis", draw_axis(t, shape.rank));
@@ -173,9 +173,9 @@ static void draw_similarity(trial *t)
             note_double(t, "eps", o->given_eps);
         }
     }
-    o->margin = number_of_dtype(t, o->given_margin);
-    o->p = number_of_dtype(t, o->given_p);
-    o->eps = number_of_dtype(t, o->given_eps);
+    o->margin = converted(t->dtype, o->given_margin);
+    o->p = converted(t->dtype, o->given_p);
+    o->eps = converted(t->dtype, o->given_eps);
     /* Which gradient is NaN beside an infinite distance depends on the order of operations. */
     t->flavor = is_triplet(t) && t->flavor == SPECIAL ? WIDE : t->flavor;
     tg_shape shape = draw_rows(t);
