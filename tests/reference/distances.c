@@ -2,43 +2,11 @@
  *
  * The formulas at infinities and NaN are those of torch 2.13, in its order of operations.
  */
-#include "losses.h"
+#include "distances.h"
 
 #include <string.h>
 
 enum { MOST_INPUTS = 4 };
-
-typedef struct loss_options {
-    tg_reduction reduction;
-    bool has_config, is_log;
-    double given, number; /* beta, delta or margin; as the op rounds it */
-} loss_options;
-
-/* A value and the sum of its absolute terms. */
-typedef struct result {
-    double value, terms;
-} result;
-
-typedef struct loss {
-    int inputs; /* that have a gradient; others of tg_binary_cross_entropy_with_logits are weights */
-    tg_tensor *(*call)(trial *t);
-    result (*value)(const trial *t, const double *in);
-    result (*slope)(const trial *t, int k, const double *in); /* for input k */
-    bool (*accepts)(double number);                           /* NULL: it has no number */
-    double number;                                            /* the default */
-} loss;
-
-#define ARGUMENTS t->tape, t->inputs[0].tensor, t->inputs[1].tensor
-
-static result plain(double value)
-{
-    return (result){value, fabs(value)};
-}
-
-static double sign_of(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
 
 static double number_of(const trial *t)
 {
@@ -52,14 +20,14 @@ static tg_tensor *call_mse_loss(trial *t)
     return tg_mse_loss(ARGUMENTS, OPTIONS(t, loss_options)->reduction);
 }
 
-static result mse_value(const trial *t, const double *in)
+static quantity mse_value(const trial *t, const double *in)
 {
     double distance = in[0] - in[1];
     (void)t;
     return plain(distance * distance);
 }
 
-static result mse_slope(const trial *t, int k, const double *in)
+static quantity mse_slope(const trial *t, int k, const double *in)
 {
     (void)t;
     return plain((k == 0 ? 2 : -2) * (in[0] - in[1]));
@@ -70,13 +38,13 @@ static tg_tensor *call_l1_loss(trial *t)
     return tg_l1_loss(ARGUMENTS, OPTIONS(t, loss_options)->reduction);
 }
 
-static result l1_value(const trial *t, const double *in)
+static quantity l1_value(const trial *t, const double *in)
 {
     (void)t;
     return plain(fabs(in[0] - in[1]));
 }
 
-static result l1_slope(const trial *t, int k, const double *in)
+static quantity l1_slope(const trial *t, int k, const double *in)
 {
     (void)t;
     return plain((k == 0 ? 1 : -1) * sign_of(in[0] - in[1]));
@@ -102,14 +70,14 @@ static bool accepts_beta(double beta)
     return beta >= 0 && isfinite(beta);
 }
 
-static result smooth_l1_value(const trial *t, const double *in)
+static quantity smooth_l1_value(const trial *t, const double *in)
 {
     double d = fabs(in[0] - in[1]), beta = number_of(t);
-    return d < beta ? (result){d * d / (2 * beta), d * d / (2 * beta) + overflow_of(t, d * d)}
-                    : (result){d - beta / 2, d + beta / 2};
+    return d < beta ? (quantity){d * d / (2 * beta), d * d / (2 * beta) + overflow_of(t, d * d)}
+                    : (quantity){d - beta / 2, d + beta / 2};
 }
 
-static result smooth_l1_slope(const trial *t, int k, const double *in)
+static quantity smooth_l1_slope(const trial *t, int k, const double *in)
 {
     double d = in[0] - in[1], beta = number_of(t), sign = k == 0 ? 1 : -1;
     bool is_linear = beta == 0 || fabs(d) >= beta;
@@ -121,13 +89,13 @@ static bool accepts_delta(double delta)
     return delta > 0 && isfinite(delta);
 }
 
-static result huber_value(const trial *t, const double *in)
+static quantity huber_value(const trial *t, const double *in)
 {
     double d = fabs(in[0] - in[1]), delta = number_of(t);
-    return d < delta ? plain(d * d / 2) : (result){delta * (d - delta / 2), delta * (d + delta / 2)};
+    return d < delta ? plain(d * d / 2) : (quantity){delta * (d - delta / 2), delta * (d + delta / 2)};
 }
 
-static result huber_slope(const trial *t, int k, const double *in)
+static quantity huber_slope(const trial *t, int k, const double *in)
 {
     double d = in[0] - in[1], delta = number_of(t), sign = k == 0 ? 1 : -1;
     return plain(sign * (fabs(d) > delta ? delta * sign_of(d) : d));
@@ -143,119 +111,30 @@ static bool accepts_finite(double margin)
     return isfinite(margin);
 }
 
-/* max(0, x), and NaN for NaN. */
-static double positive_part(double x)
-{
-    return x < 0 ? 0 : x;
-}
-
-static result hinge_value(const trial *t, const double *in)
+static quantity hinge_value(const trial *t, const double *in)
 {
     double x = in[0], target = in[1], margin = number_of(t);
     double far = target == -1 ? 0 : x, near = target == 1 ? 0 : positive_part(margin - x);
-    return (result){far + near, fabs(far) + fabs(near)};
+    return (quantity){far + near, fabs(far) + fabs(near)};
 }
 
-static result hinge_slope(const trial *t, int k, const double *in)
+static quantity hinge_slope(const trial *t, int k, const double *in)
 {
     double x = in[0], target = in[1], margin = number_of(t);
     return k == 0 ? plain((target != -1) - (target != 1 && margin - x >= 0)) : plain(0);
 }
 
-static result ranking_value(const trial *t, const double *in)
+static quantity ranking_value(const trial *t, const double *in)
 {
     double a = in[0], b = in[1], target = in[2], margin = number_of(t), product = -target * (a - b);
-    return (result){positive_part(product + margin), fabs(product) + fabs(margin)};
+    return (quantity){positive_part(product + margin), fabs(product) + fabs(margin)};
 }
 
-static result ranking_slope(const trial *t, int k, const double *in)
+static quantity ranking_slope(const trial *t, int k, const double *in)
 {
     double a = in[0], b = in[1], target = in[2], margin = number_of(t), product = -target * (a - b);
     double step = product + margin >= 0, slope = (k == 0 ? -target : k == 1 ? target : -(a - b));
-    return (result){step * slope, terms_of_step(t, slope, product + margin, fabs(product) + fabs(margin))};
-}
-
-/* ---- tg_kl_div ---- */
-
-static tg_tensor *call_kl_div(trial *t)
-{
-    const loss_options *o = OPTIONS(t, loss_options);
-    tg_kl_div_config config = tg_kl_div_config_default();
-    config.log_target = o->is_log;
-    config.reduction = o->reduction;
-    return tg_kl_div(ARGUMENTS, o->has_config ? &config : NULL);
-}
-
-/* exp(x), where numbers below the normal ones count as 0 (base/exp.h). */
-static double normal_exp(const trial *t, double x)
-{
-    return exp(x) < smallest_of(t->dtype) ? 0 : exp(x);
-}
-
-static result kl_value(const trial *t, const double *in)
-{
-    double log_probs = in[0], target = in[1];
-    if (OPTIONS(t, loss_options)->is_log) {
-        double p = normal_exp(t, target);
-        return (result){p * (target - log_probs),
-                        p * (1 + fabs(target)) * (fabs(target) + fabs(log_probs)) + overflow_of(t, p)};
-    }
-    double entropy = target == 0 ? 0 : target * log(target);
-    return (result){entropy - target * log_probs, fabs(entropy) + fabs(target * log_probs)};
-}
-
-static result kl_slope(const trial *t, int k, const double *in)
-{
-    double log_probs = in[0], target = in[1];
-    if (OPTIONS(t, loss_options)->is_log) {
-        double p = normal_exp(t, target), terms = p * (1 + fabs(target)) + overflow_of(t, p);
-        return k == 0 ? (result){-p, terms}
-                      : (result){p * (target - log_probs) + p, terms * (fabs(target) + fabs(log_probs) + 1)};
-    }
-    double logarithm = target == 0 ? 0 : log(target);
-    return k == 0 ? plain(-target)
-                  : (result){logarithm + target / target - log_probs, fabs(logarithm) + 1 + fabs(log_probs)};
-}
-
-/* ---- tg_binary_cross_entropy_with_logits ---- */
-
-static tg_tensor *call_binary_cross_entropy_with_logits(trial *t)
-{
-    const loss_options *o = OPTIONS(t, loss_options);
-    tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
-    config.weight = t->inputs[2].tensor;
-    config.pos_weight = t->inputs[3].tensor;
-    config.reduction = o->reduction;
-    return tg_binary_cross_entropy_with_logits(ARGUMENTS, o->has_config ? &config : NULL);
-}
-
-static double log_sigmoid(double x)
-{
-    return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
-}
-
-static result bce_value(const trial *t, const double *in)
-{
-    double x = in[0], target = in[1], weight = in[2], pos_weight = in[3];
-    double factor = t->inputs[3].is_present ? (pos_weight - 1) * target + 1 : 1;
-    double factor_terms = t->inputs[3].is_present ? (fabs(pos_weight) + 1) * fabs(target) + 1 : 1;
-    double first = (1 - target) * x, second = factor * log_sigmoid(x);
-    double terms = (1 + fabs(target)) * fabs(x) + factor_terms * (fabs(x) + 1);
-    return (result){weight * (first - second), fabs(weight) * terms + overflow_of(t, terms)};
-}
-
-static result bce_slope(const trial *t, int k, const double *in)
-{
-    double x = in[0], target = in[1], weight = in[2], pos_weight = in[3], sigmoid = 1 / (1 + exp(-x));
-    double positive = t->inputs[3].is_present ? pos_weight * target : target;
-    double sum = t->inputs[3].is_present ? positive + 1 - target : 1;
-    double terms = fabs(positive) + 1 + fabs(target);
-    if (k == 0) {
-        return (result){weight * (sum * sigmoid - positive), fabs(weight) * terms + overflow_of(t, terms)};
-    }
-    double slope = t->inputs[3].is_present ? log_sigmoid(-x) - pos_weight * log_sigmoid(x) : -x;
-    terms = (fabs(x) + 1) * (1 + fabs(pos_weight));
-    return (result){weight * slope, fabs(weight) * terms + overflow_of(t, terms)};
+    return (quantity){step * slope, terms_of_step(t, slope, product + margin, fabs(product) + fabs(margin))};
 }
 
 /* ---- a call ---- */
@@ -371,7 +250,7 @@ static void loss_forward(trial *t)
     double in[MOST_INPUTS];
     for (int64_t i = 0; i < losses.count; i++) {
         read_inputs(t, i, in);
-        result value = l->value(t, in);
+        quantity value = l->value(t, in);
         put_terms(&losses, i, value.value, value.terms);
     }
     put_reduced(t, &losses, o->reduction, divisor_of(o->reduction, losses.shape));
@@ -387,7 +266,7 @@ static void loss_backward(trial *t)
         double dy = gradient_of_loss(t, o->reduction, divisor_of(o->reduction, shape), i);
         read_inputs(t, i, in);
         for (int k = 0; k < l->inputs; k++) {
-            result slope = l->slope(t, k, in);
+            quantity slope = l->slope(t, k, in);
             add_terms(&t->inputs[k].dx, i, dy * slope.value, fabs(dy) * slope.terms + overflow_of(t, slope.terms));
         }
     }
@@ -398,10 +277,7 @@ static const loss mse_loss = {2, call_mse_loss, mse_value, mse_slope, NULL, 0},
                   smooth_l1_loss = {2, call_smooth_l1_loss, smooth_l1_value, smooth_l1_slope, accepts_beta, 1},
                   huber_loss = {2, call_huber_loss, huber_value, huber_slope, accepts_delta, 1},
                   hinge_embedding_loss = {1, call_hinge_embedding_loss, hinge_value, hinge_slope, accepts_finite, 1},
-                  margin_ranking_loss = {3, call_margin_ranking_loss, ranking_value, ranking_slope, accepts_finite, 0},
-                  kl_div = {2, call_kl_div, kl_value, kl_slope, NULL, 0},
-                  binary_cross_entropy_with_logits = {
-                      2, call_binary_cross_entropy_with_logits, bce_value, bce_slope, NULL, 0};
+                  margin_ranking_loss = {3, call_margin_ranking_loss, ranking_value, ranking_slope, accepts_finite, 0};
 
 #define REFERENCE(loss)                                                                                              \
     {                                                                                                                \

@@ -4,140 +4,27 @@
  * the numbers p and q that are options. A second value in braces is the sum of the absolute terms; it is
  * larger than the result if it is a difference of terms.
  */
-#include "reference.h"
+#include "elementwise_formula.h"
 
-#include <float.h>
 #include <string.h>
 
 enum { MOST_INPUTS = 3, MOST_NUMBERS = 2 };
 
-/* A value and the sum of its absolute terms. */
-typedef struct result {
-    double value, terms;
-} result;
-
 typedef struct function {
     int inputs, numbers;
     tg_tensor *(*call)(trial *t);
-    result (*value)(const double *in, const double *number);
-    result (*slope)(int k, const double *in, const double *number); /* for input k */
-    bool (*accepts)(const double *number);                          /* NULL: all numbers */
+    quantity (*value)(const double *in, const double *number);
+    quantity (*slope)(int k, const double *in, const double *number); /* for input k */
+    bool (*accepts)(const double *number);                            /* NULL: all numbers */
 } function;
 
 typedef struct numbers_of_call {
     double given[MOST_NUMBERS], rounded[MOST_NUMBERS]; /* to the dtype, as the op does */
 } numbers_of_call;
 
-/* ---- helpers of the formulas ---- */
-
-/* The value is its only term. */
-static result plain(double value)
-{
-    return (result){value, fabs(value)};
-}
-
-/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a
- * product with x. */
-static double flushed(double x)
-{
-    return fabs(x) * FLT_MIN / FLT_EPSILON;
-}
-
-/* An intermediate result that overflows in f32 is a term, so that any result is right there. */
-static double overflowing(double x)
-{
-    return fabs(x) > FLT_MAX ? fabs(x) : 0;
-}
-
-/* alpha e^x. An infinite alpha shows whether e^x is 0, which is earlier in f32: there any result is right. */
-static result scaled_power_of_e(double alpha, double x)
-{
-    return isinf(alpha) && exp(x) < FLT_MIN ? (result){0, INFINITY} : plain(alpha * exp(x));
-}
-
-/* The standard normal distribution function, and its density. */
-static double distribution(double x)
-{
-    return 0.5 * erfc(-x * 0.70710678118654752440);
-}
-
-static double density(double x)
-{
-    return 0.39894228040143267794 * exp(-0.5 * x * x);
-}
-
-static double sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
-
-/* d/dx (x s), s = sigmoid(u), where u has this slope. */
-static double slope_of_gate(double x, double s, double slope)
-{
-    return s + x * s * (1 - s) * slope;
-}
-
-static double gelu_u(double x)
-{
-    return 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-}
-
-static double gelu_u_slope(double x)
-{
-    return 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
-}
-
-static double sign_of(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
-
-/* x to the power of a number: as in torch, the powers 0.5 and -0.5 are square roots, which differ for -inf and -0. */
-static double power_of_number(double x, double p)
-{
-    return p == 0.5 ? sqrt(x) : p == -0.5 ? 1 / sqrt(x) : pow(x, p);
-}
-
-/* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1, which is as large as p - 1, counts log |x| times. */
-static result slope_of_power(double power, double x, double p)
-{
-    double lost = x == 0 || !isfinite(x) ? 0 : fabs((p - 1) * log(fabs(x)));
-    double terms = fabs(p * power) * (1 + lost) + flushed(power) + overflowing(power);
-    return p == 0 ? (result){0, 0} : (result){p * power, terms};
-}
-
-/* The remainder with the sign of b, exact. */
-static double remainder_of(double a, double b)
-{
-    double rest = fmod(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-/* floor(a / b), without the rounding of the quotient. */
-static double floor_of_quotient(double a, double b)
-{
-    return b == 0 ? a / b : nearbyint((a - fmod(a, b)) / b) - (fmod(a, b) != 0 && (fmod(a, b) < 0) != (b < 0));
-}
-
-/* The share of dy that a gets in a maximum of a and b. Beside a NaN each gets all of it. */
-static double share(double a, double b)
-{
-    return a == b ? 0.5 : a < b ? 0 : 1;
-}
-
-static double max_or_nan(double a, double b)
-{
-    return isnan(a) || isnan(b) ? NAN : a > b ? a : b;
-}
-
-static double min_or_nan(double a, double b)
-{
-    return isnan(a) || isnan(b) ? NAN : a < b ? a : b;
-}
-
 /* ---- the functions ---- */
 
-#define TERMS(value, terms) ((result){value, terms})
+#define TERMS(value, terms) ((quantity){value, terms})
 
 #define DEFINE(op, count, number_count, arguments, value_of, slope_of, accepts_numbers) \
     static tg_tensor *op##_call(trial *t)                                               \
@@ -149,55 +36,55 @@ static double min_or_nan(double a, double b)
     }                                                                                   \
     static const function op##_function = {count, number_count, op##_call, value_of, slope_of, accepts_numbers};
 
-#define UNARY(op, value_of_x, ...)                                          \
-    static result op##_value(const double *in, const double *number)        \
-    {                                                                       \
-        double x = in[0];                                                   \
-        (void)number;                                                       \
-        return value_of_x;                                                  \
-    }                                                                       \
-    static result op##_slope(int k, const double *in, const double *number) \
-    {                                                                       \
-        double x = in[0];                                                   \
-        (void)number, (void)k, (void)x;                                     \
-        return __VA_ARGS__;                                                 \
-    }                                                                       \
+#define UNARY(op, value_of_x, ...)                                            \
+    static quantity op##_value(const double *in, const double *number)        \
+    {                                                                         \
+        double x = in[0];                                                     \
+        (void)number;                                                         \
+        return value_of_x;                                                    \
+    }                                                                         \
+    static quantity op##_slope(int k, const double *in, const double *number) \
+    {                                                                         \
+        double x = in[0];                                                     \
+        (void)number, (void)k, (void)x;                                       \
+        return __VA_ARGS__;                                                   \
+    }                                                                         \
     DEFINE(op, 1, 0, (t->tape, in[0].tensor), op##_value, op##_slope, NULL)
 
-#define WITH_NUMBERS(op, number_count, arguments, allowed, value_of_x, ...) \
-    static bool op##_accepts(const double *number)                          \
-    {                                                                       \
-        double p = number[0], q = number[1];                                \
-        (void)p, (void)q;                                                   \
-        return allowed;                                                     \
-    }                                                                       \
-    static result op##_value(const double *in, const double *number)        \
-    {                                                                       \
-        double x = in[0], p = number[0], q = number[1];                     \
-        (void)p, (void)q;                                                   \
-        return value_of_x;                                                  \
-    }                                                                       \
-    static result op##_slope(int k, const double *in, const double *number) \
-    {                                                                       \
-        double x = in[0], p = number[0], q = number[1];                     \
-        (void)k, (void)x, (void)p, (void)q;                                 \
-        return __VA_ARGS__;                                                 \
-    }                                                                       \
+#define WITH_NUMBERS(op, number_count, arguments, allowed, value_of_x, ...)   \
+    static bool op##_accepts(const double *number)                            \
+    {                                                                         \
+        double p = number[0], q = number[1];                                  \
+        (void)p, (void)q;                                                     \
+        return allowed;                                                       \
+    }                                                                         \
+    static quantity op##_value(const double *in, const double *number)        \
+    {                                                                         \
+        double x = in[0], p = number[0], q = number[1];                       \
+        (void)p, (void)q;                                                     \
+        return value_of_x;                                                    \
+    }                                                                         \
+    static quantity op##_slope(int k, const double *in, const double *number) \
+    {                                                                         \
+        double x = in[0], p = number[0], q = number[1];                       \
+        (void)k, (void)x, (void)p, (void)q;                                   \
+        return __VA_ARGS__;                                                   \
+    }                                                                         \
     DEFINE(op, 1, number_count, arguments, op##_value, op##_slope, op##_accepts)
 
-#define BINARY(op, value_of_a_b, slope_a, slope_b)                          \
-    static result op##_value(const double *in, const double *number)        \
-    {                                                                       \
-        double a = in[0], b = in[1];                                        \
-        (void)number;                                                       \
-        return value_of_a_b;                                                \
-    }                                                                       \
-    static result op##_slope(int k, const double *in, const double *number) \
-    {                                                                       \
-        double a = in[0], b = in[1];                                        \
-        (void)a, (void)b, (void)number;                                     \
-        return k == 0 ? slope_a : slope_b;                                  \
-    }                                                                       \
+#define BINARY(op, value_of_a_b, slope_a, slope_b)                            \
+    static quantity op##_value(const double *in, const double *number)        \
+    {                                                                         \
+        double a = in[0], b = in[1];                                          \
+        (void)number;                                                         \
+        return value_of_a_b;                                                  \
+    }                                                                         \
+    static quantity op##_slope(int k, const double *in, const double *number) \
+    {                                                                         \
+        double a = in[0], b = in[1];                                          \
+        (void)a, (void)b, (void)number;                                       \
+        return k == 0 ? slope_a : slope_b;                                    \
+    }                                                                         \
     DEFINE(op, 2, 0, (t->tape, in[0].tensor, in[1].tensor), op##_value, op##_slope, NULL)
 
 /* clang-format off */
@@ -255,13 +142,13 @@ BINARY(remainder, plain(remainder_of(a, b)), plain(1), plain(-floor_of_quotient(
 /* clang-format on */
 
 /* The bounds low and high; one that is NULL counts as infinite, and gets no gradient. */
-static result clamp_tensor_value(const double *in, const double *number)
+static quantity clamp_tensor_value(const double *in, const double *number)
 {
     (void)number;
     return plain(min_or_nan(max_or_nan(in[0], in[1]), in[2]));
 }
 
-static result clamp_tensor_slope(int k, const double *in, const double *number)
+static quantity clamp_tensor_slope(int k, const double *in, const double *number)
 {
     double x = in[0], low = in[1], high = in[2];
     bool has_high = number[1] != 0;
@@ -349,7 +236,7 @@ static void function_forward(trial *t)
     for (int64_t i = 0; i < y->count; i++) {
         split_index(shape, i, index);
         read_inputs(t, shape, index, in, at);
-        result value = f->value(in, OPTIONS(t, numbers_of_call)->rounded);
+        quantity value = f->value(in, OPTIONS(t, numbers_of_call)->rounded);
         put_terms(y, i, value.value, value.terms);
     }
 }
@@ -364,7 +251,7 @@ static void function_backward(trial *t)
         split_index(dy->shape, i, index);
         read_inputs(t, dy->shape, index, in, at);
         for (int k = 0; k < f->inputs; k++) {
-            result slope = f->slope(k, in, OPTIONS(t, numbers_of_call)->rounded);
+            quantity slope = f->slope(k, in, OPTIONS(t, numbers_of_call)->rounded);
             if (t->inputs[k].is_present) {
                 add_terms(&t->inputs[k].dx, at[k], dy->values[i] * slope.value,
                           fabs(dy->values[i]) * slope.terms + overflowing(slope.terms));

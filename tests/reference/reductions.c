@@ -6,9 +6,9 @@
 
 /* ---- sums ---- */
 
-summary sum_in_double(tg_dtype dtype, const double *v, int64_t n)
+quantity sum_in_double(tg_dtype dtype, const double *v, int64_t n)
 {
-    summary sum = {0, 0};
+    quantity sum = {0, 0};
     double terms = 0;
     for (int64_t k = 0; k < n; k++) {
         sum.value += v[k];
@@ -18,7 +18,7 @@ summary sum_in_double(tg_dtype dtype, const double *v, int64_t n)
     return sum;
 }
 
-static summary sum_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity sum_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o;
     if (is_float(dtype)) {
@@ -28,29 +28,29 @@ static summary sum_value(const reduction_options *o, tg_dtype dtype, const doubl
     for (int64_t k = 0; k < n; k++) {
         sum += dtype == TG_U8 ? v[k] != 0 : v[k];
     }
-    return (summary){fmax(INT32_MIN, fmin(INT32_MAX, sum)), 0};
+    return (quantity){fmax(INT32_MIN, fmin(INT32_MAX, sum)), 0};
 }
 
-static void sum_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+static void sum_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     (void)o, (void)v;
     for (int64_t k = 0; k < n; k++) {
-        slope[k] = (summary){1, 1};
+        slope[k] = (quantity){1, 1};
     }
 }
 
-static summary mean_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity mean_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o;
-    summary sum = sum_in_double(dtype, v, n);
-    return (summary){sum.value / (double)n, sum.terms / (double)n};
+    quantity sum = sum_in_double(dtype, v, n);
+    return (quantity){sum.value / (double)n, sum.terms / (double)n};
 }
 
-static void mean_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+static void mean_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     (void)o, (void)v;
     for (int64_t k = 0; k < n; k++) {
-        slope[k] = (summary){1 / (double)n, 1 / (double)n};
+        slope[k] = (quantity){1 / (double)n, 1 / (double)n};
     }
 }
 
@@ -65,20 +65,20 @@ double extreme_of(double sign, const double *v, int64_t n)
     return best;
 }
 
-static summary amax_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity amax_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
-    return (summary){extreme_of(1, v, n), 0};
+    return (quantity){extreme_of(1, v, n), 0};
 }
 
-static summary amin_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity amin_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
-    return (summary){extreme_of(-1, v, n), 0};
+    return (quantity){extreme_of(-1, v, n), 0};
 }
 
 /* Values that tie share; beside a NaN nobody has a share, which is 0 / 0. */
-static void share_among_equal(double extreme, const double *v, int64_t n, summary *slope)
+static void share_among_equal(double extreme, const double *v, int64_t n, quantity *slope)
 {
     double ties = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -86,40 +86,40 @@ static void share_among_equal(double extreme, const double *v, int64_t n, summar
     }
     for (int64_t k = 0; k < n; k++) {
         double share = (v[k] == extreme) / ties;
-        slope[k] = (summary){share, share};
+        slope[k] = (quantity){share, share};
     }
 }
 
-static void amax_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+static void amax_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     (void)o;
     share_among_equal(extreme_of(1, v, n), v, n, slope);
 }
 
-static void amin_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+static void amin_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     (void)o;
     share_among_equal(extreme_of(-1, v, n), v, n, slope);
 }
 
-static summary any_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity any_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
     bool any = false;
     for (int64_t k = 0; k < n; k++) {
         any = any || v[k] != 0;
     }
-    return (summary){any, 0};
+    return (quantity){any, 0};
 }
 
-static summary all_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+static quantity all_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
     bool all = true;
     for (int64_t k = 0; k < n; k++) {
         all = all && v[k] != 0;
     }
-    return (summary){all, 0};
+    return (quantity){all, 0};
 }
 
 /* ---- a call ---- */
@@ -209,7 +209,7 @@ static void reduction_forward(trial *t)
     int64_t count;
     const line *lines = lines_along(t, x->x.shape, is_along, &count);
     for (int64_t i = 0; i < count; i++) {
-        summary value = r->value(OPTIONS(t, reduction_options), x->dtype, values_of(t, &lines[i]), lines[i].count);
+        quantity value = r->value(OPTIONS(t, reduction_options), x->dtype, values_of(t, &lines[i]), lines[i].count);
         put_terms(y, i, value.value, value.terms);
     }
 }
@@ -225,7 +225,7 @@ static void reduction_backward(trial *t)
     for (int64_t i = 0; i < count; i++) {
         int64_t n = lines[i].count;
         double dy = t->outputs[0].dy.values[i];
-        summary *slope = trial_memory(t, (size_t)n * sizeof *slope);
+        quantity *slope = trial_memory(t, (size_t)n * sizeof *slope);
         r->slopes(OPTIONS(t, reduction_options), values_of(t, &lines[i]), n, slope);
         for (int64_t k = 0; k < n; k++) {
             add_terms(&x->dx, lines[i].at[k], dy * slope[k].value, fabs(dy) * slope[k].terms);

@@ -11,33 +11,29 @@ typedef struct reduction_options {
     int correction; /* of a variance */
 } reduction_options;
 
-typedef struct summary {
-    double value, terms;
-} summary;
-
 typedef struct reduction {
     tg_tensor *(*call)(tg_tape *tape, tg_tensor *x, const reduction_options *o);
-    summary (*value)(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
-    void (*slopes)(const reduction_options *o, const double *v, int64_t n, summary *slope); /* NULL: none */
+    quantity (*value)(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+    void (*slopes)(const reduction_options *o, const double *v, int64_t n, quantity *slope); /* NULL: none */
     enum { FLOATS, SUMMED_DTYPES, ALL_DTYPES } dtypes;
     bool refuses_empty, has_p, has_correction;
 } reduction;
 
 /* A sum in double is exact for f32, except for the rounding of the result. */
-summary sum_in_double(tg_dtype dtype, const double *v, int64_t n);
+quantity sum_in_double(tg_dtype dtype, const double *v, int64_t n);
 
 /* sign 1: the maximum; sign -1: the minimum. NaN if a value is NaN. */
 double extreme_of(double sign, const double *v, int64_t n);
 
 /* ---- formulas of statistics.c ---- */
 
-summary logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
-void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
-summary norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
-void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
-summary var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
-void var_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
-summary std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
-void std_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope);
+quantity logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
+quantity norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void norm_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
+quantity var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
+quantity std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+void std_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
 
 #endif

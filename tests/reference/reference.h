@@ -226,6 +226,19 @@ void add_terms(array *x, int64_t i, double term, double terms);
 void put(array *x, int64_t i, double value);
 void put_terms(array *x, int64_t i, double value, double terms);
 
+/* A number of a formula, and the sum of its absolute terms: of `plain`, the number itself. */
+typedef struct quantity {
+    double value, terms;
+} quantity;
+
+quantity plain(double value);
+
+/* -1, 0 or 1; 0 for NaN. */
+double sign_of(double x);
+
+/* max(0, x), and NaN for NaN. */
+double positive_part(double x);
+
 /* ---- dtypes (numbers.c) ---- */
 
 bool is_float(tg_dtype dtype);

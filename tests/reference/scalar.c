@@ -19,28 +19,28 @@ void scalars_free(scalars *s)
 /* ---- numbers ---- */
 
 /* What overflows, or may, is unknown. A NaN stays one. */
-static number checked(const scalars *s, double value, double terms)
+static quantity checked(const scalars *s, double value, double terms)
 {
     bool is_unknown = !(terms <= s->largest) || (isfinite(value) && fabs(value) > s->largest);
-    return (number){is_unknown && !isnan(value) ? 0 : value, isnan(value) ? 0 : is_unknown ? INFINITY : terms};
+    return (quantity){is_unknown && !isnan(value) ? 0 : value, isnan(value) ? 0 : is_unknown ? INFINITY : terms};
 }
 
-static number sum(const scalars *s, number a, number b)
+static quantity sum(const scalars *s, quantity a, quantity b)
 {
     return checked(s, a.value + b.value, a.terms + b.terms);
 }
 
 /* 0 times infinity is NaN, and a number that may have been rounded to 0 times infinity is unknown. */
-static number product(const scalars *s, number a, number b)
+static quantity product(const scalars *s, quantity a, quantity b)
 {
     if (isnan(a.value) || isnan(b.value)) {
-        return (number){NAN, 0};
+        return (quantity){NAN, 0};
     }
     if (isinf(a.value) || isinf(b.value)) {
-        number other = isinf(a.value) ? b : a;
+        quantity other = isinf(a.value) ? b : a;
         bool is_certain = isinf(other.value) || (other.value == 0 && other.terms == 0) ||
                           fabs(other.value) > s->unit * other.terms + 1000 * s->smallest;
-        return is_certain && isfinite(a.terms + b.terms) ? (number){a.value * b.value, 0} : (number){0, INFINITY};
+        return is_certain && isfinite(a.terms + b.terms) ? (quantity){a.value * b.value, 0} : (quantity){0, INFINITY};
     }
     double terms = fabs(a.value * b.value) + a.terms * fabs(b.value) + fabs(a.value) * b.terms +
                    s->unit * a.terms * b.terms + s->smallest / s->unit;
@@ -49,13 +49,13 @@ static number product(const scalars *s, number a, number b)
 
 /* f(x) of a bounded function, whose slope at x is given: `steepest` is the largest, and `range` the distance of the
  * bounds. */
-static number bounded(const scalars *s, number x, double y, double slope, double steepest, double range)
+static quantity bounded(const scalars *s, quantity x, double y, double slope, double steepest, double range)
 {
     if (isnan(x.value) || isinf(x.terms)) {
-        return isnan(x.value) ? (number){NAN, 0} : (number){0, INFINITY};
+        return isnan(x.value) ? (quantity){NAN, 0} : (quantity){0, INFINITY};
     }
     double moved = x.terms * fmin(steepest, slope + s->unit * x.terms);
-    return (number){y, fabs(y) + fmin(moved, range / s->unit) + s->smallest / s->unit};
+    return (quantity){y, fabs(y) + fmin(moved, range / s->unit) + s->smallest / s->unit};
 }
 
 /* ---- the list ---- */
@@ -81,7 +81,7 @@ int64_t scalar_constant(scalars *s, double value)
 
 int64_t scalar_multiply_add(scalars *s, int64_t a, int64_t b, int64_t c)
 {
-    number x = sum(s, product(s, s->list[a].x, s->list[b].x), s->list[c].x);
+    quantity x = sum(s, product(s, s->list[a].x, s->list[b].x), s->list[c].x);
     return append(s, (scalar){.op = SCALAR_MULTIPLY_ADD, .a = a, .b = b, .c = c, .x = x});
 }
 
@@ -132,10 +132,10 @@ void scalar_put(const scalars *s, array *y, int64_t i, int64_t at)
 void scalar_seed(scalars *s, const array *dy, int64_t i, int64_t at)
 {
     s->list[at].has_gradient = true;
-    s->list[at].gradient = sum(s, s->list[at].gradient, (number){dy->values[i], fabs(dy->values[i])});
+    s->list[at].gradient = sum(s, s->list[at].gradient, (quantity){dy->values[i], fabs(dy->values[i])});
 }
 
-static void add_gradient(scalars *s, int64_t at, number factor, number gradient)
+static void add_gradient(scalars *s, int64_t at, quantity factor, quantity gradient)
 {
     s->list[at].has_gradient = true;
     s->list[at].gradient = sum(s, s->list[at].gradient, product(s, factor, gradient));
@@ -145,7 +145,7 @@ void scalars_backward(scalars *s)
 {
     for (int64_t k = s->count - 1; k >= 0; k--) {
         scalar *of = &s->list[k];
-        number y = of->x, one = {1, 0}, slope;
+        quantity y = of->x, one = {1, 0}, slope;
         if (!of->has_gradient) {
             continue;
         }
@@ -157,12 +157,12 @@ void scalars_backward(scalars *s)
             add_gradient(s, of->c, one, of->gradient);
             break;
         case SCALAR_SIGMOID: /* y (1 - y) */
-            slope = sum(s, (number){1, 1}, (number){-y.value, y.terms});
+            slope = sum(s, (quantity){1, 1}, (quantity){-y.value, y.terms});
             add_gradient(s, of->a, product(s, y, slope), of->gradient);
             break;
         case SCALAR_TANH: /* 1 - y^2 */
-            slope = product(s, y, (number){-y.value, y.terms});
-            add_gradient(s, of->a, sum(s, (number){1, 1}, slope), of->gradient);
+            slope = product(s, y, (quantity){-y.value, y.terms});
+            add_gradient(s, of->a, sum(s, (quantity){1, 1}, slope), of->gradient);
             break;
         }
     }

@@ -10,14 +10,10 @@
 
 #include "reference.h"
 
-typedef struct number {
-    double value, terms;
-} number;
-
 typedef struct scalar {
     enum { SCALAR_LEAF, SCALAR_MULTIPLY_ADD, SCALAR_SIGMOID, SCALAR_TANH } op;
     int64_t a, b, c; /* the numbers that it is computed from */
-    number x, gradient;
+    quantity x, gradient;
     bool has_gradient;
 } scalar;
 

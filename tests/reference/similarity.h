@@ -18,12 +18,6 @@ static inline tg_shape without_last(tg_shape shape)
     return shape;
 }
 
-/* max(0, x), and NaN for NaN. */
-static inline double positive_part(double x)
-{
-    return x < 0 ? 0 : x;
-}
-
 /* ---- tg_triplet_margin_loss (triplets.c) ---- */
 
 tg_tensor *call_triplet(trial *t);

@@ -5,36 +5,31 @@
 
 /* ---- logsumexp ---- */
 
-summary logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+quantity logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
     double largest = n > 0 ? extreme_of(1, v, n) : -INFINITY;
     if (!isfinite(largest)) {
-        return (summary){largest, fabs(largest)};
+        return (quantity){largest, fabs(largest)};
     }
     double sum = 0;
     for (int64_t k = 0; k < n; k++) {
         sum += exp(v[k] - largest);
     }
-    return (summary){largest + log(sum), fabs(largest) + log(sum) + 1};
+    return (quantity){largest + log(sum), fabs(largest) + log(sum) + 1};
 }
 
 /* e^(x - y): the roundings of x - y and of y count as often as they are large. */
-void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     double y = logsumexp_value(o, TG_F64, v, n).value;
     for (int64_t k = 0; k < n; k++) {
         double e = exp(v[k] - y);
-        slope[k] = (summary){e, e * (2 + fabs(v[k]) + fabs(y))};
+        slope[k] = (quantity){e, e * (2 + fabs(v[k]) + fabs(y))};
     }
 }
 
 /* ---- norms ---- */
-
-static double sign_of(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
 
 static double log_or_zero(double x)
 {
@@ -64,19 +59,19 @@ static power_sum power_sum_of(double p, const double *v, int64_t n)
     return s;
 }
 
-summary norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+quantity norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     power_sum s = power_sum_of(o->p, v, n);
     if (isinf(o->p)) {
-        return (summary){s.sum, s.sum};
+        return (quantity){s.sum, s.sum};
     }
     double y = pow(s.sum, 1 / o->p), lost = 1 + (s.roundings + log_or_zero(s.sum)) / o->p;
-    return (summary){y, y * lost + (dtype == TG_F32 ? s.out_of_range : 0)};
+    return (quantity){y, y * lost + (dtype == TG_F32 ? s.out_of_range : 0)};
 }
 
 /* sign(x) (|x| / y)^(p - 1), and 0 where the norm y is 0. For p = inf as for a maximum. As in torch, a NaN has sign 0
  * for p = 1 and p = inf, and is NaN otherwise. */
-void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+void norm_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     power_sum s = power_sum_of(o->p, v, n);
     double y = isinf(o->p) ? s.sum : pow(s.sum, 1 / o->p), ties = 0;
@@ -87,11 +82,11 @@ void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary
     for (int64_t k = 0; k < n; k++) {
         double x = v[k], p = o->p;
         if (y == 0) {
-            slope[k] = (summary){0, 0};
+            slope[k] = (quantity){0, 0};
         } else if (p == 1) {
-            slope[k] = (summary){sign_of(x), 1};
+            slope[k] = (quantity){sign_of(x), 1};
         } else if (isinf(p)) {
-            slope[k] = (summary){fabs(x) == y ? sign_of(x) / ties : 0, 1};
+            slope[k] = (quantity){fabs(x) == y ? sign_of(x) / ties : 0, 1};
         } else {
             double numerator = x == 0     ? 0
                                : isnan(x) ? NAN
@@ -100,7 +95,7 @@ void norm_slopes(const reduction_options *o, const double *v, int64_t n, summary
             double value = numerator / denominator;
             double terms = fabs(value) * (2 + p * (log_or_zero(x) + log_or_zero(y)) + fabs(p - 1) * lost);
             bool is_finite = isfinite(x) && isfinite(y);
-            slope[k] = (summary){
+            slope[k] = (quantity){
                 value, terms + (is_finite ? s.out_of_range + out_of_range(numerator) + out_of_range(denominator) : 0)};
         }
     }
@@ -114,45 +109,45 @@ static double mean_of(const double *v, int64_t n)
 }
 
 /* The divisor of the value is at least 0, and that of the slopes is not clamped, as in torch. */
-summary var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+quantity var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)dtype;
     double mean = mean_of(v, n), sum = 0, terms = 0, count = fmax(0, (double)n - o->correction);
     if (n == 0) {
-        return (summary){NAN, 0};
+        return (quantity){NAN, 0};
     }
     for (int64_t k = 0; k < n; k++) {
         double d = v[k] - mean;
         sum += d * d;
         terms += d * d + fabs(d) * (fabs(v[k]) + fabs(mean)) + DBL_EPSILON * (v[k] * v[k] + mean * mean);
     }
-    return (summary){sum / count, terms / count};
+    return (quantity){sum / count, terms / count};
 }
 
-void var_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     double mean = mean_of(v, n), count = (double)n - o->correction;
     for (int64_t k = 0; k < n; k++) {
-        slope[k] = (summary){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + fabs(mean))};
+        slope[k] = (quantity){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + fabs(mean))};
     }
 }
 
-summary std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+quantity std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
-    summary var = var_value(o, dtype, v, n);
+    quantity var = var_value(o, dtype, v, n);
     double y = sqrt(var.value);
-    return (summary){y, y == 0 ? sqrt(var.terms) : y + var.terms / y};
+    return (quantity){y, y == 0 ? sqrt(var.terms) : y + var.terms / y};
 }
 
 /* The slope of the variance / (2 std). A standard deviation below the normal numbers of f32 has few digits. */
-void std_slopes(const reduction_options *o, const double *v, int64_t n, summary *slope)
+void std_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
-    summary std = std_value(o, TG_F64, v, n);
+    quantity std = std_value(o, TG_F64, v, n);
     var_slopes(o, v, n, slope);
     for (int64_t k = 0; k < n; k++) {
         double lost = std.terms / std.value + FLT_MIN / std.value;
         slope[k] = std.value == 0
-                       ? (summary){0, 0}
-                       : (summary){slope[k].value / (2 * std.value), slope[k].terms / (2 * std.value) * lost};
+                       ? (quantity){0, 0}
+                       : (quantity){slope[k].value / (2 * std.value), slope[k].terms / (2 * std.value) * lost};
     }
 }

@@ -1,0 +1,49 @@
+/* elementwise_formula: the functions of which the formulas in elementwise.c are made. */
+#ifndef TG_TESTS_REFERENCE_ELEMENTWISE_FORMULA_H
+#define TG_TESTS_REFERENCE_ELEMENTWISE_FORMULA_H
+
+#include "reference.h"
+
+/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a
+ * product with x. */
+double flushed(double x);
+
+/* An intermediate result that overflows in f32 is a term, so that any result is right there. */
+double overflowing(double x);
+
+/* alpha e^x. An infinite alpha shows whether e^x is 0, which is earlier in f32: there any result is right. */
+quantity scaled_power_of_e(double alpha, double x);
+
+/* The standard normal distribution function, and its density. */
+double distribution(double x);
+double density(double x);
+
+double sigmoid(double x);
+
+/* d/dx (x s), s = sigmoid(u), where u has this slope. */
+double slope_of_gate(double x, double s, double slope);
+
+/* 2 sqrt(2/pi) (x + 0.044715 x^3), of which tg_gelu_tanh takes the sigmoid, and its slope. */
+double gelu_u(double x);
+double gelu_u_slope(double x);
+
+/* x to the power of a number: as in torch, the powers 0.5 and -0.5 are square roots, which differ for -inf and -0. */
+double power_of_number(double x, double p);
+
+/* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1, which is as large as p - 1, counts log |x| times. */
+quantity slope_of_power(double power, double x, double p);
+
+/* The remainder with the sign of b, exact. */
+double remainder_of(double a, double b);
+
+/* floor(a / b), without the rounding of the quotient. */
+double floor_of_quotient(double a, double b);
+
+/* The share of dy that a gets in a maximum of a and b. Beside a NaN each gets all of it. */
+double share(double a, double b);
+
+/* NaN if one of them is. */
+double max_or_nan(double a, double b);
+double min_or_nan(double a, double b);
+
+#endif
