@@ -237,3 +237,15 @@ line *lines_along(trial *t, tg_shape shape, const bool is_along[TG_MAX_RANK], in
     }
     return lines;
 }
+
+bool is_axis_of_lines(int axis, int rank)
+{
+    return is_axis(axis, rank > 0 ? rank : 1);
+}
+
+const line *lines_along_axis(trial *t, tg_shape shape, int axis, int64_t *count)
+{
+    bool is_along[TG_MAX_RANK] = {false};
+    is_along[axis_from_front(axis, shape.rank > 0 ? shape.rank : 1)] = true;
+    return lines_along(t, shape, is_along, count);
+}

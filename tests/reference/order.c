@@ -16,24 +16,14 @@ static bool is_op(const trial *t, const char *op)
     return strcmp(t->reference->op, op) == 0;
 }
 
-/* As in torch, a scalar counts as a line of one value. */
-static bool is_axis_of_lines(int axis, int rank)
-{
-    return is_axis(axis, rank > 0 ? rank : 1);
-}
-
 static int64_t length_of_lines(tg_shape shape, int axis)
 {
     return shape.rank > 0 && is_axis(axis, shape.rank) ? shape.size[axis_from_front(axis, shape.rank)] : 1;
 }
 
-/* The lines along the axis, which is valid. */
 static const line *lines_of(trial *t, int64_t *count)
 {
-    bool is_along[TG_MAX_RANK] = {false};
-    tg_shape shape = t->inputs[0].x.shape;
-    is_along[shape.rank > 0 ? axis_from_front(OPTIONS(t, options)->axis, shape.rank) : 0] = true;
-    return lines_along(t, shape, is_along, count);
+    return lines_along_axis(t, t->inputs[0].x.shape, OPTIONS(t, options)->axis, count);
 }
 
 /* ---- argmax and argmin ---- */

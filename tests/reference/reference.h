@@ -284,6 +284,10 @@ typedef struct line {
 /* The lines of a shape along these axes, in row-major order of the other axes, and their number. */
 line *lines_along(trial *t, tg_shape shape, const bool is_along[TG_MAX_RANK], int64_t *count);
 
+/* The same along one axis, which is valid. As in torch, a scalar is a line of one value, and has an axis. */
+bool is_axis_of_lines(int axis, int rank);
+const line *lines_along_axis(trial *t, tg_shape shape, int axis, int64_t *count);
+
 /* ---- the framework ---- */
 
 /* Runs one call. Returns false, and has printed a report that begins with `describe`, if the library is wrong. */
