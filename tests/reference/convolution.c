@@ -360,4 +360,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family convolution = {"convolution", references, sizeof references / sizeof *references, 6000};
+const reference_family convolution = {"convolution", references, sizeof references / sizeof *references, 40000};

@@ -277,4 +277,4 @@ static const reference references[] = {
     REFERENCE(maximum), REFERENCE(minimum),     REFERENCE(remainder),  REFERENCE(clamp_tensor),
 };
 
-const reference_family elementwise = {"elementwise", references, sizeof references / sizeof *references, 20000};
+const reference_family elementwise = {"elementwise", references, sizeof references / sizeof *references, 40000};

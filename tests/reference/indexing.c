@@ -291,4 +291,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family indexing = {"indexing", references, sizeof references / sizeof *references, 10000};
+const reference_family indexing = {"indexing", references, sizeof references / sizeof *references, 25000};

@@ -354,4 +354,4 @@ static const reference references[] = {
     CONSTANT_REFERENCE("tg_constant"),
 };
 
-const reference_family masks = {"masks", references, sizeof references / sizeof *references, 20000};
+const reference_family masks = {"masks", references, sizeof references / sizeof *references, 50000};

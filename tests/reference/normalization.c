@@ -290,4 +290,4 @@ static const reference references[] = {
     REFERENCE(rms_norm, norm),
 };
 
-const reference_family normalization = {"normalization", references, sizeof references / sizeof *references, 8000};
+const reference_family normalization = {"normalization", references, sizeof references / sizeof *references, 30000};

@@ -218,4 +218,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family products = {"products", references, sizeof references / sizeof *references, 6000};
+const reference_family products = {"products", references, sizeof references / sizeof *references, 40000};

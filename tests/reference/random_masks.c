@@ -370,4 +370,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family random_masks = {"random_masks", references, sizeof references / sizeof *references, 4000};
+const reference_family random_masks = {"random_masks", references, sizeof references / sizeof *references, 40000};

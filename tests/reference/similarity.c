@@ -311,4 +311,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family similarity = {"similarity", references, sizeof references / sizeof *references, 6000};
+const reference_family similarity = {"similarity", references, sizeof references / sizeof *references, 20000};
