@@ -162,6 +162,13 @@ DEFINE(clamp_tensor, 3, 0, (t->tape, in[0].tensor, in[1].tensor, in[2].tensor), 
 
 /* ---- a call ---- */
 
+/* Seldom a shape of more values than a chunk of the kernels (TG_ELEMENTWISE_CHUNK). */
+static tg_shape draw_inputs_shape(trial *t)
+{
+    return draw_chance(t, 4) ? TG_SHAPE(draw_integer(t, 10, 70), draw_integer(t, 10, 40))
+                             : draw_shape(t, 0, TG_MAX_RANK);
+}
+
 static void draw_function(trial *t)
 {
     const function *f = t->reference->data;
@@ -175,7 +182,7 @@ static void draw_function(trial *t)
         numbers->rounded[k] = converted(t->dtype, number);
     }
     static const char *const inputs[] = {"first", "second", "third"};
-    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_inputs_shape(t);
     int absent =
         strcmp(t->reference->op, "tg_clamp_tensor") == 0 && draw_chance(t, 50) ? (int)draw_integer(t, 1, 2) : -1;
     for (int k = 0; k < f->inputs; k++) {
