@@ -74,12 +74,15 @@ static double slope_of_gradients(const segment *g, int last, int direction, doub
     return sum;
 }
 
-/* Returns how far the slopes on both sides of x are apart. At a kink, as of a value and a constant that is equal to it,
- * the central difference is between them, and the gradient is one of them or also between them. */
-static double jump_of_slope(const segment *g, int direction)
+/* Returns whether x is at a kink, as of a value and a constant that is equal to it: whether the slopes on both sides of x
+ * are apart. The central difference is then between them, and the gradient is any of the two or also between them. With
+ * several kinks the slopes may differ by less than the gradient and the central difference, because a kink in a value
+ * that counts negatively bends the other way. So a direction with a kink is not compared. */
+static bool has_kink(const segment *g, int direction, double scale)
 {
     const double h = 3e-6;
-    return fabs(evaluate(g, direction, h) - 2 * evaluate(g, direction, 0) + evaluate(g, direction, -h)) / h;
+    double bend = evaluate(g, direction, h) - 2 * evaluate(g, direction, 0) + evaluate(g, direction, -h);
+    return fabs(bend) / h > 1e-3 * scale;
 }
 
 static bool check_direction(const segment *g, int last, int direction, finding *f)
@@ -91,8 +94,7 @@ static bool check_direction(const segment *g, int last, int direction, finding *
         found[i] = (evaluate(g, direction, steps[i]) - evaluate(g, direction, -steps[i])) / (2 * steps[i]);
         is_smooth &= fabs(found[i] - found[0]) <= 1e-5 * scale;
     }
-    if (is_smooth && !(fabs(slope - found[1]) <= 2e-5 * scale) &&
-        !(fabs(slope - found[1]) <= 2e-5 * scale + jump_of_slope(g, direction))) {
+    if (is_smooth && !(fabs(slope - found[1]) <= 2e-5 * scale) && !has_kink(g, direction, scale)) {
         f->is_found = true;
         snprintf(f->variants, sizeof f->variants, "gradients and finite differences");
         snprintf(
