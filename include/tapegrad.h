@@ -1,4 +1,5 @@
-/* tapegrad: includes the whole library. Each header is a chapter of the reference manual. base.h (errors, configs) and
+/* tapegrad: includes the headers of the library. Those on top of it have headers of their own: tapegrad_text.h,
+ * tapegrad_tools.h and tapegrad_mpi.h. Each header is a chapter of the reference manual. base.h (errors, configs) and
  * tensor.h (ownership, shapes) have the conventions of all others, so read these two first. "The course" is Raschka,
  * "Build a Large Language Model From Scratch" (2024). */
 #ifndef TAPEGRAD_H
@@ -8,26 +9,18 @@
 #include <tapegrad/random.h>
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
-#include <tapegrad/tokenizer.h>
 #include <tapegrad/data.h>
-#include <tapegrad/words.h>
 #include <tapegrad/dataset.h>
-#include <tapegrad/csv.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
 #include <tapegrad/losses.h>
 #include <tapegrad/conv.h>
 #include <tapegrad/gradcheck.h>
-#include <tapegrad/ledger.h>
-#include <tapegrad/find_nan.h>
-#include <tapegrad/profile.h>
-#include <tapegrad/metrics.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>
 #include <tapegrad/checkpoint.h>
-#include <tapegrad/tensorboard.h>
 #include <tapegrad/nn.h>
 #include <tapegrad/sequence.h>
 #include <tapegrad/transformer.h>

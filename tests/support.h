@@ -9,6 +9,8 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
+#include <tapegrad_tools.h>
 
 #ifdef __cplusplus
 extern "C" {

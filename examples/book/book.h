@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
 
 /* Reads the command line of a program that needs no files. Here and in book_folder, --help and --version end the
  * program, and an argument that is no option ends it with status 2. */

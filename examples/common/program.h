@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
 
 /* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];

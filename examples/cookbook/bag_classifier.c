@@ -3,6 +3,8 @@
  * of the last step, and the accuracy. */
 #include "recipe.h"
 
+#include <tapegrad_tools.h>
+
 const char program_name[] = "cookbook_bag_classifier";
 
 enum { TOPICS = 3, WORDS_OF_TOPIC = 10, WORDS = 30, TEXTS = 240, LENGTH = 6, STEPS = 100 };

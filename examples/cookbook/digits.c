@@ -2,6 +2,8 @@
  * new pictures. Prints the loss of the last step, and the accuracy of its pictures. */
 #include "recipe.h"
 
+#include <tapegrad_tools.h>
+
 const char program_name[] = "cookbook_digits";
 
 enum { HEIGHT = 9, WIDTH = 7, PICTURES = 50, STEPS = 150 };

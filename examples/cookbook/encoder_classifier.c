@@ -3,6 +3,8 @@
  * Prints the loss of the last step, with dropout, and the accuracy without. */
 #include "recipe.h"
 
+#include <tapegrad_tools.h>
+
 const char program_name[] = "cookbook_encoder_classifier";
 
 enum { FIRST, SECOND, READ, OTHERS };

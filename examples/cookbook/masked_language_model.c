@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include <tapegrad_tools.h>
+
 const char program_name[] = "cookbook_masked_language_model";
 
 enum { MASK, UNKNOWN, FIRST_WORD, NO_TARGET = -100 };

@@ -4,6 +4,8 @@
 #define COMMANDS_H
 
 #include "corpus.h"
+
+#include <tapegrad_text.h>
 #include "model.h"
 
 int train(const options *o);

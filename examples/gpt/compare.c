@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <tapegrad_tools.h>
+
 #include "../common/program.h"
 #include "commands.h"
 

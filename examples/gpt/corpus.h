@@ -3,6 +3,7 @@
 #define CORPUS_H
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
 
 #include "options.h"
 

@@ -4,6 +4,8 @@
 #define RUN_H
 
 #include "corpus.h"
+
+#include <tapegrad_tools.h>
 #include "history.h"
 #include "model.h"
 

@@ -3,6 +3,7 @@
 #define REPORT_H
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
 
 /* Prints the nearest neighbors, by cosine, of some frequent words. `tables` are the token table before training,
  * halfway and after; the last one was watched (tg_tensor_set_rows_watched). */

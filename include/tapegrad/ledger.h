@@ -58,8 +58,8 @@ extern "C" {
 typedef struct tg_ledger tg_ledger;
 
 /* Starts to write a line to `file` for each op that the tape runs from now on. Yours to close, before the tape is freed
- * and before the file, which stays yours, is closed. The ledger is the tape's observer (tg_tape_set_observer), so it
- * replaces an earlier one. NULL, with the error in the tape: FILE if the first line cannot be written; MEMORY. */
+ * and before the file, which stays yours, is closed. NULL, with the error in the tape: FILE if the first line cannot be
+ * written; MEMORY. */
 TG_API tg_ledger *tg_ledger_open(tg_tape *tape, FILE *file);
 
 /* Stops writing and frees the ledger. The file stays open. FILE if a line could not be written. True for NULL. */

@@ -173,11 +173,6 @@ struct tg_op {
 TG_API tg_tensor *tg_apply(tg_tape *tape, const tg_op *op, tg_tensor *const *inputs, int input_count,
                            const void *attributes, size_t attributes_size, tg_tensor **outputs);
 
-/* Sets the observer, a function that is called after each op on this tape, recorded or not, with the results in
- * call->outputs. A tape has one observer; NULL removes it. The observer must not call ops on the tape. */
-typedef void tg_observer(void *context, const tg_op_call *call);
-TG_API void tg_tape_set_observer(tg_tape *tape, tg_observer *observer, void *context);
-
 /* ---- shape rules --------------------------------------------------------------------------------------------- */
 /* Each call returns false after an error, so that a shape rule can be one chain: a && b && c. Calls that declare
  * something report STATE outside of a shape rule. */

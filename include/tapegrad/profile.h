@@ -41,9 +41,8 @@ typedef struct tg_profile_row {
     int64_t bytes;
 } tg_profile_row;
 
-/* Starts to measure the kernels that the tape runs, forward and backward. Yours to free, before the tape. A tape has
- * one profile; a new one replaces it. Measuring takes two readings of the clock per kernel. NULL, with the error in the
- * tape: MEMORY. */
+/* Starts to measure the kernels that the tape runs, forward and backward. Yours to free, before the tape.
+ * Measuring takes two readings of the clock per kernel. NULL, with the error in the tape: MEMORY. */
 TG_API tg_profile *tg_profile_new(tg_tape *tape);
 TG_API void tg_profile_free(tg_profile *profile);
 

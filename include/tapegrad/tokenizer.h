@@ -24,8 +24,7 @@ extern "C" {
 
 /* ---- tokenizer: GPT-2's byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019) --------------------------- */
 /* Text is split into words by GPT-2's pattern. Each word begins as a sequence of bytes, in which pairs are merged, the
- * lowest rank first. Letters and digits are those of the Unicode version of the installed PCRE2. In a build with
- * -Dtokenizer=disabled the constructors report STATE.
+ * lowest rank first. Letters and digits are those of the Unicode version of the installed PCRE2.
  *
  * Threads. Only one thread at a time may encode with a tokenizer; all other calls on it only read. */
 

@@ -84,7 +84,7 @@ void tg_free(void *block)
     }
 }
 
-bool tg_grow_now(void **array, size_t *capacity, size_t used, size_t needed, size_t size)
+bool tg_grow_now(void *array, size_t *capacity, size_t used, size_t needed, size_t size)
 {
     size_t larger = *capacity < 8 ? 8 : *capacity;
     while (larger < needed) {
@@ -96,11 +96,13 @@ bool tg_grow_now(void **array, size_t *capacity, size_t used, size_t needed, siz
     if (!moved) {
         return false;
     }
+    void *old; /* all object pointers have one representation, but not one type: so no cast of `array` */
+    memcpy(&old, array, sizeof old);
     if (used > 0) {
-        memcpy(moved, *array, used * size);
+        memcpy(moved, old, used * size);
     }
-    tg_free(*array);
-    *array = moved;
+    tg_free(old);
+    memcpy(array, &moved, sizeof moved);
     *capacity = larger;
     return true;
 }

@@ -132,3 +132,52 @@ bool tg_parse_number(const char *text, double *value)
     *value = strtod(copy, &end);
     return end == copy + used;
 }
+
+/* ---- texts that grow ---- */
+
+void tg_text_add_bytes(tg_text_buffer *b, const void *bytes, size_t length)
+{
+    b->failed = b->failed || !tg_grow(&b->bytes, &b->capacity, b->length, b->length + length + 1, 1);
+    if (!b->failed) {
+        memcpy(b->bytes + b->length, bytes, length);
+        b->length += length;
+        b->bytes[b->length] = '\0';
+    }
+}
+
+void tg_text_add(tg_text_buffer *b, const char *text)
+{
+    tg_text_add_bytes(b, text, strlen(text));
+}
+
+void tg_text_add_format(tg_text_buffer *b, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    b->failed =
+        b->failed || length < 0 || !tg_grow(&b->bytes, &b->capacity, b->length, b->length + (size_t)length + 1, 1);
+    if (!b->failed) {
+        vsnprintf(b->bytes + b->length, (size_t)length + 1, format, again);
+        b->length += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+void tg_text_add_json(tg_text_buffer *b, const char *text, size_t length)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        const char *escaped = c ? strchr(plain, c) : NULL;
+        if (escaped) {
+            tg_text_add_bytes(b, (const char[]){'\\', letters[escaped - plain]}, 2);
+        } else if (c < 0x20) {
+            tg_text_add_format(b, "\\u%04x", (unsigned)c);
+        } else {
+            tg_text_add_bytes(b, text + i, 1);
+        }
+    }
+}

@@ -146,52 +146,15 @@ bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, c
 /* ---- the header ---- */
 
 typedef struct header {
-    char *text;
-    size_t used, capacity;
+    tg_text_buffer text;
     size_t tensors, end; /* the positions where the list of tensors begins and ends */
-    bool is_short;       /* memory was exhausted: nothing more is added */
 } header;
 
-static void put_bytes(header *h, const char *bytes, size_t length)
+static void add_string(tg_text_buffer *text, const char *string)
 {
-    void *text = h->text;
-    h->is_short = h->is_short || !tg_grow(&text, &h->capacity, h->used, h->used + length, 1);
-    h->text = text;
-    if (!h->is_short) {
-        memcpy(h->text + h->used, bytes, length);
-        h->used += length;
-    }
-}
-
-static void put(header *h, const char *text)
-{
-    put_bytes(h, text, strlen(text));
-}
-
-static void put_string(header *h, const char *text)
-{
-    static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-    put(h, "\"");
-    for (; *text; text++) {
-        const char *escaped = strchr(plain, *text);
-        char code[8];
-        if (escaped) {
-            snprintf(code, sizeof code, "\\%c", letters[escaped - plain]);
-        } else if ((unsigned char)*text < 0x20) {
-            snprintf(code, sizeof code, "\\u%04x", (unsigned)*text);
-        } else {
-            snprintf(code, sizeof code, "%c", *text);
-        }
-        put(h, code);
-    }
-    put(h, "\"");
-}
-
-static void put_number(header *h, const char *before, uint64_t number)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%s%" PRIu64, before, number);
-    put(h, text);
+    tg_text_add(text, "\"");
+    tg_text_add_json(text, string, strlen(string));
+    tg_text_add(text, "\"");
 }
 
 /* Returns the shape of an item in the file. */
@@ -214,62 +177,59 @@ static uint64_t own_begin(const item *i)
     return i->shard.rows > 0 ? bytes_of(i, before) : 0;
 }
 
-static void put_item(header *h, const item *i, uint64_t begin)
+static void add_item(tg_text_buffer *text, const item *i, uint64_t begin)
 {
-    put_string(h, i->name);
-    put(h, ":{\"dtype\":\"");
-    put(h, tg_stored_name(i->stored));
-    put(h, "\",\"shape\":[");
+    add_string(text, i->name);
+    tg_text_add_format(text, ":{\"dtype\":\"%s\",\"shape\":[", tg_stored_name(i->stored));
     tg_shape shape = shape_of(i);
     for (int axis = 0; axis < shape.rank; axis++) {
-        put_number(h, axis ? "," : "", (uint64_t)shape.size[axis]);
+        tg_text_add_format(text, "%s%" PRId64, axis ? "," : "", shape.size[axis]);
     }
-    put_number(h, "],\"data_offsets\":[", begin);
-    put_number(h, ",", begin + bytes_of(i, shape));
-    put(h, "]}");
+    tg_text_add_format(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + bytes_of(i, shape));
 }
 
-static void put_metadata(header *h, const tg_safetensors_writer *w)
+static void add_metadata(tg_text_buffer *text, const tg_safetensors_writer *w)
 {
-    put(h, "\"__metadata__\":{");
+    tg_text_add(text, "\"__metadata__\":{");
     for (size_t i = 0; i < w->metadata_count; i++) {
-        put(h, i ? "," : "");
-        put_string(h, w->metadata[i].key);
-        put(h, ":");
-        put_string(h, w->metadata[i].value);
+        tg_text_add(text, i ? "," : "");
+        add_string(text, w->metadata[i].key);
+        tg_text_add(text, ":");
+        add_string(text, w->metadata[i].value);
     }
-    put(h, "}");
+    tg_text_add(text, "}");
 }
 
 /* Builds the header, with its length in front. */
 static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
 {
+    tg_text_buffer *text = &h->text;
     uint64_t offset = 0;
-    put_bytes(h, "\0\0\0\0\0\0\0\0", 8);
-    put(h, "{");
+    tg_text_add_bytes(text, "\0\0\0\0\0\0\0\0", 8);
+    tg_text_add(text, "{");
     if (w->metadata_count > 0) {
-        put_metadata(h, w);
+        add_metadata(text, w);
     }
-    put(h, w->metadata_count > 0 && w->count > 0 ? "," : "");
-    h->tensors = h->used;
+    tg_text_add(text, w->metadata_count > 0 && w->count > 0 ? "," : "");
+    h->tensors = text->length;
     for (size_t i = 0; i < w->count; i++) {
-        put(h, i > 0 ? "," : "");
-        put_item(h, &w->items[i], offset);
+        tg_text_add(text, i > 0 ? "," : "");
+        add_item(text, &w->items[i], offset);
         offset += bytes_of(&w->items[i], shape_of(&w->items[i]));
     }
-    h->end = h->used;
-    put(h, "}");
-    put_bytes(h, "        ", (8 - h->used % 8) % 8);
-    if (h->is_short) {
+    h->end = text->length;
+    tg_text_add(text, "}");
+    tg_text_add_bytes(text, "        ", (8 - text->length % 8) % 8);
+    if (text->failed) {
         return no_memory(w, error);
     }
-    uint64_t length = h->used - 8;
+    uint64_t length = text->length - 8;
     if (length > (uint64_t)TG_SAFETENSORS_MAX_HEADER) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: the names and metadata need %llu bytes; allowed are %lld",
                             w->call, (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
     for (int i = 0; i < 8; i++) {
-        h->text[i] = (char)(length >> (8 * i));
+        text->bytes[i] = (char)(length >> (8 * i));
     }
     return true;
 }
@@ -335,9 +295,9 @@ static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p,
     if (!build(w, h, error)) {
         return false;
     }
-    *p = (plan){.data = h->used, .tensors = w->count, .checksum = 0xcbf29ce484222325};
+    *p = (plan){.data = h->text.length, .tensors = w->count, .checksum = 0xcbf29ce484222325};
     for (size_t i = h->tensors; i < h->end; i++) { /* FNV-1a */
-        p->checksum = (p->checksum ^ (unsigned char)h->text[i]) * 0x100000001b3;
+        p->checksum = (p->checksum ^ (unsigned char)h->text.bytes[i]) * 0x100000001b3;
     }
     return true;
 }
@@ -392,11 +352,11 @@ static bool add_rows(const tg_safetensors_writer *w, const char *path, const pla
 
 char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_error *error)
 {
-    header h = {.text = NULL};
+    header h = {.end = 0};
     plan own;
     char *bytes = NULL;
     if (prepare(w, true, &h, &own, error)) {
-        uint64_t total = h.used;
+        uint64_t total = h.text.length;
         for (size_t i = 0; i < w->count; i++) {
             total += bytes_of(&w->items[i], shape_of(&w->items[i]));
         }
@@ -407,20 +367,20 @@ char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_err
         } else {
             tg_file_writer file;
             tg_file_writer_begin_bytes(&file, w->call, bytes);
-            tg_file_writer_write(&file, h.text, h.used, error);
+            tg_file_writer_write(&file, h.text.bytes, h.text.length, error);
             write_items(&file, w, own.data, true, error);
             bytes[total] = '\0';
             *size = (int64_t)total;
         }
     }
-    tg_free(h.text);
+    tg_free(h.text.bytes);
     return bytes;
 }
 
 bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group_config *group,
                                    tg_error *error)
 {
-    header h = {.text = NULL};
+    header h = {.end = 0};
     tg_file_writer file;
     tg_error local = TG_NO_ERROR;
     plan own = {.data = 0}, first;
@@ -431,14 +391,14 @@ bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, c
     bool is_agreed = tg_group_agree(group, &local, error) && tg_group_share(group, &first, sizeof first, error);
     for (int64_t turn = 0; is_agreed && turn < group->size; turn++) {
         if (turn == group->rank && is_first) {
-            (void)(tg_file_writer_write(&file, h.text, h.used, &local) &&
+            (void)(tg_file_writer_write(&file, h.text.bytes, h.text.length, &local) &&
                    write_items(&file, w, own.data, true, &local));
         } else if (turn == group->rank) {
             add_rows(w, path, &own, &first, &local);
         }
         is_agreed = tg_group_agree(group, &local, error);
     }
-    tg_free(h.text);
+    tg_free(h.text.bytes);
     if (is_begun && !is_agreed) {
         tg_file_writer_abandon(&file);
     } else if (is_begun) {

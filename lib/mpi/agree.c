@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "mpi/state.h"
 
 uint64_t tg_mpi_checksum(uint64_t sum, const void *from, int64_t count)
@@ -87,10 +86,10 @@ static bool report_calls(tg_mpi *mpi, const char *call, tg_error *error)
     }
     int64_t lowest = strcmp(first, other) != 0 ? mpi->rank : mpi->size;
     return lowest_of(mpi, call, &lowest, error) && send_from(mpi, call, (int)lowest, other, sizeof other, error) &&
-           tg_mpi_fail(error, TG_ERROR_STATE,
-                       "%s: rank %d calls tg_%s; all ranks must make the same calls in the same "
-                       "order",
-                       first, (int)lowest, other);
+           tg_error_set(error, TG_ERROR_STATE,
+                        "%s: rank %d calls tg_%s; all ranks must make the same calls in the same "
+                        "order",
+                        first, (int)lowest, other);
 }
 
 /* Sets the error of the lowest rank that has one. */
@@ -102,7 +101,7 @@ static bool report_error(tg_mpi *mpi, const char *call, const char *at, int fail
         shared = *local;
     }
     return send_from(mpi, call, failed, &shared, sizeof shared, error) &&
-           tg_mpi_fail(error, shared.code, "%s: %srank %d: %.*s", call, at, failed, TG_CUT(shared.text, 320));
+           tg_error_set(error, shared.code, "%s: %srank %d: %.*s", call, at, failed, TG_CUT(shared.text, 320));
 }
 
 /* Sets the error of the first fact that is not rank 0's on some rank. */
@@ -131,9 +130,9 @@ static bool report_facts(tg_mpi *mpi, const char *call, const char *at, const tg
     value first = value_of(fact), other = first;
     return send_from(mpi, call, 0, &first, sizeof first, error) &&
            send_from(mpi, call, rank, &other, sizeof other, error) &&
-           tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "%s: %s%s is %s on rank 0, and %s on rank %d; it must be equal on all ranks", call, at,
-                       fact->what, first.text, other.text, rank);
+           tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: %s%s is %s on rank 0, and %s on rank %d; it must be equal on all ranks", call, at,
+                        fact->what, first.text, other.text, rank);
 }
 
 /* ---- agreement ---- */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "mpi/state.h"
 
 bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t count, tg_error *error)
@@ -123,9 +122,9 @@ bool tg_mpi_compare_entries(tg_mpi *mpi, const char *call, const tg_params *para
     description rank0 = describe(params, first), other = rank0;
     return tg_mpi_succeeded(call, MPI_Bcast(&rank0, sizeof rank0, MPI_BYTE, 0, mpi->comm), error) &&
            tg_mpi_succeeded(call, MPI_Bcast(&other, sizeof other, MPI_BYTE, lowest, mpi->comm), error) &&
-           tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "%s: entry %lld differs from rank 0's on rank %s: it is %s on rank 0, and %s on rank %d", call,
-                       (long long)first, ranks, description_format(&rank0, a), description_format(&other, b), lowest);
+           tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: entry %lld differs from rank 0's on rank %s: it is %s on rank 0, and %s on rank %d", call,
+                        (long long)first, ranks, description_format(&rank0, a), description_format(&other, b), lowest);
 }
 
 /* Returns the dtype of the parameters; f32 if none exists. */
@@ -144,10 +143,10 @@ static bool expect_values(const tg_params *params, tg_error *error)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         if (!tg_tensor_data(tg_params_at(params, i).tensor)) {
-            return tg_mpi_fail(error, TG_ERROR_STATE,
-                               "the values of '%.*s' cannot be read, because the optimizer has deferred steps; call "
-                               "tg_optim_flush first",
-                               TG_CUT(tg_params_at(params, i).name, 200));
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "the values of '%.*s' cannot be read, because the optimizer has deferred steps; call "
+                                "tg_optim_flush first",
+                                TG_CUT(tg_params_at(params, i).name, 200));
         }
     }
     return true;
@@ -161,12 +160,12 @@ static bool check(const tg_mpi *mpi, const tg_params *params, tg_error *local)
     }
     const tg_error *own = tg_params_error(params);
     if (own->code != TG_OK) {
-        return tg_mpi_fail(local, own->code, "%s", own->text);
+        return tg_error_set(local, own->code, "%s", own->text);
     }
     if (mpi->has_begun || mpi->samples.added > 0) {
-        return tg_mpi_fail(local, TG_ERROR_STATE, "%s; finish it with tg_mpi_reduce",
-                           mpi->has_begun ? "tg_mpi_begin has started a reduction"
-                                          : "tg_mpi_add_sample has started a step");
+        return tg_error_set(local, TG_ERROR_STATE, "%s; finish it with tg_mpi_reduce",
+                            mpi->has_begun ? "tg_mpi_begin has started a reduction"
+                                           : "tg_mpi_add_sample has started a step");
     }
     return expect_values(params, local);
 }
@@ -189,7 +188,7 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
     if (!leaves || !tg_mpi_buffer_reserve(&mpi->kind_memory, (size_t)count + 8) ||
         !tg_mpi_buffer_reserve(&mpi->count_memory, ((size_t)mpi->size + 1) * ((size_t)count + 2) * sizeof(int64_t)) ||
         !tg_mpi_flat_reserve(mpi, count, tg_params_value_count(params), dtype_of(params))) {
-        tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
+        tg_error_set(&local, TG_ERROR_MEMORY, "out of memory for %lld entries", (long long)count);
     }
     if (!tg_mpi_agree_on(mpi, call, 0, &local, error) || !tg_mpi_compare_entries(mpi, call, params, error)) {
         return false;
@@ -241,7 +240,7 @@ bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
         return false;
     }
     return first == INT64_MAX ||
-           tg_mpi_fail(error, TG_ERROR_VALUE,
-                       "%s: after step %lld the values of '%.*s' differ from rank 0's on rank %s", call,
-                       (long long)mpi->step, TG_CUT(tg_params_at(params, first).name, 200), ranks);
+           tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: after step %lld the values of '%.*s' differ from rank 0's on rank %s", call,
+                        (long long)mpi->step, TG_CUT(tg_params_at(params, first).name, 200), ranks);
 }

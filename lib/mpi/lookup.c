@@ -20,14 +20,15 @@ static int compare_keys(const void *a, const void *b)
 
 static bool report_memory(tg_error *error)
 {
-    return tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory for the rows");
+    return tg_error_set(error, TG_ERROR_MEMORY, "out of memory for the rows");
 }
 
 static bool expect_received(const tg_mpi_exchange *exchange, tg_error *error)
 {
     return (exchange->sent <= INT_MAX && exchange->received <= INT_MAX) ||
-           tg_mpi_fail(error, TG_ERROR_VALUE, "a rank sends or receives %lld rows; allowed are %d",
-                       (long long)(exchange->sent > exchange->received ? exchange->sent : exchange->received), INT_MAX);
+           tg_error_set(error, TG_ERROR_VALUE, "a rank sends or receives %lld rows; allowed are %d",
+                        (long long)(exchange->sent > exchange->received ? exchange->sent : exchange->received),
+                        INT_MAX);
 }
 
 /* ---- forward ---- */
@@ -48,35 +49,22 @@ static void request_free(request *r)
     tg_release(r->lookup.ids);
 }
 
-/* Writes the index of a row-major position, such as "[3,1]". */
-static void format_index(const tg_tensor *x, int64_t position, char *text, size_t size)
-{
-    int64_t left = tg_tensor_count(x);
-    size_t used = 0;
-    for (int axis = 0; axis < tg_tensor_rank(x) && used + 24 < size; axis++) {
-        left /= tg_tensor_size(x, axis);
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", axis ? "," : "[", (long long)(position / left));
-        position %= left;
-    }
-    snprintf(text + used, size - used, used ? "]" : "[]");
-}
-
 static bool check_ids(const tg_mpi_table *table, const tg_tensor *ids, tg_error *error)
 {
     if (!ids) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "the ids are NULL");
+        return tg_error_set(error, TG_ERROR_STATE, "the ids are NULL");
     }
     if (tg_tensor_dtype(ids) != TG_I32 || tg_tensor_count(ids) > INT32_MAX) {
-        return tg_mpi_fail(error, TG_ERROR_DTYPE, "%lld ids of %s; they must be i32, and at most %d",
-                           (long long)tg_tensor_count(ids), tg_dtype_name(tg_tensor_dtype(ids)), INT32_MAX);
+        return tg_error_set(error, TG_ERROR_DTYPE, "%lld ids of %s; they must be i32, and at most %d",
+                            (long long)tg_tensor_count(ids), tg_dtype_name(tg_tensor_dtype(ids)), INT32_MAX);
     }
     const int32_t *id = tg_tensor_data(ids);
     for (int64_t i = 0; i < tg_tensor_count(ids); i++) {
         if (id[i] < 0 || id[i] >= table->rows) {
-            char index[200];
-            format_index(ids, i, index, sizeof index);
-            return tg_mpi_fail(error, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", (int)id[i], index,
-                               (long long)table->rows);
+            tg_shape shape = tg_tensor_shape(ids);
+            char index[TG_SHAPE_TEXT];
+            return tg_error_set(error, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", (int)id[i],
+                                tg_index_format(&shape, i, index), (long long)table->rows);
         }
     }
     return true;
@@ -162,8 +150,8 @@ static bool fetch_rows(tg_mpi_table *table, const char *call, const tg_mpi_excha
 static bool check_padding(const tg_mpi_table *table, int64_t *padding, tg_error *error)
 {
     if (*padding != TG_NO_PADDING && (*padding < -table->rows || *padding >= table->rows)) {
-        return tg_mpi_fail(error, TG_ERROR_RANGE, "padding_index %lld is outside [%lld,%lld)", (long long)*padding,
-                           (long long)-table->rows, (long long)table->rows);
+        return tg_error_set(error, TG_ERROR_RANGE, "padding_index %lld is outside [%lld,%lld)", (long long)*padding,
+                            (long long)-table->rows, (long long)table->rows);
     }
     *padding += *padding < 0 && *padding != TG_NO_PADDING ? table->rows : 0;
     return true;
@@ -183,11 +171,7 @@ static int64_t local_padding(const request *r, int64_t padding)
 /* Puts an error on which the ranks have agreed into the tape, instead of this rank's part of it. Returns false. */
 static bool report(tg_tape *t, const tg_error *agreed)
 {
-    /* the call before the colon may be that of another rank */
-    const char *text = strchr(agreed->text, ':');
-    char call[60];
-    snprintf(call, sizeof call, "%.*s", (int)(text - agreed->text), agreed->text);
-    return tg_tape_fail(t, agreed->code, call, "%s", text + 2);
+    return tg_tape_set_error(t, agreed);
 }
 
 /* Checks the arguments of a lookup on this rank, finds the different ids, and replaces the padding index of the whole
@@ -200,8 +184,8 @@ static bool check(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, int64_t *padd
         return false;
     }
     if (!tg_tensor_data(table->shard)) {
-        return tg_mpi_fail(local, TG_ERROR_STATE,
-                           "the optimizer has deferred steps of a sharded table; create it without `deferred`");
+        return tg_error_set(local, TG_ERROR_STATE,
+                            "the optimizer has deferred steps of a sharded table; create it without `deferred`");
     }
     return local->code == TG_OK && check_padding(table, padding, local) && prepare(table, ids, r, local) &&
            (reserve_lookup(table) || report_memory(local));
@@ -272,8 +256,8 @@ static bool begin(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
     }
     tg_error local = TG_NO_ERROR;
     if (tg_mpi_expect_config(&o->given, o->standard, &local) && (o->max_norm != 0 || o->scale_by_frequency)) {
-        tg_mpi_fail(&local, TG_ERROR_VALUE, "%s is not possible for a sharded table",
-                    o->max_norm != 0 ? "max_norm" : "scale_by_frequency");
+        tg_error_set(&local, TG_ERROR_VALUE, "%s is not possible for a sharded table",
+                     o->max_norm != 0 ? "max_norm" : "scale_by_frequency");
     }
     return fetch(t, table, call, ids, padding, r, &local);
 }

@@ -2,24 +2,9 @@
 #include "mpi/state.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
-#include "base/text.h"
-
 /* ---- errors ---- */
-
-bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...)
-{
-    if (error && error->code == TG_OK) {
-        va_list arguments;
-        va_start(arguments, format);
-        tg_format_line_of(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-        error->code = code;
-    }
-    return false;
-}
 
 bool tg_mpi_succeeded(const char *call, int result, tg_error *error)
 {
@@ -29,23 +14,23 @@ bool tg_mpi_succeeded(const char *call, int result, tg_error *error)
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(result, text, &length);
-    return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI: %.*s", call, TG_CUT(text, 300));
+    return tg_error_set(error, TG_ERROR_STATE, "%s: MPI: %.*s", call, TG_CUT(text, 300));
 }
 
 bool tg_mpi_expect(const char *call, const char *name, const void *pointer, tg_error *error)
 {
-    return pointer || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
+    return pointer || tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
 }
 
 bool tg_mpi_expect_argument(const char *name, const void *pointer, tg_error *local)
 {
-    return pointer || tg_mpi_fail(local, TG_ERROR_STATE, "the %s is NULL", name);
+    return pointer || tg_error_set(local, TG_ERROR_STATE, "the %s is NULL", name);
 }
 
 bool tg_mpi_expect_config(const void *config, const char *mark, tg_error *local)
 {
     return !config || *(const tg_config_mark *)config == mark ||
-           tg_mpi_fail(local, TG_ERROR_VALUE, "the config does not come from %s(); call it, then set fields", mark);
+           tg_error_set(local, TG_ERROR_VALUE, "the config does not come from %s(); call it, then set fields", mark);
 }
 
 /* ---- memory ---- */
@@ -55,20 +40,19 @@ void *tg_mpi_buffer_reserve(tg_mpi_buffer *buffer, size_t bytes)
     if (bytes > buffer->size || !buffer->block) {
         /* a buffer that grows once may grow in each step */
         size_t larger = buffer->block && bytes < SIZE_MAX / 4 ? bytes + bytes / 2 + 64 : bytes;
-        tg_tensor *block =
-            larger <= INT64_MAX ? tg_tensor_new(TG_U8, tg_shape_make(1, (int64_t[]){(int64_t)larger}), NULL) : NULL;
+        void *block = tg_alloc(larger > 0 ? larger : 1, 1);
         if (!block) {
             return NULL;
         }
-        tg_release(buffer->block);
+        tg_free(buffer->block);
         *buffer = (tg_mpi_buffer){block, larger};
     }
-    return tg_tensor_data_mut(buffer->block);
+    return buffer->block;
 }
 
 void tg_mpi_buffer_free(tg_mpi_buffer *buffer)
 {
-    tg_release(buffer->block);
+    tg_free(buffer->block);
     *buffer = (tg_mpi_buffer){NULL, 0};
 }
 
@@ -110,14 +94,14 @@ static bool check_communicator(const char *call, MPI_Comm communicator, tg_error
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (!initialized || finalized) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: MPI %s", call,
-                           finalized ? "was finalized" : "is not initialized; call MPI_Init_thread first");
+        return tg_error_set(error, TG_ERROR_STATE, "%s: MPI %s", call,
+                            finalized ? "was finalized" : "is not initialized; call MPI_Init_thread first");
     }
     if (communicator == MPI_COMM_NULL) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is MPI_COMM_NULL", call);
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the communicator is MPI_COMM_NULL", call);
     }
     MPI_Comm_test_inter(communicator, &is_inter);
-    return !is_inter || tg_mpi_fail(error, TG_ERROR_STATE, "%s: the communicator is an inter-communicator", call);
+    return !is_inter || tg_error_set(error, TG_ERROR_STATE, "%s: the communicator is an inter-communicator", call);
 }
 
 /* Checks that MPI can be used from this thread while others compute. */
@@ -126,17 +110,17 @@ static bool check_threads(tg_error *local)
     int level = 0;
     MPI_Query_thread(&level);
     return level >= MPI_THREAD_FUNNELED ||
-           tg_mpi_fail(local, TG_ERROR_STATE,
-                       "MPI was initialized with MPI_THREAD_SINGLE; it must be at least MPI_THREAD_FUNNELED "
-                       "(MPI_Init_thread), because kernels run on several threads");
+           tg_error_set(local, TG_ERROR_STATE,
+                        "MPI was initialized with MPI_THREAD_SINGLE; it must be at least MPI_THREAD_FUNNELED "
+                        "(MPI_Init_thread), because kernels run on several threads");
 }
 
 static bool check_config(const tg_mpi_config *given, tg_error *local)
 {
     return tg_mpi_expect_config(given, mark, local) &&
            (!given || (given->bucket_bytes >= 64 && given->bucket_bytes <= INT32_MAX) ||
-            tg_mpi_fail(local, TG_ERROR_VALUE, "bucket_bytes %lld; allowed are 64 to %d",
-                        (long long)given->bucket_bytes, INT32_MAX));
+            tg_error_set(local, TG_ERROR_VALUE, "bucket_bytes %lld; allowed are 64 to %d",
+                         (long long)given->bucket_bytes, INT32_MAX));
 }
 
 tg_mpi *tg_mpi_new(MPI_Comm communicator, const tg_mpi_config *given, tg_error *error)
@@ -162,7 +146,7 @@ tg_mpi *tg_mpi_new(MPI_Comm communicator, const tg_mpi_config *given, tg_error *
         made.bucket_bytes = local.code == TG_OK && given ? given->bucket_bytes : tg_mpi_config_default().bucket_bytes;
         mpi = tg_mpi_buffer_reserve(&made.self, sizeof *mpi);
         if (!mpi || !tg_mpi_buffer_reserve(&made.count_memory, (size_t)made.size * 2 * sizeof(double))) {
-            tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory");
+            tg_error_set(&local, TG_ERROR_MEMORY, "out of memory");
         }
         const tg_mpi_fact fact = {.what = "bucket_bytes", .number = made.bucket_bytes};
         is_ready = tg_mpi_agree_facts(&made, call, 0, &local, &fact, 1, error);
@@ -265,7 +249,7 @@ double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *error)
     }
     tg_error local = TG_NO_ERROR;
     if (!(weight >= 0) || !isfinite(weight)) {
-        tg_mpi_fail(&local, TG_ERROR_VALUE, "the weight is %g; it must be finite and at least 0", weight);
+        tg_error_set(&local, TG_ERROR_VALUE, "the weight is %g; it must be finite and at least 0", weight);
     }
     const double *all =
         tg_mpi_agree_on(mpi, call, 0, &local, error) ? gather_pairs(mpi, call, value, weight, error) : NULL;
@@ -276,7 +260,7 @@ double tg_mpi_mean(tg_mpi *mpi, double value, double weight, tg_error *error)
         weights += w;
     }
     if (all && weights == 0) {
-        tg_mpi_fail(error, TG_ERROR_VALUE, "%s: the weights of all ranks are 0", call);
+        tg_error_set(error, TG_ERROR_VALUE, "%s: the weights of all ranks are 0", call);
     }
     return all && weights > 0 ? sum / weights : NAN;
 }

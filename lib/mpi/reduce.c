@@ -30,11 +30,11 @@ tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given
         return tg_mpi_reduce_config_default();
     }
     if (given->cause && given->cause->code != TG_OK) {
-        tg_mpi_fail(local, given->cause->code, "%s", given->cause->text);
+        tg_error_set(local, given->cause->code, "%s", given->cause->text);
     }
     if (given->share != TG_MPI_EQUAL_SHARE && !(given->share >= 0 && isfinite(given->share))) {
-        tg_mpi_fail(local, TG_ERROR_VALUE, "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE",
-                    given->share);
+        tg_error_set(local, TG_ERROR_VALUE, "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE",
+                     given->share);
     }
     return *given;
 }
@@ -47,10 +47,10 @@ bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *
         return false;
     }
     return (params == mpi->params && tg_params_count(params) == mpi->entries) ||
-           tg_mpi_fail(local, TG_ERROR_STATE, "%s",
-                       mpi->params ? "the params are not those of the last tg_mpi_broadcast, or have other entries "
-                                     "since then"
-                                   : "call tg_mpi_broadcast first");
+           tg_error_set(local, TG_ERROR_STATE, "%s",
+                        mpi->params ? "the params are not those of the last tg_mpi_broadcast, or have other entries "
+                                      "since then"
+                                    : "call tg_mpi_broadcast first");
 }
 
 void tg_mpi_note_sizes(tg_mpi *mpi)
@@ -65,10 +65,10 @@ bool tg_mpi_expect_sizes(const tg_mpi *mpi, tg_error *local)
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         const tg_mpi_leaf *leaf = &mpi->leaves[i];
         if (tg_tensor_count(leaf->tensor) != leaf->count) {
-            return tg_mpi_fail(local, TG_ERROR_STATE,
-                               "a parameter of %lld values had %lld when this step's reduction began; resize it "
-                               "between two steps",
-                               (long long)tg_tensor_count(leaf->tensor), (long long)leaf->count);
+            return tg_error_set(local, TG_ERROR_STATE,
+                                "a parameter of %lld values had %lld when this step's reduction began; resize it "
+                                "between two steps",
+                                (long long)tg_tensor_count(leaf->tensor), (long long)leaf->count);
         }
     }
     return true;
@@ -111,9 +111,9 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
     tg_error local = TG_NO_ERROR;
     tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
     if (mpi->has_begun) {
-        tg_mpi_fail(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
+        tg_error_set(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
     } else if (mpi->samples.added > 0) {
-        tg_mpi_fail(&local, TG_ERROR_STATE, "tg_mpi_add_sample was called; finish the step with tg_mpi_reduce");
+        tg_error_set(&local, TG_ERROR_STATE, "tg_mpi_add_sample was called; finish the step with tg_mpi_reduce");
     }
     bool has_params = tg_mpi_expect_params(mpi, params, &local);
     for (int64_t i = 0; has_params && local.code == TG_OK && i < mpi->leaf_count; i++) {
@@ -152,8 +152,8 @@ void tg_mpi_on_gradient(void *context, tg_tensor *tensor)
         }
         mpi->next_leaf = at + 1;
         if (leaf->is_announced) {
-            tg_mpi_fail(&mpi->pending, TG_ERROR_STATE,
-                        "a gradient was announced twice; set on_gradient only in the last backward of a step");
+            tg_error_set(&mpi->pending, TG_ERROR_STATE,
+                         "a gradient was announced twice; set on_gradient only in the last backward of a step");
             return;
         }
         announce(mpi, leaf);
@@ -226,8 +226,8 @@ static void reserve_rest(tg_mpi *mpi, const int64_t *counts, tg_error *error)
             }
             table++;
             if (total > INT_MAX) {
-                tg_mpi_fail(error, TG_ERROR_VALUE, "the ranks have %lld rows together; allowed are %d",
-                            (long long)total, INT_MAX);
+                tg_error_set(error, TG_ERROR_VALUE, "the ranks have %lld rows together; allowed are %d",
+                             (long long)total, INT_MAX);
                 return;
             }
             tg_tensor_reserve_grad(leaf->tensor, TG_GRAD_ROWS, total, error);
@@ -240,7 +240,7 @@ static void reserve_rest(tg_mpi *mpi, const int64_t *counts, tg_error *error)
     size_t row = (size_t)width * tg_mpi_size_of(mpi->flat.dtype), ints = 2 * (size_t)mpi->size;
     if (!tg_mpi_buffer_reserve(&mpi->id_memory, ((size_t)largest + ints) * sizeof(int32_t)) ||
         !tg_mpi_buffer_reserve(&mpi->row_memory, (size_t)largest * row)) {
-        tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory for %lld rows", (long long)largest);
+        tg_error_set(error, TG_ERROR_MEMORY, "out of memory for %lld rows", (long long)largest);
     }
 }
 

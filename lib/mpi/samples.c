@@ -51,20 +51,20 @@ static bool check_samples(const tg_mpi *mpi, int64_t samples, tg_error *error)
 {
     const tg_mpi_samples *s = &mpi->samples;
     if ((mpi->size & (mpi->size - 1)) != 0 || samples < 1 || samples % mpi->size != 0) {
-        return tg_mpi_fail(error, TG_ERROR_VALUE,
-                           "%lld samples on %d ranks; the number of ranks must be a power of two that divides the "
-                           "number of samples",
-                           (long long)samples, mpi->size);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%lld samples on %d ranks; the number of ranks must be a power of two that divides the "
+                            "number of samples",
+                            (long long)samples, mpi->size);
     }
     if (s->added > 0 && samples != s->samples) {
-        return tg_mpi_fail(error, TG_ERROR_VALUE, "%lld samples, after %lld for the first one of this step",
-                           (long long)samples, (long long)s->samples);
+        return tg_error_set(error, TG_ERROR_VALUE, "%lld samples, after %lld for the first one of this step",
+                            (long long)samples, (long long)s->samples);
     }
     if (s->added == samples / mpi->size) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "this rank has added its %lld samples; call tg_mpi_reduce",
-                           (long long)s->added);
+        return tg_error_set(error, TG_ERROR_STATE, "this rank has added its %lld samples; call tg_mpi_reduce",
+                            (long long)s->added);
     }
-    return !mpi->has_begun || tg_mpi_fail(error, TG_ERROR_STATE, "tg_mpi_begin has started a reduction");
+    return !mpi->has_begun || tg_error_set(error, TG_ERROR_STATE, "tg_mpi_begin has started a reduction");
 }
 
 /* Pushes the gradients, and adds the sums of the nodes that end with this sample. */
@@ -85,7 +85,7 @@ static bool push(tg_mpi *mpi, int merges, tg_error *error)
     char *space = tg_mpi_buffer_reserve(&top->buffer, bytes);
     if (!keys || !space || (merges > 0 && !tg_mpi_buffer_reserve(&s->spare[0].buffer, together)) ||
         (merges > 1 && !tg_mpi_buffer_reserve(&s->spare[1].buffer, together))) {
-        return tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory for the gradients of a sample");
+        return tg_error_set(error, TG_ERROR_MEMORY, "out of memory for the gradients of a sample");
     }
     top->bytes = bytes;
     tg_mpi_node_write(mpi, space, keys);
@@ -105,7 +105,7 @@ bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error
     if (!tg_mpi_expect_params(mpi, params, &local) || !check_samples(mpi, samples, &local) ||
         (s->added > 0 && !tg_mpi_expect_sizes(mpi, &local)) ||
         !push(mpi, nodes_that_end(samples / mpi->size, s->added), &local)) {
-        return tg_mpi_fail(error, local.code, "%s: %s", call, local.text);
+        return tg_error_set(error, local.code, "%s: %s", call, local.text);
     }
     if (s->added++ == 0) {
         s->samples = samples;
@@ -126,12 +126,12 @@ bool tg_mpi_samples_check(const tg_mpi *mpi, tg_error *error)
         return true;
     }
     if (s->added != s->samples / mpi->size) {
-        return tg_mpi_fail(error, TG_ERROR_STATE, "this rank has added %lld of its %lld samples", (long long)s->added,
-                           (long long)(s->samples / mpi->size));
+        return tg_error_set(error, TG_ERROR_STATE, "this rank has added %lld of its %lld samples", (long long)s->added,
+                            (long long)(s->samples / mpi->size));
     }
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         if (tg_tensor_grad_kind(mpi->leaves[i].tensor) != TG_GRAD_NONE) {
-            return tg_mpi_fail(error, TG_ERROR_STATE, "a parameter has a gradient that tg_mpi_add_sample did not add");
+            return tg_error_set(error, TG_ERROR_STATE, "a parameter has a gradient that tg_mpi_add_sample did not add");
         }
     }
     return true;
@@ -174,7 +174,7 @@ static bool merge_ranks(tg_mpi *mpi, int bit, tg_error *error)
     }
     if (receives && (!tg_mpi_buffer_reserve(&s->stack[1].buffer, (size_t)other) ||
                      !tg_mpi_buffer_reserve(&s->spare[0].buffer, (size_t)(mine + other)))) {
-        tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for the gradients of samples");
+        tg_error_set(&local, TG_ERROR_MEMORY, "out of memory for the gradients of samples");
     }
     if (!tg_mpi_agree_on(mpi, "mpi_reduce", mpi->step + 1, &local, error)) {
         return false;
@@ -208,7 +208,7 @@ bool tg_mpi_samples_reduce(tg_mpi *mpi, double share, tg_error *error)
     }
     char *sum = mpi->rank == 0 ? bytes_of(&s->stack[0]) : tg_mpi_buffer_reserve(&s->stack[0].buffer, (size_t)bytes);
     if (!sum) {
-        tg_mpi_fail(&local, TG_ERROR_MEMORY, "out of memory for the gradients of samples");
+        tg_error_set(&local, TG_ERROR_MEMORY, "out of memory for the gradients of samples");
     }
     if (!tg_mpi_agree_on(mpi, "mpi_reduce", mpi->step + 1, &local, error) ||
         !tg_mpi_broadcast_bytes(mpi, "mpi_reduce", sum, bytes, error)) {

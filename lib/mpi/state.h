@@ -1,17 +1,14 @@
 /* state (private): the state of a training over MPI.
  *
- * This library uses only the public headers of the core, because the core's shared library exports nothing else. So its
- * memory is that of u8 tensors, which come from the program's allocator (tg_mpi_buffer).
+ * This library uses only the public headers of the core, extend.h among them.
  */
 #ifndef TG_MPI_STATE_H
 #define TG_MPI_STATE_H
 
 #include <tapegrad_mpi.h>
+#include <tapegrad/extend.h>
 
 /* ---- errors ---- */
-
-/* Sets the error unless one is set already. Returns false. */
-bool tg_mpi_fail(tg_error *error, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 
 /* Returns true if `result`, of an MPI call, is MPI_SUCCESS. Otherwise sets an error that begins with `call`. */
 bool tg_mpi_succeeded(const char *call, int result, tg_error *error);
@@ -27,7 +24,7 @@ bool tg_mpi_expect_config(const void *config, const char *mark, tg_error *local)
 /* ---- memory ---- */
 
 typedef struct tg_mpi_buffer {
-    tg_tensor *block;
+    void *block;
     size_t size;
 } tg_mpi_buffer;
 

@@ -62,20 +62,20 @@ static bool check(const tg_mpi *mpi, const tg_params *shards, const tg_rng *rng,
     }
     const tg_error *own = tg_params_error(shards);
     if (own->code != TG_OK) {
-        return tg_mpi_fail(local, own->code, "%s", own->text);
+        return tg_error_set(local, own->code, "%s", own->text);
     }
     if (snprintf(full, NAME_SIZE, "%s.weight", name) >= NAME_SIZE) {
-        return tg_mpi_fail(local, TG_ERROR_VALUE, "the name has more than %d characters", NAME_SIZE - 8);
+        return tg_error_set(local, TG_ERROR_VALUE, "the name has more than %d characters", NAME_SIZE - 8);
     }
     if (tg_params_find(shards, full)) {
-        return tg_mpi_fail(local, TG_ERROR_VALUE, "the name '%s' is in use", full);
+        return tg_error_set(local, TG_ERROR_VALUE, "the name '%s' is in use", full);
     }
     int64_t per_rank = rows <= INT32_MAX ? (rows + mpi->size - 1) / mpi->size : 0;
     return (width >= 1 && width <= INT32_MAX && per_rank * (mpi->size - 1) < rows && per_rank > 0) ||
-           tg_mpi_fail(local, TG_ERROR_SHAPE,
-                       "%lld rows of width %lld on %d ranks; every rank must own a row, and allowed are %d rows and a "
-                       "width of at least 1",
-                       (long long)rows, (long long)width, mpi->size, INT32_MAX);
+           tg_error_set(local, TG_ERROR_SHAPE,
+                        "%lld rows of width %lld on %d ranks; every rank must own a row, and allowed are %d rows and a "
+                        "width of at least 1",
+                        (long long)rows, (long long)width, mpi->size, INT32_MAX);
 }
 
 /* Creates this rank's part. */
@@ -85,16 +85,16 @@ static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const cha
     tg_mpi_buffer self = {NULL, 0};
     tg_mpi_table *table = tg_mpi_buffer_reserve(&self, sizeof *table);
     if (!table) {
-        tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
+        tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
         return NULL;
     }
     *table = (tg_mpi_table){.self = self, .mpi = mpi, .number = mpi->tables, .rows = rows, .width = width};
     table->per_rank = (rows + mpi->size - 1) / mpi->size;
     int64_t left = rows - mpi->rank * table->per_rank, own = left < table->per_rank ? left : table->per_rank;
     if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {
-        tg_mpi_fail(error, TG_ERROR_MEMORY, "out of memory");
+        tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
     } else if (!(table->shard = tg_params_add(shards, full, tg_shape_make(2, (int64_t[]){own, width})))) {
-        tg_mpi_fail(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
+        tg_error_set(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
     } else if (tg_tensor_set_shard(table->shard, mpi->rank * table->per_rank, rows, error)) {
         table->dtype = tg_tensor_dtype(table->shard);
         return draw(table, rng, error) ? table : (tg_mpi_table_free(table), NULL);
@@ -238,7 +238,7 @@ static void set_nan(const tg_params *params)
 static void expect_usable(const char *name, const tg_params *params, tg_error *local)
 {
     if (tg_mpi_expect_argument(name, params, local) && tg_params_error(params)->code != TG_OK) {
-        tg_mpi_fail(local, tg_params_error(params)->code, "%s", tg_params_error(params)->text);
+        tg_error_set(local, tg_params_error(params)->code, "%s", tg_params_error(params)->text);
     }
 }
 
@@ -252,7 +252,7 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
     expect_usable("params", params, &local);
     expect_usable("shards", shards, &local);
     if (!(max_norm >= 0)) {
-        tg_mpi_fail(&local, TG_ERROR_VALUE, "max_norm %g; allowed are numbers >= 0", max_norm);
+        tg_error_set(&local, TG_ERROR_VALUE, "max_norm %g; allowed are numbers >= 0", max_norm);
     }
     char text[40];
     snprintf(text, sizeof text, "%.17g", max_norm);
@@ -266,7 +266,7 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
     tg_error failed = TG_NO_ERROR;
     double squares = tg_mpi_sum_agreed(mpi, call, sharded * sharded, &failed);
     if (failed.code != TG_OK) {
-        tg_mpi_fail(error, failed.code, "%s", failed.text);
+        tg_error_set(error, failed.code, "%s", failed.text);
         return NAN;
     }
     double norm = sqrt(replicated * replicated + squares), factor = max_norm / (norm + 1e-6);

@@ -157,9 +157,8 @@ static bool list_record(tg_tape *t, size_t k, const tg_tensor *result)
     return any;
 }
 
-/* Returns whether the values of the records from number `first` on may be dropped. Freed results are detected by their
- * values, and an observer may look at any result until the reset. After a backward in the span, some of its records
- * cannot run again. */
+/* Returns whether the values of the records from number `first` on may be dropped. After a backward in the span, some
+ * of its records cannot run again. */
 static bool may_drop_span(const tg_tape *t, size_t first)
 {
     for (size_t k = first; k < t->record_count; k++) {
@@ -167,7 +166,7 @@ static bool may_drop_span(const tg_tape *t, size_t first)
             return false;
         }
     }
-    return first < t->record_count && !t->detect_freed && !t->observer;
+    return first < t->record_count && !tg_tape_keeps_results(t);
 }
 
 /* Drops the values of the span that begins with record number `first`. Returns false when memory is exhausted. */

@@ -4,7 +4,6 @@
  * and the tape, the generator and every tensor are unchanged.
  */
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -193,23 +192,15 @@ static void make_up_missed(const tg_op_call *call)
     missed->make_up(missed, tg_values(ids), ids->count);
 }
 
-double tg_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Runs the forward kernel, the timer and the observer, and follows the generator in a span. A separate function, so
- * that a tape without them has one branch. */
-static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
-                         const struct tg_op_declaration *d, bool recorded)
+/* Runs the forward kernel between its watches, and follows the generator in a span. A separate function, so that a
+ * tape without either has one branch. */
+static void run_watched(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
+                        const struct tg_op_declaration *d, bool recorded)
 {
     if (t->spans.open) {
         tg_spans_watch(t);
     }
-    t->position_before = tg_rng_position(t->rng);
-    double begin = t->timer ? tg_clock() : 0;
+    tg_watch_before(t, call, false);
     if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
         t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
     } else {
@@ -218,12 +209,7 @@ static void run_observed(tg_tape *t, const tg_op_kernels *kernels, const tg_op_c
     if (recorded) {
         t->spans.position = tg_rng_position(t->rng);
     }
-    if (t->timer) {
-        t->timer(t->timer_context, call, false, tg_clock() - begin);
-    }
-    if (t->observer) {
-        t->observer(t->observer_context, call);
-    }
+    tg_watch_after(t, call, false);
 }
 
 /* Runs a call whose op, tape, inputs and attributes are set. */
@@ -272,8 +258,8 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     if (facts->makes_up) {
         make_up_missed(call);
     }
-    if (t->observer || t->timer || t->runner || t->spans.open) {
-        run_observed(t, kernels, call, &d, recorded);
+    if (t->watches || t->runner || t->spans.open) {
+        run_watched(t, kernels, call, &d, recorded);
     } else {
         tg_run_forward(kernels, call);
     }

@@ -158,16 +158,14 @@ static void run_record(const tg_pass *pass, tg_record *record)
     if (found.any && tg_op_is_empty(&call)) {
         zero_gradients(&call);
     } else if (found.any) {
-        double begin = t->timer ? tg_clock() : 0;
+        tg_watch_before(t, &call, true);
         if (t->runner) {
             t->runner(t->runner_context, &call, record->kernels->backward, true, record->saved_bytes,
                       record->backward_scratch);
         } else {
             record->kernels->backward(&call);
         }
-        if (t->timer) {
-            t->timer(t->timer_context, &call, true, tg_clock() - begin);
-        }
+        tg_watch_after(t, &call, true);
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);

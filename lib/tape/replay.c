@@ -149,11 +149,9 @@ static void run_again(const tg_pass *pass, size_t k, const tg_replay_block *bloc
     }
     tg_call_again(pass, record, &call);
     call.rng = t->rng ? rng : NULL;
-    double begin = t->timer ? tg_clock() : 0;
+    tg_watch_before(t, &call, false);
     tg_run_forward(record->kernels, &call);
-    if (t->timer) {
-        t->timer(t->timer_context, &call, false, tg_clock() - begin);
-    }
+    tg_watch_after(t, &call, false);
     for (size_t i = 0; i < count; i++) {
         if (before[i] && before[i] != t->spans.no_values) {
             call.outputs[blocks[i].output]->storage = before[i];

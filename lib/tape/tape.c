@@ -153,8 +153,7 @@ static bool is_read_by_backward(const tg_tape *t, const tg_tensor *x)
 
 tg_tensor *tg_tape_end_module(tg_tape *t, const tg_tape_point *point, tg_tensor *result)
 {
-    /* freed results are detected by their values, and an observer may look at any result until the reset */
-    if (!result || t->detect_freed || t->observer) {
+    if (!result || tg_tape_keeps_results(t)) {
         return tg_tape_end(t, point, result);
     }
     for (size_t i = point->results; i < t->result_count; i++) {
@@ -349,14 +348,6 @@ void tg_evaluation_end(tg_tape *t, tg_evaluation before)
 {
     tg_tape_set_recording(t, before.recording);
     tg_tape_set_training(t, before.training);
-}
-
-void tg_tape_set_observer(tg_tape *t, tg_observer *observer, void *context)
-{
-    if (t) {
-        t->observer = observer;
-        t->observer_context = context;
-    }
 }
 
 /* ---- scopes ---- */

@@ -69,16 +69,18 @@ typedef struct tg_rounded_copy {
     void *values; /* a block */
 } tg_rounded_copy;
 
-/* Called after each kernel with the time that it took (tools/profile.c). */
-typedef void tg_kernel_timer(void *context, const tg_op_call *call, bool backward, double seconds);
-
 /* Runs a kernel in place of the tape (gradcheck/guard.c). `saved` and `scratch` are the bytes that the op has declared
  * for this kernel. */
 typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kernel kernel, bool backward, size_t saved,
                               size_t scratch);
 
-/* Returns the seconds of a clock that never goes back. */
-double tg_clock(void);
+/* Call the watches around a kernel (watch.c). */
+void tg_watch_before(const tg_tape *t, const tg_op_call *call, bool is_backward);
+void tg_watch_after(const tg_tape *t, const tg_op_call *call, bool is_backward);
+
+/* Returns whether results keep their values until the reset, even if nobody in the library reads them: the use of freed
+ * results is detected by their values, and a watch may look at any result. */
+bool tg_tape_keeps_results(const tg_tape *t);
 
 /* The maximum number of errors of other objects. */
 #define TG_WATCHED_ERRORS 16
@@ -91,13 +93,9 @@ struct tg_tape {
     tg_pool *pool;
     bool recording, training, detect_freed;
     int64_t backwards, max_backwards; /* those since the reset that did not retain the graph; 0: no limit */
-    tg_observer *observer;            /* a function that is called after each forward kernel, or NULL */
-    void *observer_context;
-    tg_kernel_timer *timer; /* or NULL */
-    void *timer_context;
-    tg_kernel_runner *runner; /* or NULL: the tape runs its kernels */
+    tg_kernel_watch *watches;         /* a list of functions around kernels */
+    tg_kernel_runner *runner;         /* or NULL: the tape runs its kernels */
     void *runner_context;
-    uint64_t position_before; /* the position of the generator before the observed kernel */
 
     tg_record *records;
     size_t record_count, record_capacity;

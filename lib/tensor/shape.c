@@ -110,7 +110,7 @@ bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result)
     return true;
 }
 
-const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT])
+const char *tg_index_format(const tg_shape *shape, int64_t position, char *text)
 {
     int64_t index[TG_MAX_RANK];
     for (int axis = shape->rank - 1; axis >= 0; axis--) {

@@ -119,8 +119,8 @@ static inline bool tg_is_tensor(const tg_tensor *x)
 }
 
 /* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and
- * has no missed steps. The one check in front of all values: tests/lint/values lists the functions that read or write
- * them, and each of them comes after it. */
+ * has no missed steps. tg_tensor_check (extend.h) reports the error. The one check in front of all values:
+ * tests/lint/values lists the functions that read or write them, and each of them comes after it. */
 static inline bool tg_has_values(const tg_tensor *x)
 {
     return x && !x->is_freed && !x->storage->missed;
@@ -128,9 +128,6 @@ static inline bool tg_has_values(const tg_tensor *x)
 
 /* tg_is_tensor for a call that reports an error, "<call>: the <name> is NULL". */
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
-
-/* tg_has_values for a call that reports an error. */
-bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
 /* Sets the error of a call that needs the values of such a tensor. Returns false. */
 bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error);
@@ -190,9 +187,6 @@ void tg_contiguous_strides(const tg_shape *shape, int64_t strides[TG_MAX_RANK]);
 /* Computes the shape to which a and b broadcast, by NumPy's rule: shapes are aligned at the last axis, and sizes are
  * equal or one of them is 1. Returns false for shapes that do not broadcast. */
 bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
-
-/* Writes the index of a row-major position, such as "[3,1]". Returns `text`. */
-const char *tg_index_format(const tg_shape *shape, int64_t position, char text[TG_SHAPE_TEXT]);
 
 /* Returns the size of a value in bytes; 0 for a number that is not a dtype. */
 size_t tg_dtype_size(tg_dtype dtype);

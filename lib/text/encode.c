@@ -9,8 +9,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/tokenizer.h"
 
 /* ---- encoding ---- */
@@ -245,10 +244,11 @@ char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t cou
                          (long long)i, tg_tokenizer_vocabulary(z));
             return NULL;
         }
-        if (!tg_checked_add(total, part, &total)) {
+        if (part > SIZE_MAX - 1 - total) {
             tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: the text does not fit into memory");
             return NULL;
         }
+        total += part;
     }
     char *text = tg_alloc(total + 1, 1);
     if (!text) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include <tapegrad/extend.h>
 
 /* Gives a table at least 3/2 slots per entry, a power of two. Sets *is_new if its slots are new and empty: the caller
  * then puts its entries into them. Returns false, and changes nothing, when memory is exhausted. */

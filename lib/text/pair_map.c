@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-#include "base/alloc.h"
+#include <tapegrad/extend.h>
 
 /* Returns the slot of a pair, or the empty slot for it. Fibonacci hashing of both ids (Knuth, volume 3, 6.4), and
  * linear probing. */

@@ -12,8 +12,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include <tapegrad/extend.h>
 
 struct tg_pretokenizer {
     pcre2_general_context *memory;

@@ -1,6 +1,6 @@
 #include <tapegrad/tokenizer.h>
 
-#include "base/file.h"
+#include <tapegrad/extend.h>
 
 char *tg_text_read(const char *path, size_t *length, tg_error *error)
 {

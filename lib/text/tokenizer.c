@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include <tapegrad/extend.h>
 #include "text/hash.h"
 
 /* ---- tokens ---- */

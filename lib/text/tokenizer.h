@@ -10,7 +10,7 @@
 
 #include <tapegrad/tokenizer.h>
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
 #include "text/pretoken.h"
 
 #define TG_BYTES 256

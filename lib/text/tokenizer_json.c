@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/vocabulary_json.h"
 
 /* ---- objects by tables ---- */

@@ -10,8 +10,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/tokenizer.h"
 
 typedef struct word {

@@ -7,10 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/config.h"
-#include "base/file.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/hash.h"
 
 /* ---- errors ---- */

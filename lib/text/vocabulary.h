@@ -14,7 +14,7 @@
 #ifndef TG_TEXT_VOCABULARY_H
 #define TG_TEXT_VOCABULARY_H
 
-#include "base/json.h"
+#include <tapegrad/extend.h>
 #include "text/tokenizer.h"
 
 /* The largest file of a vocabulary, in bytes: positions have 32 bits. */

@@ -8,8 +8,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/vocabulary_json.h"
 
 /* ---- the tokens of all ids ---- */

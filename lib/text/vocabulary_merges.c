@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/vocabulary.h"
 
 static const char first_line[] = "#version: 0.2";

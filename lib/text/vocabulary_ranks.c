@@ -7,8 +7,7 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/vocabulary.h"
 
 /* The bytes of the shortest line: "QQ== 0" and a newline. */

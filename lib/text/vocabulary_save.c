@@ -2,51 +2,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
+#include <tapegrad/extend.h>
 #include "text/vocabulary.h"
 
 typedef struct writer {
     const char *call;
     const tg_tokenizer *z;
-    char *text;
-    size_t used, capacity;
-    bool failed; /* memory is exhausted */
+    tg_text_buffer out;
     tg_error *error;
 } writer;
 
-static void append(writer *w, const char *text, size_t length)
-{
-    void *grown = w->text;
-    w->failed = w->failed || !tg_grow(&grown, &w->capacity, w->used, w->used + length, 1);
-    w->text = grown;
-    if (!w->failed) {
-        memcpy(w->text + w->used, text, length);
-        w->used += length;
-    }
-}
-
-static void append_text(writer *w, const char *text)
-{
-    append(w, text, strlen(text));
-}
-
-static void append_number(writer *w, int32_t number)
-{
-    char text[16];
-    append(w, text, (size_t)snprintf(text, sizeof text, "%d", number));
-}
-
-/* Appends the bytes of a token as characters. */
-static void append_token(writer *w, int32_t id)
+/* Adds the bytes of a token as characters; with `is_json`, as those of a string of JSON. */
+static void add_token(writer *w, int32_t id, bool is_json)
 {
     size_t length;
     const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
     for (size_t i = 0; i < length; i++) {
         unsigned character = tg_character_of_byte((unsigned char)bytes[i]);
-        char coded[2] = {(char)(0xc0 | character >> 6), (char)(0x80 | (character & 0x3f))};
-        char plain = (char)character;
-        append(w, character < 0x80 ? &plain : coded, character < 0x80 ? 1 : 2);
+        char two[2] = {(char)(0xc0 | character >> 6), (char)(0x80 | (character & 0x3f))}, one = (char)character;
+        const char *text = character < 0x80 ? &one : two;
+        size_t size = character < 0x80 ? 1 : 2;
+        if (is_json) {
+            tg_text_add_json(&w->out, text, size);
+        } else {
+            tg_text_add_bytes(&w->out, text, size);
+        }
     }
 }
 
@@ -74,75 +54,42 @@ static bool write_merges(writer *w)
                             "tokenizer_save: the ids do not follow from the order of the merges, and a file of merges "
                             "has no ids; use TG_VOCABULARY_JSON");
     }
-    append_text(w, "#version: 0.2\n");
+    tg_text_add(&w->out, "#version: 0.2\n");
     for (size_t r = 0; r < w->z->merge_count; r++) {
-        append_token(w, w->z->merges[r].left);
-        append_text(w, " ");
-        append_token(w, w->z->merges[r].right);
-        append_text(w, "\n");
+        add_token(w, w->z->merges[r].left, false);
+        tg_text_add(&w->out, " ");
+        add_token(w, w->z->merges[r].right, false);
+        tg_text_add(&w->out, "\n");
     }
     return true;
 }
 
 /* ---- tokenizer.json ---- */
 
-/* Appends the characters of a JSON string from `from` on with escapes. Characters above ASCII stay as they are. */
-static void escape(writer *w, size_t from)
+/* Adds a token as a string of JSON without its quotation marks. Special tokens are text, not bytes. */
+static void add_string(writer *w, int32_t id)
 {
-    size_t escapes = 0;
-    for (size_t i = from; i < w->used; i++) {
-        unsigned char c = (unsigned char)w->text[i];
-        escapes += c < 0x20 ? 5 : c == '"' || c == '\\';
-    }
-    size_t old = w->used, at = old + escapes;
-    void *grown = w->text;
-    w->failed = w->failed || !tg_grow(&grown, &w->capacity, old, at, 1);
-    w->text = grown;
-    if (w->failed || escapes == 0) {
-        return;
-    }
-    w->used = at;
-    for (size_t i = old; i-- > from;) { /* from the end, because the text becomes longer */
-        unsigned char c = (unsigned char)w->text[i];
-        if (c < 0x20) {
-            char code[8];
-            snprintf(code, sizeof code, "\\u%04x", (unsigned)c);
-            at -= 6;
-            memcpy(w->text + at, code, 6);
-        } else {
-            w->text[--at] = (char)c;
-            if (c == '"' || c == '\\') {
-                w->text[--at] = '\\';
-            }
-        }
-    }
-}
-
-/* Appends a token as a JSON string without its quotation marks. Special tokens are text, not bytes. */
-static void append_escaped(writer *w, int32_t id)
-{
-    size_t from = w->used, length;
-    const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
     if (tg_tokenizer_is_special(w->z, id)) {
-        append(w, bytes, length);
+        size_t length;
+        const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
+        tg_text_add_json(&w->out, bytes, length);
     } else {
-        append_token(w, id);
+        add_token(w, id, true);
     }
-    escape(w, from);
 }
 
-static void append_added_tokens(writer *w)
+static void add_added_tokens(writer *w)
 {
-    append_text(w, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
+    tg_text_add(&w->out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
     for (size_t i = 0; i < w->z->special_count; i++) {
-        append_text(w, i ? ",\n{\"id\":" : "\n{\"id\":");
-        append_number(w, w->z->special[i]);
-        append_text(w, ",\"content\":\"");
-        append_escaped(w, w->z->special[i]);
-        append_text(w, "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
-                       "\"special\":true}");
+        tg_text_add(&w->out, i ? ",\n{\"id\":" : "\n{\"id\":");
+        tg_text_add_format(&w->out, "%d", w->z->special[i]);
+        tg_text_add(&w->out, ",\"content\":\"");
+        add_string(w, w->z->special[i]);
+        tg_text_add(&w->out, "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
+                             "\"special\":true}");
     }
-    append_text(w, "],\n");
+    tg_text_add(&w->out, "],\n");
 }
 
 /* Checks that no two tokens have the same bytes, because the names of a JSON object are unique. */
@@ -150,7 +97,7 @@ static bool check_names(writer *w)
 {
     tg_vocabulary v = {.call = w->call, .path = "", .z = (tg_tokenizer *)w->z};
     bool is_unique = tg_vocabulary_index(&v, (size_t)w->z->token_count);
-    w->failed = !is_unique;
+    w->out.failed = !is_unique;
     for (int32_t id = 0; is_unique && id < w->z->token_count; id++) {
         int32_t same = tg_vocabulary_add(&v, id);
         is_unique = same == id || tg_error_set(w->error, TG_ERROR_VALUE,
@@ -168,38 +115,39 @@ static bool write_json(writer *w)
     if (!check_names(w)) {
         return false;
     }
-    append_added_tokens(w);
-    append_text(w, "\"normalizer\":null,\n"
-                   "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
-                   "\"use_regex\":true},\n"
-                   "\"post_processor\":null,\n"
-                   "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
-                   "\"use_regex\":true},\n"
-                   "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-                   "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
-                   "\"vocab\":{");
+    add_added_tokens(w);
+    tg_text_add(&w->out,
+                "\"normalizer\":null,\n"
+                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
+                "\"use_regex\":true},\n"
+                "\"post_processor\":null,\n"
+                "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
+                "\"use_regex\":true},\n"
+                "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+                "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
+                "\"vocab\":{");
     for (int32_t id = 0; id < w->z->token_count; id++) {
-        append_text(w, id ? ",\n\"" : "\n\"");
-        append_escaped(w, id);
-        append_text(w, "\":");
-        append_number(w, id);
+        tg_text_add(&w->out, id ? ",\n\"" : "\n\"");
+        add_string(w, id);
+        tg_text_add(&w->out, "\":");
+        tg_text_add_format(&w->out, "%d", id);
     }
-    append_text(w, "},\n\"merges\":[");
+    tg_text_add(&w->out, "},\n\"merges\":[");
     for (size_t r = 0; r < w->z->merge_count; r++) {
-        append_text(w, r ? ",\n\"" : "\n\"");
-        append_escaped(w, w->z->merges[r].left);
-        append_text(w, " ");
-        append_escaped(w, w->z->merges[r].right);
-        append_text(w, "\"");
+        tg_text_add(&w->out, r ? ",\n\"" : "\n\"");
+        add_string(w, w->z->merges[r].left);
+        tg_text_add(&w->out, " ");
+        add_string(w, w->z->merges[r].right);
+        tg_text_add(&w->out, "\"");
     }
-    append_text(w, "]}}\n");
+    tg_text_add(&w->out, "]}}\n");
     return true;
 }
 
 /* ---- ranks ---- */
 
-/* Appends bytes in base64 (RFC 4648). */
-static void append_base64(writer *w, const char *bytes, size_t length)
+/* Adds bytes in base64 (RFC 4648). */
+static void add_base64(writer *w, const char *bytes, size_t length)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < length; i += 3) {
@@ -211,7 +159,7 @@ static void append_base64(writer *w, const char *bytes, size_t length)
         for (size_t k = 0; k < 4; k++) {
             four[k] = i + k > length ? '=' : digits[bits >> (18 - 6 * k) & 63];
         }
-        append(w, four, 4);
+        tg_text_add_bytes(&w->out, four, 4);
     }
 }
 
@@ -230,7 +178,7 @@ static bool check_merges(writer *w, tg_encoder *e)
         const tg_merge *merge = r < z->merge_count && z->merges[r].result == id ? &z->merges[r] : NULL;
         e->id_count = 0;
         if (merge && length <= TG_LONGEST_RANKED && !tg_encoder_word(e, z, bytes, length, (int64_t)r)) {
-            w->failed = true;
+            w->out.failed = true;
             return false;
         }
         if (e->id_count != 2 || e->ids[0] != merge->left || e->ids[1] != merge->right) {
@@ -262,10 +210,8 @@ static bool write_ranks(writer *w)
         if (!tg_tokenizer_is_special(w->z, id)) {
             size_t length;
             const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
-            append_base64(w, bytes, length);
-            append_text(w, " ");
-            append_number(w, id);
-            append_text(w, "\n");
+            add_base64(w, bytes, length);
+            tg_text_add_format(&w->out, " %d\n", id);
         }
     }
     return is_possible;
@@ -281,16 +227,15 @@ static char *text_of(const char *call, const tg_tokenizer *z, tg_vocabulary_form
 {
     writer w = {.call = call, .z = z, .error = error};
     bool is_written = formats[format](&w);
-    *length = w.used;
-    append(&w, "", 1); /* the NUL */
-    if (w.failed) {
+    *length = w.out.length;
+    if (w.out.failed) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
-    if (w.failed || !is_written) {
-        tg_free(w.text);
+    if (w.out.failed || !is_written) {
+        tg_free(w.out.bytes);
         return NULL;
     }
-    return w.text;
+    return w.out.bytes;
 }
 
 char *tg_tokenizer_text(const tg_tokenizer *z, size_t *length, tg_error *error)

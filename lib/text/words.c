@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/config.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/hash.h"
 
 static const char mark[] = "tg_words_config_default";
@@ -175,10 +173,12 @@ char *tg_words_decode(const tg_words *w, const int32_t *ids, int64_t count, size
                          w->count);
             return NULL;
         }
-        if (!tg_checked_add(total, strlen(word) + 1, &total)) {
+        size_t part = strlen(word) + 1;
+        if (part > SIZE_MAX - 1 - total) {
             tg_error_set(error, TG_ERROR_MEMORY, "words_decode: the text does not fit into memory");
             return NULL;
         }
+        total += part;
     }
     char *text = tg_alloc((uint64_t)total + 1, 1), *out = text;
     if (!text) {

@@ -4,7 +4,7 @@
 
 #include <tapegrad/words.h>
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
 
 struct tg_words {
     char *text; /* the words in the order of their ids, each with a NUL */

@@ -1,9 +1,7 @@
 /* words_file: a vocabulary as a text file with one word per line. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
-#include "base/file.h"
+#include <tapegrad/extend.h>
 #include "text/words.h"
 
 static const char call[] = "words_open";

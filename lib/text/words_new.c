@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/words.h"
 
 static const char call[] = "words_new";

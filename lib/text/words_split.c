@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "base/text.h"
+#include <tapegrad/extend.h>
 #include "text/words.h"
 
 static bool is_between(char c, unsigned low, unsigned high)

@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/config.h"
-#include "base/file.h"
-#include "base/text.h"
+#include <tapegrad/extend.h>
 
 static const char call[] = "csv_open";
 static const char mark[] = "tg_csv_config_default";

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
-#include "tensor/tensor.h"
+#include <tapegrad/extend.h>
 
 static bool check_column(const tg_csv *csv, const char *call, int column, tg_error *error)
 {
@@ -29,11 +27,26 @@ static bool is_whole(const char *text)
     return last == LONG_MIN || last <= (*c ? strtol(c + 1, NULL, 10) : 0);
 }
 
+static bool is_float(tg_dtype dtype)
+{
+    return dtype == TG_F32 || dtype == TG_F64;
+}
+
+static void store(void *values, tg_dtype dtype, int64_t i, double value)
+{
+    switch (dtype) {
+    case TG_F32: ((float *)values)[i] = (float)value; break;
+    case TG_F64: ((double *)values)[i] = value; break;
+    case TG_I32: ((int32_t *)values)[i] = (int32_t)value; break;
+    case TG_U8: ((uint8_t *)values)[i] = (uint8_t)value; break;
+    }
+}
+
 /* Checks that the dtype represents a number. */
 static bool fits(const char *text, double value, tg_dtype dtype)
 {
-    return tg_dtype_is_float(dtype) || (value >= (dtype == TG_I32 ? INT32_MIN : 0) &&
-                                        value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX) && is_whole(text));
+    return is_float(dtype) || (value >= (dtype == TG_I32 ? INT32_MIN : 0) &&
+                               value <= (dtype == TG_I32 ? INT32_MAX : UINT8_MAX) && is_whole(text));
 }
 
 tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, tg_dtype dtype, tg_error *error)
@@ -49,10 +62,11 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
         }
     }
     tg_tensor *x = tg_tensor_new(dtype, tg_shape_make(2, (int64_t[]){csv->rows, count}), error);
+    void *values = tg_tensor_data_mut(x);
     for (int64_t i = 0; x && i < csv->rows * count; i++) {
         const char *text = tg_csv_field(csv, i / count, columns[i % count]);
         double value = (double)NAN;
-        bool is_number = *text ? tg_parse_number(text, &value) && fits(text, value, dtype) : tg_dtype_is_float(dtype);
+        bool is_number = *text ? tg_parse_number(text, &value) && fits(text, value, dtype) : is_float(dtype);
         if (!is_number) {
             tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.*s' is not a number of %s", call,
                          (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, TG_CUT(text, 40),
@@ -60,7 +74,7 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
             tg_release(x);
             return NULL;
         }
-        tg_convert((char *)tg_values(x) + (size_t)i * tg_size_of(dtype), dtype, &value, TG_F64, 1);
+        store(values, dtype, i, value);
     }
     return x;
 }
@@ -119,7 +133,7 @@ tg_tensor *tg_csv_new_categories(const tg_csv *csv, int column, int64_t *categor
         return NULL;
     }
     /* first, for each row, the first row with its text; then the id of that row, which is known by then */
-    int32_t *id = tg_values(ids);
+    int32_t *id = tg_tensor_data_mut(ids);
     for (int64_t i = 0, begin = 0; i < rows; i++) {
         begin = compare_texts(&sorted[i], &sorted[begin]) == 0 ? begin : i;
         id[sorted[i].row] = (int32_t)sorted[begin].row;
@@ -153,11 +167,13 @@ tg_tensor *tg_csv_new_known_categories(const tg_csv *csv, int column, const tg_c
     tg_tensor *known_ids = tg_csv_new_categories(known, known_column, NULL, &count, error);
     labeled_row *sorted = known_ids ? sort_rows(known, call, known_column, error) : NULL;
     tg_tensor *ids = sorted ? tg_tensor_new(TG_I32, tg_shape_make(1, &csv->rows), error) : NULL;
+    int32_t *id = tg_tensor_data_mut(ids);
+    const int32_t *known_id = tg_tensor_data(known_ids);
     for (int64_t i = 0; ids && i < csv->rows; i++) {
         labeled_row wanted = {tg_csv_field(csv, i, column), i};
         const labeled_row *found = bsearch(&wanted, sorted, (size_t)known->rows, sizeof *sorted, compare_texts);
         if (found) {
-            ((int32_t *)tg_values(ids))[i] = ((const int32_t *)tg_values(known_ids))[found->row];
+            id[i] = known_id[found->row];
         } else {
             tg_error_set(error, TG_ERROR_FORMAT, "%s: line %lld, field %d: '%.*s' is none of the %lld known categories",
                          call, (long long)csv->lines[i + csv->has_header], column + 1, TG_CUT(wanted.text, 40),

@@ -1,36 +1,19 @@
 #include "tools/event.h"
 
-#include <string.h>
+#include <tapegrad/extend.h>
 
-#include "base/alloc.h"
+#include <string.h>
 
 /* ---- bytes ---- */
 
-static bool reserve(tg_bytes *out, size_t more)
+/* Adds the low `count` bytes of a number, little-endian. */
+static void put(tg_text_buffer *out, uint64_t number, int count)
 {
-    void *grown = out->data;
-    out->failed = out->failed || !tg_grow(&grown, &out->capacity, out->used, out->used + more, 1);
-    out->data = grown;
-    return !out->failed;
-}
-
-/* Appends the low `count` bytes of a number, little-endian. */
-static void put(tg_bytes *out, uint64_t number, int count)
-{
-    if (reserve(out, (size_t)count)) {
-        for (int i = 0; i < count; i++) {
-            out->data[out->used++] = (unsigned char)(number >> 8 * i);
-        }
+    unsigned char bytes[8];
+    for (int i = 0; i < count; i++) {
+        bytes[i] = (unsigned char)(number >> 8 * i);
     }
-}
-
-static void put_text(tg_bytes *out, const char *text)
-{
-    size_t length = strlen(text);
-    if (reserve(out, length)) {
-        memcpy(out->data + out->used, text, length);
-        out->used += length;
-    }
+    tg_text_add_bytes(out, bytes, (size_t)count);
 }
 
 /* ---- CRC-32C ---- */
@@ -49,7 +32,7 @@ static uint32_t crc32c(const unsigned char *bytes, size_t length)
 }
 
 /* The masked CRC of tensorflow/core/lib/hash/crc32c.h. */
-static uint32_t masked(const unsigned char *bytes, size_t length)
+static uint32_t masked(const void *bytes, size_t length)
 {
     uint32_t crc = crc32c(bytes, length);
     return (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
@@ -59,7 +42,7 @@ static uint32_t masked(const unsigned char *bytes, size_t length)
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-static void put_varint(tg_bytes *out, uint64_t number)
+static void put_varint(tg_text_buffer *out, uint64_t number)
 {
     for (; number >= 0x80; number >>= 7) {
         put(out, number | 0x80, 1);
@@ -67,12 +50,12 @@ static void put_varint(tg_bytes *out, uint64_t number)
     put(out, number, 1);
 }
 
-static void put_key(tg_bytes *out, unsigned field, unsigned type)
+static void put_key(tg_text_buffer *out, unsigned field, unsigned type)
 {
     put_varint(out, field << 3 | type);
 }
 
-static void put_double(tg_bytes *out, double x)
+static void put_double(tg_text_buffer *out, double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -80,7 +63,7 @@ static void put_double(tg_bytes *out, double x)
 }
 
 /* A field of 0 is not written. */
-static void put_double_field(tg_bytes *out, unsigned field, double x)
+static void put_double_field(tg_text_buffer *out, unsigned field, double x)
 {
     if (x != 0) {
         put_key(out, field, FIXED64);
@@ -89,59 +72,59 @@ static void put_double_field(tg_bytes *out, unsigned field, double x)
 }
 
 /* Puts `prefix` before the bytes from `begin` on. */
-static void insert(tg_bytes *out, size_t begin, const tg_bytes *prefix)
+static void insert(tg_text_buffer *out, size_t begin, const tg_text_buffer *prefix)
 {
-    if (prefix->failed || !reserve(out, prefix->used)) {
-        out->failed = true;
-        return;
+    size_t moved = out->length - begin;
+    out->failed = out->failed || prefix->failed;
+    tg_text_add_bytes(out, prefix->bytes, prefix->length);
+    if (!out->failed) {
+        memmove(out->bytes + begin + prefix->length, out->bytes + begin, moved);
+        memcpy(out->bytes + begin, prefix->bytes, prefix->length);
     }
-    memmove(out->data + begin + prefix->used, out->data + begin, out->used - begin);
-    memcpy(out->data + begin, prefix->data, prefix->used);
-    out->used += prefix->used;
 }
 
 /* Turns the bytes from `begin` on into a field: its key and its length come before them. */
-static void wrap(tg_bytes *out, size_t begin, unsigned field)
+static void wrap(tg_text_buffer *out, size_t begin, unsigned field)
 {
-    tg_bytes prefix = {0};
+    tg_text_buffer prefix = {0};
     put_key(&prefix, field, BYTES);
-    put_varint(&prefix, out->used - begin);
+    put_varint(&prefix, out->length - begin);
     insert(out, begin, &prefix);
-    tg_free(prefix.data);
+    tg_free(prefix.bytes);
 }
 
-static void put_string_field(tg_bytes *out, unsigned field, const char *text)
+static void put_string_field(tg_text_buffer *out, unsigned field, const char *text)
 {
-    size_t begin = out->used;
-    put_text(out, text);
+    size_t begin = out->length;
+    tg_text_add(out, text);
     wrap(out, begin, field);
 }
 
 /* Turns the bytes from `begin` on into a record. */
-static void frame(tg_bytes *out, size_t begin)
+static void frame(tg_text_buffer *out, size_t begin)
 {
-    tg_bytes header = {0};
-    size_t length = out->used - begin;
-    uint32_t crc = out->failed ? 0 : masked(out->data + begin, length);
+    tg_text_buffer header = {0};
+    size_t length = out->length - begin;
+    uint32_t crc = out->failed ? 0 : masked(out->bytes + begin, length);
     put(&header, length, 8);
-    put(&header, header.failed ? 0 : masked(header.data, 8), 4);
+    put(&header, header.failed ? 0 : masked(header.bytes, 8), 4);
     insert(out, begin, &header);
     put(out, crc, 4);
-    tg_free(header.data);
+    tg_free(header.bytes);
 }
 
 /* ---- events ---- */
 
-void tg_event_version(tg_bytes *out, double time)
+void tg_event_version(tg_text_buffer *out, double time)
 {
-    size_t begin = out->used;
+    size_t begin = out->length;
     put_double_field(out, 1, time);
     put_string_field(out, 3, "brain.Event:2");
     frame(out, begin);
 }
 
 /* Appends the fields of an Event before its summary. */
-static void put_time(tg_bytes *out, double time, int64_t step)
+static void put_time(tg_text_buffer *out, double time, int64_t step)
 {
     put_double_field(out, 1, time);
     if (step != 0) {
@@ -150,11 +133,11 @@ static void put_time(tg_bytes *out, double time, int64_t step)
     }
 }
 
-void tg_event_scalar(tg_bytes *out, double time, int64_t step, const char *tag, double value)
+void tg_event_scalar(tg_text_buffer *out, double time, int64_t step, const char *tag, double value)
 {
-    size_t begin = out->used;
+    size_t begin = out->length;
     put_time(out, time, step);
-    size_t summary = out->used;
+    size_t summary = out->length;
     put_string_field(out, 1, tag);
     float simple = (float)value;
     uint32_t bits;
@@ -168,7 +151,7 @@ void tg_event_scalar(tg_bytes *out, double time, int64_t step, const char *tag, 
 
 /* Appends the limits and the counts of the bins from the first to the last one with a value. A count belongs to the
  * limit at the right of its bin. So an empty bin comes first, whose right limit is the left one of the first bin. */
-static void put_bins(tg_bytes *out, const tg_histogram *h)
+static void put_bins(tg_text_buffer *out, const tg_histogram *h)
 {
     int first = 0, last = TG_HISTOGRAM_LIMITS - 2;
     while (first < last && h->counts[first] == 0) {
@@ -177,12 +160,12 @@ static void put_bins(tg_bytes *out, const tg_histogram *h)
     while (last > first && h->counts[last] == 0) {
         last--;
     }
-    size_t begin = out->used;
+    size_t begin = out->length;
     for (int i = first; i <= last + 1; i++) {
         put_double(out, h->limits[i]);
     }
     wrap(out, begin, 6);
-    begin = out->used;
+    begin = out->length;
     put_double(out, 0);
     for (int i = first; i <= last; i++) {
         put_double(out, h->counts[i]);
@@ -190,13 +173,13 @@ static void put_bins(tg_bytes *out, const tg_histogram *h)
     wrap(out, begin, 7);
 }
 
-void tg_event_histogram(tg_bytes *out, double time, int64_t step, const char *tag, const tg_histogram *h)
+void tg_event_histogram(tg_text_buffer *out, double time, int64_t step, const char *tag, const tg_histogram *h)
 {
-    size_t begin = out->used;
+    size_t begin = out->length;
     put_time(out, time, step);
-    size_t summary = out->used;
+    size_t summary = out->length;
     put_string_field(out, 1, tag);
-    size_t histogram = out->used;
+    size_t histogram = out->length;
     put_double_field(out, 1, h->min);
     put_double_field(out, 2, h->max);
     put_double_field(out, 3, h->num);

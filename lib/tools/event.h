@@ -11,14 +11,8 @@
 #ifndef TG_TOOLS_EVENT_H
 #define TG_TOOLS_EVENT_H
 
+#include <tapegrad/extend.h>
 #include <tapegrad/tensor.h>
-
-/* Bytes that grow. `failed` is set when memory is exhausted. Begins as zeros; free .data with tg_free. */
-typedef struct tg_bytes {
-    unsigned char *data;
-    size_t used, capacity;
-    bool failed;
-} tg_bytes;
 
 /* 0, and 1e-12 * 1.1^i below 1e20 with both signs: torch's default bins of SummaryWriter. */
 #define TG_HISTOGRAM_LIMITS 1549
@@ -34,8 +28,8 @@ typedef struct tg_histogram {
 bool tg_histogram_make(tg_histogram *histogram, const tg_tensor *x);
 
 /* Append one record. Times are in seconds since 1970. */
-void tg_event_version(tg_bytes *out, double time);
-void tg_event_scalar(tg_bytes *out, double time, int64_t step, const char *tag, double value);
-void tg_event_histogram(tg_bytes *out, double time, int64_t step, const char *tag, const tg_histogram *histogram);
+void tg_event_version(tg_text_buffer *out, double time);
+void tg_event_scalar(tg_text_buffer *out, double time, int64_t step, const char *tag, double value);
+void tg_event_histogram(tg_text_buffer *out, double time, int64_t step, const char *tag, const tg_histogram *histogram);
 
 #endif

@@ -14,77 +14,86 @@
 
 #include <tapegrad/find_nan.h>
 
-#include "base/text.h"
-#include "tape/tape.h"
+#include <tapegrad/extend.h>
+#include <tapegrad/op.h>
 
-/* Returns a view of the values that x does not repeat: index 0 of each expanded axis. An expanded tensor may have more
- * values than a loop can visit. The view is empty if x has no values any more. It has no reference to x. */
-static tg_tensor distinct_values(const tg_tensor *x)
+/* The values that a tensor does not repeat: index 0 of each expanded axis. An expanded tensor may have more values than
+ * a loop can visit. */
+typedef struct distinct_values {
+    tg_shape whole, distinct;
+    int64_t count; /* 0: the values cannot be read, or are no floats */
+} distinct_values;
+
+static bool is_float(const tg_tensor *x)
 {
-    tg_tensor view = *x;
-    view.count = !tg_is_dropped(x) && tg_dtype_is_float(x->dtype);
-    for (int axis = 0; axis < x->rank; axis++) {
-        view.shape[axis] = x->strides[axis] == 0 && x->shape[axis] > 0 ? 1 : x->shape[axis];
-        view.count *= view.shape[axis];
+    return tg_tensor_dtype(x) == TG_F32 || tg_tensor_dtype(x) == TG_F64;
+}
+
+static distinct_values distinct_values_of(const tg_tensor *x)
+{
+    distinct_values v = {.whole = tg_tensor_shape(x), .distinct = tg_tensor_shape(x)};
+    v.count = is_float(x) && tg_tensor_check("find_nan", "tensor", x, NULL);
+    for (int axis = 0; axis < v.whole.rank; axis++) {
+        if (tg_tensor_stride(x, axis) == 0 && v.whole.size[axis] > 0) {
+            v.distinct.size[axis] = 1;
+        }
+        v.count *= v.distinct.size[axis];
     }
-    return view;
+    return v;
+}
+
+/* Returns the row-major index in x of distinct value number i. */
+static int64_t index_of(const distinct_values *v, int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int axis = v->whole.rank - 1; axis >= 0; axis--) {
+        index += i % v->distinct.size[axis] * step;
+        i /= v->distinct.size[axis];
+        step *= v->whole.size[axis];
+    }
+    return index;
 }
 
 /* Returns the row-major index of the first NaN, or -1. */
 static int64_t first_nan(const tg_tensor *x)
 {
-    const tg_tensor view = distinct_values(x);
-    int64_t i = 0;
-    while (i < view.count && !isnan(tg_value_at(&view, i))) {
-        i++;
+    distinct_values v = distinct_values_of(x);
+    for (int64_t i = 0; i < v.count; i++) {
+        int64_t index = index_of(&v, i);
+        if (isnan(tg_tensor_value_at(x, index))) {
+            return index;
+        }
     }
-    if (i == view.count) {
-        return -1;
-    }
-    int64_t index = 0, step = 1;
-    for (int axis = x->rank - 1; axis >= 0; axis--) {
-        index += i % view.shape[axis] * step;
-        i /= view.shape[axis];
-        step *= x->shape[axis];
-    }
-    return index;
-}
-
-/* Returns whether a tensor of the record was written after the call. `number` counts the inputs first, then the
- * outputs. */
-static bool written_since(const tg_tape *t, const tg_record *record, int number)
-{
-    size_t tensor = record->first_tensor + (size_t)number;
-    return !tg_is_dropped(t->tensors[tensor]) && t->states[tensor].version != tg_storage_version(t->tensors[tensor]);
+    return -1;
 }
 
 /* Returns the largest absolute value of the float inputs. */
-static double largest_input(const tg_tape *t, const tg_record *record)
+static double largest_input(const tg_tape_record *record)
 {
     double largest = 0;
     for (int i = 0; i < record->input_count; i++) {
-        const tg_tensor x = distinct_values(tg_record_inputs(t, record)[i]);
-        for (int64_t k = 0; k < x.count; k++) {
-            largest = fmax(largest, fabs(tg_value_at(&x, k)));
+        distinct_values v = distinct_values_of(record->inputs[i]);
+        for (int64_t k = 0; k < v.count; k++) {
+            largest = fmax(largest, fabs(tg_tensor_value_at(record->inputs[i], index_of(&v, k))));
         }
     }
     return largest;
 }
 
 /* Writes the name of a record, such as "'log' (op 2 of 4)". Returns `text`. */
-static const char *name_of(const tg_tape *t, size_t number, char text[300])
+static const char *name_of(const tg_tape *t, int64_t number, char text[300])
 {
-    snprintf(text, 300, "'%.*s' (op %zu of %zu)", TG_CUT(t->records[number].op->name, 200), number + 1,
-             t->record_count);
+    snprintf(text, 300, "'%.*s' (op %lld of %lld)", TG_CUT(tg_tape_record_at(t, number).op->name, 200),
+             (long long)number + 1, (long long)tg_tape_record_count(t));
     return text;
 }
 
-static void report_input(const tg_tape *t, size_t number, int input, int64_t index, const char *remark,
+static void report_input(const tg_tape *t, int64_t number, int input, int64_t index, const char *remark,
                          tg_nan_report *report)
 {
-    tg_shape shape = tg_shape_of(tg_record_inputs(t, &t->records[number])[input]);
+    tg_shape shape = tg_tensor_shape(tg_tape_record_at(t, number).inputs[input]);
     char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300];
-    *report = (tg_nan_report){.record = (int64_t)number, .input = input, .index = index};
+    *report = (tg_nan_report){.record = number, .input = input, .index = index};
     name_of(t, number, op);
     tg_shape_format(shape, text);
     tg_index_format(&shape, index, at);
@@ -99,21 +108,23 @@ typedef struct unknown_inputs {
 } unknown_inputs;
 
 /* Looks for a NaN in the inputs of a record. Returns true after it has reported one that was there before the call. */
-static bool report_cause(const tg_tape *t, size_t number, unknown_inputs *unknown, tg_nan_report *report)
+static bool report_cause(const tg_tape *t, int64_t number, unknown_inputs *unknown, tg_nan_report *report)
 {
-    const tg_record *record = &t->records[number];
+    tg_tape_record record = tg_tape_record_at(t, number);
     *unknown = (unknown_inputs){-1, -1};
-    for (int i = 0; i < record->input_count; i++) {
-        const tg_tensor *x = tg_record_inputs(t, record)[i];
-        bool written = written_since(t, record, i);
-        int64_t index = written ? -1 : first_nan(x);
+    for (int i = 0; i < record.input_count; i++) {
+        const tg_tensor *x = record.inputs[i];
+        tg_recorded_values values = tg_tape_recorded_values(t, number, i);
+        int64_t index = values == TG_VALUES_KEPT ? first_nan(x) : -1;
         if (index >= 0) {
             report_input(t, number, i, index, " that no recorded op computed", report);
             return true;
         }
-        if (tg_dtype_is_float(x->dtype) && (written || tg_is_dropped(x))) {
-            int *first = written ? &unknown->written : &unknown->gone;
-            *first = *first < 0 ? i : *first;
+        if (values == TG_VALUES_CHANGED && unknown->written < 0 && is_float(x)) {
+            unknown->written = i;
+        }
+        if (values == TG_VALUES_GONE && unknown->gone < 0 && is_float(x)) {
+            unknown->gone = i;
         }
     }
     return false;
@@ -121,9 +132,9 @@ static bool report_cause(const tg_tape *t, size_t number, unknown_inputs *unknow
 
 /* Reports the first output with a NaN: either an input that had a NaN before the call, or the op that computed it. If
  * an input has given its values back, the op that computed that input may be the one, or one before it. */
-static void report_output(const tg_tape *t, size_t number, int output, int64_t index, tg_nan_report *report)
+static void report_output(const tg_tape *t, int64_t number, int output, int64_t index, tg_nan_report *report)
 {
-    size_t first = number;
+    int64_t first = number;
     unknown_inputs unknown;
     for (;;) {
         if (report_cause(t, first, &unknown, report)) {
@@ -132,16 +143,16 @@ static void report_output(const tg_tape *t, size_t number, int output, int64_t i
         if (unknown.gone < 0) {
             break;
         }
-        first = (size_t)tg_record_inputs(t, &t->records[first])[unknown.gone]->node;
+        first = tg_tape_record_of(t, tg_tape_record_at(t, first).inputs[unknown.gone]);
     }
-    const tg_record *record = &t->records[first];
-    tg_shape shape = tg_shape_of(tg_record_outputs(t, &t->records[number])[output]);
+    tg_tape_record record = tg_tape_record_at(t, first);
+    tg_shape shape = tg_tensor_shape(tg_tape_record_at(t, number).outputs[output]);
     char at[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT], op[300], first_op[300];
     tg_index_format(&shape, index, at);
     tg_shape_format(shape, text);
     name_of(t, number, op);
     name_of(t, first, first_op);
-    *report = (tg_nan_report){.record = (int64_t)number, .input = -1, .index = index};
+    *report = (tg_nan_report){.record = number, .input = -1, .index = index};
     if (unknown.written >= 0) {
         tg_format_line(
             report->text, sizeof report->text,
@@ -152,11 +163,11 @@ static void report_output(const tg_tape *t, size_t number, int output, int64_t i
             report->text, sizeof report->text,
             "%.*s has a NaN at %.*s of %.*s; %.*s or an op between them computed it, from inputs without one "
             "(largest absolute value %g)",
-            TG_CUT(op, 90), TG_CUT(at, 40), TG_CUT(text, 40), TG_CUT(first_op, 90), largest_input(t, record));
+            TG_CUT(op, 90), TG_CUT(at, 40), TG_CUT(text, 40), TG_CUT(first_op, 90), largest_input(&record));
     } else {
         tg_format_line(report->text, sizeof report->text,
                        "%.*s computed a NaN at %.*s of %.*s, from inputs without one (largest absolute value %g)",
-                       TG_CUT(op, 200), TG_CUT(at, 40), TG_CUT(text, 60), largest_input(t, record));
+                       TG_CUT(op, 200), TG_CUT(at, 40), TG_CUT(text, 60), largest_input(&record));
     }
 }
 
@@ -164,20 +175,21 @@ bool tg_find_nan(const tg_tape *t, tg_nan_report *report)
 {
     tg_nan_report unread;
     report = report ? report : &unread;
-    for (size_t number = 0; t && number < t->record_count; number++) {
-        const tg_record *record = &t->records[number];
-        for (int i = 0; i < record->output_count; i++) {
-            bool written = written_since(t, record, record->input_count + i);
-            int64_t index = written ? -1 : first_nan(tg_record_outputs(t, record)[i]);
+    for (int64_t number = 0; number < tg_tape_record_count(t); number++) {
+        tg_tape_record record = tg_tape_record_at(t, number);
+        for (int i = 0; i < record.output_count; i++) {
+            bool is_kept = tg_tape_recorded_values(t, number, record.input_count + i) == TG_VALUES_KEPT;
+            int64_t index = is_kept ? first_nan(record.outputs[i]) : -1;
             if (index >= 0) {
                 report_output(t, number, i, index, report);
                 return true;
             }
         }
     }
-    for (size_t number = 0; t && number < t->record_count; number++) {
-        for (int i = 0; i < t->records[number].input_count; i++) {
-            int64_t index = first_nan(tg_record_inputs(t, &t->records[number])[i]);
+    for (int64_t number = 0; number < tg_tape_record_count(t); number++) {
+        tg_tape_record record = tg_tape_record_at(t, number);
+        for (int i = 0; i < record.input_count; i++) {
+            int64_t index = first_nan(record.inputs[i]);
             if (index >= 0) {
                 report_input(t, number, i, index, "; no recorded op's output has one", report);
                 return true;

@@ -3,9 +3,8 @@
 
 #include <inttypes.h>
 
-#include "base/error.h"
-#include "base/text.h"
-#include "tape/tape.h"
+#include <tapegrad/extend.h>
+#include <tapegrad/op.h>
 
 /* Writes a name as the part of a label, where '"' and '\\' need a backslash. */
 static bool write_name(FILE *file, const char *name)
@@ -22,39 +21,42 @@ static bool write_name(FILE *file, const char *name)
 static bool write_node(FILE *file, const tg_tensor *x, const char *op)
 {
     char text[TG_SHAPE_TEXT];
-    const char *leaf = x->requires_grad ? "leaf" : "constant";
+    const char *leaf = tg_tensor_requires_grad(x) ? "leaf" : "constant";
     return fprintf(file, "    t%" PRIxPTR " [label=\"", (uintptr_t)x) >= 0 && write_name(file, op ? op : leaf) &&
-           fprintf(file, "\\n%s %s\", shape=%s];\n", tg_dtype_name(tg_dtype_of(x)),
-                   tg_shape_format(tg_shape_of(x), text), op ? "box" : "ellipse") >= 0;
+           fprintf(file, "\\n%s %s\", shape=%s];\n", tg_dtype_name(tg_tensor_dtype(x)),
+                   tg_shape_format(tg_tensor_shape(x), text), op ? "box" : "ellipse") >= 0;
 }
 
 /* Returns whether a tensor was written as an input of an earlier record, or as an earlier input of this one. */
-static bool was_written(const tg_tape *t, const tg_record *record, int input)
+static bool was_written(const tg_tape *t, int64_t index, int input)
 {
-    const tg_tensor *x = tg_record_inputs(t, record)[input];
-    size_t end = record->first_tensor + (size_t)input;
-    for (size_t i = 0; i < end; i++) {
-        if (t->tensors[i] == x) {
-            return true;
+    const tg_tensor *x = tg_tape_record_at(t, index).inputs[input];
+    for (int64_t k = 0; k <= index; k++) {
+        tg_tape_record record = tg_tape_record_at(t, k);
+        for (int i = 0; i < (k < index ? record.input_count : input); i++) {
+            if (record.inputs[i] == x) {
+                return true;
+            }
         }
     }
     return false;
 }
 
-static bool write_record(const tg_tape *t, const tg_record *record, FILE *file)
+static bool write_record(const tg_tape *t, int64_t index, FILE *file)
 {
+    tg_tape_record record = tg_tape_record_at(t, index);
     bool written = true;
-    for (int i = 0; written && i < record->output_count; i++) {
-        written = write_node(file, tg_record_outputs(t, record)[i], record->op->name);
+    for (int i = 0; written && i < record.output_count; i++) {
+        written = write_node(file, record.outputs[i], record.op->name);
     }
-    for (int i = 0; written && i < record->input_count; i++) {
-        const tg_tensor *x = tg_record_inputs(t, record)[i];
-        if (x->node < 0 && !was_written(t, record, i)) {
+    for (int i = 0; written && i < record.input_count; i++) {
+        const tg_tensor *x = record.inputs[i];
+        if (tg_tape_record_of(t, x) < 0 && !was_written(t, index, i)) {
             written = write_node(file, x, NULL);
         }
-        for (int k = 0; written && k < record->output_count; k++) {
-            written = fprintf(file, "    t%" PRIxPTR " -> t%" PRIxPTR ";\n", (uintptr_t)x,
-                              (uintptr_t)tg_record_outputs(t, record)[k]) >= 0;
+        for (int k = 0; written && k < record.output_count; k++) {
+            written =
+                fprintf(file, "    t%" PRIxPTR " -> t%" PRIxPTR ";\n", (uintptr_t)x, (uintptr_t)record.outputs[k]) >= 0;
         }
     }
     return written;
@@ -66,8 +68,8 @@ bool tg_tape_write_dot(const tg_tape *t, FILE *file, tg_error *error)
         return tg_error_set(error, TG_ERROR_STATE, "tape_write_dot: the %s is NULL", t ? "file" : "tape");
     }
     bool written = fputs("digraph tape {\n", file) >= 0;
-    for (size_t i = 0; written && i < t->record_count; i++) {
-        written = write_record(t, &t->records[i], file);
+    for (int64_t i = 0; written && i < tg_tape_record_count(t); i++) {
+        written = write_record(t, i, file);
     }
     return (written && fputs("}\n", file) >= 0 && fflush(file) == 0) ||
            tg_error_set(error, TG_ERROR_FILE, "tape_write_dot: the file cannot be written");

@@ -1,8 +1,8 @@
 /* ledger: writes a ledger, a trace of operations, and compares two of them. tapegrad/ledger.h describes the format.
  *
- * A ledger is the observer of its tape; a tape without a ledger has no overhead. Numbers are written and read in the C
- * locale, so a ledger does not depend on the locale of the program. Lines are read into a fixed buffer and every field
- * is checked, because a ledger may come from another program.
+ * A ledger watches the kernels of its tape (extend.h); a tape without one has no overhead. Numbers are written and read
+ * in the C locale, so a ledger does not depend on the locale of the program. Lines are read into a fixed buffer and
+ * every field is checked, because a ledger may come from another program.
  */
 #include <tapegrad/ledger.h>
 
@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
-#include "tape/tape.h"
+#include <tapegrad/extend.h>
+#include <tapegrad/op.h>
 
 #define FIRST_LINE "tapegrad ledger 1\n"
 #define LINE 1024
@@ -25,7 +24,9 @@
 struct tg_ledger {
     FILE *file;
     tg_tape *tape;
-    locale_t locale; /* "C" */
+    tg_kernel_watch watch;
+    locale_t locale;          /* "C" */
+    uint64_t position_before; /* of the generator, before the kernel */
     int64_t count;
     bool failed;
 };
@@ -41,17 +42,19 @@ typedef struct summary {
 static summary summarize(const tg_tensor *x)
 {
     summary s = {.checksum = 0xcbf29ce484222325};
-    size_t width = tg_size_of(x->dtype);
-    for (int64_t i = 0; i < x->count; i++) {
+    tg_dtype dtype = tg_tensor_dtype(x);
+    size_t width = dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
+    int64_t count = tg_tensor_count(x);
+    for (int64_t i = 0; i < count; i++) {
         double value = tg_tensor_value_at(x, i);
         s.sum += value;
         s.size += fabs(value);
         float narrow = (float)value;
-        uint64_t bits = (uint64_t)(int64_t)(x->dtype == TG_I32 || x->dtype == TG_U8 ? value : 0);
+        uint64_t bits = (uint64_t)(int64_t)(dtype == TG_I32 || dtype == TG_U8 ? value : 0);
         uint32_t narrow_bits;
         memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
-        bits = x->dtype == TG_F32 ? narrow_bits : bits;
-        if (x->dtype == TG_F64) {
+        bits = dtype == TG_F32 ? narrow_bits : bits;
+        if (dtype == TG_F64) {
             memcpy(&bits, &value, sizeof bits);
         }
         for (size_t k = 0; k < width; k++) {
@@ -64,23 +67,32 @@ static summary summarize(const tg_tensor *x)
 static void write_line(tg_ledger *ledger, const char *op, const tg_tensor *y, uint64_t draws, uint64_t position)
 {
     char shape[TG_MAX_RANK * 21 + 2] = "-";
-    for (int axis = 0, at = 0; axis < y->rank; axis++) {
-        at += snprintf(shape + at, sizeof shape - (size_t)at, axis ? ",%" PRId64 : "%" PRId64, y->shape[axis]);
+    for (int axis = 0, at = 0; axis < tg_tensor_rank(y); axis++) {
+        at += snprintf(shape + at, sizeof shape - (size_t)at, axis ? ",%" PRId64 : "%" PRId64, tg_tensor_size(y, axis));
     }
     summary s = summarize(y);
     locale_t before = uselocale(ledger->locale);
-    int written =
-        fprintf(ledger->file, "%" PRId64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.17g\t%.17g\t%016" PRIx64 "\n",
-                ++ledger->count, op, tg_dtype_name(tg_dtype_of(y)), shape, draws, position, s.sum, s.size, s.checksum);
+    int written = fprintf(
+        ledger->file, "%" PRId64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.17g\t%.17g\t%016" PRIx64 "\n",
+        ++ledger->count, op, tg_dtype_name(tg_tensor_dtype(y)), shape, draws, position, s.sum, s.size, s.checksum);
     uselocale(before);
     ledger->failed = ledger->failed || written < 0;
 }
 
-static void observe(void *context, const tg_op_call *call)
+static void begin_kernel(void *context, const tg_op_call *call, bool is_backward)
 {
-    if (!call->op->f32.forward && !call->op->f64.forward) {
-        return; /* a view */
+    (void)is_backward;
+    tg_ledger *ledger = context;
+    ledger->position_before = tg_rng_position(call->rng);
+}
+
+static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
+{
+    bool is_view = !call->op->f32.forward && !call->op->f64.forward;
+    if (is_view || is_backward || call->is_repeated) {
+        return;
     }
+    tg_ledger *ledger = context;
     uint64_t position = tg_rng_position(call->rng);
     for (int i = 0; i < call->output_count; i++) {
         char name[NAME + 16];
@@ -88,13 +100,13 @@ static void observe(void *context, const tg_op_call *call)
         if (i > 0) {
             snprintf(name + length, sizeof name - length, "[%d]", i);
         }
-        write_line(context, name, call->outputs[i], i ? 0 : position - call->tape->position_before, position);
+        write_line(ledger, name, call->outputs[i], i ? 0 : position - ledger->position_before, position);
     }
 }
 
 tg_ledger *tg_ledger_open(tg_tape *tape, FILE *file)
 {
-    if (!tg_tape_is_usable(tape)) {
+    if (!tape || tg_tape_error(tape)->code != TG_OK) {
         return NULL;
     }
     if (!file) {
@@ -113,8 +125,9 @@ tg_ledger *tg_ledger_open(tg_tape *tape, FILE *file)
         tg_free(ledger);
         return NULL;
     }
-    *ledger = (tg_ledger){.file = file, .tape = tape, .locale = locale};
-    tg_tape_set_observer(tape, observe, ledger);
+    tg_kernel_watch watch = {.before = begin_kernel, .after = end_kernel, .context = ledger, .keeps_results = true};
+    *ledger = (tg_ledger){.file = file, .tape = tape, .watch = watch, .locale = locale};
+    tg_tape_add_watch(tape, &ledger->watch);
     return ledger;
 }
 
@@ -123,9 +136,7 @@ bool tg_ledger_close(tg_ledger *ledger, tg_error *error)
     if (!ledger) {
         return true;
     }
-    if (ledger->tape->observer_context == ledger) { /* else a later ledger has replaced it */
-        tg_tape_set_observer(ledger->tape, NULL, NULL);
-    }
+    tg_tape_remove_watch(ledger->tape, &ledger->watch);
     bool written = fflush(ledger->file) == 0 && !ledger->failed;
     freelocale(ledger->locale);
     tg_free(ledger);

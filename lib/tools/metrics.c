@@ -2,8 +2,7 @@
  * added. */
 #include <tapegrad/metrics.h>
 
-#include "base/config.h"
-#include "tensor/tensor.h"
+#include <tapegrad/extend.h>
 
 static const char mark[] = "tg_metric_config_default";
 
@@ -21,7 +20,7 @@ typedef struct batch {
 
 static int64_t classes_of(const tg_tensor *logits)
 {
-    return logits->rank > 0 ? logits->shape[logits->rank - 1] : 0;
+    return tg_tensor_rank(logits) > 0 ? tg_tensor_size(logits, -1) : 0;
 }
 
 static bool check_tensors(const char *call, const tg_tensor *logits, const tg_tensor *targets, tg_error *error)
@@ -30,17 +29,18 @@ static bool check_tensors(const char *call, const tg_tensor *logits, const tg_te
         !tg_tensor_check(call, "targets tensor", targets, error)) {
         return false;
     }
-    if (!tg_dtype_is_float(logits->dtype) || targets->dtype != TG_I32) {
+    tg_dtype dtype = tg_tensor_dtype(logits);
+    if ((dtype != TG_F32 && dtype != TG_F64) || tg_tensor_dtype(targets) != TG_I32) {
         return tg_error_set(error, TG_ERROR_DTYPE, "%s: logits %s and targets %s; they must be f32 or f64, and i32",
-                            call, tg_dtype_name(tg_dtype_of(logits)), tg_dtype_name(tg_dtype_of(targets)));
+                            call, tg_dtype_name(tg_tensor_dtype(logits)), tg_dtype_name(tg_tensor_dtype(targets)));
     }
-    tg_shape rows = tg_shape_of(logits);
+    tg_shape rows = tg_tensor_shape(logits);
     rows.rank--;
-    if (classes_of(logits) < 1 || !tg_shape_equal(rows, tg_shape_of(targets))) {
+    if (classes_of(logits) < 1 || !tg_shape_equal(rows, tg_tensor_shape(targets))) {
         char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT];
         return tg_error_set(
             error, TG_ERROR_SHAPE, "%s: logits %s and targets %s; they must be (..,C) and (..) with C >= 1", call,
-            tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
+            tg_shape_format(tg_tensor_shape(logits), x_text), tg_shape_format(tg_tensor_shape(targets), t_text));
     }
     return true;
 }
@@ -48,7 +48,7 @@ static bool check_tensors(const char *call, const tg_tensor *logits, const tg_te
 /* Returns the target of a row, or -1 if it does not count. */
 static int64_t target_at(const batch *b, int64_t row)
 {
-    int64_t target = (int64_t)tg_value_at(b->targets, row);
+    int64_t target = (int64_t)tg_tensor_value_at(b->targets, row);
     return target == b->ignore_index ? -1 : target;
 }
 
@@ -60,17 +60,17 @@ static bool begin_batch(const char *call, const tg_tensor *logits, const tg_tens
         return false;
     }
     int32_t ignored = given ? given->ignore_index : tg_metric_config_default().ignore_index;
-    *b = (batch){logits, targets, targets->count, classes_of(logits), ignored};
+    *b = (batch){logits, targets, tg_tensor_count(targets), classes_of(logits), ignored};
     for (int64_t row = 0; row < b->rows; row++) {
-        int64_t target = (int64_t)tg_value_at(targets, row);
+        int64_t target = (int64_t)tg_tensor_value_at(targets, row);
         if ((target < 0 || target >= b->classes) && target != ignored) {
-            tg_shape shape = tg_shape_of(targets);
+            tg_shape shape = tg_tensor_shape(targets);
             char text[TG_SHAPE_TEXT], logits_text[TG_SHAPE_TEXT];
             return tg_error_set(error, TG_ERROR_RANGE,
                                 "%s: target %lld at %s is outside [0,%lld), the classes of logits %s, and is not "
                                 "ignore_index, %d",
                                 call, (long long)target, tg_index_format(&shape, row, text), (long long)b->classes,
-                                tg_shape_format(tg_shape_of(logits), logits_text), ignored);
+                                tg_shape_format(tg_tensor_shape(logits), logits_text), ignored);
         }
     }
     return true;
@@ -79,18 +79,18 @@ static bool begin_batch(const char *call, const tg_tensor *logits, const tg_tens
 /* Returns the logit at an offset from the first one, in values. */
 static double logit_at(const tg_tensor *logits, int64_t offset)
 {
-    return logits->dtype == TG_F32 ? (double)((const float *)tg_values(logits))[offset]
-                                   : ((const double *)tg_values(logits))[offset];
+    const void *data = tg_tensor_data(logits);
+    return tg_tensor_dtype(logits) == TG_F32 ? (double)((const float *)data)[offset] : ((const double *)data)[offset];
 }
 
 /* Returns the index of the first of the largest logits of a row, or that of the first NaN. */
 static int64_t predict(const batch *b, int64_t row)
 {
     const tg_tensor *x = b->logits;
-    int64_t begin = 0, step = x->strides[x->rank - 1], best = 0;
-    for (int axis = x->rank - 2; axis >= 0; axis--) {
-        begin += row % x->shape[axis] * x->strides[axis];
-        row /= x->shape[axis];
+    int64_t begin = 0, step = tg_tensor_stride(x, -1), best = 0;
+    for (int axis = tg_tensor_rank(x) - 2; axis >= 0; axis--) {
+        begin += row % tg_tensor_size(x, axis) * tg_tensor_stride(x, axis);
+        row /= tg_tensor_size(x, axis);
     }
     double most = logit_at(x, begin);
     for (int64_t i = 1; i < b->classes && most == most; i++) { /* a NaN ends the search */
@@ -122,24 +122,42 @@ bool tg_accuracy_add(tg_accuracy *accuracy, const tg_tensor *logits, const tg_te
     return true;
 }
 
+/* Returns one past the last value of x in memory. */
+static const int32_t *end_of(const tg_tensor *x)
+{
+    const int32_t *last = tg_tensor_data(x);
+    for (int axis = 0; axis < tg_tensor_rank(x); axis++) {
+        last += (tg_tensor_size(x, axis) - 1) * tg_tensor_stride(x, axis);
+    }
+    return last + 1;
+}
+
+/* Returns whether the memory of two i32 tensors overlaps. */
+static bool overlap(const tg_tensor *a, const tg_tensor *b)
+{
+    uintptr_t a_begin = (uintptr_t)tg_tensor_data(a), b_begin = (uintptr_t)tg_tensor_data(b);
+    return tg_tensor_count(a) > 0 && tg_tensor_count(b) > 0 && a_begin < (uintptr_t)end_of(b) &&
+           b_begin < (uintptr_t)end_of(a);
+}
+
 static bool check_matrix(const char *call, const tg_tensor *matrix, const batch *b, tg_error *error)
 {
     char text[TG_SHAPE_TEXT];
-    if (matrix->dtype != TG_I32 || matrix->rank != 2 || matrix->shape[0] != b->classes ||
-        matrix->shape[1] != b->classes) {
-        return tg_error_set(error, matrix->dtype != TG_I32 ? TG_ERROR_DTYPE : TG_ERROR_SHAPE,
+    bool is_i32 = tg_tensor_dtype(matrix) == TG_I32;
+    if (!is_i32 || !tg_shape_equal(tg_tensor_shape(matrix), TG_SHAPE(b->classes, b->classes))) {
+        return tg_error_set(error, !is_i32 ? TG_ERROR_DTYPE : TG_ERROR_SHAPE,
                             "%s: the matrix is %s %s; it must be i32 (%lld,%lld)", call,
-                            tg_dtype_name(tg_dtype_of(matrix)), tg_shape_format(tg_shape_of(matrix), text),
+                            tg_dtype_name(tg_tensor_dtype(matrix)), tg_shape_format(tg_tensor_shape(matrix), text),
                             (long long)b->classes, (long long)b->classes);
     }
-    if (matrix->storage == b->targets->storage) {
+    if (overlap(matrix, b->targets)) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the matrix shares memory with the targets", call);
     }
-    for (int64_t i = 0; i < matrix->count; i++) {
-        if ((int64_t)tg_value_at(matrix, i) > INT32_MAX - b->rows) {
-            tg_shape shape = tg_shape_of(matrix);
+    for (int64_t i = 0; i < tg_tensor_count(matrix); i++) {
+        if ((int64_t)tg_tensor_value_at(matrix, i) > INT32_MAX - b->rows) {
+            tg_shape shape = tg_tensor_shape(matrix);
             return tg_error_set(error, TG_ERROR_RANGE, "%s: the count %.0f at %s and %lld more could exceed %d", call,
-                                tg_value_at(matrix, i), tg_index_format(&shape, i, text), (long long)b->rows,
+                                tg_tensor_value_at(matrix, i), tg_index_format(&shape, i, text), (long long)b->rows,
                                 INT32_MAX);
         }
     }
@@ -155,13 +173,13 @@ bool tg_confusion_add(tg_tensor *matrix, const tg_tensor *logits, const tg_tenso
         !check_matrix(call, matrix, &b, error)) {
         return false;
     }
-    int32_t *counts = tg_values(matrix);
+    int32_t *counts = tg_tensor_data_mut(matrix);
+    int64_t down = tg_tensor_stride(matrix, 0), right = tg_tensor_stride(matrix, 1);
     for (int64_t row = 0; row < b.rows; row++) {
         int64_t target = target_at(&b, row);
         if (target >= 0) {
-            counts[target * matrix->strides[0] + predict(&b, row) * matrix->strides[1]]++;
+            counts[target * down + predict(&b, row) * right]++;
         }
     }
-    tg_touch(matrix);
     return true;
 }

@@ -3,16 +3,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/text.h"
-#include "tape/tape.h"
+#include <tapegrad/extend.h>
+#include <tapegrad/op.h>
 
 #define MAX_ROWS 256
 
 struct tg_profile {
     tg_tape *tape;
+    tg_kernel_watch watch;
+    double begin; /* when the kernel began, in seconds */
     int64_t count;
     tg_profile_row rows[MAX_ROWS];
 };
@@ -33,10 +34,34 @@ static tg_profile_row *row_of(tg_profile *p, const char *op)
     return added;
 }
 
-static void measured(void *context, const tg_op_call *call, bool backward, double seconds)
+/* Returns the seconds of a clock that never goes back. */
+static double seconds_now(void)
 {
-    tg_profile_row *row = row_of(context, call->op->name);
-    if (backward) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int64_t bytes_of(const tg_tensor *x)
+{
+    tg_dtype dtype = tg_tensor_dtype(x);
+    return tg_tensor_count(x) * (dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4);
+}
+
+static void begin_kernel(void *context, const tg_op_call *call, bool is_backward)
+{
+    (void)call;
+    (void)is_backward;
+    tg_profile *p = context;
+    p->begin = seconds_now();
+}
+
+static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
+{
+    tg_profile *p = context;
+    double seconds = seconds_now() - p->begin;
+    tg_profile_row *row = row_of(p, call->op->name);
+    if (is_backward) {
         row->backward_seconds += seconds;
         return;
     }
@@ -44,13 +69,13 @@ static void measured(void *context, const tg_op_call *call, bool backward, doubl
     row->forward_seconds += seconds;
     bool is_view = !call->op->f32.forward && !call->op->f64.forward;
     for (int i = 0; i < call->output_count && !is_view; i++) {
-        row->bytes += (int64_t)tg_bytes_of(call->outputs[i]);
+        row->bytes += bytes_of(call->outputs[i]);
     }
 }
 
 tg_profile *tg_profile_new(tg_tape *tape)
 {
-    if (!tg_tape_is_usable(tape)) {
+    if (!tape || tg_tape_error(tape)->code != TG_OK) {
         return NULL;
     }
     tg_profile *p = tg_alloc_zeroed(1, sizeof *p);
@@ -59,16 +84,15 @@ tg_profile *tg_profile_new(tg_tape *tape)
         return NULL;
     }
     p->tape = tape;
-    tape->timer = measured;
-    tape->timer_context = p;
+    p->watch = (tg_kernel_watch){.before = begin_kernel, .after = end_kernel, .context = p};
+    tg_tape_add_watch(tape, &p->watch);
     return p;
 }
 
 void tg_profile_free(tg_profile *p)
 {
-    if (p && p->tape->timer_context == p) { /* else a later profile has replaced it */
-        p->tape->timer = NULL;
-        p->tape->timer_context = NULL;
+    if (p) {
+        tg_tape_remove_watch(p->tape, &p->watch);
     }
     tg_free(p);
 }

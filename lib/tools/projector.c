@@ -9,9 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "tools/tensorboard.h"
 
 static const char call[] = "tensorboard_add_embedding";

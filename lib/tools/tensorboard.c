@@ -10,10 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/text.h"
 #include "tools/event.h"
-#include "tensor/tensor.h"
 
 /* ---- checks ---- */
 
@@ -105,24 +102,24 @@ static bool create(tg_tensorboard *log, tg_error *error)
 }
 
 /* Writes the record and frees it. An error leaves the file unchanged. */
-static bool write_record(const char *call, tg_tensorboard *log, tg_bytes *record, tg_error *error)
+static bool write_record(const char *call, tg_tensorboard *log, tg_text_buffer *record, tg_error *error)
 {
     size_t written = 0;
     bool is_written =
         !record->failed || tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", call, log->path);
-    while (is_written && written < record->used) {
-        ssize_t count = write(log->descriptor, record->data + written, record->used - written);
+    while (is_written && written < record->length) {
+        ssize_t count = write(log->descriptor, record->bytes + written, record->length - written);
         if (count < 0 && errno != EINTR) {
             is_written = refuse(call, "write", log->path, error);
         }
         written += count > 0 ? (size_t)count : 0;
     }
     if (is_written) {
-        log->size += (int64_t)record->used;
+        log->size += (int64_t)record->length;
     } else if (written > 0 && ftruncate(log->descriptor, (off_t)log->size) != 0) {
         /* the torn record stays: the reader stops before it */
     }
-    tg_free(record->data);
+    tg_free(record->bytes);
     return is_written;
 }
 
@@ -145,7 +142,7 @@ tg_tensorboard *tg_tensorboard_open(const char *folder, tg_error *error)
     }
     strcpy(copy, folder);
     *log = (tg_tensorboard){.folder = copy, .descriptor = -1};
-    tg_bytes record = {0};
+    tg_text_buffer record = {0};
     bool is_ready = tg_folder_make("tensorboard_open", folder, error) && create(log, error);
     if (is_ready) {
         tg_event_version(&record, now());
@@ -176,7 +173,7 @@ void tg_tensorboard_free(tg_tensorboard *log)
 bool tg_tensorboard_add_scalar(tg_tensorboard *log, const char *tag, double value, int64_t step, tg_error *error)
 {
     static const char call[] = "tensorboard_add_scalar";
-    tg_bytes record = {0};
+    tg_text_buffer record = {0};
     if (!tg_tensorboard_check(call, log, tag, step, error)) {
         return false;
     }
@@ -188,7 +185,7 @@ bool tg_tensorboard_add_histogram(tg_tensorboard *log, const char *tag, const tg
                                   tg_error *error)
 {
     static const char call[] = "tensorboard_add_histogram";
-    tg_bytes record = {0};
+    tg_text_buffer record = {0};
     if (!tg_tensorboard_check(call, log, tag, step, error) || !tg_tensorboard_check_dtype(call, x, error)) {
         return false;
     }

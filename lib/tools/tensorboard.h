@@ -4,7 +4,7 @@
 
 #include <tapegrad/tensorboard.h>
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
 
 struct tg_tensorboard {
     char *folder, *path; /* of the run, and of its file of events */

@@ -88,11 +88,6 @@ typedef struct null_call {
     reports reports;
 } null_call;
 
-static void observe(void *context, const tg_op_call *call)
-{
-    (void)context, (void)call;
-}
-
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
 {
     (void)input_count, (void)context;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include <tapegrad.h>
+#include <tapegrad_tools.h>
 
 #include "bench/figure.h"
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad_tools.h>
 
 int main(void)
 {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad_tools.h>
 
 int main(int argc, char **argv)
 {

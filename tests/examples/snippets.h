@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <tapegrad.h>
+#include <tapegrad_text.h>
+#include <tapegrad_tools.h>
 
 static tg_error error;
 static tg_rng *rng;

@@ -1,5 +1,8 @@
 #include "fault_actions.h"
 
+#include <tapegrad_tools.h>
+#include <tapegrad_text.h>
+
 #include "base/file.h"
 
 bool save_params(world *w, bool is_old, tg_error *error)

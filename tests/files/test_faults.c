@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tapegrad_text.h>
+
 #include "base/file.h"
 #include "fault_actions.h"
 

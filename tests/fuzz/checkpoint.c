@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 enum { PARTS = 8 };

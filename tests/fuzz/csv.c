@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad_tools.h>
+
 #include "fuzz.h"
 
 /* Returns the table as a text in which every field is in quotes. */

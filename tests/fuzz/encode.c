@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 static const char training_text[] =

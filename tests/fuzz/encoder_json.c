@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 static void check(const tg_tokenizer *tokenizer, tg_tokenizer *again)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad_tools.h>
+
 #include "fuzz.h"
 
 static FILE *open_text(const uint8_t *bytes, size_t size)

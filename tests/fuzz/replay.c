@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 static int replayed;

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include <tapegrad_tools.h>
+
 #include "fuzz.h"
 
 enum { MAX_OWNED = 24, MAX_RESULTS = 48, MAX_SCOPES = 8, MAX_NUMBERS = 16, MAX_VALUES = 4096 };

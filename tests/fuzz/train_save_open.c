@@ -2,6 +2,8 @@
  * byte is the size of the vocabulary above 256. */
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 static tg_tokens encode(tg_tokenizer *tokenizer, const char *text, size_t length)

@@ -2,6 +2,8 @@
  * and a text is encoded and decoded back. */
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "text/tokenizer.h"
 #include "fuzz.h"
 

@@ -2,6 +2,8 @@
  * the text of a vocabulary. What was encoded without unknown words decodes to a text with the same ids. */
 #include <string.h>
 
+#include <tapegrad_text.h>
+
 #include "fuzz.h"
 
 /* Saving and opening gives the same words. */

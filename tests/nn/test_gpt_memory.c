@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "tape/tape.h"
 
 #define V 31
@@ -152,14 +154,9 @@ static void test_later_steps_allocate_nothing(void **state)
     }
 }
 
-static void see_nothing(void *context, const tg_op_call *call)
-{
-    (void)context, (void)call;
-}
-
 /* The sums of the blocks and the results of dropout are read by no backward, so a pass gives back their memory: of each
  * of the two branches the projection and its dropout, and of the embedding the rows, their sum with the positions and
- * the dropout without the first block's input. An observer may read all results, so then they keep it. The gradients
+ * the dropout without the first block's input. A watch may ask for all results, so then they keep it. The gradients
  * are the same. */
 static void test_results_that_no_backward_reads(void **state)
 {
@@ -171,7 +168,8 @@ static void test_results_that_no_backward_reads(void **state)
         metered_allocator meter;
         allocator_measure(&meter);
         training m = training_make(TG_ATTENTION_FUSED);
-        tg_tape_set_observer(m.tape, observed ? see_nothing : NULL, NULL);
+        tg_kernel_watch watch = {.keeps_results = true};
+        tg_tape_add_watch(m.tape, observed ? &watch : NULL);
         tg_tensor *logits = tg_gpt_forward(m.tape, m.model, m.ids, NULL);
         assert_non_null(logits);
         tg_tape_trim(m.tape);

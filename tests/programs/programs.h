@@ -15,6 +15,7 @@
 #define TG_TESTS_PROGRAMS_H
 
 #include <tapegrad.h>
+#include <tapegrad/extend.h>
 #include <tapegrad/losses.h>
 #include <tapegrad/rows.h>
 #include <tapegrad/sequence.h>

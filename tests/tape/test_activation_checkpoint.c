@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include <tapegrad/extend.h>
 #include <tapegrad/op.h>
 #include <tapegrad/profile.h>
 
@@ -456,24 +457,20 @@ static void test_programs(void **state)
     assert_true(repeated_calls > 0);
 }
 
-/* An observer may look at each result, so nothing is dropped; a timer has the repeated calls as forward ones. */
-static void ignore_call(void *context, const tg_op_call *call)
-{
-    (void)context, (void)call;
-}
-
-static void test_observed_tape(void **state)
+/* A watch may look at each result, so nothing is dropped; a profile has the repeated calls as forward ones. */
+static void test_watched_tape(void **state)
 {
     (void)state;
     run r = run_make(true, false);
     tg_tensor *y;
     r.in_spans = true;
-    tg_tape_set_observer(r.tape, ignore_call, NULL);
+    tg_kernel_watch watch = {.keeps_results = true};
+    tg_tape_add_watch(r.tape, &watch);
     repeated_calls = calls = 0;
     run_program(&r, own_op, 1, &y);
     assert_int_equal(calls, 4);
     assert_int_equal(repeated_calls, 0);
-    tg_tape_set_observer(r.tape, NULL, NULL);
+    tg_tape_remove_watch(r.tape, &watch);
     r.drops = true;
     run_program(&r, own_op, 3, &y);
     assert_int_equal(calls, 8);
@@ -572,7 +569,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_observed_tape),
+        cmocka_unit_test(test_watched_tape),
         cmocka_unit_test(test_deferred_steps),
         cmocka_unit_test(test_later_steps_allocate_nothing),
     };

@@ -16,7 +16,7 @@
 
 #define TIME 1700000000.25
 
-static void add_histogram(tg_bytes *out, const char *tag, const double *values, int64_t count)
+static void add_histogram(tg_text_buffer *out, const char *tag, const double *values, int64_t count)
 {
     static tg_histogram histogram;
     tg_tensor *x = tensor_f64(TG_SHAPE(count), values);
@@ -29,7 +29,7 @@ static void add_histogram(tg_bytes *out, const char *tag, const double *values, 
 static void test_bytes_are_pythons(void **state)
 {
     (void)state;
-    tg_bytes out = {0};
+    tg_text_buffer out = {0};
     tg_event_version(&out, TIME);
     tg_event_scalar(&out, TIME, 0, "loss", 0.5);
     tg_event_scalar(&out, TIME, 300, "loss/train", -1.1);
@@ -50,10 +50,10 @@ static void test_bytes_are_pythons(void **state)
     assert_false(out.failed);
     size_t length;
     char *expected = tg_text_read(TG_TEST_GOLDENS "/tensorboard/events", &length, NULL);
-    assert_int_equal(out.used, length);
-    assert_memory_equal(out.data, expected, length);
+    assert_int_equal(out.length, length);
+    assert_memory_equal(out.bytes, expected, length);
     tg_text_free(expected);
-    tg_free(out.data);
+    tg_free(out.bytes);
 }
 
 /* All floats, and all layouts: a transposed view of f32 has the histogram of its values. */

@@ -4,6 +4,8 @@
 
 #include "../book.h"
 
+#include <tapegrad_text.h>
+
 /* Returns the chapter's model: GPT-2 small with a context of 256. */
 tg_gpt *model_new(tg_params *params);
 

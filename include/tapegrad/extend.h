@@ -1,0 +1,310 @@
+/* extend: what a library on top of tapegrad needs and a program does not. tapegrad_text, tapegrad_tools and
+ * tapegrad_mpi use the public headers and this one, nothing else, so a library of yours can do what they do. New ops,
+ * and loops on the library's threads, are op.h's subject.
+ *
+ * Before version 1.0 these declarations may change with every release. Calls check no argument for NULL unless the
+ * comment names it, because they are called by code that has checked its own arguments.
+ */
+#ifndef TAPEGRAD_EXTEND_H
+#define TAPEGRAD_EXTEND_H
+
+#include <tapegrad/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tg_tensor tg_tensor;
+typedef struct tg_tape tg_tape;
+struct tg_op;
+struct tg_op_call;
+struct tg_shape;
+
+/* ---- errors and configs ------------------------------------------------------------------------------------------ */
+
+/* Sets the error unless one is set already, with a format as in printf. The text is escaped (tg_escape), so quote
+ * names and paths with a plain %s; what is too long is cut. `error` may be NULL. Returns false, so that a check can end
+ * with `return tg_error_set(...)`. */
+TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Returns true if a config is NULL or begins with this mark. Otherwise sets an error that begins with `call`.
+ *
+ * A mark is the address of a string, the name of the config's default function. Each config has a string of its own, so
+ * the address identifies the config, and the message can name the function:
+ *
+ *     static const char mark[] = "my_config_default";
+ */
+static inline bool tg_config_check(const char *call, const void *config, const char *mark, tg_error *error)
+{
+    return !config || *(const tg_config_mark *)config == mark ||
+           tg_error_set(error, TG_ERROR_VALUE, "%s: the config does not come from %s(); call it, then set fields", call,
+                        mark);
+}
+
+/* Returns true if x is a tensor whose values can be read. Otherwise sets an error, "<call>: the <name> is NULL" and the
+ * like: its tape has freed it, its values were dropped, or its table has steps to catch up with. x may be NULL. */
+TG_API bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+/* Messages and reports quote names and paths that others have chosen: a tensor of a downloaded file may be called
+ * "\x1b]0;...", or have a newline in its name. So every text for people is escaped when it is complete: those of errors
+ * by tg_error_set, the others by tg_format_line. */
+
+/* Copies `text` so that it is one line of UTF-8 that moves no terminal's cursor: a newline becomes \n, and each byte of
+ * another control character (U+0000 to U+001F, U+007F to U+009F) or of what is not UTF-8 becomes \xNN. A backslash is
+ * copied, so a text that was escaped stays as it is. The copy ends before the first character that does not fit into
+ * `size` bytes with the NUL. Returns its length. */
+TG_API size_t tg_escape(char *copy, size_t size, const char *text);
+
+/* Formats as snprintf, and escapes the result, of which the first 1000 bytes are used. Returns its length. */
+TG_API size_t tg_format_line(char *line, size_t size, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* The two arguments of a %.*s that writes at most `most` bytes of a string, and no part of a character. A %.40s would
+ * cut characters. */
+#define TG_CUT(text, most) tg_cut(text, most), (text)
+
+/* Returns the length of the longest beginning of `text` that has at most `most` bytes and no part of a character.
+ * `most` for NULL. */
+TG_API int tg_cut(const char *text, int most);
+
+/* The same for `length` bytes that need not end with a NUL. */
+TG_API int tg_cut_bytes(const char *text, size_t length, int most);
+
+/* Returns the index of the first byte that is not UTF-8, or `length`. Overlong forms and surrogates are not UTF-8. */
+TG_API size_t tg_utf8_check(const char *text, size_t length);
+
+/* Writes the index of a row-major position in a shape, such as "[3,1]", to an array of TG_SHAPE_TEXT. Returns it. */
+TG_API const char *tg_index_format(const struct tg_shape *shape, int64_t position, char *text);
+
+/* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */
+TG_API bool tg_parse_number(const char *text, double *value);
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Returns count * size uninitialized bytes, aligned to a cache line, from the program's allocator (tg_set_allocator);
+ * NULL when memory is exhausted, when the product exceeds PTRDIFF_MAX, and for 0 bytes. `count` has 64 bits everywhere,
+ * because a size_t of 32 bits would cut it. */
+TG_API void *tg_alloc(uint64_t count, size_t size);
+
+/* The same, filled with zero bytes. */
+TG_API void *tg_alloc_zeroed(uint64_t count, size_t size);
+
+/* Frees a block. NULL is allowed. */
+TG_API void tg_free(void *block);
+
+/* Moves an array to a larger block: tg_grow without its test. */
+TG_API bool tg_grow_now(void *array, size_t *capacity, size_t used, size_t needed, size_t size);
+
+/* Gives an array a capacity of `needed` elements of `size` bytes, and keeps its first `used` elements; the capacity
+ * doubles until it suffices. `array` is the address of the pointer to the first element, which may have any type:
+ *
+ *     tg_grow(&list->rows, &list->capacity, list->count, list->count + 1, sizeof *list->rows)
+ *
+ * Returns false and changes nothing when memory is exhausted. */
+static inline bool tg_grow(void *array, size_t *capacity, size_t used, size_t needed, size_t size)
+{
+    return needed <= *capacity || tg_grow_now(array, capacity, used, needed, size);
+}
+
+/* ---- texts that grow --------------------------------------------------------------------------------------------- */
+
+/* Bytes that are written one part after the other. Begin with {0}; end with tg_free(buffer.bytes). After memory was
+ * exhausted `failed` is set and further calls do nothing, so one check at the end is enough. A NUL, which `length` does
+ * not count, follows the bytes. */
+typedef struct tg_text_buffer {
+    char *bytes;
+    size_t length, capacity;
+    bool failed;
+} tg_text_buffer;
+
+TG_API void tg_text_add_bytes(tg_text_buffer *buffer, const void *bytes, size_t length);
+TG_API void tg_text_add(tg_text_buffer *buffer, const char *text);
+TG_API void tg_text_add_format(tg_text_buffer *buffer, const char *format, ...) TG_PRINTF_LIKE(2, 3);
+
+/* Adds the characters of a string of JSON (RFC 8259), without the quotation marks around it: quotation marks,
+ * backslashes and control characters are escaped. The text must be UTF-8. */
+TG_API void tg_text_add_json(tg_text_buffer *buffer, const char *text, size_t length);
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+/* A strict reader of JSON (RFC 8259) that is in memory. It builds no tree: the caller takes one token after the other,
+ * so a hostile file needs no more memory than its text. Strings are decoded where they stand; nothing is allocated. An
+ * object {"a":1,"b":2} is read by
+ *
+ *     size_t members = 0;
+ *     tg_json_text key;
+ *     if (!tg_json_begin(j, '{')) return false;
+ *     while (tg_json_key(j, &members, &key)) {
+ *         if (!tg_json_uint(j, &value)) return false;
+ *     }
+ *     return !j->failed;
+ *
+ * and an array by tg_json_begin(j, '[') and tg_json_more(j, ']', &members). A function that fails sets the error, with
+ * the byte's position in the file: "params_load: 'model.safetensors', byte 17: expected ':' after the name, found '}'".
+ * */
+
+typedef struct tg_json {
+    const char *call, *path;
+    char *text;
+    size_t length, at;
+    uint64_t offset; /* of the text in the file */
+    bool failed;
+    tg_error *error;
+} tg_json;
+
+/* A decoded string. It ends with a NUL and contains no other. */
+typedef struct tg_json_text {
+    char *text;
+    size_t at; /* the position of its quotation mark in the JSON text */
+} tg_json_text;
+
+/* Sets a FORMAT error about the byte at position `at` of the text. Returns false. */
+TG_API bool tg_json_fail(tg_json *j, size_t at, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Checks that the whole text is UTF-8. To be called first. */
+TG_API bool tg_json_check_utf8(tg_json *j);
+
+/* Skips white space. Returns the next byte, or -1 at the end. */
+TG_API int tg_json_next(tg_json *j);
+
+/* Takes the next byte if it is `c`. Returns whether it was. */
+TG_API bool tg_json_take(tg_json *j, char c);
+
+/* Sets the error "expected <what>, found <the next byte>". Returns false. */
+TG_API bool tg_json_expected(tg_json *j, const char *what);
+
+/* Takes the byte that begins an object or an array. */
+TG_API bool tg_json_begin(tg_json *j, char open);
+
+/* Takes the comma before the next element, or `close`. Returns whether an element follows; false also after an error.
+ * `count` is 0 at first, and then the number of elements so far. */
+TG_API bool tg_json_more(tg_json *j, char close, size_t *count);
+
+/* The same for an object; takes the name of the member and its colon, too. */
+TG_API bool tg_json_key(tg_json *j, size_t *count, tg_json_text *key);
+
+TG_API bool tg_json_string(tg_json *j, tg_json_text *string);
+
+/* Takes a whole number in [0,2^63), written with digits alone. */
+TG_API bool tg_json_uint(tg_json *j, int64_t *value);
+
+/* Takes a number of at most 60 characters. */
+TG_API bool tg_json_number(tg_json *j, double *value);
+
+/* Takes "true", "false" or "null" if it is next, and returns whether it is. Sets no error. */
+TG_API bool tg_json_word(tg_json *j, const char *word);
+
+/* Takes a value of any kind. */
+TG_API bool tg_json_skip(tg_json *j);
+
+/* Checks that only white space follows. */
+TG_API bool tg_json_end(tg_json *j);
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* Messages begin with the name of the public call and have the path: "params_save: write 'model.safetensors': No space
+ * left on device". */
+
+/* An open file. `call` and `path` are borrowed, for messages. */
+typedef struct tg_file {
+    const char *call, *path;
+    int descriptor;
+    uint64_t size;     /* in bytes, when the file was opened */
+    const char *bytes; /* the contents, borrowed, if they are in memory; else NULL */
+} tg_file;
+
+/* Opens a regular file. After true, call tg_file_close. */
+TG_API bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error);
+TG_API void tg_file_close(tg_file *file);
+
+/* The same for a file whose contents are in memory. Messages have `name` instead of a path. */
+TG_API void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
+
+/* Reads exactly `length` bytes from `offset` on. FORMAT if the file ends before. */
+TG_API bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error);
+
+/* Reads a whole file into a text that ends with a NUL, for tg_free, and writes its size, without the NUL, to `length`,
+ * which is optional. FILE if it is not a regular file. */
+TG_API char *tg_file_read_text(const char *call, const char *path, size_t *length, tg_error *error);
+
+/* Writes a new file beside the target and renames it to the target at the end. So readers get either the old file or
+ * the new one, also after a failure or a crash. A symbolic link is followed. A target that exists keeps its mode. FILE
+ * if the target is not a regular file, and for every error of the system. */
+typedef struct tg_file_writer {
+    const char *call, *path; /* borrowed, for messages */
+    char *target;            /* the path without symbolic links in its last part */
+    char *temporary;
+    int descriptor;
+    char *bytes; /* where the contents go if they stay in memory; else NULL */
+} tg_file_writer;
+
+/* After true, call commit or abandon. Both free the writer. If commit fails, the target is unchanged, with one
+ * exception: the last step writes the folder to the disk, and its error reports that the new file is in use. */
+TG_API bool tg_file_writer_begin(tg_file_writer *writer, const char *call, const char *path, tg_error *error);
+TG_API bool tg_file_writer_write(tg_file_writer *writer, const void *bytes, size_t length, tg_error *error);
+TG_API bool tg_file_writer_commit(tg_file_writer *writer, tg_error *error);
+TG_API void tg_file_writer_abandon(tg_file_writer *writer);
+
+/* Replaces a file by `length` bytes. */
+TG_API bool tg_file_replace(const char *call, const char *path, const void *bytes, size_t length, tg_error *error);
+
+/* ---- tapes ------------------------------------------------------------------------------------------------------- */
+
+/* Puts an error into the tape, unless the tape has one. Returns false. */
+TG_API bool tg_tape_set_error(tg_tape *tape, const tg_error *error);
+
+/* ---- the records of a tape --------------------------------------------------------------------------------------- */
+/* A tape records each op that backward may need, in the order of the calls. These calls read the records; they change
+ * nothing. */
+
+/* A recorded call. The arrays are the tape's, valid until its next op or reset. */
+typedef struct tg_tape_record {
+    const struct tg_op *op;
+    tg_tensor *const *inputs;
+    tg_tensor *const *outputs;
+    int input_count, output_count;
+} tg_tape_record;
+
+/* What has become of the values of a recorded tensor since the call. */
+typedef enum tg_recorded_values {
+    TG_VALUES_KEPT,
+    /* written in place, as an optimizer does with parameters */
+    TG_VALUES_CHANGED,
+    /* given back, because neither the caller nor backward needs them */
+    TG_VALUES_GONE
+} tg_recorded_values;
+
+/* Returns the number of records; 0 for NULL. */
+TG_API int64_t tg_tape_record_count(const tg_tape *tape);
+
+/* Returns record number `index`; zeros for an index that does not exist. */
+TG_API tg_tape_record tg_tape_record_at(const tg_tape *tape, int64_t index);
+
+/* Returns the state of tensor number `tensor` of a record: its inputs come first, then its outputs. TG_VALUES_GONE for
+ * numbers that do not exist. */
+TG_API tg_recorded_values tg_tape_recorded_values(const tg_tape *tape, int64_t index, int tensor);
+
+/* Returns the number of the record that computed x, or -1: a leaf, a constant, or a result that is not recorded. */
+TG_API int64_t tg_tape_record_of(const tg_tape *tape, const tg_tensor *x);
+
+/* Functions that the tape calls around each kernel, forward and backward, also of ops that are not recorded; a view has
+ * no kernel, but is announced, too. A call that backward repeats has call->is_repeated. Neither function may call ops
+ * on the tape. */
+typedef struct tg_kernel_watch {
+    void (*before)(void *context, const struct tg_op_call *call, bool is_backward); /* optional */
+    void (*after)(void *context, const struct tg_op_call *call, bool is_backward);  /* optional */
+    void *context;
+    /* whether results must keep their values until the reset. Otherwise a tape gives back what nobody can read. */
+    bool keeps_results;
+    /* private */
+    struct tg_kernel_watch *next;
+} tg_kernel_watch;
+
+/* Adds a watch, which stays yours and must live until it is removed or the tape is freed. The one that was added last
+ * is called first. NULLs are ignored. */
+TG_API void tg_tape_add_watch(tg_tape *tape, tg_kernel_watch *watch);
+TG_API void tg_tape_remove_watch(tg_tape *tape, tg_kernel_watch *watch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,8 @@
+/* tapegrad_text: the library of texts, tapegrad_text: a tokenizer, vocabularies of words, reading texts. */
+#ifndef TAPEGRAD_TEXT_H
+#define TAPEGRAD_TEXT_H
+
+#include <tapegrad/tokenizer.h>
+#include <tapegrad/words.h>
+
+#endif

@@ -1,0 +1,12 @@
+/* tapegrad_tools: the library of tools, tapegrad_tools: they look into a training, measure it, and read tables. */
+#ifndef TAPEGRAD_TOOLS_H
+#define TAPEGRAD_TOOLS_H
+
+#include <tapegrad/csv.h>
+#include <tapegrad/find_nan.h>
+#include <tapegrad/ledger.h>
+#include <tapegrad/metrics.h>
+#include <tapegrad/profile.h>
+#include <tapegrad/tensorboard.h>
+
+#endif
