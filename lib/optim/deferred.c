@@ -8,7 +8,7 @@
  * Each step also applies the steps of the next ROWS_PER_STEP rows of the table, in turn. So no row misses more than
  * rows / ROWS_PER_STEP steps, and the log has a fixed size.
  *
- * While rows have missed steps, the storages of the table and its moments refer to the tg_missed_steps here. Making up
+ * While rows have missed steps, the storages of the table and its moments have the guard that is here. Making up
  * steps is no modification for the versions of the tape: nothing recorded can have read the rows that it changes.
  */
 #include "optim/deferred.h"
@@ -26,9 +26,9 @@ typedef struct pending_row {
 } pending_row;
 
 struct tg_deferred {
-    tg_missed_steps missed; /* must be the first */
+    tg_value_guard guard; /* must be the first */
     const tg_deferred_kind *kind;
-    const tg_optim *optim;
+    tg_optim *optim;
     tg_slot *slot;
     void *log;
     int64_t rows, next_row; /* next_row: the row whose turn it is */
@@ -76,29 +76,50 @@ static void make_up_rows(tg_deferred *d, const int32_t *ids, int64_t first, int6
     }
 }
 
-static void make_up_ids(tg_missed_steps *missed, const int32_t *ids, int64_t count)
+/* ---- the guard of the table and of its moments ---- */
+
+/* Of a lookup. The rows of a view or of a moment are not prepared. */
+static bool prepare(tg_value_guard *guard, const tg_tensor *x, const int32_t *ids, int64_t count)
 {
-    make_up_rows((tg_deferred *)missed, ids, 0, count);
+    tg_deferred *d = (tg_deferred *)guard;
+    if (x != d->slot->tensor) {
+        return false;
+    }
+    make_up_rows(d, ids, 0, count);
+    return true;
 }
 
-static void set_missed(const tg_deferred *d, tg_missed_steps *missed)
+static bool refuse(const tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    d->slot->tensor->storage->missed = missed;
+    (void)name;
+    (void)x;
+    const tg_deferred *d = (const tg_deferred *)guard;
+    if (error == &d->optim->error && error->code == TG_OK) {
+        d->optim->met_missed_steps = true;
+    }
+    return tg_error_set(error, TG_ERROR_STATE,
+                        "%s: rows of '%.*s' have deferred steps that are not made up; call tg_optim_flush first", call,
+                        TG_CUT(d->slot->name, 200));
+}
+
+static void set_guard(const tg_deferred *d, tg_value_guard *guard)
+{
+    d->slot->tensor->storage->guard = guard;
     for (int k = 0; k < d->optim->states; k++) {
-        d->slot->state[k]->storage->missed = missed;
+        d->slot->state[k]->storage->guard = guard;
     }
 }
 
 bool tg_deferred_is_behind(const tg_deferred *d)
 {
-    return d && d->slot->tensor->storage->missed == &d->missed;
+    return d && d->slot->tensor->storage->guard == &d->guard;
 }
 
 void tg_deferred_flush(tg_deferred *d)
 {
     if (tg_deferred_is_behind(d)) {
         make_up_rows(d, NULL, 0, d->rows);
-        set_missed(d, NULL);
+        set_guard(d, NULL);
     }
 }
 
@@ -128,7 +149,7 @@ void tg_deferred_end_step(tg_deferred *d, const double *factors, const int32_t *
     int64_t turn = d->rows - d->next_row < ROWS_PER_STEP ? d->rows - d->next_row : ROWS_PER_STEP;
     make_up_rows(d, NULL, d->next_row, turn);
     d->next_row = d->next_row + turn < d->rows ? d->next_row + turn : 0;
-    set_missed(d, &d->missed);
+    set_guard(d, &d->guard);
 }
 
 /* ---- constructor ---- */
@@ -162,7 +183,7 @@ bool tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_deferred_kind *kin
     if (!d) {
         return false;
     }
-    d->missed = (tg_missed_steps){slot->tensor, slot->name, &optim->error, &optim->met_missed_steps, make_up_ids};
+    d->guard = (tg_value_guard){refuse, prepare, &optim->error};
     d->kind = kind;
     d->optim = optim;
     d->slot = slot;

@@ -163,8 +163,8 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
         return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; allowed are 0 or more", call,
                             (long long)steps, name);
     }
-    if (slot->tensor->storage->missed) {
-        return tg_tensor_report_missed(call, slot->tensor, &optim->error);
+    if (slot->tensor->storage->guard) {
+        return tg_tensor_refuse(call, NULL, slot->tensor, &optim->error);
     }
     slot->steps = steps;
     return true;

@@ -268,8 +268,8 @@ static bool is_only_optimizer(tg_optim *optim)
 {
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
-        if (slot->tensor->storage->missed && !tg_deferred_is_behind(slot->deferred)) {
-            return tg_tensor_report_missed("optim_step", slot->tensor, &optim->error);
+        if (slot->tensor->storage->guard && !tg_deferred_is_behind(slot->deferred)) {
+            return tg_tensor_refuse("optim_step", NULL, slot->tensor, &optim->error);
         }
     }
     return true;

@@ -11,26 +11,11 @@
 #include "base/alloc.h"
 #include "tape/backward.h"
 
-bool tg_spans_begin(tg_tape *t)
-{
-    tg_storage *none = tg_storage_new(NULL, sizeof(tg_missed_steps));
-    if (!none) {
-        return false;
-    }
-    none->missed = tg_storage_values(none);
-    *none->missed = (tg_missed_steps){.error = &t->error};
-    t->spans.no_values = none;
-    return true;
-}
-
 void tg_spans_free(tg_tape *t)
 {
     tg_free(t->spans.spans);
     tg_free(t->spans.blocks);
     tg_free(t->spans.generators);
-    /* results that were retained after the end still refer to it */
-    t->spans.no_values->missed->error = NULL;
-    tg_storage_drop(NULL, t->spans.no_values);
 }
 
 void tg_spans_truncate(tg_tape *t, size_t records)
@@ -41,13 +26,6 @@ void tg_spans_truncate(tg_tape *t, size_t records)
         s->block_count = last->first_block;
         s->generator_count = last->first_generator;
     }
-}
-
-void tg_drop_values(tg_tape *t, tg_tensor *x)
-{
-    tg_storage_drop(t->pool, x->storage);
-    atomic_fetch_add_explicit(&t->spans.no_values->references, 1, memory_order_relaxed);
-    x->storage = t->spans.no_values;
 }
 
 /* ---- the generator ---- */

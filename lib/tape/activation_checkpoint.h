@@ -42,9 +42,6 @@ typedef struct tg_spans {
     tg_generator_state *generators;
     size_t generator_count, generator_capacity;
 
-    /* The storage of all results whose values were dropped. It has no values, and its `missed` has no table. */
-    tg_storage *no_values;
-
     size_t open;           /* the outermost open span: 1 + its index in the scopes of the tape; 0: none is open */
     size_t open_generator; /* the first of its states in generators[] */
     uint64_t position;     /* of the generator after the last recorded kernel */
@@ -53,8 +50,6 @@ typedef struct tg_spans {
 
 struct tg_pass;
 
-/* Prepares the spans of a new tape. Returns false when memory is exhausted. */
-bool tg_spans_begin(tg_tape *t);
 void tg_spans_free(tg_tape *t);
 
 /* Removes the spans that end after record number `records`. */
@@ -65,9 +60,6 @@ void tg_spans_watch(tg_tape *t);
 
 /* Returns whether a replay reads x, an input of record k, and does not compute it. */
 bool tg_spans_read(const tg_tape *t, const tg_tensor *x, size_t k);
-
-/* Returns the values of a result to the pool. */
-void tg_drop_values(tg_tape *t, tg_tensor *x);
 
 /* ---- the passes of backward (replay.c) ---- */
 

@@ -16,15 +16,21 @@ typedef struct input_facts {
     bool any_float;    /* whether a float input exists; if not, `dtype` has no meaning */
     bool needs_record; /* whether recording is on and an input requires a gradient */
     bool needs_copy;   /* whether an input has a layout that the op does not accept */
-    bool makes_up;     /* whether the call is a lookup in a table with missed steps (tensor/tensor.h) */
+    bool reads_rows;   /* whether the call is a lookup in a table whose rows have to be prepared */
 } input_facts;
 
-/* Returns whether input i is a table with missed steps that the call may read, because it is a recorded lookup: the
- * steps of its rows are made up first. */
+/* Has the guard of x, whose values are not there, prepare rows of it. Returns false if it cannot. */
+static bool prepare_rows(const tg_tensor *x, const int32_t *ids, int64_t count)
+{
+    tg_value_guard *guard = x->storage->guard;
+    return guard->prepare && guard->prepare(guard, x, ids, count);
+}
+
+/* Returns whether input i is a table without up-to-date values that the call may read, because it is a recorded lookup:
+ * its rows are prepared first. */
 static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
 {
-    return x && !x->is_freed && op->is_lookup && i == TG_LOOKUP_TABLE && t->recording && x->requires_grad &&
-           x == x->storage->missed->table;
+    return x && op->is_lookup && i == TG_LOOKUP_TABLE && t->recording && x->requires_grad && prepare_rows(x, NULL, 0);
 }
 
 /* Sets the error of an input without values (tg_has_values). Returns false. */
@@ -39,7 +45,7 @@ static bool report_input(tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
             "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
             "keeps a result",
             i, x->freed_op);
-        return tg_tensor_report_freed(x);
+        return tg_tensor_refuse_getter(NULL, x);
     }
     if (tg_is_dropped(x) && tg_tape_recorded(t, x)) {
         return tg_tape_fail(t, TG_ERROR_STATE, op->name,
@@ -47,7 +53,7 @@ static bool report_input(tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
                             "tg_retain before the end keeps them",
                             i, t->records[x->node].op->name);
     }
-    return tg_tensor_report_missed(op->name, x, &t->error);
+    return tg_tensor_refuse(op->name, NULL, x, &t->error);
 }
 
 static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count)
@@ -60,7 +66,7 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
             report_input(t, op, x, i);
             return found;
         }
-        found.makes_up |= !has_values;
+        found.reads_rows |= !has_values;
         if (x->node >= 0 && x->tape != t) {
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
                          "input %d was recorded on another tape; tg_detach gives its values without the history", i);
@@ -184,14 +190,6 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
-/* Applies the missed steps of the rows that a lookup reads. check_inputs has found that the call is one. */
-static void make_up_missed(const tg_op_call *call)
-{
-    tg_missed_steps *missed = call->inputs[TG_LOOKUP_TABLE]->storage->missed;
-    const tg_tensor *ids = call->inputs[TG_LOOKUP_IDS];
-    missed->make_up(missed, tg_values(ids), ids->count);
-}
-
 /* Runs the forward kernel between its watches, and follows the generator in a span. A separate function, so that a
  * tape without either has one branch. */
 static void run_watched(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
@@ -255,8 +253,9 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     call->declaration = NULL;
-    if (facts->makes_up) {
-        make_up_missed(call);
+    if (facts->reads_rows) {
+        const tg_tensor *ids = call->inputs[TG_LOOKUP_IDS];
+        prepare_rows(call->inputs[TG_LOOKUP_TABLE], tg_values(ids), ids->count);
     }
     if (t->watches || t->runner || t->spans.open) {
         run_watched(t, kernels, call, &d, recorded);

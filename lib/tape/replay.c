@@ -153,7 +153,7 @@ static void run_again(const tg_pass *pass, size_t k, const tg_replay_block *bloc
     tg_run_forward(record->kernels, &call);
     tg_watch_after(t, &call, false);
     for (size_t i = 0; i < count; i++) {
-        if (before[i] && before[i] != t->spans.no_values) {
+        if (before[i] && before[i] != t->no_values) {
             call.outputs[blocks[i].output]->storage = before[i];
         }
     }
@@ -190,7 +190,7 @@ static void drop_again(const tg_pass *pass)
         if (!y) {
             record->saved = NULL;
         } else if (block->base_input >= 0 || y->storage == block->memory) {
-            y->storage = t->spans.no_values;
+            y->storage = t->no_values;
         }
         if (block->memory) {
             tg_poison(block->memory, block->bytes);

@@ -24,7 +24,7 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
     }
     tg_tape_config config = given && valid ? *given : tg_tape_config_default();
     tg_pool *pool = tg_pool_new(config.recycle);
-    if (!t || !pool || !tg_spans_begin(t)) {
+    if (!t || !pool || !tg_no_values_begin(t)) {
         tg_free(t);
         tg_pool_free(pool);
         return NULL;
@@ -40,22 +40,6 @@ tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
 
 /* ---- results ---- */
 
-/* Frees a result except its header, so that a later use of it is detected. Values that no other tensor shares become
- * NaN, -1 (i32) or 255 (u8). */
-static void free_values(tg_tape *t, tg_tensor *x, const char *op)
-{
-    if (atomic_load_explicit(&x->storage->references, memory_order_acquire) == 1) {
-        size_t bytes = tg_block_bytes(x->storage) - TG_STORAGE_HEAD;
-        tg_unpoison(tg_storage_values(x->storage), bytes);
-        memset(tg_storage_values(x->storage), 0xff, bytes);
-    }
-    tg_storage_drop(t->pool, x->storage);
-    x->is_freed = true;
-    x->freed_error = &t->error;
-    x->freed_op = op;
-    t->freed[t->freed_count++] = x;
-}
-
 /* Removes a result from the tape. A retained result continues to exist, without history. */
 static void disown(tg_tape *t, const tg_result *result)
 {
@@ -69,7 +53,7 @@ static void disown(tg_tape *t, const tg_result *result)
         x->requires_grad = false;
     }
     if (t->detect_freed && tg_tensor_references(x) == 1) {
-        free_values(t, x, result->op);
+        tg_free_result(t, x, result->op);
     } else {
         tg_tensor_drop(t->pool, x);
     }
@@ -184,6 +168,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->held);
     tg_free(t->scopes);
     tg_spans_free(t);
+    tg_no_values_end(t);
     tg_free(t->freed);
     tg_free(t->gradients);
     tg_free(t->overwrite);

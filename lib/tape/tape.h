@@ -20,6 +20,7 @@
 #include "base/level.h"
 #include "base/random.h"
 #include "tape/activation_checkpoint.h"
+#include "tape/no_values.h"
 #include "tensor/bf16.h"
 #include "tensor/onednn.h"
 #include "tensor/tensor.h"
@@ -113,7 +114,8 @@ struct tg_tape {
     tg_tensor **freed; /* headers of freed results, if detect_freed */
     size_t freed_count, freed_capacity;
 
-    tg_spans spans; /* of activation checkpointing */
+    tg_storage *no_values; /* that of all results without values */
+    tg_spans spans;        /* of activation checkpointing */
 
     tg_matmul_precision precision;
     tg_onednn *onednn; /* products in bf16; NULL: BLAS computes them */

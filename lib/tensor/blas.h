@@ -21,7 +21,7 @@ void tg_gemm_f64(const tg_gemm *gemm, const double *a, const double *b, double b
 #define TG_GEMM_ONE_THREAD (64 * 64 * 64)
 
 /* Call it before a parallel loop that computes products of at most TG_GEMM_ONE_THREAD multiplications: then none of
- * them changes the number of BLAS's threads, which belongs to the process. */
+ * them changes the number of BLAS's threads, which all threads of the program share. */
 void tg_gemm_begin_parallel(void);
 
 /* The largest size or distance that the BLAS library can take. */

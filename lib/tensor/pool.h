@@ -96,8 +96,7 @@ static inline void tg_pool_give(tg_pool *pool, void *memory)
     }
 }
 
-/* Returns a counter in the header of a block: of the tensors that share an adjoint (tape/backward.h), or of those that
- * share a storage and can be dropped (tape/activation_checkpoint.c). */
+/* Returns a counter in the header of a block, which the owner of the memory may use. */
 static inline int *tg_block_users(void *memory)
 {
     return &((tg_block *)((char *)memory - TG_BLOCK_HEAD))->users;

@@ -31,7 +31,7 @@ void tg_storage_begin(tg_storage *storage)
     atomic_init(&storage->references, 1);
     atomic_init(&storage->version, 0);
     storage->first_version = 0;
-    storage->missed = NULL;
+    storage->guard = NULL;
     tg_poison(storage + 1, TG_STORAGE_HEAD - sizeof *storage); /* the last bytes before the values */
 }
 
@@ -58,56 +58,35 @@ void tg_storage_drop(tg_pool *pool, tg_storage *storage)
     }
 }
 
-/* ---- NULL and freed results ---- */
+/* ---- NULL and values that are not there ---- */
 
-bool tg_tensor_report_freed(const tg_tensor *x)
+bool tg_tensor_refuse(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    return tg_error_set(
-        x->freed_error, TG_ERROR_STATE,
-        "a result of '%s' is used after its tape was reset or its scope ended; tg_retain keeps a result", x->freed_op);
+    const tg_value_guard *guard = x->storage->guard;
+    return guard->refuse(guard, call, name, x, error);
+}
+
+bool tg_tensor_refuse_getter(const char *call, const tg_tensor *x)
+{
+    return tg_tensor_refuse(call, NULL, x, x->storage->guard->error);
 }
 
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    if (tg_is_tensor(x)) {
-        return true;
-    }
-    return x ? tg_error_set(error, TG_ERROR_STATE, "%s: the %s is a result of '%s' that its tape has freed", call, name,
-                            x->freed_op)
-             : tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
-}
-
-/* ---- tables with missed steps, and results without values ---- */
-
-bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error)
-{
-    char text[TG_SHAPE_TEXT];
-    if (tg_is_dropped(x)) {
-        return tg_error_set(
-            error, TG_ERROR_STATE,
-            "%s: activation_checkpoint_end has dropped the values of this result of shape %s; tg_retain "
-            "before the end keeps them",
-            call, tg_shape_format(tg_shape_of(x), text));
-    }
-    const tg_missed_steps *missed = x->storage->missed;
-    if (error == missed->error && error->code == TG_OK) {
-        *missed->is_met = true;
-    }
-    return tg_error_set(error, TG_ERROR_STATE,
-                        "%s: rows of '%.*s' have deferred steps that are not made up; call tg_optim_flush first", call,
-                        TG_CUT(missed->name, 200));
+    return tg_is_tensor(x) || (x ? tg_tensor_refuse(call, name, x, error)
+                                 : tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name));
 }
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
     return tg_has_values(x) ||
-           (tg_tensor_check_handle(call, name, x, error) && tg_tensor_report_missed(call, x, error));
+           (tg_tensor_check_handle(call, name, x, error) && tg_tensor_refuse(call, name, x, error));
 }
 
-/* The same for a getter, whose error goes to the optimizer or the tape. */
+/* The same for a getter. */
 static bool has_values(const char *call, const tg_tensor *x)
 {
-    return tg_has_values(x) || (tg_is_tensor(x) && tg_tensor_report_missed(call, x, x->storage->missed->error));
+    return tg_has_values(x) || (x && tg_tensor_refuse_getter(call, x));
 }
 
 /* ---- constructors ---- */

@@ -18,24 +18,13 @@
 
 #include "base/error.h"
 #include "tensor/pool.h"
-
-/* The steps that rows of a table have missed (optim/deferred.c). While a storage refers to them, its values are behind:
- * nothing may read or write them, except a recorded lookup in the table, which applies the steps of its rows first.
- * Without a table: the storage has no values, because the tape dropped them (tape/activation_checkpoint.c). */
-typedef struct tg_missed_steps {
-    const tg_tensor *table;
-    const char *name; /* of the table */
-    tg_error *error;  /* of the optimizer or the tape; set by getters, which have no error of their own */
-    bool *is_met;     /* of the optimizer: becomes true when its error is set because a call met missed steps */
-    /* called before a lookup of these rows: applies their missed steps; ids may repeat */
-    void (*make_up)(struct tg_missed_steps *missed, const int32_t *ids, int64_t count);
-} tg_missed_steps;
+#include "tensor/value_guard.h"
 
 typedef struct tg_storage {
     atomic_int references;
-    atomic_ullong version;   /* incremented by each write, except by the op that computes the values */
-    uint64_t first_version;  /* the initial version: 0, or a higher one after a resize */
-    tg_missed_steps *missed; /* NULL: the values are up to date */
+    atomic_ullong version;  /* incremented by each write, except by the op that computes the values */
+    uint64_t first_version; /* the initial version: 0, or a higher one after a resize */
+    tg_value_guard *guard;  /* NULL: the values are there, and up to date */
 } tg_storage;
 
 /* The headers of the block and of the storage fill one cache line, and the values begin on the next one. With
@@ -82,17 +71,14 @@ struct tg_tensor {
     bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
     bool is_gradient;   /* whether it is the dense gradient of a tensor */
     bool is_state;      /* whether an optimizer owns the tensor and resizes it with its parameter */
-    bool is_freed;      /* whether it is a result whose values the tape has freed, and whose header it has kept */
+    bool is_freed;      /* whether nothing but this header is left, and its storage's guard */
     /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
     int16_t optimizers, optimizers_behind;
     int32_t node;     /* the index of the record on `tape` that computed the tensor, or -1 */
     int32_t last_use; /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
-    union {
-        tg_storage *storage;
-        tg_error *freed_error; /* of a freed result: the tape's error */
-    };
+    tg_storage *storage;
     struct tg_tape *tape;  /* the owner of this result, which begins with its tg_error; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
@@ -107,36 +93,32 @@ struct tg_tensor {
     int64_t strides[TG_MAX_RANK];
 };
 
-/* ---- NULL and freed results ---- */
+/* ---- NULL and values that are not there ---- */
 
-/* Sets the error of the tape: a result is used after it was freed. Returns false. */
-bool tg_tensor_report_freed(const tg_tensor *x);
+/* Sets the error of a call that needs the values of such a tensor, or that gets a freed one (value_guard.h). Returns
+ * false. */
+bool tg_tensor_refuse(const char *call, const char *name, const tg_tensor *x, tg_error *error);
+
+/* The same for a getter, which has no error of its own. `call` may be NULL. */
+bool tg_tensor_refuse_getter(const char *call, const tg_tensor *x);
 
 /* Returns whether x is a tensor: neither NULL nor a freed result (tg_tape_config.detect_freed_results). */
 static inline bool tg_is_tensor(const tg_tensor *x)
 {
-    return x && (!x->is_freed || tg_tensor_report_freed(x));
+    return x && (!x->is_freed || tg_tensor_refuse_getter(NULL, x));
 }
 
-/* Returns whether the values of x may be read and written: x is a tensor, is no result whose values were dropped, and
- * has no missed steps. tg_tensor_check (extend.h) reports the error. The one check in front of all values:
- * tests/lint/values lists the functions that read or write them, and each of them comes after it. */
+/* Returns whether the values of x may be read and written: x is a tensor, and nothing guards its values.
+ * tg_tensor_check (extend.h) reports the error. The one check in front of all values: tests/lint/values lists the
+ * functions that read or write them, and each of them comes after it. */
 static inline bool tg_has_values(const tg_tensor *x)
 {
-    return x && !x->is_freed && !x->storage->missed;
+    return x && !x->storage->guard;
 }
 
 /* tg_is_tensor for a call that reports an error, "<call>: the <name> is NULL". */
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
-/* Sets the error of a call that needs the values of such a tensor. Returns false. */
-bool tg_tensor_report_missed(const char *call, const tg_tensor *x, tg_error *error);
-
-/* Returns whether x is a result whose values the tape has dropped. */
-static inline bool tg_is_dropped(const tg_tensor *x)
-{
-    return x->storage->missed && !x->storage->missed->table;
-}
 
 /* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
 
@@ -239,7 +221,7 @@ static inline void *tg_values(const tg_tensor *x)
     return (char *)tg_storage_values(x->storage) + (size_t)x->offset * tg_size_of(x->dtype);
 }
 
-/* tg_tensor_value_at without its checks; also reads a table with missed steps. */
+/* tg_tensor_value_at without its checks; also reads values that are not up to date. */
 double tg_value_at(const tg_tensor *x, int64_t index);
 
 /* Returns value i of a contiguous f32 or f64 tensor. */

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "ops/calls.h"
 #include "support.h"
+#include "tape/no_values.h"
 #include "tensor/tensor.h"
 
 #include <ctype.h>

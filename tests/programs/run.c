@@ -4,6 +4,7 @@
 
 #include "../fuzz/fuzz.h"
 #include "programs.h"
+#include "tape/no_values.h"
 #include "tensor/tensor.h"
 
 /* ---- leaves and optimizers --------------------------------------------------------------------------------------- */
@@ -146,7 +147,7 @@ static tg_tensor *call_operation(run *r, int i)
     for (int k = 0; k < op->inputs; k++) {
         c.x[k] = r->value[in->input[k]];
         bool is_lookup = op->traits & IS_LOOKUP && tg_tape_is_recording(c.tape) && !r->s.copies_tables;
-        if (in->input[k] < LEAVES && c.x[k]->storage->missed && !is_lookup) {
+        if (in->input[k] < LEAVES && c.x[k]->storage->guard && !is_lookup) {
             flush_table(r, i, c.x[k]);
         }
     }

@@ -25,7 +25,7 @@ static void log_values(run *r, int i)
 {
     for (int v = LEAVES; v < MOST_VALUES; v++) {
         const tg_tensor *x = r->value[v];
-        if (x && x->storage && !x->storage->missed && !r->p->list[v - LEAVES].may_be_refused) {
+        if (x && x->storage && !x->storage->guard && !r->p->list[v - LEAVES].may_be_refused) {
             log_tensor(r->log, i, VALUE_AGAIN, v, x);
         } else {
             log_tensor(r->log, i, VALUE_AGAIN, v, NULL);
@@ -160,7 +160,7 @@ static tg_code reset(run *r, int i)
     }
     for (int k = 0; k < r->kept_count; k++) {
         /* a retained result outlives the reset, without its history; a view of a table may have missed steps */
-        log_tensor(r->log, i, VALUE_AGAIN, r->kept_value[k], r->kept[k]->storage->missed ? NULL : r->kept[k]);
+        log_tensor(r->log, i, VALUE_AGAIN, r->kept_value[k], r->kept[k]->storage->guard ? NULL : r->kept[k]);
         tg_release(r->kept[k]);
     }
     r->kept_count = 0;

@@ -2,6 +2,7 @@
  * without. tests/ops/test_gradcheck_ops.c runs each op in a span. */
 #include "ops/calls.h"
 #include "support.h"
+#include "tape/no_values.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

@@ -1,0 +1,25 @@
+/* value_guard (private): what stands before the values of a storage that are not there, or not up to date.
+ *
+ * A storage without a guard has its values. Nothing may read or write those of another one: a call that would calls
+ * `refuse`, and a call that reads a few rows may ask `prepare` for them first. The storage does not know what stands
+ * behind its guard. Who sets a guard also removes it, and keeps it until then.
+ */
+#ifndef TG_TENSOR_VALUE_GUARD_H
+#define TG_TENSOR_VALUE_GUARD_H
+
+#include <tapegrad/tensor.h>
+
+typedef struct tg_value_guard {
+    /* Sets the error of a call that needs the values of x, and returns false. `name` is that of the call's argument;
+     * both are NULL where nobody knows them: a getter has no argument's name, and some have none of their own. */
+    bool (*refuse)(const struct tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x,
+                   tg_error *error);
+
+    /* Makes the values of rows ids[0 .. count) of x ready to be read; ids may repeat. Returns false, with nothing
+     * changed, if it cannot do that for any row of x; a count of 0 asks just that. NULL: it never can. */
+    bool (*prepare)(struct tg_value_guard *guard, const tg_tensor *x, const int32_t *ids, int64_t count);
+
+    tg_error *error; /* set by getters, which have no error of their own; may be NULL */
+} tg_value_guard;
+
+#endif
