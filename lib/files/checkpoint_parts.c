@@ -37,7 +37,7 @@ static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry
     char frozen[TG_PART_NAME], updates[TG_PART_NAME];
     const tg_row_state *state = entry.tensor->rows;
     const tg_shard shard = tg_shard_of(entry.tensor);
-    int64_t rows = state ? entry.tensor->shape[0] : 0;
+    int64_t rows = state && entry.tensor->rank > 0 ? entry.tensor->shape[0] : 0;
     tg_part_name(part, "_frozen_rows.", frozen);
     tg_part_name(part, "_row_updates.", updates);
     if ((tg_has_frozen_rows(entry.tensor) || shard.rows > 0) &&
@@ -167,10 +167,12 @@ static void commit_params(const tg_checkpoint_part *part, tg_prepared *prepared)
     for (int64_t i = 0; i < tg_params_count(part->params); i++) {
         tg_tensor *table = tables[i].table;
         if (table && table->rows) {
-            tg_row_state old = *table->rows;
-            tables[i].state.shard = old.shard;
-            *table->rows = tables[i].state;
-            tables[i].state = old; /* to be freed */
+            tg_row_state *now = table->rows, old = *now, *read = &tables[i].state;
+            now->frozen = read->frozen;
+            now->frozen_count = read->frozen_count;
+            now->updates = read->updates;
+            read->frozen = old.frozen; /* to be freed */
+            read->updates = old.updates;
             tg_gradient_drop_frozen(table);
         }
     }

@@ -25,18 +25,33 @@ bool tg_optim_check_fraction(tg_params *params, const char *method, const char *
            tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g is outside [0,1)", method, option, value);
 }
 
+/* Returns a new state tensor; NULL when memory is exhausted. */
+static tg_tensor *new_state(const tg_optim *optim, const tg_tensor *parameter)
+{
+    tg_tensor *state = tg_tensor_new_full(tg_dtype_of(parameter), tg_shape_of(parameter), optim->initial, NULL);
+    if (!state || !tg_row_state_reserve(optim->method->name, state, NULL)) {
+        tg_release(state);
+        return NULL;
+    }
+    state->rows->follower_text = "the tensor is the state of an optimizer; resize the parameter";
+    return state;
+}
+
 static bool add_slot(tg_optim *optim, tg_entry entry)
 {
+    if (optim->states > 0 &&
+        !tg_follower_add(entry.tensor, "the table was resized before, and an optimizer that holds it has made no step "
+                                       "since; call tg_optim_step first")) {
+        return false;
+    }
     tg_slot *slot = &optim->slots[optim->count++];
     slot->name = entry.name;
     slot->tensor = tg_retain(entry.tensor);
-    slot->tensor->optimizers += optim->states > 0;
     for (int k = 0; k < optim->states; k++) {
-        slot->state[k] = tg_tensor_new_full(tg_dtype_of(entry.tensor), tg_shape_of(entry.tensor), optim->initial, NULL);
+        slot->state[k] = new_state(optim, entry.tensor);
         if (!slot->state[k]) {
             return false;
         }
-        slot->state[k]->is_state = true;
     }
     return !optim->method->defer || optim->method->defer(optim, slot);
 }
@@ -89,8 +104,9 @@ void tg_optim_free(tg_optim *optim)
         tg_slot *slot = &optim->slots[i];
         tg_deferred_flush(slot->deferred);
         tg_deferred_free(slot->deferred);
-        slot->tensor->optimizers -= optim->states > 0;
-        slot->tensor->optimizers_behind -= tg_slot_is_behind(optim, slot);
+        if (optim->states > 0) {
+            tg_follower_remove(slot->tensor, tg_slot_is_behind(optim, slot));
+        }
         for (int k = 0; k < optim->states; k++) {
             tg_release(slot->state[k]);
         }

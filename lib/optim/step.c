@@ -233,7 +233,9 @@ static bool follow_resizes(tg_optim *optim)
     bool is_ready = resizes ? prepare_resizes(optim, resizes, &prepared)
                             : tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory");
     for (int64_t i = 0; is_ready && i < optim->count; i++) {
-        optim->slots[i].tensor->optimizers_behind -= tg_slot_is_behind(optim, &optim->slots[i]);
+        if (tg_slot_is_behind(optim, &optim->slots[i])) {
+            optim->slots[i].tensor->rows->followers_behind--;
+        }
     }
     for (int64_t i = 0; i < prepared; i++) {
         if (is_ready) {

@@ -1,7 +1,8 @@
 /* resize: changes the number of rows of a table. The tensor remains the same object and gets a new storage.
  *
  * The first version of the new storage is higher than every version of the old one, so backward detects from this
- * number that a call was recorded before the resize. An optimizer compares the shapes of the table and of its moments.
+ * number that a call was recorded before the resize. The owner of a follower (tg_row_state) compares its shape and that
+ * of the table.
  */
 #include <string.h>
 
@@ -63,11 +64,8 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
         return tg_error_set(error, TG_ERROR_STATE, "%s: the table is a shard; its rows are divided among processes",
                             call);
     }
-    if (x->optimizers_behind > 0) {
-        return tg_error_set(error, TG_ERROR_STATE,
-                            "%s: the table was resized before, and an optimizer that holds it has made no step since; "
-                            "call tg_optim_step first",
-                            call);
+    if (x->rows && x->rows->followers_behind > 0) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: %s", call, x->rows->behind_text);
     }
     return check_removed_rows(x, rows, error);
 }
@@ -144,16 +142,15 @@ void tg_resize_commit(tg_resize *resize)
         tg_free(x->rows->updates);
         x->rows->frozen = resize->frozen;
         x->rows->updates = resize->updates;
+        x->rows->followers_behind = x->rows->followers;
     }
-    x->optimizers_behind = x->optimizers;
 }
 
 bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error)
 {
     tg_resize resize;
-    if (tg_is_tensor(x) && x->is_state) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the state of an optimizer; resize the parameter",
-                            call);
+    if (tg_is_tensor(x) && x->rows && x->rows->follower_text) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: %s", call, x->rows->follower_text);
     }
     if (!tg_resize_prepare(&resize, x, rows, error)) {
         return false;

@@ -66,6 +66,28 @@ void tg_row_state_free(tg_tensor *x)
     }
 }
 
+/* ---- followers ---- */
+
+bool tg_follower_add(tg_tensor *x, const char *behind_text)
+{
+    if (!tg_row_state_reserve("", x, NULL)) {
+        return false;
+    }
+    x->rows->followers++;
+    x->rows->behind_text = behind_text;
+    return true;
+}
+
+void tg_follower_remove(tg_tensor *x, bool is_behind)
+{
+    tg_row_state *state = x->rows;
+    state->followers--;
+    state->followers_behind -= is_behind;
+    if (state->followers == 0 && !state->follower_text && !state->frozen && !state->updates && state->shard.rows == 0) {
+        tg_row_state_free(x); /* it says nothing any more */
+    }
+}
+
 /* ---- frozen rows ---- */
 
 bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool frozen, tg_error *error)

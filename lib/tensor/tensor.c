@@ -79,8 +79,7 @@ bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor 
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    return tg_has_values(x) ||
-           (tg_tensor_check_handle(call, name, x, error) && tg_tensor_refuse(call, name, x, error));
+    return tg_has_values(x) || (tg_tensor_check_handle(call, name, x, error) && tg_tensor_refuse(call, name, x, error));
 }
 
 /* The same for a getter. */
@@ -119,8 +118,6 @@ static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
         x->gradient = NULL;
         x->rows = NULL;
         x->adjoint = NULL;
-        x->optimizers = x->optimizers_behind = 0;
-        x->is_state = false;
         x->is_freed = false;
     }
     return x;

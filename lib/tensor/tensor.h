@@ -32,8 +32,8 @@ typedef struct tg_storage {
 #define TG_STORAGE_HEAD (TG_ALIGNMENT - TG_BLOCK_HEAD + (TG_HAS_POISON ? TG_ALIGNMENT : 0))
 _Static_assert(sizeof(tg_storage) <= TG_STORAGE_HEAD, "the values must begin on a cache line");
 
-/* The rows of a table that one process has: `first` and those after it, of `rows` rows of all processes. All zeros: the
- * table is not sharded. */
+/* The part of a table that this tensor is: row `first` and those after it, of `rows` rows. All zeros: the tensor is the
+ * whole table. */
 typedef struct tg_shard {
     int64_t first, rows;
 } tg_shard;
@@ -44,6 +44,12 @@ typedef struct tg_row_state {
     uint8_t *frozen; /* one byte per row; NULL: no row was ever frozen */
     int64_t frozen_count;
     tg_row_updates *updates; /* one per row; NULL: not watched */
+    /* Followers are arrays with a row per row of this leaf, which their owners resize after it: the number of owners,
+     * and of those that have not done so since the last resize. Until then another resize is refused, with the text. */
+    int followers, followers_behind;
+    const char *behind_text;
+    const char
+        *follower_text; /* if this leaf is itself a follower: refuses a resize that is not its owner's; or NULL */
 } tg_row_state;
 
 typedef struct tg_gradient {
@@ -70,12 +76,9 @@ struct tg_tensor {
     bool contiguous;
     bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
     bool is_gradient;   /* whether it is the dense gradient of a tensor */
-    bool is_state;      /* whether an optimizer owns the tensor and resizes it with its parameter */
     bool is_freed;      /* whether nothing but this header is left, and its storage's guard */
-    /* the number of optimizers that hold the tensor, and of those that have made no step since the last resize */
-    int16_t optimizers, optimizers_behind;
-    int32_t node;     /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use; /* of a leaf: the index of the record that contributes to its gradient last in backward */
+    int32_t node;       /* the index of the record on `tape` that computed the tensor, or -1 */
+    int32_t last_use;   /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values */
     tg_storage *storage;
@@ -365,6 +368,13 @@ void tg_row_state_free(tg_tensor *x);
 /* Creates the row state of x if it has none. False with MEMORY. */
 bool tg_row_state_reserve(const char *call, tg_tensor *x, tg_error *error);
 
+/* Adds a follower of x, whose owner refuses resizes with this text while it is behind. Returns false when memory is
+ * exhausted. */
+bool tg_follower_add(tg_tensor *x, const char *behind_text);
+
+/* Removes a follower, which may be behind. */
+void tg_follower_remove(tg_tensor *x, bool is_behind);
+
 /* Checks that x is an f32 or f64 leaf of rank 1 or more. If not, sets an error that begins with `call`. */
 bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
 
@@ -386,8 +396,8 @@ typedef struct tg_resize {
     tg_row_updates *updates;
 } tg_resize;
 
-/* Prepares a resize as in tg_tensor_resize_rows. Returns false with the error set. After true, call commit, which
- * cannot fail, or abandon. */
+/* Prepares a resize as in tg_tensor_resize_rows, also of a follower, for its owner. Returns false with the error set.
+ * After true, call commit, which cannot fail, or abandon. */
 bool tg_resize_prepare(tg_resize *resize, tg_tensor *table, int64_t rows, tg_error *error);
 void tg_resize_commit(tg_resize *resize);
 void tg_resize_abandon(tg_resize *resize);

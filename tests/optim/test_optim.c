@@ -285,8 +285,7 @@ static void test_out_of_memory(void **state)
                 assert_params_error(p.params, TG_ERROR_MEMORY, "out of memory");
                 assert_int_equal(counting.live, live);
                 /* the table does not wait for an optimizer that was never created */
-                assert_int_equal(p.table->optimizers, 0);
-                assert_int_equal(p.table->optimizers_behind, 0);
+                assert_int_equal(followers(p.table), 0);
             }
         }
         /* itself, groups, slots and the state of two parameters */

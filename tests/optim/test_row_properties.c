@@ -473,7 +473,7 @@ static size_t step_with_failures(counting_allocator *counting, run *r)
                                              : "of 'table.weight' cannot follow its table to ");
             assert_int_equal(tg_tensor_grad_kind(r->p.table), kind);
             /* the moments still have to follow */
-            assert_int_equal(r->p.table->optimizers_behind, 1);
+            assert_int_equal(r->p.table->rows->followers_behind, 1);
         }
         assert_true(same_and_free(before, take(r)) == !has_stepped);
     }
