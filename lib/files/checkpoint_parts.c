@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "files/checkpoint.h"
+#include "tensor/gradient.h"
 
 /* ---- params ---- */
 

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "gradcheck/gradcheck.h"
+#include "tensor/gradient.h"
 
 /* Writes x's gradient to `out`. */
 static void read_gradient(const tg_tensor *x, double *out)
@@ -178,11 +179,11 @@ static bool adds(tg_check *c, tg_tensor *y, int64_t row, bool dense)
         if (!v->checked || v->is_repeated) {
             continue;
         }
-        if (!tg_gradient_reserve_dense(x)) {
+        if (!tg_gradient_reserve(x, TG_GRAD_DENSE, 0)) {
             return tg_check_out_of_memory(c);
         }
         if (dense) {
-            tg_gradient_make_dense(x, false);
+            tg_gradient_write(x, NULL);
         }
         raise_gradient(c, k, v->jacobian + row * v->count);
         tg_gradient_drop_frozen(x);

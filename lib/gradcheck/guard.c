@@ -1,5 +1,6 @@
 #include "base/text.h"
 #include "gradcheck/guard.h"
+#include "tensor/gradient.h"
 
 #include <stdio.h>
 #include <string.h>

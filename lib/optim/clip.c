@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/real.h"
 #include "params/params.h"
-#include "tensor/tensor.h"
+#include "tensor/gradient.h"
 
 #define CHUNKS 64
 #define LANES 8 /* the number of independent sums, so that the loop can run in vector registers */
@@ -93,7 +93,7 @@ static span gradient_at(const tg_params *params, int64_t index, bool writes)
     }
     switch (tg_tensor_grad_kind(entry.tensor)) {
     case TG_GRAD_DENSE:
-        s.values = writes ? tg_gradient_begin_write(entry.tensor) : tg_values(tg_tensor_grad(entry.tensor));
+        s.values = writes ? tg_gradient_write(entry.tensor, NULL) : tg_values(tg_tensor_grad(entry.tensor));
         s.count = entry.tensor->count;
         break;
     case TG_GRAD_ROWS:

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "optim/deferred.h"
+#include "tensor/gradient.h"
 
 void tg_optim_zero_grad(tg_optim *optim)
 {

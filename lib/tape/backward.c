@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "tape/backward.h"
+#include "tensor/gradient.h"
 
 /* ---- the second pass ---- */
 
@@ -39,68 +40,62 @@ typedef struct work {
     bool frozen; /* whether one of these inputs is a leaf with frozen rows */
 } work;
 
-/* Prepares the gradient of input i, a leaf. */
-static void prepare_leaf(const tg_tape *t, const tg_record *record, tg_tensor *x, int i, void **gradient,
-                         bool *overwrite)
+/* Carries out the plan of one input. *gradient is what the plan wrote, and becomes what the kernel adds to: NULL if the
+ * kernel has no address to add to. *overwrite is whether the kernel may overwrite, and becomes whether it must. */
+static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x, void **gradient, bool *overwrite)
 {
-    if (tg_wants_rows(t, record, i)) {
-        *overwrite = true; /* and no address: tg_op_grad_rows returns it */
-        *gradient = NULL;
-        tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
-    } else {
-        *overwrite = tg_gradient_make_dense(x, record->overwrites);
-        *gradient = tg_gradient_begin_write(x);
-    }
-}
-
-/* Prepares the adjoint of an input, a result, to which the plan gives this block. It becomes NULL if the kernel has
- * nothing to add, because the adjoint is dy. */
-static void prepare_result(const tg_pass *pass, const tg_record *record, tg_tensor *x, const void *dy, void **block,
-                           bool *overwrite)
-{
-    void *planned = *block;
-    if (x->adjoint == planned) {
-        return;
-    }
-    if (!x->adjoint && planned == dy) {
-        *block = NULL;
-        if (TG_HAS_POISON) {
-            tg_adjoint_share(pass, planned);
-        }
-    } else {
-        begin_adjoint(x, planned);
-        if (x->adjoint) {
-            memcpy(planned, x->adjoint, tg_bytes_of(x)); /* others use the old block */
-            end_adjoint(pass, x);
-        } else if (record->overwrites) {
-            *overwrite = true;
+    void *adjoint = *gradient;
+    bool may_overwrite = *overwrite;
+    *overwrite = false;
+    switch (plan) {
+    case TG_PLAN_NONE: return;
+    case TG_PLAN_ROWS:
+        *overwrite = x->gradient->kind != TG_GRAD_DENSE;
+        if (*overwrite) {                       /* and no address: tg_op_grad_rows returns it */
+            tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
         } else {
-            memset(planned, 0, tg_bytes_of(x));
+            *gradient = tg_gradient_write(x, NULL);
         }
+        return;
+    case TG_PLAN_DENSE:
+        *overwrite = may_overwrite;
+        *gradient = tg_gradient_write(x, overwrite);
+        return;
+    case TG_PLAN_ADD: return;
+    case TG_PLAN_NEW:
+        begin_adjoint(x, adjoint);
+        *overwrite = may_overwrite;
+        if (!may_overwrite) {
+            memset(adjoint, 0, tg_bytes_of(x));
+        }
+        break;
+    case TG_PLAN_PASS:
+        *gradient = NULL;
+        if (TG_HAS_POISON) {
+            tg_adjoint_share(pass, adjoint);
+        }
+        break;
+    case TG_PLAN_COPY:
+        begin_adjoint(x, adjoint);
+        memcpy(adjoint, x->adjoint, tg_bytes_of(x));
+        end_adjoint(pass, x);
+        break;
     }
-    x->adjoint = planned;
+    x->adjoint = adjoint;
 }
 
 /* Sets the addresses of the gradients of the inputs, for the kernel. */
 static work prepare_inputs(const tg_pass *pass, const tg_record *record, const tg_op_call *call, void **gradients,
                            bool *overwrite)
 {
-    const void *dy = call->outputs[0]->adjoint;
+    const uint8_t *plans = pass->tape->plans + record->first_tensor;
     work found = {false, false};
     for (int i = 0; i < record->input_count; i++) {
-        tg_tensor *x = call->inputs[i];
-        overwrite[i] = false;
-        if (!gradients[i]) {
-            continue;
-        }
-        if (x->node >= 0) {
-            prepare_result(pass, record, x, dy, &gradients[i], &overwrite[i]);
-            found.any |= gradients[i] != NULL;
-        } else {
-            prepare_leaf(pass->tape, record, x, i, &gradients[i], &overwrite[i]);
-            found.frozen |= tg_has_frozen_rows(x);
-            found.any = true;
-        }
+        tg_input_plan plan = (tg_input_plan)plans[i];
+        overwrite[i] = record->overwrites;
+        prepare_input(pass, plan, call->inputs[i], &gradients[i], &overwrite[i]);
+        found.any |= plan != TG_PLAN_NONE && plan != TG_PLAN_PASS;
+        found.frozen |= (plan == TG_PLAN_ROWS || plan == TG_PLAN_DENSE) && tg_has_frozen_rows(call->inputs[i]);
     }
     return found;
 }
@@ -119,8 +114,8 @@ static void add_into(void *sum, const void *more, int dtype, int64_t count)
 /* Adds an adjoint to the gradient of a leaf, or of a result for which tg_retain_grad was called. */
 static void keep_gradient(tg_tensor *x, const void *adjoint)
 {
-    bool overwrite = tg_gradient_make_dense(x, true);
-    void *values = tg_gradient_begin_write(x);
+    bool overwrite = true;
+    void *values = tg_gradient_write(x, &overwrite);
     if (overwrite) {
         memcpy(values, adjoint, tg_bytes_of(x));
     } else {
@@ -175,7 +170,7 @@ static void run_record(const tg_pass *pass, tg_record *record)
         call.outputs[i]->adjoint = NULL;
     }
     for (int i = 0; record->rows > 0 && i < record->input_count; i++) {
-        tg_gradient_end_reservations(call.inputs[i]);
+        tg_gradient_end_plan(call.inputs[i]);
     }
 }
 
@@ -274,7 +269,7 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
 static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradient)
 {
     void *adjoint = tg_pool_take(t->pool, tg_bytes_of(leaf));
-    bool reserved = adjoint && tg_gradient_reserve_dense(leaf);
+    bool reserved = adjoint && tg_gradient_reserve(leaf, TG_GRAD_DENSE, 0);
     if (reserved) {
         write_first_adjoint(leaf, gradient, adjoint);
         keep_gradient(leaf, adjoint);
@@ -335,7 +330,7 @@ bool tg_retain_grad(tg_tape *t, tg_tensor *x)
     if (!tg_tape_recorded(t, x) || !x->requires_grad) {
         return tg_tape_fail(t, TG_ERROR_STATE, "retain_grad", "the tensor was not recorded on this tape");
     }
-    return tg_gradient_reserve_dense(x) || tg_tape_fail(t, TG_ERROR_MEMORY, "retain_grad", "out of memory");
+    return tg_gradient_reserve(x, TG_GRAD_DENSE, 0) || tg_tape_fail(t, TG_ERROR_MEMORY, "retain_grad", "out of memory");
 }
 
 void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots)

@@ -4,6 +4,20 @@
 
 #include "tape/tape.h"
 
+/* What happens to the gradient of one input of a record. A leaf adds to its gradient, and a result to its adjoint,
+ * which is in a block. */
+typedef enum tg_input_plan {
+    TG_PLAN_NONE, /* it needs none */
+    /* of a leaf */
+    TG_PLAN_ROWS,  /* adds rows, unless the gradient is dense by then */
+    TG_PLAN_DENSE, /* adds to the dense gradient, which this may create */
+    /* of a result */
+    TG_PLAN_ADD,  /* adds to the adjoint */
+    TG_PLAN_NEW,  /* the first contribution: goes to a new block */
+    TG_PLAN_PASS, /* the first contribution, which is dy itself: nothing to compute */
+    TG_PLAN_COPY  /* others use the adjoint: adds to a copy of it in a new block */
+} tg_input_plan;
+
 /* One backward. */
 typedef struct tg_pass {
     tg_tape *tape;
@@ -43,22 +57,6 @@ static inline void tg_call_again(const tg_pass *pass, const tg_record *record, t
     for (int i = 0; i < record->output_count; i++) {
         call->outputs[i] = tg_record_outputs(t, record)[i];
     }
-}
-
-/* Returns whether input i, a leaf, collects its gradient by rows, which it does until a dense contribution arrives:
- * from another record, or from this one, if the leaf is another input, too. */
-static inline bool tg_wants_rows(const tg_tape *t, const tg_record *record, int i)
-{
-    tg_tensor *const *inputs = tg_record_inputs(t, record), *leaf = inputs[i];
-    if (!tg_has_bit(record->op->row_inputs, i) || leaf->rank != 2 || tg_tensor_grad_kind(leaf) == TG_GRAD_DENSE) {
-        return false;
-    }
-    for (int k = 0; k < record->input_count; k++) {
-        if (inputs[k] == leaf && !tg_has_bit(record->op->row_inputs, k)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- the users of an adjoint: the tensors of which it is the gradient ---- */

@@ -1,4 +1,4 @@
-/* no_values (private): results that have no values any more, and the guard that reports who wants to read them. */
+/* no_values (private): results that have no values any more, and the guard that refuses to read them. */
 #ifndef TG_TAPE_NO_VALUES_H
 #define TG_TAPE_NO_VALUES_H
 

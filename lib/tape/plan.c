@@ -1,5 +1,5 @@
 /* plan: the first pass of backward. It finds the records on which the result depends, checks them, and decides where
- * the gradient of each of their inputs goes (tg_tape.gradients).
+ * the gradient of each of their inputs goes (tg_input_plan).
  *
  * The gradient of an intermediate result, its adjoint, is in a block of memory. A record is the last reader of the
  * adjoints of its outputs. So after it is planned, their blocks return to the pool, where the adjoint of an earlier
@@ -14,6 +14,7 @@
  */
 #include "base/alloc.h"
 #include "tape/backward.h"
+#include "tensor/gradient.h"
 
 static bool matters(const tg_tape *t, const tg_record *record)
 {
@@ -110,24 +111,31 @@ static inline void drop_adjoints(const tg_pass *pass, const tg_record *record)
     }
 }
 
+/* Returns whether input i, a leaf, may collect its gradient by rows: it has no dense contribution of an earlier
+ * backward, nor of this record, if it is another input, too. */
+static bool may_add_rows(const tg_pass *pass, const tg_record *record, int i)
+{
+    tg_tensor *const *inputs = tg_record_inputs(pass->tape, record), *leaf = inputs[i];
+    if (!tg_has_bit(record->op->row_inputs, i) || leaf->rank != 2 || tg_tensor_grad_kind(leaf) == TG_GRAD_DENSE) {
+        return false;
+    }
+    for (int k = 0; k < record->input_count; k++) {
+        if (inputs[k] == leaf && !tg_has_bit(record->op->row_inputs, k)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Plan the gradient of input i. Return false when memory is exhausted. */
 
-static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, void **gradient)
+static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, uint8_t *plan)
 {
     /* the pass goes from last to first: the record that is planned last contributes last */
     x->last_use = (int32_t)(record - pass->tape->records);
-    if (tg_wants_rows(pass->tape, record, i)) {
-        if (!tg_gradient_reserve_rows(x, record->rows)) {
-            return false;
-        }
-    } else {
-        if (!tg_gradient_reserve_dense(x)) {
-            return false;
-        }
-        tg_gradient_expect_write(x);
-    }
-    *gradient = x->gradient;
-    return true;
+    bool by_rows = may_add_rows(pass, record, i);
+    *plan = by_rows ? TG_PLAN_ROWS : TG_PLAN_DENSE;
+    return tg_gradient_plan(x, by_rows ? TG_GRAD_ROWS : TG_GRAD_DENSE, record->rows);
 }
 
 /* Returns whether the gradient of input i is dy, the adjoint of output 0. */
@@ -136,24 +144,29 @@ static bool is_passed(const tg_record *record, const tg_tensor *x, const tg_tens
     return tg_has_bit(record->op->passes_gradient, i) && y->adjoint && x->count == y->count && x->dtype == y->dtype;
 }
 
-static bool plan_result(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, void **gradient)
+static bool plan_result(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, uint8_t *plan)
 {
     const tg_tensor *y = tg_record_outputs(pass->tape, record)[0];
     if (!x->adjoint && is_passed(record, x, y, i)) {
+        *plan = TG_PLAN_PASS;
         x->adjoint = y->adjoint;
         tg_adjoint_share(pass, x->adjoint);
     } else if (!x->adjoint) {
+        *plan = TG_PLAN_NEW;
         if (!take_adjoint(pass, x)) {
             return false;
         }
     } else if (tg_adjoint_is_shared(pass, x->adjoint)) {
+        *plan = TG_PLAN_COPY;
         void *shared = x->adjoint;
         if (!take_adjoint(pass, x)) {
             return false;
         }
         tg_adjoint_leave(pass, shared);
+    } else {
+        *plan = TG_PLAN_ADD;
     }
-    *gradient = x->adjoint;
+    pass->tape->gradients[record->first_tensor + (size_t)i] = x->adjoint;
     return true;
 }
 
@@ -165,19 +178,20 @@ static bool plan_inputs(const tg_pass *pass, tg_record *record)
     tg_tensor *const *inputs = tg_record_inputs(t, record);
     const tg_tensor_state *states = t->states + record->first_tensor;
     void **gradients = t->gradients + record->first_tensor;
+    uint8_t *plans = t->plans + record->first_tensor;
     record->overwrites = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
         bool is_leaf = x->node < 0;
         gradients[i] = NULL;
+        plans[i] = TG_PLAN_NONE;
         if (is_leaf && states[i].version < x->storage->first_version) {
             return tg_tape_fail(t, TG_ERROR_STATE, "backward",
                                 "input %d of '%s' was resized after it was recorded; run backward before the resize", i,
                                 record->op->name);
         }
         if (states[i].requires_grad && x->requires_grad &&
-            !(is_leaf ? plan_leaf(pass, record, i, x, &gradients[i])
-                      : plan_result(pass, record, i, x, &gradients[i]))) {
+            !(is_leaf ? plan_leaf(pass, record, i, x, &plans[i]) : plan_result(pass, record, i, x, &plans[i]))) {
             return false;
         }
     }
@@ -194,8 +208,7 @@ static void abandon(tg_pass *pass)
     for (int32_t k = pass->result->node; k >= 0; k--) {
         drop_adjoints(pass, &t->records[k]);
         for (int i = 0; i < t->records[k].input_count; i++) {
-            tg_gradient_end_reservations(tg_record_inputs(t, &t->records[k])[i]);
-            tg_gradient_abandon_write(tg_record_inputs(t, &t->records[k])[i]);
+            tg_gradient_abandon_plan(tg_record_inputs(t, &t->records[k])[i]);
         }
     }
     tg_pool_give(t->pool, pass->scratch);
@@ -212,7 +225,8 @@ static bool begin(tg_pass *pass)
             largest = t->records[k].scratch;
         }
     }
-    if (!tg_grow((void **)&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
+    if (!tg_grow((void **)&t->plans, &t->plan_capacity, 0, t->tensor_count, sizeof *t->plans) ||
+        !tg_grow((void **)&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
         !tg_grow((void **)&t->overwrite, &t->overwrite_capacity, 0, t->tensor_count, sizeof *t->overwrite)) {
         return false;
     }

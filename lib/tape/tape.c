@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "tape/tape.h"
+#include "tensor/gradient.h"
 
 static const char mark[] = "tg_tape_config_default";
 
@@ -170,6 +171,7 @@ void tg_tape_free(tg_tape *t)
     tg_spans_free(t);
     tg_no_values_end(t);
     tg_free(t->freed);
+    tg_free(t->plans);
     tg_free(t->gradients);
     tg_free(t->overwrite);
     tg_free(t->copies);

@@ -122,12 +122,13 @@ struct tg_tape {
     tg_rounded_copy *copies;
     size_t copy_count, copy_capacity;
 
-    /* parallel to tensors[], for the backward in progress: where the gradient of an input goes, and whether the kernel
-     * overwrites it (tg_op_call). The plan writes the adjoint of a result, the tg_gradient of a leaf, and NULL for an
-     * input that needs no gradient. */
+    /* parallel to tensors[], for the backward in progress: what the plan has decided for an input (tg_input_plan);
+     * where its gradient goes, of which the plan writes the blocks of adjoints, and NULL for everything else; and
+     * whether the kernel overwrites it (tg_op_call) */
+    uint8_t *plans;
     void **gradients;
     bool *overwrite;
-    size_t gradient_capacity, overwrite_capacity;
+    size_t plan_capacity, gradient_capacity, overwrite_capacity;
 };
 
 static inline tg_tensor **tg_record_inputs(const tg_tape *t, const tg_record *record)

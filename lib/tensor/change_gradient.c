@@ -1,5 +1,5 @@
 /* change_gradient: changes of a leaf's gradient outside of a backward. gradient.c has the representation. */
-#include "tensor/tensor.h"
+#include "tensor/gradient.h"
 
 static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
@@ -23,14 +23,6 @@ static bool report_memory(const char *call, tg_error *error)
     return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the gradient", call);
 }
 
-static bool reserve_rows(tg_tensor *x, int64_t rows)
-{
-    bool reserved = tg_gradient_reserve_rows(x, rows);
-    /* the capacity stays */
-    tg_gradient_end_reservations(x);
-    return reserved;
-}
-
 bool tg_tensor_reserve_grad(tg_tensor *x, tg_grad_kind kind, int64_t rows, tg_error *error)
 {
     static const char call[] = "tensor_reserve_grad";
@@ -43,7 +35,7 @@ bool tg_tensor_reserve_grad(tg_tensor *x, tg_grad_kind kind, int64_t rows, tg_er
                             "%s: kind %d and %lld rows; it must be TG_GRAD_ROWS with 0 or more rows, or TG_GRAD_DENSE",
                             call, (int)kind, (long long)rows);
     }
-    return (by_rows ? reserve_rows(x, rows) : tg_gradient_reserve_dense(x)) || report_memory(call, error);
+    return tg_gradient_reserve(x, kind, rows) || report_memory(call, error);
 }
 
 bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error)
@@ -52,12 +44,11 @@ bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error)
     if (!check_leaf(call, x, error)) {
         return false;
     }
-    if (!tg_gradient_reserve_dense(x)) {
+    if (!tg_gradient_reserve(x, TG_GRAD_DENSE, 0)) {
         return report_memory(call, error);
     }
     if (x->gradient->kind != TG_GRAD_DENSE) {
-        tg_gradient_become_dense(x, false);
-        tg_gradient_begin_write(x);
+        tg_gradient_write(x, NULL);
     }
     return true;
 }
@@ -92,12 +83,14 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
         }
     }
     bool dense = tg_tensor_grad_kind(x) == TG_GRAD_DENSE;
-    if (!dense && !reserve_rows(x, count)) {
+    if (!dense && !tg_gradient_reserve(x, TG_GRAD_ROWS, count)) {
         return report_memory(call, error);
     }
-    x->gradient->kind = dense ? TG_GRAD_DENSE : TG_GRAD_ROWS;
+    if (!dense) {
+        tg_gradient_rows(x, NULL, 0, NULL); /* also without ids the gradient exists */
+    }
     int64_t width = x->shape[1];
-    void *sums = dense ? tg_gradient_begin_write(x) : x->gradient->values;
+    void *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;
     for (int64_t i = 0; i < count; i++) {
         int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
         add(x->dtype, sums, row * width, values, i * width, width);

@@ -1,4 +1,4 @@
-/* gradient: the gradient of a leaf. Until it is zeroed, its kind changes only from none to rows to dense.
+/* gradient: the gradient of a leaf (gradient.h).
  *
  * A gradient by rows is sparse: `ids` lists the rows in the order of their first use, `values` holds their gradients
  * one after the other, and slot[id] is the index of row `id` in both, or -1. The slots take four bytes per row of the
@@ -7,41 +7,46 @@
  *
  * Buffers are kept when a gradient is zeroed, so that the next step allocates nothing.
  */
+#include "tensor/gradient.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/parallel.h"
-#include "tensor/tensor.h"
 
 static int64_t width_of(const tg_tensor *leaf)
 {
     return leaf->rank == 2 ? leaf->shape[1] : 0;
 }
 
-bool tg_gradient_reserve(tg_tensor *leaf)
+static bool reserve(tg_tensor *x)
 {
-    if (!leaf->gradient) {
-        leaf->gradient = tg_alloc_zeroed(1, sizeof *leaf->gradient);
+    if (!x->gradient) {
+        x->gradient = tg_alloc_zeroed(1, sizeof *x->gradient);
     }
-    return leaf->gradient != NULL;
+    return x->gradient != NULL;
 }
 
-bool tg_gradient_new_dense(tg_tensor *leaf)
+static bool reserve_dense(tg_tensor *x)
 {
-    tg_shape shape = tg_shape_of(leaf);
-    tg_tensor *dense = tg_tensor_make(NULL, tg_dtype_of(leaf), &shape);
-    if (!dense || !tg_gradient_reserve(leaf)) {
+    if (x->gradient && x->gradient->dense) {
+        return true;
+    }
+    tg_shape shape = tg_shape_of(x);
+    tg_tensor *dense = tg_tensor_make(NULL, tg_dtype_of(x), &shape);
+    if (!dense || !reserve(x)) {
         tg_release(dense);
         return false;
     }
     dense->is_gradient = true;
-    leaf->gradient->dense = dense;
+    x->gradient->dense = dense;
     return true;
 }
 
-bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
+/* Reserves `more` rows in addition to those that exist or are planned. */
+static bool reserve_rows(tg_tensor *leaf, int64_t more)
 {
-    if (!tg_gradient_reserve(leaf)) {
+    if (!reserve(leaf)) {
         return false;
     }
     tg_gradient *gradient = leaf->gradient;
@@ -53,7 +58,7 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
         }
         memset(gradient->slot, -1, (size_t)rows * sizeof *gradient->slot);
     }
-    int64_t needed = gradient->count + gradient->reserved;
+    int64_t needed = gradient->count + gradient->planned_rows;
     needed = more > rows - needed ? rows : needed + more;
     if (needed > gradient->capacity) {
         int64_t larger = needed > rows - needed / 2 ? rows : needed + needed / 2;
@@ -75,16 +80,33 @@ bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more)
         gradient->values = values;
         gradient->capacity = larger;
     }
-    gradient->reserved += more;
     return true;
 }
 
-void tg_gradient_end_reservations(tg_tensor *leaf)
+bool tg_gradient_reserve(tg_tensor *x, tg_grad_kind kind, int64_t rows)
 {
-    if (leaf->gradient) {
-        leaf->gradient->reserved = 0;
+    return kind == TG_GRAD_ROWS ? reserve_rows(x, rows) : reserve_dense(x);
+}
+
+/* ---- the plan of a backward ---- */
+
+void tg_gradient_end_plan(tg_tensor *x)
+{
+    if (x->gradient) {
+        x->gradient->planned_rows = 0;
     }
 }
+
+void tg_gradient_abandon_plan(tg_tensor *x)
+{
+    tg_gradient_end_plan(x);
+    if (x->gradient && x->gradient->plans_write) {
+        x->gradient->plans_write = false;
+        atomic_fetch_sub_explicit(&x->gradient->dense->storage->version, 1, memory_order_relaxed);
+    }
+}
+
+/* ---- from one kind to the next ---- */
 
 static void clear_rows(tg_gradient *gradient)
 {
@@ -103,43 +125,18 @@ static void write_rows_to(const tg_tensor *leaf, char *dense)
     }
 }
 
-void tg_gradient_expect_write(tg_tensor *x)
+bool tg_gradient_become_dense(tg_tensor *x, bool may_overwrite)
 {
-    if (!x->gradient->expects_write) {
-        x->gradient->expects_write = true;
-        tg_touch(x->gradient->dense);
-    }
-}
-
-void tg_gradient_abandon_write(tg_tensor *x)
-{
-    if (x->gradient && x->gradient->expects_write) {
-        x->gradient->expects_write = false;
-        atomic_fetch_sub_explicit(&x->gradient->dense->storage->version, 1, memory_order_relaxed);
-    }
-}
-
-void *tg_gradient_begin_write(tg_tensor *x)
-{
-    if (!x->gradient->expects_write) {
-        tg_touch(x->gradient->dense);
-    }
-    x->gradient->expects_write = false;
-    return tg_values(x->gradient->dense);
-}
-
-bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite)
-{
-    tg_gradient *gradient = leaf->gradient;
-    bool uninitialized = gradient->kind == TG_GRAD_NONE && may_overwrite;
-    if (!uninitialized) {
+    tg_gradient *gradient = x->gradient;
+    bool is_uninitialized = gradient->kind == TG_GRAD_NONE && may_overwrite;
+    if (!is_uninitialized) {
         char *dense = tg_values(gradient->dense);
-        memset(dense, 0, (size_t)leaf->count * tg_size_of(leaf->dtype));
-        write_rows_to(leaf, dense);
+        memset(dense, 0, (size_t)x->count * tg_size_of(x->dtype));
+        write_rows_to(x, dense);
         clear_rows(gradient);
     }
     gradient->kind = TG_GRAD_DENSE;
-    return uninitialized;
+    return is_uninitialized;
 }
 
 /* Zeroes the bytes begin .. end - 1. */
@@ -167,7 +164,9 @@ void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_
     gradient->kind = TG_GRAD_ROWS;
 }
 
-void tg_gradient_release_buffers(tg_tensor *x)
+/* ---- the end ---- */
+
+void tg_gradient_release(tg_tensor *x)
 {
     tg_gradient *gradient = x->gradient;
     if (gradient) {
@@ -182,7 +181,7 @@ void tg_gradient_release_buffers(tg_tensor *x)
 void tg_gradient_free(tg_tensor *x)
 {
     if (x->gradient) {
-        tg_gradient_release_buffers(x);
+        tg_gradient_release(x);
         tg_free(x->gradient);
         x->gradient = NULL;
     }
@@ -206,7 +205,7 @@ bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *err
     }
     x->requires_grad = requires_grad;
     if (!requires_grad) {
-        tg_gradient_release_buffers(x);
+        tg_gradient_release(x);
     }
     return true;
 }

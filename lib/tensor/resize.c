@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/tensor.h"
+#include "tensor/gradient.h"
 
 static const char call[] = "tensor_resize_rows";
 
@@ -136,7 +136,7 @@ void tg_resize_commit(tg_resize *resize)
     x->count = tg_shape_count(shape);
     /* The stride of an axis that had size 1 was arbitrary. */
     tg_contiguous_strides(&shape, x->strides);
-    tg_gradient_release_buffers(x);
+    tg_gradient_release(x);
     if (x->rows) {
         tg_free(x->rows->frozen);
         tg_free(x->rows->updates);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/tensor.h"
+#include "tensor/gradient.h"
 
 static int64_t rows_of(const tg_tensor *x)
 {
@@ -84,7 +84,7 @@ void tg_follower_remove(tg_tensor *x, bool is_behind)
     state->followers--;
     state->followers_behind -= is_behind;
     if (state->followers == 0 && !state->follower_text && !state->frozen && !state->updates && state->shard.rows == 0) {
-        tg_row_state_free(x); /* it says nothing any more */
+        tg_row_state_free(x); /* it has nothing any more */
     }
 }
 
@@ -153,7 +153,7 @@ void tg_gradient_drop_frozen(tg_tensor *leaf)
     if (gradient->kind == TG_GRAD_ROWS) {
         drop_listed(gradient, frozen, bytes);
     }
-    char *dense = gradient->kind == TG_GRAD_DENSE ? tg_gradient_begin_write(leaf) : NULL;
+    char *dense = gradient->kind == TG_GRAD_DENSE ? tg_gradient_write(leaf, NULL) : NULL;
     for (int64_t row = 0; dense && row < rows_of(leaf); row++) {
         if (frozen[row]) {
             memset(dense + (size_t)row * bytes, 0, bytes);

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/tensor.h"
-#include "base/text.h"
+#include "tensor/gradient.h"
 
 /* ---- dtypes ---- */
 

@@ -24,7 +24,7 @@ typedef struct tg_storage {
     atomic_int references;
     atomic_ullong version;  /* incremented by each write, except by the op that computes the values */
     uint64_t first_version; /* the initial version: 0, or a higher one after a resize */
-    tg_value_guard *guard;  /* NULL: the values are there, and up to date */
+    tg_value_guard *guard;  /* NULL: the values exist, and are up to date */
 } tg_storage;
 
 /* The headers of the block and of the storage fill one cache line, and the values begin on the next one. With
@@ -48,22 +48,11 @@ typedef struct tg_row_state {
      * and of those that have not done so since the last resize. Until then another resize is refused, with the text. */
     int followers, followers_behind;
     const char *behind_text;
-    const char
-        *follower_text; /* if this leaf is itself a follower: refuses a resize that is not its owner's; or NULL */
+    /* if this leaf is itself a follower, the text that refuses a resize by others than its owner; else NULL */
+    const char *follower_text;
 } tg_row_state;
 
-typedef struct tg_gradient {
-    tg_grad_kind kind;
-    bool
-        expects_write; /* whether the backward in progress will write `dense`, and has counted that as a change of it */
-    tg_tensor *dense;  /* created at the first dense contribution, then reused */
-    /* for kind rows: the number of rows, and the capacity of ids and values */
-    int64_t count, capacity;
-    int64_t reserved; /* the number of rows that the backward in progress may add */
-    int32_t *ids;
-    void *values;
-    int32_t *slot; /* one per row of the leaf: its index in ids and values, or -1 */
-} tg_gradient;
+typedef struct tg_gradient tg_gradient; /* gradient.h */
 
 struct tg_tape;
 
@@ -285,56 +274,6 @@ void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t c
  * length of the whole text; -1 if x is NULL. */
 int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_tensor_print_config *config);
 
-/* ---- gradients (gradient.c) ---- */
-
-/* Reserve memory before anything is written: for the gradient itself, of kind none; for a dense gradient; and for
- * `more` rows in addition to those that exist or are reserved. Return false when memory is exhausted; the gradient is
- * then unchanged. */
-bool tg_gradient_reserve(tg_tensor *leaf);
-bool tg_gradient_reserve_rows(tg_tensor *leaf, int64_t more);
-bool tg_gradient_new_dense(tg_tensor *leaf);
-static inline bool tg_gradient_reserve_dense(tg_tensor *leaf)
-{
-    return (leaf->gradient && leaf->gradient->dense) || tg_gradient_new_dense(leaf);
-}
-
-/* Ends the reservations of rows. */
-void tg_gradient_end_reservations(tg_tensor *leaf);
-
-/* The dense gradient is a tensor that recorded ops may read, so each write moves its version. The plan of a backward
- * does so for a leaf before it checks the records that read its gradient; if the plan fails, it takes that back. */
-void tg_gradient_expect_write(tg_tensor *x);
-void tg_gradient_abandon_write(tg_tensor *x);
-
-/* Returns the values of the dense gradient, to write them. */
-void *tg_gradient_begin_write(tg_tensor *x);
-
-/* Converts the gradient to a dense one that includes its rows; all other values become zero. Exception: with
- * may_overwrite, a gradient of kind none stays uninitialized. Returns true in that case: the caller must write every
- * value. A tg_gradient_begin_write must follow. */
-bool tg_gradient_become_dense(tg_tensor *leaf, bool may_overwrite);
-static inline bool tg_gradient_make_dense(tg_tensor *leaf, bool may_overwrite)
-{
-    return leaf->gradient->kind != TG_GRAD_DENSE && tg_gradient_become_dense(leaf, may_overwrite);
-}
-
-/* Writes the slots of rows. New rows are added and set to zero; they must have been reserved. The kind becomes rows,
- * even without any. */
-void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
-
-/* The same for one row: returns its slot. */
-static inline int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
-{
-    int32_t slot;
-    tg_gradient_rows(leaf, &id, 1, &slot);
-    return slot;
-}
-
-/* Frees the gradient's buffers; its kind becomes none. */
-void tg_gradient_release_buffers(tg_tensor *x);
-
-void tg_gradient_free(tg_tensor *x);
-
 /* ---- rows (rows.c, resize.c) ---- */
 
 /* Begins to read a row of a table that is needed soon: its first 512 bytes. The processor cannot foresee which row an
@@ -380,9 +319,6 @@ bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error);
 
 /* tg_tensor_row_norm for arguments that are valid. */
 double tg_row_norm(const tg_tensor *x, int64_t row, double p);
-
-/* Removes the gradient of frozen rows. Called after an op has contributed to the gradient. */
-void tg_gradient_drop_frozen(tg_tensor *leaf);
 
 /* Adds 1 to the update count of each row of a watched leaf that has a gradient. Their last step becomes `step`. */
 void tg_rows_updated(tg_tensor *leaf, int64_t step);

@@ -10,12 +10,12 @@
 #include <tapegrad/tensor.h>
 
 typedef struct tg_value_guard {
-    /* Sets the error of a call that needs the values of x, and returns false. `name` is that of the call's argument;
-     * both are NULL where nobody knows them: a getter has no argument's name, and some have none of their own. */
+    /* Sets the error of a call that needs the values of x, and returns false. `name` is that of the argument, or NULL:
+     * a getter gives none, and for a tensor that is freed (is_freed) not even the name of the call. */
     bool (*refuse)(const struct tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x,
                    tg_error *error);
 
-    /* Makes the values of rows ids[0 .. count) of x ready to be read; ids may repeat. Returns false, with nothing
+    /* Prepares rows ids[0 .. count) of x, so that they may be read; ids may repeat. Returns false, with nothing
      * changed, if it cannot do that for any row of x; a count of 0 asks just that. NULL: it never can. */
     bool (*prepare)(struct tg_value_guard *guard, const tg_tensor *x, const int32_t *ids, int64_t count);
 

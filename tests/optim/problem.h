@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support.h"
-#include "tensor/tensor.h"
+#include "tensor/gradient.h"
 
 #define ROWS 12
 #define WIDTH 5
@@ -104,14 +104,14 @@ static inline int followers(const tg_tensor *x)
 /* A dense gradient of zeros for x. */
 static inline tg_tensor *dense_gradient(tg_tensor *x)
 {
-    assert_true(tg_gradient_reserve_dense(x));
-    assert_false(tg_gradient_make_dense(x, false));
+    assert_true(tg_gradient_reserve(x, TG_GRAD_DENSE, 0));
+    tg_gradient_write(x, NULL);
     return tg_tensor_grad(x);
 }
 
 static inline void give_rows(tg_tensor *table, const step_gradient *s)
 {
-    assert_true(tg_gradient_reserve_rows(table, s->count));
+    assert_true(tg_gradient_reserve(table, TG_GRAD_ROWS, s->count));
     for (int k = 0; k < s->count; k++) {
         int64_t slot = tg_gradient_row(table, s->ids[k]);
         for (int c = 0; c < WIDTH; c++) {
@@ -123,7 +123,6 @@ static inline void give_rows(tg_tensor *table, const step_gradient *s)
             }
         }
     }
-    tg_gradient_end_reservations(table);
 }
 
 /* Step number `step`'s gradients, from 0; by rows or dense. */

@@ -256,7 +256,7 @@ static void test_new_rows_train(void **state)
     step(&r, 0, true);
     tg_tensor_zero_grad(r.p.table);
     assert_true(tg_tensor_resize_rows(r.p.table, ROWS + 1, NULL));
-    assert_true(tg_gradient_reserve_rows(r.p.table, 1));
+    assert_true(tg_gradient_reserve(r.p.table, TG_GRAD_ROWS, 1));
     ((double *)r.p.table->gradient->values)[tg_gradient_row(r.p.table, ROWS) * WIDTH] = 0;
     double *slope = (double *)tg_tensor_grad_rows(r.p.table).values;
     for (int c = 0; c < WIDTH; c++) {

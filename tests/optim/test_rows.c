@@ -32,7 +32,7 @@ static void table_free(table *t)
 static void give(table *t, int64_t stride, int salt)
 {
     int64_t rows = tg_tensor_size(t->weight, 0), width = tg_tensor_size(t->weight, 1);
-    assert_true(tg_gradient_reserve_rows(t->weight, rows));
+    assert_true(tg_gradient_reserve(t->weight, TG_GRAD_ROWS, rows));
     for (int64_t id = rows - 1; id >= 0; id -= stride) {
         int64_t slot = tg_gradient_row(t->weight, (int32_t)id);
         for (int64_t c = 0; c < width; c++) {
@@ -45,13 +45,12 @@ static void give(table *t, int64_t stride, int salt)
             }
         }
     }
-    tg_gradient_end_reservations(t->weight);
 }
 
 static void make_dense(table *t)
 {
-    assert_true(tg_gradient_reserve_dense(t->weight));
-    assert_false(tg_gradient_make_dense(t->weight, false));
+    assert_true(tg_gradient_reserve(t->weight, TG_GRAD_DENSE, 0));
+    tg_gradient_write(t->weight, NULL);
 }
 
 static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
@@ -139,7 +138,7 @@ static void test_empty(void **state)
 {
     (void)state;
     table t = table_make(TG_F32, 4, 0, make_adam, NULL);
-    assert_true(tg_gradient_reserve_rows(t.weight, 4));
+    assert_true(tg_gradient_reserve(t.weight, TG_GRAD_ROWS, 4));
     tg_gradient_row(t.weight, 2);
     assert_true(tg_optim_step(t.optim));
     assert_int_equal(tg_optim_steps(t.optim, "w"), 1);
