@@ -164,7 +164,7 @@ static tg_tensor *unused_tensor(tg_dataset_loader *l, column *c, int64_t rows)
 }
 
 /* Checks that the tensors still have the values that the loader was made for: they are the caller's, who may have
- * resized one, or may train it with deferred steps. */
+ * resized one, and its values may be guarded. */
 static bool check_columns(tg_dataset_loader *l)
 {
     static const char next[] = "dataset_loader_next";

@@ -1,5 +1,5 @@
 /* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
- * another process truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
+ * another program truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

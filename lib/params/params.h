@@ -1,4 +1,4 @@
-/* params (private): functions of params for optimizers and modules. */
+/* params (private): functions of params for those that train or hold them. */
 #ifndef TG_PARAMS_PARAMS_H
 #define TG_PARAMS_PARAMS_H
 
