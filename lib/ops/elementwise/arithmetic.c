@@ -1,354 +1,342 @@
-/* arithmetic: elementwise operations of two or three inputs, with broadcasting.
+/* arithmetic: elementwise operations of two or three inputs, with broadcasting, and clamp.
  *
- *   add       y = a + b             da += dy               db += dy
- *   sub       y = a - b             da += dy               db -= dy
- *   mul       y = a b               da += dy b             db += dy a
- *   div       y = a / b             da += dy / b           db -= dy y / b
- *   pow       y = a^b               da += dy b a^(b-1)     db += dy y log a
- *   maximum   y = max(a, b)         the larger input gets dy; on a tie each gets half
- *   minimum   y = min(a, b)         the smaller input gets dy; on a tie each gets half
- *   remainder y = a - b floor(a/b)  da += dy               db -= dy floor(a/b)
- *   clamp     y = min(max(x, l), h) dx += dy where l <= x <= h, dl += dy where x < l < h, dh += dy where x > h or l > h
- *             y = max(x, l)         dl += dy where x < l
- *
- * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases. The gradient
- * da of pow is 0 where b = 0; db is 0 where a = 0 and b >= 0. If b is a number, as in torch's x ** 0.5, the powers 0.5
- * and -0.5 are computed with a square root, which differs from pow for -inf and -0. maximum and minimum are NaN where
- * an input is NaN.
+ * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases.
  */
 #include "ops/elementwise/elementwise.h"
 
-enum { ADD, SUB, MUL, DIV, POW, POW_NUMBER, MAXIMUM, MINIMUM, REMAINDER, CLAMP };
-
-static void add(const tg_chunk *k)
+#ifdef TG_ONCE
+static tg_tensor *apply_to_two(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] + b[i];
-    }
+    tg_tensor *inputs[] = {a, b};
+    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
 }
+#endif
 
+/* The gradient kernel of an input that is added to others. */
 static void pass_gradient(const tg_chunk *k)
 {
     memcpy(k->out, k->dy, (size_t)k->n * sizeof(real));
 }
 
-static void sub(const tg_chunk *k)
+/* y = a + b, da += dy, db += dy */
+static inline real add_value(real a, real b)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] - b[i];
-    }
+    return a + b;
 }
 
-static void negative_gradient(const tg_chunk *k)
+TG_LOOP_2(add_value, in[0], in[1]);
+TG_ELEMENTWISE_KERNELS(add_op, add_value_loop, pass_gradient, pass_gradient);
+
+#ifdef TG_ONCE
+static const tg_elementwise add_op = {TG_ELEMENTWISE("add", add_op, TG_OP_ALL, TG_OP_ALL), .op.passes_gradient = 3};
+
+tg_tensor *tg_add(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    const real *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -dy[i];
-    }
+    return apply_to_two(t, &add_op, a, b);
+}
+#endif
+
+/* y = a - b, da += dy, db += -dy */
+static inline real sub_value(real a, real b)
+{
+    return a - b;
 }
 
-static void mul(const tg_chunk *k)
+static inline real sub_gradient_b(real dy)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] * b[i];
-    }
+    return -dy;
 }
 
-static void mul_gradient_a(const tg_chunk *k)
+TG_LOOP_2(sub_value, in[0], in[1]);
+TG_LOOP_1(sub_gradient_b, dy);
+TG_ELEMENTWISE_KERNELS(sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", sub_op, TG_OP_ALL, TG_OP_ALL), .op.passes_gradient = 1};
+
+tg_tensor *tg_sub(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    const real *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = dy[i] * b[i];
-    }
+    return apply_to_two(t, &sub_op, a, b);
+}
+#endif
+
+/* y = a b, da += dy b, db += dy a */
+static inline real mul_value(real a, real b)
+{
+    return a * b;
 }
 
-static void mul_gradient_b(const tg_chunk *k)
+static inline real mul_gradient_a(real b, real dy)
 {
-    const real *a = k->in[0], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = dy[i] * a[i];
-    }
+    return dy * b;
 }
 
-static void divide(const tg_chunk *k)
+static inline real mul_gradient_b(real a, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] / b[i];
-    }
+    return dy * a;
 }
 
-static void divide_gradient_a(const tg_chunk *k)
+TG_LOOP_2(mul_value, in[0], in[1]);
+TG_LOOP_2(mul_gradient_a, in[1], dy);
+TG_LOOP_2(mul_gradient_b, in[0], dy);
+TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL)};
+
+tg_tensor *tg_mul(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    const real *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = dy[i] / b[i];
-    }
+    return apply_to_two(t, &mul_op, a, b);
+}
+#endif
+
+/* y = a / b, da += dy / b, db += -dy y / b */
+static inline real div_value(real a, real b)
+{
+    return a / b;
 }
 
-static void divide_gradient_b(const tg_chunk *k)
+static inline real div_gradient_a(real b, real dy)
 {
-    const real *b = k->in[1], *y = k->y, *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -dy[i] * y[i] / b[i];
-    }
+    return dy / b;
 }
 
-static void power(const tg_chunk *k)
+static inline real div_gradient_b(real b, real y, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = REAL(pow)(a[i], b[i]);
-    }
+    return -dy * y / b;
 }
 
-static void power_gradient_a(const tg_chunk *k)
+TG_LOOP_2(div_value, in[0], in[1]);
+TG_LOOP_2(div_gradient_a, in[1], dy);
+TG_LOOP_3(div_gradient_b, in[1], y, dy);
+TG_ELEMENTWISE_KERNELS(div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise div_op = {TG_ELEMENTWISE("div", div_op, 1, 0)};
+
+tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = b[i] == 0 ? 0 : dy[i] * b[i] * REAL(pow)(a[i], b[i] - 1);
-    }
+    return apply_to_two(t, &div_op, a, b);
+}
+#endif
+
+/* y = a^b, da += dy b a^(b-1), db += dy y log a. As in torch, da is 0 where b = 0, and db where a = 0 and b >= 0. */
+static inline real pow_value(real a, real b)
+{
+    return REAL(pow)(a, b);
 }
 
-static void power_gradient_b(const tg_chunk *k)
+static inline real pow_gradient_a(real a, real b, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] == 0 && b[i] >= 0 ? 0 : dy[i] * y[i] * LOG(a[i]);
-    }
+    return b == 0 ? 0 : dy * b * REAL(pow)(a, b - 1);
 }
 
-static real power_of_number(real x, real exponent)
+static inline real pow_gradient_b(real a, real b, real y, real dy)
 {
-    return exponent == (real)0.5 ? REAL(sqrt)(x) : exponent == (real)-0.5 ? 1 / REAL(sqrt)(x) : REAL(pow)(x, exponent);
+    return a == 0 && b >= 0 ? 0 : dy * y * LOG(a);
 }
 
-static void number_power(const tg_chunk *k)
+TG_LOOP_2(pow_value, in[0], in[1]);
+TG_LOOP_3(pow_gradient_a, in[0], in[1], dy);
+TG_LOOP_4(pow_gradient_b, in[0], in[1], y, dy);
+TG_ELEMENTWISE_KERNELS(pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise pow_op = {TG_ELEMENTWISE("pow", pow_op, 0, 0)};
+
+tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = power_of_number(a[i], b[i]);
-    }
+    return apply_to_two(t, &pow_op, a, b);
+}
+#endif
+
+/* The same if b is a number, as in torch's x ** 0.5: the powers 0.5 and -0.5 are computed with a square root, which
+ * differs from pow for -inf and -0. */
+static real pow_number_value(real x, real b)
+{
+    return b == (real)0.5 ? REAL(sqrt)(x) : b == (real)-0.5 ? 1 / REAL(sqrt)(x) : REAL(pow)(x, b);
 }
 
-static void number_power_gradient(const tg_chunk *k)
+static inline real pow_number_gradient(real x, real b, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = b[i] == 0 ? 0 : dy[i] * b[i] * power_of_number(a[i], b[i] - 1);
-    }
+    return b == 0 ? 0 : dy * b * pow_number_value(x, b - 1);
 }
 
-static void maximum(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] != a[i] || a[i] > b[i] ? a[i] : b[i];
-    }
-}
+TG_LOOP_2(pow_number_value, in[0], in[1]);
+TG_LOOP_3(pow_number_gradient, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(pow_number_op, pow_number_value_loop, pow_number_gradient_loop, NULL);
 
-static void minimum(const tg_chunk *k)
+#ifdef TG_ONCE
+static const tg_elementwise pow_number_op = {TG_ELEMENTWISE("pow", pow_number_op, 0, TG_OP_ALL)};
+
+tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] != a[i] || a[i] < b[i] ? a[i] : b[i];
-    }
+    return apply_to_two(t, &pow_number_op, x, number);
 }
+#endif
+
+/* ---- maximum and minimum: NaN where an input is NaN ---- */
 
 /* Returns the part of dy that `value` gets in a maximum with `other`: dy if it is larger, half on a tie, 0 if it is
  * smaller. If one of them is NaN, neither is smaller, and both get dy, as in torch. */
-static real share(real dy, real value, real other)
+static inline real share(real dy, real value, real other)
 {
     return value == other ? dy / 2 : value < other ? 0 : dy;
 }
 
-static void maximum_gradient_a(const tg_chunk *k)
+static inline real maximum_gradient_a(real a, real b, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = share(dy[i], a[i], b[i]);
-    }
+    return share(dy, a, b);
 }
 
-static void maximum_gradient_b(const tg_chunk *k)
+static inline real maximum_gradient_b(real a, real b, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = share(dy[i], b[i], a[i]);
-    }
+    return share(dy, b, a);
 }
 
-/* The sign is that of b, as in Python. */
-static void remainder_of(const tg_chunk *k)
+TG_LOOP_3(maximum_gradient_a, in[0], in[1], dy);
+TG_LOOP_3(maximum_gradient_b, in[0], in[1], dy);
+
+/* y = max(a, b) */
+static inline real maximum_value(real a, real b)
 {
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real rest = REAL(fmod)(a[i], b[i]);
-        out[i] = rest != 0 && (rest < 0) != (b[i] < 0) ? rest + b[i] : rest;
-    }
+    return a != a || a > b ? a : b;
+}
+
+TG_LOOP_2(maximum_value, in[0], in[1]);
+TG_ELEMENTWISE_KERNELS(maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", maximum_op, 0, TG_OP_ALL)};
+
+tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return apply_to_two(t, &maximum_op, a, b);
+}
+#endif
+
+/* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
+static inline real minimum_value(real a, real b)
+{
+    return a != a || a < b ? a : b;
+}
+
+TG_LOOP_2(minimum_value, in[0], in[1]);
+TG_ELEMENTWISE_KERNELS(minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", minimum_op, 0, TG_OP_ALL)};
+
+tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return apply_to_two(t, &minimum_op, a, b);
+}
+#endif
+
+/* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
+static inline real remainder_value(real a, real b)
+{
+    real rest = REAL(fmod)(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 /* (a - y) / b is floor(a/b), except for its rounding. An infinite b is the remainder of an a of the other sign, and
  * floor(a/b) is -1; for b = 0 torch takes a/b. */
-static void remainder_gradient_b(const tg_chunk *k)
+static inline real remainder_gradient_b(real a, real b, real y, real dy)
 {
-    const real *a = k->in[0], *b = k->in[1], *y = k->y, *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real quotient = b[i] == 0 ? a[i] / b[i] : REAL(nearbyint)((a[i] - y[i]) / b[i]);
-        out[i] = -dy[i] * (y[i] == b[i] && b[i] - b[i] != 0 ? -1 : quotient);
-    }
+    real quotient = b == 0 ? a / b : REAL(nearbyint)((a - y) / b);
+    return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
-/* A NaN of any input stays. */
-static void clamp(const tg_chunk *k)
-{
-    const real *x = k->in[0], *low = k->in[1], *high = k->in[2];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real raised = x[i] < low[i] || low[i] != low[i] ? low[i] : x[i];
-        out[i] = raised > high[i] || high[i] != high[i] ? high[i] : raised;
-    }
-}
-
-static void clamp_gradient_x(const tg_chunk *k)
-{
-    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] >= low[i] && x[i] <= high[i] ? dy[i] : 0;
-    }
-}
-
-static void clamp_gradient_low(const tg_chunk *k)
-{
-    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
-    real *out = k->out;
-    const bool has_high = *(const bool *)k->attributes;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] < low[i] && (low[i] < high[i] || !has_high) ? dy[i] : 0;
-    }
-}
-
-static void clamp_gradient_high(const tg_chunk *k)
-{
-    const real *x = k->in[0], *low = k->in[1], *high = k->in[2], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = x[i] > high[i] || high[i] < low[i] ? dy[i] : 0;
-    }
-}
-
-TG_DECLARE_ELEMENTWISE(tg_arithmetic);
-
-const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {
-    [ADD] = {add, {pass_gradient, pass_gradient}},
-    [SUB] = {sub, {pass_gradient, negative_gradient}},
-    [MUL] = {mul, {mul_gradient_a, mul_gradient_b}},
-    [DIV] = {divide, {divide_gradient_a, divide_gradient_b}},
-    [POW] = {power, {power_gradient_a, power_gradient_b}},
-    [POW_NUMBER] = {number_power, {number_power_gradient, NULL}},
-    [MAXIMUM] = {maximum, {maximum_gradient_a, maximum_gradient_b}},
-    /* dy goes to the smaller input: the gradients of maximum, exchanged */
-    [MINIMUM] = {minimum, {maximum_gradient_b, maximum_gradient_a}},
-    [REMAINDER] = {remainder_of, {pass_gradient, remainder_gradient_b}},
-    [CLAMP] = {clamp, {clamp_gradient_x, clamp_gradient_low, clamp_gradient_high}},
-};
+TG_LOOP_2(remainder_value, in[0], in[1]);
+TG_LOOP_4(remainder_gradient_b, in[0], in[1], y, dy);
+TG_ELEMENTWISE_KERNELS(remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop);
 
 #ifdef TG_ONCE
-
-static const tg_elementwise ops[] = {
-    [ADD] = TG_ELEMENTWISE("add", tg_arithmetic, ADD, TG_OP_ALL, TG_OP_ALL),
-    [ADD].op.passes_gradient = 3,
-    [SUB] = TG_ELEMENTWISE("sub", tg_arithmetic, SUB, TG_OP_ALL, TG_OP_ALL),
-    [SUB].op.passes_gradient = 1,
-    [MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL),
-    [DIV] = TG_ELEMENTWISE("div", tg_arithmetic, DIV, 1, 0), /* reads b and y */
-    [POW] = TG_ELEMENTWISE("pow", tg_arithmetic, POW, 0, 0),
-    [POW_NUMBER] = TG_ELEMENTWISE("pow", tg_arithmetic, POW_NUMBER, 0, TG_OP_ALL),
-    [MAXIMUM] = TG_ELEMENTWISE("maximum", tg_arithmetic, MAXIMUM, 0, TG_OP_ALL),
-    [MINIMUM] = TG_ELEMENTWISE("minimum", tg_arithmetic, MINIMUM, 0, TG_OP_ALL),
-    [REMAINDER] = TG_ELEMENTWISE("remainder", tg_arithmetic, REMAINDER, 0, 0),
-    [REMAINDER].op.passes_gradient = 1,
-    [CLAMP] = TG_ELEMENTWISE("clamp_tensor", tg_arithmetic, CLAMP, 0, TG_OP_ALL),
-};
-
-static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
-{
-    tg_tensor *inputs[] = {a, b};
-    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
-}
-
-tg_tensor *tg_add(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[ADD], a, b);
-}
-
-tg_tensor *tg_sub(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[SUB], a, b);
-}
-
-tg_tensor *tg_mul(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[MUL], a, b);
-}
-
-tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[DIV], a, b);
-}
-
-tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[POW], a, b);
-}
-
-tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number)
-{
-    return apply(t, &ops[POW_NUMBER], x, number);
-}
-
-tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[MAXIMUM], a, b);
-}
-
-tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply(t, &ops[MINIMUM], a, b);
-}
+static const tg_elementwise remainder_op = {TG_ELEMENTWISE("remainder", remainder_op, 0, 0), .op.passes_gradient = 1};
 
 tg_tensor *tg_remainder(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    return apply(t, &ops[REMAINDER], a, b);
+    return apply_to_two(t, &remainder_op, a, b);
 }
+#endif
+
+/* ---- clamp ---- */
+
+typedef struct clamp_bounds {
+    double low, high;
+} clamp_bounds;
+
+/* y = min(max(x, low), high), dx += dy where low <= x <= high */
+static inline real clamp_value(real x, clamp_bounds bounds)
+{
+    const real low = (real)bounds.low, high = (real)bounds.high;
+    return x < low ? low : x > high ? high : x;
+}
+
+static inline real clamp_gradient(real x, real dy, clamp_bounds bounds)
+{
+    return x >= (real)bounds.low && x <= (real)bounds.high ? dy : 0;
+}
+
+TG_LOOP_1_WITH(clamp_bounds, clamp_value, in[0]);
+TG_LOOP_2_WITH(clamp_bounds, clamp_gradient, in[0], dy);
+TG_ELEMENTWISE_KERNELS(clamp_op, clamp_value_loop, clamp_gradient_loop);
+
+#ifdef TG_ONCE
+static bool clamp_shape(tg_op_call *call)
+{
+    const clamp_bounds *b = call->attributes;
+    return (b->low <= b->high ||
+            tg_op_fail(call, TG_ERROR_VALUE, "low %g and high %g; low must be at most high", b->low, b->high)) &&
+           tg_elementwise_shape(call);
+}
+
+static const tg_elementwise clamp_op = {TG_ELEMENTWISE_WITH_RULE("clamp", clamp_op, clamp_shape, 0, TG_OP_ALL)};
+
+tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
+{
+    clamp_bounds bounds = {low, high};
+    return tg_apply(t, &clamp_op.op, &x, 1, &bounds, sizeof bounds, NULL);
+}
+#endif
+
+/* The same with tensors as bounds: dx += dy where low <= x <= high, dlow += dy where x < low < high, and dhigh += dy
+ * where x > high or low > high; without a high bound, dlow += dy where x < low. A NaN of any input stays. */
+static inline real clamp_tensor_value(real x, real low, real high)
+{
+    real raised = x < low || low != low ? low : x;
+    return raised > high || high != high ? high : raised;
+}
+
+static inline real clamp_tensor_gradient_x(real x, real low, real high, real dy)
+{
+    return x >= low && x <= high ? dy : 0;
+}
+
+static inline real clamp_tensor_gradient_low(real x, real low, real high, real dy, bool has_high)
+{
+    return x < low && (low < high || !has_high) ? dy : 0;
+}
+
+static inline real clamp_tensor_gradient_high(real x, real low, real high, real dy)
+{
+    return x > high || high < low ? dy : 0;
+}
+
+TG_LOOP_3(clamp_tensor_value, in[0], in[1], in[2]);
+TG_LOOP_4(clamp_tensor_gradient_x, in[0], in[1], in[2], dy);
+TG_LOOP_4_WITH(bool, clamp_tensor_gradient_low, in[0], in[1], in[2], dy);
+TG_LOOP_4(clamp_tensor_gradient_high, in[0], in[1], in[2], dy);
+TG_ELEMENTWISE_KERNELS(clamp_tensor_op, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
+                       clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise clamp_tensor_op = {TG_ELEMENTWISE("clamp_tensor", clamp_tensor_op, 0, TG_OP_ALL)};
 
 tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)
 {
-    const char *name = ops[CLAMP].op.name;
+    const char *name = clamp_tensor_op.op.name;
     if (!tg_tape_expect_tensor(t, name, "input", x)) {
         return NULL;
     }
@@ -362,7 +350,6 @@ tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *
     tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
                            high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
     const bool has_high = high;
-    return tg_tape_end(t, &point, tg_apply(t, &ops[CLAMP].op, inputs, 3, &has_high, sizeof has_high, NULL));
+    return tg_tape_end(t, &point, tg_apply(t, &clamp_tensor_op.op, inputs, 3, &has_high, sizeof has_high, NULL));
 }
-
 #endif

@@ -1,175 +1,229 @@
 /* compare: comparisons, which give masks, and selection by a mask.
  *
- *   eq ne lt le gt ge   y = 1 where a == b, a != b, ..., else 0; u8, no gradient
- *   logical_and or not  y = 1 where a and b are not 0, ...; u8, no gradient
- *   where               y = mask ? a : b              da += dy where mask, db += dy elsewhere
- *   masked_fill         y = mask ? value : x          dx += dy where not mask
- *
  * The elementwise loop converts masks and ids to `real`. If no input is a float, `real` is double, which holds every id
- * exactly. Follows torch.eq, ne, lt, le, gt, ge, logical_and,
- * logical_or, logical_not and where, and torch.Tensor.masked_fill.
+ * exactly. Follows torch.eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_not and where, and
+ * torch.Tensor.masked_fill.
  */
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/integers.h"
 
-enum { EQ, NE, LT, LE, GT, GE, AND, OR, NOT, WHERE, MASKED_FILL };
-
-static void equal(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] == b[i];
-    }
-}
-
-static void not_equal(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] != b[i];
-    }
-}
-
-static void less(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] < b[i];
-    }
-}
-
-static void less_or_equal(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] <= b[i];
-    }
-}
-
-static void greater(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] > b[i];
-    }
-}
-
-static void greater_or_equal(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] >= b[i];
-    }
-}
-
-/* A NaN is not 0, so it is true. */
-static void logical_and(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] != 0 && b[i] != 0;
-    }
-}
-
-static void logical_or(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] != 0 || b[i] != 0;
-    }
-}
-
-static void logical_not(const tg_chunk *k)
-{
-    const real *a = k->in[0];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = a[i] == 0;
-    }
-}
-
-static void where(const tg_chunk *k)
-{
-    const real *mask = k->in[0], *a = k->in[1], *b = k->in[2];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = mask[i] != 0 ? a[i] : b[i];
-    }
-}
-
-static void where_gradient_a(const tg_chunk *k)
-{
-    const real *mask = k->in[0], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = mask[i] != 0 ? dy[i] : 0;
-    }
-}
-
-static void where_gradient_b(const tg_chunk *k)
-{
-    const real *mask = k->in[0], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = mask[i] != 0 ? 0 : dy[i];
-    }
-}
-
-static void masked_fill(const tg_chunk *k)
-{
-    const real *x = k->in[0], *mask = k->in[1];
-    real *out = k->out;
-    const real value = (real) * (const double *)k->attributes;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = mask[i] != 0 ? value : x[i];
-    }
-}
-
-static void masked_fill_gradient(const tg_chunk *k)
-{
-    const real *mask = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = mask[i] != 0 ? 0 : dy[i];
-    }
-}
-
-TG_DECLARE_ELEMENTWISE(tg_compare);
-
-const tg_elementwise_kernels KERNEL(tg_compare)[] = {
-    [EQ] = {equal, {NULL}},
-    [NE] = {not_equal, {NULL}},
-    [LT] = {less, {NULL}},
-    [LE] = {less_or_equal, {NULL}},
-    [GT] = {greater, {NULL}},
-    [GE] = {greater_or_equal, {NULL}},
-    [AND] = {logical_and, {NULL}},
-    [OR] = {logical_or, {NULL}},
-    [NOT] = {logical_not, {NULL}},
-    [WHERE] = {where, {NULL, where_gradient_a, where_gradient_b}},
-    [MASKED_FILL] = {masked_fill, {masked_fill_gradient, NULL}},
-};
+/* ---- comparisons: y is u8, and has no gradient ---- */
 
 #ifdef TG_ONCE
-
 static bool comparison_shape(tg_op_call *call)
 {
     return tg_elementwise_output(call, TG_U8);
 }
 
+static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
+{
+    tg_tensor *inputs[] = {a, b};
+    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
+}
+#define COMPARISON_OP(op, name) \
+    static const tg_elementwise op = {TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL)}
+#else
+#define COMPARISON_OP(op, name) TG_DECLARE_ELEMENTWISE(op)
+#endif
+
+/* Defines an op and its kernel: `value` is y of a and b. */
+#define COMPARISON(op, name, value)                 \
+    TG_LOOP_2(value, in[0], in[1]);                 \
+    TG_ELEMENTWISE_KERNELS(op, value##_loop, NULL); \
+    COMPARISON_OP(op, name)
+
+static inline real eq_value(real a, real b)
+{
+    return a == b;
+}
+
+COMPARISON(eq_op, "eq", eq_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &eq_op, a, b);
+}
+#endif
+
+static inline real ne_value(real a, real b)
+{
+    return a != b;
+}
+
+COMPARISON(ne_op, "ne", ne_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ne_op, a, b);
+}
+#endif
+
+static inline real lt_value(real a, real b)
+{
+    return a < b;
+}
+
+COMPARISON(lt_op, "lt", lt_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &lt_op, a, b);
+}
+#endif
+
+static inline real le_value(real a, real b)
+{
+    return a <= b;
+}
+
+COMPARISON(le_op, "le", le_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &le_op, a, b);
+}
+#endif
+
+static inline real gt_value(real a, real b)
+{
+    return a > b;
+}
+
+COMPARISON(gt_op, "gt", gt_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &gt_op, a, b);
+}
+#endif
+
+static inline real ge_value(real a, real b)
+{
+    return a >= b;
+}
+
+COMPARISON(ge_op, "ge", ge_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &ge_op, a, b);
+}
+#endif
+
+/* A NaN is not 0, so it is true, here and below. */
+static inline real logical_and_value(real a, real b)
+{
+    return a != 0 && b != 0;
+}
+
+COMPARISON(logical_and_op, "logical_and", logical_and_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_logical_and(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &logical_and_op, a, b);
+}
+#endif
+
+static inline real logical_or_value(real a, real b)
+{
+    return a != 0 || b != 0;
+}
+
+COMPARISON(logical_or_op, "logical_or", logical_or_value);
+
+#ifdef TG_ONCE
+tg_tensor *tg_logical_or(tg_tape *t, tg_tensor *a, tg_tensor *b)
+{
+    return compare(t, &logical_or_op, a, b);
+}
+#endif
+
+static inline real logical_not_value(real x)
+{
+    return x == 0;
+}
+
+TG_LOOP_1(logical_not_value, in[0]);
+TG_ELEMENTWISE_KERNELS(logical_not_op, logical_not_value_loop, NULL);
+COMPARISON_OP(logical_not_op, "logical_not");
+
+#ifdef TG_ONCE
+tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
+{
+    return tg_apply(t, &logical_not_op.op, &x, 1, NULL, 0, NULL);
+}
+#endif
+
+/* ---- selection ---- */
+
+#ifdef TG_ONCE
+static bool is_integer(const tg_tensor *x)
+{
+    return tg_is_tensor(x) && !tg_dtype_is_float(x->dtype);
+}
+#endif
+
+/* y = mask ? a : b, da += dy where mask, db += dy elsewhere */
+static inline real where_value(real mask, real a, real b)
+{
+    return mask != 0 ? a : b;
+}
+
+static inline real where_gradient_a(real mask, real dy)
+{
+    return mask != 0 ? dy : 0;
+}
+
+static inline real where_gradient_b(real mask, real dy)
+{
+    return mask != 0 ? 0 : dy;
+}
+
+TG_LOOP_3(where_value, in[0], in[1], in[2]);
+TG_LOOP_2(where_gradient_a, in[0], dy);
+TG_LOOP_2(where_gradient_b, in[0], dy);
+TG_ELEMENTWISE_KERNELS(where_op, where_value_loop, NULL, where_gradient_a_loop, where_gradient_b_loop);
+
+#ifdef TG_ONCE
 static bool where_shape(tg_op_call *call)
 {
     return tg_op_expect_dtype(call, 0, TG_U8) && tg_elementwise_shape(call);
 }
 
+/* backward reads only the mask */
+static const tg_elementwise where_op = {TG_ELEMENTWISE_WITH_RULE("where", where_op, where_shape, 2 | 4, TG_OP_ALL)};
+
+tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
+{
+    tg_tensor *inputs[] = {mask, a, b};
+    const tg_op *op = is_integer(a) ? &tg_where_integers_op : &where_op.op;
+    return tg_apply(t, op, inputs, 3, NULL, 0, NULL);
+}
+#endif
+
+/* y = mask ? value : x, dx += dy where not mask */
+static inline real masked_fill_value(real x, real mask, double value)
+{
+    return mask != 0 ? (real)value : x;
+}
+
+static inline real masked_fill_gradient(real mask, real dy)
+{
+    return mask != 0 ? 0 : dy;
+}
+
+TG_LOOP_2_WITH(double, masked_fill_value, in[0], in[1]);
+TG_LOOP_2(masked_fill_gradient, in[1], dy);
+TG_ELEMENTWISE_KERNELS(masked_fill_op, masked_fill_value_loop, masked_fill_gradient_loop, NULL);
+
+#ifdef TG_ONCE
 bool tg_masked_fill_check(tg_op_call *call)
 {
     tg_shape x = tg_shape_of(call->inputs[0]), mask = tg_shape_of(call->inputs[1]), joined;
@@ -189,92 +243,13 @@ static bool masked_fill_shape(tg_op_call *call)
     return tg_masked_fill_check(call) && tg_elementwise_shape(call);
 }
 
-#define COMPARISON(name, index) \
-    TG_ELEMENTWISE_WITH_RULE(name, comparison_shape, tg_compare, index, TG_OP_ALL, TG_OP_ALL)
-
-static const tg_elementwise ops[] = {
-    [EQ] = COMPARISON("eq", EQ),
-    [NE] = COMPARISON("ne", NE),
-    [LT] = COMPARISON("lt", LT),
-    [LE] = COMPARISON("le", LE),
-    [GT] = COMPARISON("gt", GT),
-    [GE] = COMPARISON("ge", GE),
-    [AND] = COMPARISON("logical_and", AND),
-    [OR] = COMPARISON("logical_or", OR),
-    [NOT] = COMPARISON("logical_not", NOT),
-    /* backward reads only the mask */
-    [WHERE] = TG_ELEMENTWISE_WITH_RULE("where", where_shape, tg_compare, WHERE, 2 | 4, TG_OP_ALL),
-    [MASKED_FILL] = TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_shape, tg_compare, MASKED_FILL, 1, TG_OP_ALL),
-};
-
-static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
-{
-    tg_tensor *inputs[] = {a, b};
-    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
-}
-
-tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[EQ], a, b);
-}
-
-tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[NE], a, b);
-}
-
-tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[LT], a, b);
-}
-
-tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[LE], a, b);
-}
-
-tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[GT], a, b);
-}
-
-tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[GE], a, b);
-}
-
-tg_tensor *tg_logical_and(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[AND], a, b);
-}
-
-tg_tensor *tg_logical_or(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ops[OR], a, b);
-}
-
-tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &ops[NOT].op, &x, 1, NULL, 0, NULL);
-}
-
-static bool is_integer(const tg_tensor *x)
-{
-    return tg_is_tensor(x) && !tg_dtype_is_float(x->dtype);
-}
-
-tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
-{
-    tg_tensor *inputs[] = {mask, a, b};
-    const tg_op *op = is_integer(a) ? &tg_where_integers_op : &ops[WHERE].op;
-    return tg_apply(t, op, inputs, 3, NULL, 0, NULL);
-}
+static const tg_elementwise masked_fill_op = {
+    TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_op, masked_fill_shape, 1, TG_OP_ALL)};
 
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)
 {
     tg_tensor *inputs[] = {x, mask};
-    const tg_op *op = is_integer(x) ? &tg_masked_fill_integers_op : &ops[MASKED_FILL].op;
+    const tg_op *op = is_integer(x) ? &tg_masked_fill_integers_op : &masked_fill_op.op;
     return tg_apply(t, op, inputs, 2, &value, sizeof value, NULL);
 }
-
 #endif

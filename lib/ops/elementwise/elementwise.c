@@ -14,7 +14,7 @@
 const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    return &(REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL][op->index];
+    return (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
 }
 
 void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
@@ -376,7 +376,7 @@ static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
 static const tg_elementwise_kernels *kernels_of(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
-    return &op->f32[TG_CPU_BASELINE][op->index];
+    return op->f32[TG_CPU_BASELINE];
 }
 
 static inline bool declare_output(tg_op_call *call, const tg_elementwise_kernels *kernels, tg_dtype dtype)

@@ -2,19 +2,28 @@
  *
  * An elementwise op is a tg_op with kernels for chunks. The loop cuts the output into short contiguous chunks. It calls
  * a kernel with the same chunk of each input, of y and of dy. An input with another layout is copied first, and a mask
- * or ids are converted. So a kernel is a plain loop over k->n values, which the compiler vectorizes:
+ * or ids are converted. So a kernel is a plain loop over k->n values, which the compiler vectorizes.
  *
- *     static void mul(const tg_chunk *k)              out = a * b, which is y
- *     static void mul_gradient_a(const tg_chunk *k)   out = dy * b
+ * A formula is a function of numbers. TG_LOOP_1 to TG_LOOP_4 write the loop that calls it for each value of a chunk;
+ * their arguments are the arrays of tg_chunk that the function reads:
+ *
+ *     static inline real mul_value(real a, real b)                 y = a b
+ *     static inline real mul_gradient_a(real b, real dy)           da = dy b
+ *     static inline real mul_gradient_b(real a, real dy)           db = dy a
+ *     TG_LOOP_2(mul_value, in[0], in[1]);                          mul_value_loop
+ *     TG_LOOP_2(mul_gradient_a, in[1], dy);                        mul_gradient_a_loop
+ *     TG_LOOP_2(mul_gradient_b, in[0], dy);                        mul_gradient_b_loop
  *
  * A gradient kernel writes d loss / d input for each value of the output. If the input was broadcast, the loop adds up
  * those that belong to the same value of the input.
  *
- * A file is compiled once per dtype and level (base/real.h). Each pass puts its kernels into a table. The ops, which
- * exist once, point to all tables:
+ * A file is compiled once per dtype and level (base/real.h). Each pass defines the kernels of the op. The op, which
+ * exists once, points to those of all passes:
  *
- *     const tg_elementwise_kernels KERNEL(tg_arithmetic)[] = {[MUL] = {mul, {mul_gradient_a, mul_gradient_b}}};
- *     static const tg_elementwise ops[] = {[MUL] = TG_ELEMENTWISE("mul", tg_arithmetic, MUL, 0, TG_OP_ALL)};
+ *     TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
+ *     static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL)};       with TG_ONCE
+ *
+ * A function of one input without options needs one line for all of that: TG_FUNCTION_OF_INPUT, or another TG_FUNCTION_.
  */
 #ifndef TG_OPS_ELEMENTWISE_ELEMENTWISE_H
 #define TG_OPS_ELEMENTWISE_ELEMENTWISE_H
@@ -42,34 +51,106 @@ typedef struct tg_elementwise_kernels {
     tg_chunk_kernel *gradient[TG_ELEMENTWISE_INPUTS]; /* NULL for an input without a gradient, such as a mask */
 } tg_elementwise_kernels;
 
-typedef const tg_elementwise_kernels tg_elementwise_table[];
-
 typedef struct tg_elementwise {
-    tg_op op; /* first, so that a kernel finds the tables through call->op */
-    const tg_elementwise_kernels *f32[TG_LEVELS], *f64[TG_LEVELS]; /* the tables */
-    int index;                                                     /* of the op in each table */
+    tg_op op; /* first, so that a kernel finds the others through call->op */
+    const tg_elementwise_kernels *f32[TG_LEVELS], *f64[TG_LEVELS];
 } tg_elementwise;
 
-/* Declares the table of a file for both dtypes at each level. */
-#define TG_DECLARE_ELEMENTWISE(table) extern tg_elementwise_table TG_EACH_LEVEL(table##_f32), TG_EACH_LEVEL(table##_f64)
+/* ---- the loops ---- */
 
-/* The initializer of an op: its name, the table and the index in it, and the inputs and outputs that backward does not
- * read (tg_op.backward_ignores_inputs). */
-#define TG_ELEMENTWISE(name, table, index, ignores_inputs, ignores_outputs) \
-    TG_ELEMENTWISE_WITH_RULE(name, tg_elementwise_shape, table, index, ignores_inputs, ignores_outputs)
+/* Define function_loop, a kernel that writes function(u[i], ...) for each value of a chunk. The arrays have the names
+ * that they have in tg_chunk: in[0], in[1], y, dy. */
+#define TG_LOOP_1(function, u) TG_LOOP(function, TG_ARRAYS_1(u), function(p[i]))
+#define TG_LOOP_2(function, u, v) TG_LOOP(function, TG_ARRAYS_2(u, v), function(p[i], q[i]))
+#define TG_LOOP_3(function, u, v, w) TG_LOOP(function, TG_ARRAYS_3(u, v, w), function(p[i], q[i], r[i]))
+#define TG_LOOP_4(function, u, v, w, z) TG_LOOP(function, TG_ARRAYS_4(u, v, w, z), function(p[i], q[i], r[i], s[i]))
+
+/* The same for a function whose last argument is the attributes of the call, which have this type. */
+#define TG_LOOP_1_WITH(type, function, u) \
+    TG_LOOP(function, TG_ARRAYS_1(u); TG_ATTRIBUTES(type), function(p[i], attributes))
+#define TG_LOOP_2_WITH(type, function, u, v) \
+    TG_LOOP(function, TG_ARRAYS_2(u, v); TG_ATTRIBUTES(type), function(p[i], q[i], attributes))
+#define TG_LOOP_3_WITH(type, function, u, v, w) \
+    TG_LOOP(function, TG_ARRAYS_3(u, v, w); TG_ATTRIBUTES(type), function(p[i], q[i], r[i], attributes))
+#define TG_LOOP_4_WITH(type, function, u, v, w, z) \
+    TG_LOOP(function, TG_ARRAYS_4(u, v, w, z); TG_ATTRIBUTES(type), function(p[i], q[i], r[i], s[i], attributes))
+
+#define TG_ARRAYS_1(u) const real *p = k->u
+#define TG_ARRAYS_2(u, v) TG_ARRAYS_1(u), *q = k->v
+#define TG_ARRAYS_3(u, v, w) TG_ARRAYS_2(u, v), *r = k->w
+#define TG_ARRAYS_4(u, v, w, z) TG_ARRAYS_3(u, v, w), *s = k->z
+#define TG_ATTRIBUTES(type) const type attributes = *(const type *)k->attributes
+
+#define TG_LOOP(function, arrays, value)           \
+    static void function##_loop(const tg_chunk *k) \
+    {                                              \
+        arrays;                                    \
+        real *out = k->out;                        \
+        for (int64_t i = 0; i < k->n; i++) {       \
+            out[i] = value;                        \
+        }                                          \
+    }                                              \
+    static tg_chunk_kernel function##_loop
+
+/* ---- ops ---- */
+
+/* Declares the kernels of an op for both dtypes at each level. */
+#define TG_DECLARE_ELEMENTWISE(op) \
+    extern const tg_elementwise_kernels TG_EACH_LEVEL(tg_##op##_kernels_f32), TG_EACH_LEVEL(tg_##op##_kernels_f64)
+
+/* Defines those of this pass: the forward kernel, and a gradient kernel for each input. */
+#define TG_ELEMENTWISE_KERNELS(op, forward_kernel, ...) \
+    TG_DECLARE_ELEMENTWISE(op);                         \
+    const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = {.forward = forward_kernel, .gradient = {__VA_ARGS__}}
+
+/* Initializes an op that has these kernels: its name, the op, and the inputs and outputs that backward does not read
+ * (tg_op.backward_ignores_inputs). */
+#define TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs) \
+    TG_ELEMENTWISE_WITH_RULE(name, op, tg_elementwise_shape, ignores_inputs, ignores_outputs)
 
 /* The same with another shape rule, which must end with tg_elementwise_shape or tg_elementwise_output. */
-#define TG_ELEMENTWISE_WITH_RULE(op_name, rule, table, table_index, ignores_inputs, ignores_outputs)   \
-    {                                                                                                  \
-        .op = {.name = op_name,                                                                        \
-               .shape = rule,                                                                          \
-               TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                            \
-               .accepts_layout = tg_any_layout,                                                        \
-               .backward_ignores_inputs = ignores_inputs,                                              \
-               .backward_ignores_outputs = ignores_outputs,                                            \
-               .can_overwrite = true},                                                                 \
-        .f32 = {TG_EACH_LEVEL(table##_f32)}, .f64 = {TG_EACH_LEVEL(table##_f64)}, .index = table_index \
-    }
+#define TG_ELEMENTWISE_WITH_RULE(op_name, elementwise, rule, ignores_inputs, ignores_outputs) \
+    .op = {.name = op_name,                                                                   \
+           .shape = rule,                                                                     \
+           TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                       \
+           .accepts_layout = tg_any_layout,                                                   \
+           .backward_ignores_inputs = ignores_inputs,                                         \
+           .backward_ignores_outputs = ignores_outputs,                                       \
+           .can_overwrite = true},                                                            \
+    TG_ELEMENTWISE_TABLES(elementwise)
+
+#define TG_ELEMENTWISE_TABLES(op) \
+    .f32 = {TG_EACH_LEVEL(&tg_##op##_kernels_f32)}, .f64 = {TG_EACH_LEVEL(&tg_##op##_kernels_f64)}
+
+/* ---- functions of one input ---- */
+
+/* Defines an op and its kernels: `value` is y of x, and `gradient` dx of x and dy. */
+#define TG_FUNCTION_OF_INPUT(op, name, value, gradient) \
+    TG_LOOP_2(gradient, in[0], dy);                     \
+    TG_FUNCTION(op, name, value, gradient##_loop, 0, TG_OP_ALL)
+
+/* The same if `gradient` is dx of y and dy. */
+#define TG_FUNCTION_OF_OUTPUT(op, name, value, gradient) \
+    TG_LOOP_2(gradient, y, dy);                          \
+    TG_FUNCTION(op, name, value, gradient##_loop, TG_OP_ALL, 0)
+
+/* The same if the kernel of the gradient reads neither x nor y. */
+#define TG_FUNCTION_OF_NEITHER(op, name, value, gradient_kernel) \
+    TG_FUNCTION(op, name, value, gradient_kernel, TG_OP_ALL, TG_OP_ALL)
+
+#define TG_FUNCTION(op, name, value, gradient_kernel, ignores_inputs, ignores_outputs) \
+    TG_LOOP_1(value, in[0]);                                                           \
+    TG_ELEMENTWISE_KERNELS(op, value##_loop, gradient_kernel);                         \
+    TG_FUNCTION_OP(op, name, ignores_inputs, ignores_outputs)
+
+#ifdef TG_ONCE
+#define TG_FUNCTION_OP(op, name, ignores_inputs, ignores_outputs) \
+    static const tg_elementwise op = {TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs)}
+#else
+#define TG_FUNCTION_OP(op, name, ignores_inputs, ignores_outputs) TG_DECLARE_ELEMENTWISE(op)
+#endif
+
+/* ---- the loop over chunks ---- */
 
 TG_DECLARE_KERNEL(tg_elementwise_forward);
 TG_DECLARE_KERNEL(tg_elementwise_backward);

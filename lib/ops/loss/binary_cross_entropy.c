@@ -18,7 +18,7 @@ static real softplus_of_negative(real x)
     return (x < 0 ? -x : 0) + LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
 }
 
-static void loss(const tg_chunk *k)
+static void binary_cross_entropy_loss(const tg_chunk *k)
 {
     const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3];
     real *out = k->out;
@@ -48,9 +48,7 @@ static void target_gradient(const tg_chunk *k)
     }
 }
 
-TG_DECLARE_ELEMENTWISE(tg_binary_cross_entropy);
-
-const tg_elementwise_kernels KERNEL(tg_binary_cross_entropy)[] = {{loss, {logits_gradient, target_gradient}}};
+TG_ELEMENTWISE_KERNELS(binary_cross_entropy_op, binary_cross_entropy_loss, logits_gradient, target_gradient);
 
 #ifdef TG_ONCE
 
@@ -74,8 +72,8 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
            check_weight(call, 2, "weight") && check_weight(call, 3, "pos_weight");
 }
 
-static const tg_elementwise op =
-    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_shape, tg_binary_cross_entropy, 0);
+static const tg_elementwise binary_cross_entropy_op = {
+    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_op, binary_cross_entropy_shape)};
 
 static const char mark[] = "tg_binary_cross_entropy_with_logits_config_default";
 
@@ -87,10 +85,11 @@ tg_binary_cross_entropy_with_logits_config tg_binary_cross_entropy_with_logits_c
 tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg_tensor *target,
                                                const tg_binary_cross_entropy_with_logits_config *given)
 {
+    const tg_op *op = &binary_cross_entropy_op.op;
     tg_binary_cross_entropy_with_logits_config c =
         given ? *given : tg_binary_cross_entropy_with_logits_config_default();
-    if (!tg_tape_expect_config(t, op.op.name, given, mark) ||
-        !tg_tape_expect_tensor(t, op.op.name, "tensor of logits", logits)) {
+    if (!tg_tape_expect_config(t, op->name, given, mark) ||
+        !tg_tape_expect_tensor(t, op->name, "tensor of logits", logits)) {
         return NULL;
     }
     tg_tape_point point;
@@ -98,7 +97,7 @@ tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg
     tg_tensor *one = c.weight && c.pos_weight ? NULL : tg_full(t, tg_dtype_of(logits), TG_SCALAR, 1);
     tg_tensor *inputs[] = {logits, target, c.weight ? c.weight : one, c.pos_weight ? c.pos_weight : one};
     tg_loss_attributes a = {.reduction = c.reduction};
-    return tg_tape_end(t, &point, tg_apply(t, &op.op, inputs, 4, &a, sizeof a, NULL));
+    return tg_tape_end(t, &point, tg_apply(t, op, inputs, 4, &a, sizeof a, NULL));
 }
 
 #endif

@@ -1,14 +1,6 @@
-/* losses: pointwise losses of a prediction x and a target t.
+/* distances: pointwise losses of a prediction x and a target t.
  *
- *   mse_loss              (x - t)^2
- *   l1_loss               |x - t|
- *   smooth_l1_loss        (x - t)^2 / (2 beta)     where |x - t| < beta,      else |x - t| - beta / 2
- *   huber_loss            (x - t)^2 / 2            where |x - t| <= delta,    else delta (|x - t| - delta / 2)
- *   kl_div                t (log t - x)            0 log 0 is 0; with log_target: e^t (t - x)
- *   hinge_embedding_loss  x where t = 1, max(0, margin - x) where t = -1, their sum for other t
- *   margin_ranking_loss   max(0, -t (a - b) + margin)
- *
- * The reductions are in loss.c. Follows the functions of these names in torch.nn.functional, with one difference:
+ * The reductions are in pointwise.c. Follows the functions of these names in torch.nn.functional, with one difference:
  * shapes must be equal. torch broadcasts a prediction (B,1) and a target (B) to (B,B), which is a mistake. Where no
  * derivative exists, gradients are torch's: 0 for |x - t| at 0, and that of the branch above 0 for max(0, ...) at 0. At
  * NaN and infinity, too: the gradient 0 of a max(0, ...) times an infinite factor is NaN.
@@ -16,291 +8,15 @@
 #include "base/config.h"
 #include "ops/loss/pointwise.h"
 
-enum { MSE, L1, SMOOTH_L1, HUBER, KL_DIV, KL_DIV_LOG_TARGET, HINGE_EMBEDDING, MARGIN_RANKING };
-
-static real number_of(const tg_chunk *k)
-{
-    return (real)((const tg_loss_attributes *)k->attributes)->number;
-}
-
-static real sign_of(real x)
-{
-    return (real)((x > 0) - (x < 0));
-}
-
-/* ---- distances: the gradient of the target is that of the prediction, negated ---- */
-
-static void negate(const tg_chunk *k)
-{
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -out[i];
-    }
-}
-
-static void mse(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (x[i] - t[i]) * (x[i] - t[i]);
-    }
-}
-
-static void mse_gradient(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (x[i] - t[i]) * (2 * dy[i]);
-    }
-}
-
-static void mse_gradient_target(const tg_chunk *k)
-{
-    mse_gradient(k);
-    negate(k);
-}
-
-static void l1(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = REAL(fabs)(x[i] - t[i]);
-    }
-}
-
-static void l1_gradient(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = sign_of(x[i] - t[i]) * dy[i];
-    }
-}
-
-static void l1_gradient_target(const tg_chunk *k)
-{
-    l1_gradient(k);
-    negate(k);
-}
-
-/* A beta of 0 gives l1_loss. */
-static void smooth_l1(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], beta = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real z = REAL(fabs)(x[i] - t[i]);
-        out[i] = z < beta ? (real)0.5 * z * z / beta : z - (real)0.5 * beta;
-    }
-}
-
-static void smooth_l1_gradient(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy, beta = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real d = x[i] - t[i];
-        /* a NaN stays, except in l1_loss */
-        out[i] = (beta > 0 && !(REAL(fabs)(d) >= beta) ? d / beta : sign_of(d)) * dy[i];
-    }
-}
-
-static void smooth_l1_gradient_target(const tg_chunk *k)
-{
-    smooth_l1_gradient(k);
-    negate(k);
-}
-
-static void huber(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], delta = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real z = REAL(fabs)(x[i] - t[i]);
-        out[i] = z <= delta ? (real)0.5 * z * z : delta * (z - (real)0.5 * delta);
-    }
-}
-
-static void huber_gradient(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy, delta = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real d = x[i] - t[i];
-        out[i] = (d > delta ? delta : d < -delta ? -delta : d) * dy[i];
-    }
-}
-
-static void huber_gradient_target(const tg_chunk *k)
-{
-    huber_gradient(k);
-    negate(k);
-}
-
-/* ---- kl_div ---- */
-
-static void kl_div(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (t[i] == 0 ? 0 : t[i] * LOG(t[i])) - t[i] * x[i];
-    }
-}
-
-static void kl_div_gradient(const tg_chunk *k)
-{
-    const real *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -t[i] * dy[i];
-    }
-}
-
-/* The derivative of t log t as torch computes it, log t + t/t: NaN for a target of 0, where none exists, and of inf. */
-static void kl_div_gradient_target(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (LOG(t[i]) + t[i] / t[i] - x[i]) * dy[i];
-    }
-}
-
-static void kl_div_log_target(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = EXP(t[i]) * (t[i] - x[i]);
-    }
-}
-
-static void kl_div_log_target_gradient(const tg_chunk *k)
-{
-    const real *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = -EXP(t[i]) * dy[i];
-    }
-}
-
-static void kl_div_log_target_gradient_target(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real power = EXP(t[i]);
-        out[i] = power * ((t[i] - x[i]) * dy[i]) + power * dy[i];
-    }
-}
-
-/* ---- hinges ---- */
-
-static void hinge_embedding(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], margin = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real hinge = margin - x[i] < 0 ? 0 : margin - x[i];
-        out[i] = (t[i] != 1 ? hinge : 0) + (t[i] != -1 ? x[i] : 0);
-    }
-}
-
-static void hinge_embedding_gradient(const tg_chunk *k)
-{
-    const real *x = k->in[0], *t = k->in[1], *dy = k->dy, margin = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        out[i] = (t[i] != -1 ? dy[i] : 0) - (t[i] != 1 && margin - x[i] >= 0 ? dy[i] : 0);
-    }
-}
-
-static void margin_ranking(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1], *t = k->in[2], margin = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real loss = -t[i] * (a[i] - b[i]) + margin;
-        out[i] = loss < 0 ? 0 : loss;
-    }
-}
-
-static void margin_ranking_gradient_a(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1], *t = k->in[2], *dy = k->dy, margin = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real dl = -t[i] * (a[i] - b[i]) + margin >= 0 ? dy[i] : 0;
-        out[i] = -t[i] * dl;
-    }
-}
-
-static void margin_ranking_gradient_b(const tg_chunk *k)
-{
-    margin_ranking_gradient_a(k);
-    negate(k);
-}
-
-static void margin_ranking_gradient_target(const tg_chunk *k)
-{
-    const real *a = k->in[0], *b = k->in[1], *t = k->in[2], *dy = k->dy, margin = number_of(k);
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real dl = -t[i] * (a[i] - b[i]) + margin >= 0 ? dy[i] : 0;
-        out[i] = (b[i] - a[i]) * dl;
-    }
-}
-
-TG_DECLARE_ELEMENTWISE(tg_losses);
-
-const tg_elementwise_kernels KERNEL(tg_losses)[] = {
-    [MSE] = {mse, {mse_gradient, mse_gradient_target}},
-    [L1] = {l1, {l1_gradient, l1_gradient_target}},
-    [SMOOTH_L1] = {smooth_l1, {smooth_l1_gradient, smooth_l1_gradient_target}},
-    [HUBER] = {huber, {huber_gradient, huber_gradient_target}},
-    [KL_DIV] = {kl_div, {kl_div_gradient, kl_div_gradient_target}},
-    [KL_DIV_LOG_TARGET] = {kl_div_log_target, {kl_div_log_target_gradient, kl_div_log_target_gradient_target}},
-    [HINGE_EMBEDDING] = {hinge_embedding, {hinge_embedding_gradient, NULL}},
-    [MARGIN_RANKING] = {margin_ranking,
-                        {margin_ranking_gradient_a, margin_ranking_gradient_b, margin_ranking_gradient_target}},
-};
-
 #ifdef TG_ONCE
-
 static bool loss_shape(tg_op_call *call)
 {
     const tg_loss_attributes *a = call->attributes;
     return tg_loss_check_reduction(call, a->reduction, false) && tg_loss_shape(call, call->input_count);
 }
 
-static bool kl_div_shape(tg_op_call *call)
-{
-    const tg_loss_attributes *a = call->attributes;
-    return tg_loss_check_reduction(call, a->reduction, true) && tg_loss_shape(call, call->input_count);
-}
-
-static bool hinge_embedding_shape(tg_op_call *call)
-{
-    return tg_loss_expect_constant(call, 1, "target") && loss_shape(call);
-}
-
-static const tg_elementwise ops[] = {
-    [MSE] = TG_POINTWISE_LOSS("mse_loss", loss_shape, tg_losses, MSE),
-    [L1] = TG_POINTWISE_LOSS("l1_loss", loss_shape, tg_losses, L1),
-    [SMOOTH_L1] = TG_POINTWISE_LOSS("smooth_l1_loss", loss_shape, tg_losses, SMOOTH_L1),
-    [HUBER] = TG_POINTWISE_LOSS("huber_loss", loss_shape, tg_losses, HUBER),
-    [KL_DIV] = TG_POINTWISE_LOSS("kl_div", kl_div_shape, tg_losses, KL_DIV),
-    [KL_DIV_LOG_TARGET] = TG_POINTWISE_LOSS("kl_div", kl_div_shape, tg_losses, KL_DIV_LOG_TARGET),
-    [HINGE_EMBEDDING] = TG_POINTWISE_LOSS("hinge_embedding_loss", hinge_embedding_shape, tg_losses, HINGE_EMBEDDING),
-    [MARGIN_RANKING] = TG_POINTWISE_LOSS("margin_ranking_loss", loss_shape, tg_losses, MARGIN_RANKING),
-};
-
-static tg_tensor *apply(tg_tape *t, const tg_elementwise *op, tg_tensor *x, tg_tensor *target, double number,
-                        tg_reduction reduction)
+static tg_tensor *apply_loss(tg_tape *t, const tg_elementwise *op, tg_tensor *x, tg_tensor *target, double number,
+                             tg_reduction reduction)
 {
     tg_tensor *inputs[] = {x, target};
     tg_loss_attributes a = {reduction, number};
@@ -313,16 +29,102 @@ static bool expect_number(tg_tape *t, const char *name, double number, bool is_a
 {
     return is_allowed || tg_tape_fail(t, TG_ERROR_VALUE, name, "%s %g; it must be %s", field, number, allowed);
 }
+#endif
+
+/* ---- distances: the gradient of the target is that of the prediction, negated ---- */
+
+static inline real sign_of(real x)
+{
+    return (real)((x > 0) - (x < 0));
+}
+
+/* l = (x - t)^2 */
+static inline real mse_loss_value(real x, real t)
+{
+    return (x - t) * (x - t);
+}
+
+static inline real mse_loss_gradient(real x, real t, real dy)
+{
+    return (x - t) * (2 * dy);
+}
+
+static inline real mse_loss_gradient_target(real x, real t, real dy)
+{
+    return -mse_loss_gradient(x, t, dy);
+}
+
+TG_LOOP_2(mse_loss_value, in[0], in[1]);
+TG_LOOP_3(mse_loss_gradient, in[0], in[1], dy);
+TG_LOOP_3(mse_loss_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(mse_loss_op, mse_loss_value_loop, mse_loss_gradient_loop, mse_loss_gradient_target_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise mse_loss_op = {TG_POINTWISE_LOSS("mse_loss", mse_loss_op, loss_shape)};
 
 tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
-    return apply(t, &ops[MSE], prediction, target, 0, reduction);
+    return apply_loss(t, &mse_loss_op, prediction, target, 0, reduction);
 }
+#endif
+
+/* l = |x - t| */
+static inline real l1_loss_value(real x, real t)
+{
+    return REAL(fabs)(x - t);
+}
+
+static inline real l1_loss_gradient(real x, real t, real dy)
+{
+    return sign_of(x - t) * dy;
+}
+
+static inline real l1_loss_gradient_target(real x, real t, real dy)
+{
+    return -l1_loss_gradient(x, t, dy);
+}
+
+TG_LOOP_2(l1_loss_value, in[0], in[1]);
+TG_LOOP_3(l1_loss_gradient, in[0], in[1], dy);
+TG_LOOP_3(l1_loss_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(l1_loss_op, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise l1_loss_op = {TG_POINTWISE_LOSS("l1_loss", l1_loss_op, loss_shape)};
 
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
-    return apply(t, &ops[L1], prediction, target, 0, reduction);
+    return apply_loss(t, &l1_loss_op, prediction, target, 0, reduction);
 }
+#endif
+
+/* l = (x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2. A beta of 0 gives l1_loss. */
+static inline real smooth_l1_loss_value(real x, real t, tg_loss_attributes loss)
+{
+    const real z = REAL(fabs)(x - t), beta = (real)loss.number;
+    return z < beta ? (real)0.5 * z * z / beta : z - (real)0.5 * beta;
+}
+
+static inline real smooth_l1_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+{
+    const real d = x - t, beta = (real)loss.number;
+    /* a NaN stays, except in l1_loss */
+    return (beta > 0 && !(REAL(fabs)(d) >= beta) ? d / beta : sign_of(d)) * dy;
+}
+
+static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, tg_loss_attributes loss)
+{
+    return -smooth_l1_loss_gradient(x, t, dy, loss);
+}
+
+TG_LOOP_2_WITH(tg_loss_attributes, smooth_l1_loss_value, in[0], in[1]);
+TG_LOOP_3_WITH(tg_loss_attributes, smooth_l1_loss_gradient, in[0], in[1], dy);
+TG_LOOP_3_WITH(tg_loss_attributes, smooth_l1_loss_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(smooth_l1_loss_op, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
+                       smooth_l1_loss_gradient_target_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise smooth_l1_loss_op = {TG_POINTWISE_LOSS("smooth_l1_loss", smooth_l1_loss_op, loss_shape)};
 
 static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
 
@@ -339,9 +141,36 @@ tg_tensor *tg_smooth_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *targe
     }
     tg_smooth_l1_loss_config c = given ? *given : tg_smooth_l1_loss_config_default();
     return expect_number(t, "smooth_l1_loss", c.beta, c.beta >= 0 && isfinite(c.beta), "beta", "finite, and 0 or more")
-               ? apply(t, &ops[SMOOTH_L1], prediction, target, c.beta, c.reduction)
+               ? apply_loss(t, &smooth_l1_loss_op, prediction, target, c.beta, c.reduction)
                : NULL;
 }
+#endif
+
+/* l = (x - t)^2 / 2 where |x - t| <= delta, else delta (|x - t| - delta / 2) */
+static inline real huber_loss_value(real x, real t, tg_loss_attributes loss)
+{
+    const real z = REAL(fabs)(x - t), delta = (real)loss.number;
+    return z <= delta ? (real)0.5 * z * z : delta * (z - (real)0.5 * delta);
+}
+
+static inline real huber_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+{
+    const real d = x - t, delta = (real)loss.number;
+    return (d > delta ? delta : d < -delta ? -delta : d) * dy;
+}
+
+static inline real huber_loss_gradient_target(real x, real t, real dy, tg_loss_attributes loss)
+{
+    return -huber_loss_gradient(x, t, dy, loss);
+}
+
+TG_LOOP_2_WITH(tg_loss_attributes, huber_loss_value, in[0], in[1]);
+TG_LOOP_3_WITH(tg_loss_attributes, huber_loss_gradient, in[0], in[1], dy);
+TG_LOOP_3_WITH(tg_loss_attributes, huber_loss_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(huber_loss_op, huber_loss_value_loop, huber_loss_gradient_loop, huber_loss_gradient_target_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise huber_loss_op = {TG_POINTWISE_LOSS("huber_loss", huber_loss_op, loss_shape)};
 
 static const char huber_mark[] = "tg_huber_loss_config_default";
 
@@ -357,9 +186,66 @@ tg_tensor *tg_huber_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, c
     }
     tg_huber_loss_config c = given ? *given : tg_huber_loss_config_default();
     return expect_number(t, "huber_loss", c.delta, c.delta > 0 && isfinite(c.delta), "delta", "finite, and above 0")
-               ? apply(t, &ops[HUBER], prediction, target, c.delta, c.reduction)
+               ? apply_loss(t, &huber_loss_op, prediction, target, c.delta, c.reduction)
                : NULL;
 }
+#endif
+
+/* ---- kl_div ---- */
+
+/* l = t (log t - x); 0 log 0 is 0 */
+static inline real kl_div_value(real x, real t)
+{
+    return (t == 0 ? 0 : t * LOG(t)) - t * x;
+}
+
+static inline real kl_div_gradient(real t, real dy)
+{
+    return -t * dy;
+}
+
+/* The derivative of t log t as torch computes it, log t + t/t: NaN for a target of 0, where none exists, and of inf. */
+static inline real kl_div_gradient_target(real x, real t, real dy)
+{
+    return (LOG(t) + t / t - x) * dy;
+}
+
+TG_LOOP_2(kl_div_value, in[0], in[1]);
+TG_LOOP_2(kl_div_gradient, in[1], dy);
+TG_LOOP_3(kl_div_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(kl_div_op, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop);
+
+/* With log_target: l = e^t (t - x) */
+static inline real kl_div_log_value(real x, real t)
+{
+    return EXP(t) * (t - x);
+}
+
+static inline real kl_div_log_gradient(real t, real dy)
+{
+    return -EXP(t) * dy;
+}
+
+static inline real kl_div_log_gradient_target(real x, real t, real dy)
+{
+    real power = EXP(t);
+    return power * ((t - x) * dy) + power * dy;
+}
+
+TG_LOOP_2(kl_div_log_value, in[0], in[1]);
+TG_LOOP_2(kl_div_log_gradient, in[1], dy);
+TG_LOOP_3(kl_div_log_gradient_target, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(kl_div_log_op, kl_div_log_value_loop, kl_div_log_gradient_loop, kl_div_log_gradient_target_loop);
+
+#ifdef TG_ONCE
+static bool kl_div_shape(tg_op_call *call)
+{
+    const tg_loss_attributes *a = call->attributes;
+    return tg_loss_check_reduction(call, a->reduction, true) && tg_loss_shape(call, call->input_count);
+}
+
+static const tg_elementwise kl_div_op = {TG_POINTWISE_LOSS("kl_div", kl_div_op, kl_div_shape)};
+static const tg_elementwise kl_div_log_op = {TG_POINTWISE_LOSS("kl_div", kl_div_log_op, kl_div_shape)};
 
 static const char kl_div_mark[] = "tg_kl_div_config_default";
 
@@ -374,8 +260,37 @@ tg_tensor *tg_kl_div(tg_tape *t, tg_tensor *log_probs, tg_tensor *target, const 
         return NULL;
     }
     tg_kl_div_config c = given ? *given : tg_kl_div_config_default();
-    return apply(t, &ops[c.log_target ? KL_DIV_LOG_TARGET : KL_DIV], log_probs, target, 0, c.reduction);
+    return apply_loss(t, c.log_target ? &kl_div_log_op : &kl_div_op, log_probs, target, 0, c.reduction);
 }
+#endif
+
+/* ---- hinges ---- */
+
+/* l = x where t = 1, max(0, margin - x) where t = -1, their sum for other t */
+static inline real hinge_embedding_loss_value(real x, real t, tg_loss_attributes loss)
+{
+    const real margin = (real)loss.number, hinge = margin - x < 0 ? 0 : margin - x;
+    return (t != 1 ? hinge : 0) + (t != -1 ? x : 0);
+}
+
+static inline real hinge_embedding_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+{
+    return (t != -1 ? dy : 0) - (t != 1 && (real)loss.number - x >= 0 ? dy : 0);
+}
+
+TG_LOOP_2_WITH(tg_loss_attributes, hinge_embedding_loss_value, in[0], in[1]);
+TG_LOOP_3_WITH(tg_loss_attributes, hinge_embedding_loss_gradient, in[0], in[1], dy);
+TG_ELEMENTWISE_KERNELS(hinge_embedding_loss_op, hinge_embedding_loss_value_loop, hinge_embedding_loss_gradient_loop,
+                       NULL);
+
+#ifdef TG_ONCE
+static bool hinge_embedding_shape(tg_op_call *call)
+{
+    return tg_loss_expect_constant(call, 1, "target") && loss_shape(call);
+}
+
+static const tg_elementwise hinge_embedding_loss_op = {
+    TG_POINTWISE_LOSS("hinge_embedding_loss", hinge_embedding_loss_op, hinge_embedding_shape)};
 
 static const char hinge_embedding_mark[] = "tg_hinge_embedding_loss_config_default";
 
@@ -392,9 +307,45 @@ tg_tensor *tg_hinge_embedding_loss(tg_tape *t, tg_tensor *x, tg_tensor *target,
     }
     tg_hinge_embedding_loss_config c = given ? *given : tg_hinge_embedding_loss_config_default();
     return expect_number(t, "hinge_embedding_loss", c.margin, isfinite(c.margin), "margin", "finite")
-               ? apply(t, &ops[HINGE_EMBEDDING], x, target, c.margin, c.reduction)
+               ? apply_loss(t, &hinge_embedding_loss_op, x, target, c.margin, c.reduction)
                : NULL;
 }
+#endif
+
+/* l = max(0, margin - t (a - b)) */
+static inline real margin_ranking_loss_value(real a, real b, real t, tg_loss_attributes loss)
+{
+    real value = -t * (a - b) + (real)loss.number;
+    return value < 0 ? 0 : value;
+}
+
+static inline real margin_ranking_loss_gradient_a(real a, real b, real t, real dy, tg_loss_attributes loss)
+{
+    real dl = -t * (a - b) + (real)loss.number >= 0 ? dy : 0;
+    return -t * dl;
+}
+
+static inline real margin_ranking_loss_gradient_b(real a, real b, real t, real dy, tg_loss_attributes loss)
+{
+    return -margin_ranking_loss_gradient_a(a, b, t, dy, loss);
+}
+
+static inline real margin_ranking_loss_gradient_target(real a, real b, real t, real dy, tg_loss_attributes loss)
+{
+    real dl = -t * (a - b) + (real)loss.number >= 0 ? dy : 0;
+    return (b - a) * dl;
+}
+
+TG_LOOP_3_WITH(tg_loss_attributes, margin_ranking_loss_value, in[0], in[1], in[2]);
+TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_a, in[0], in[1], in[2], dy);
+TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_b, in[0], in[1], in[2], dy);
+TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_target, in[0], in[1], in[2], dy);
+TG_ELEMENTWISE_KERNELS(margin_ranking_loss_op, margin_ranking_loss_value_loop, margin_ranking_loss_gradient_a_loop,
+                       margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_target_loop);
+
+#ifdef TG_ONCE
+static const tg_elementwise margin_ranking_loss_op = {
+    TG_POINTWISE_LOSS("margin_ranking_loss", margin_ranking_loss_op, loss_shape)};
 
 static const char margin_ranking_mark[] = "tg_margin_ranking_loss_config_default";
 
@@ -413,8 +364,7 @@ tg_tensor *tg_margin_ranking_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_ten
     tg_tensor *inputs[] = {a, b, target};
     tg_loss_attributes attributes = {c.reduction, c.margin};
     return expect_number(t, "margin_ranking_loss", c.margin, isfinite(c.margin), "margin", "finite")
-               ? tg_apply(t, &ops[MARGIN_RANKING].op, inputs, 3, &attributes, sizeof attributes, NULL)
+               ? tg_apply(t, &margin_ranking_loss_op.op, inputs, 3, &attributes, sizeof attributes, NULL)
                : NULL;
 }
-
 #endif

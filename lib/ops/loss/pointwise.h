@@ -18,16 +18,14 @@ typedef struct tg_loss_attributes {
 TG_DECLARE_KERNEL(tg_loss_forward);
 TG_DECLARE_KERNEL(tg_loss_backward);
 
-/* The initializer of a pointwise loss; the arguments are those of TG_ELEMENTWISE_WITH_RULE. */
-#define TG_POINTWISE_LOSS(op_name, rule, table, table_index)                                           \
-    {                                                                                                  \
-        .op = {.name = op_name,                                                                        \
-               .shape = rule,                                                                          \
-               TG_KERNELS(tg_loss_forward, tg_loss_backward),                                          \
-               .backward_ignores_outputs = TG_OP_ALL,                                                  \
-               .can_overwrite = true},                                                                 \
-        .f32 = {TG_EACH_LEVEL(table##_f32)}, .f64 = {TG_EACH_LEVEL(table##_f64)}, .index = table_index \
-    }
+/* Initializes a pointwise loss; the arguments are those of TG_ELEMENTWISE_WITH_RULE. */
+#define TG_POINTWISE_LOSS(op_name, elementwise, rule)     \
+    .op = {.name = op_name,                               \
+           .shape = rule,                                 \
+           TG_KERNELS(tg_loss_forward, tg_loss_backward), \
+           .backward_ignores_outputs = TG_OP_ALL,         \
+           .can_overwrite = true},                        \
+    TG_ELEMENTWISE_TABLES(elementwise)
 
 /* Checks the reduction (VALUE), and that inputs 0 to `equal` - 1 are floats of one shape (DTYPE, SHAPE). Declares the
  * output, and the memory of the sums. For shape rules of pointwise losses. */
