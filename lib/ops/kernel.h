@@ -54,6 +54,33 @@ static inline real accumulated(bool overwrite, real old, real contribution)
     return overwrite ? contribution : old + contribution;
 }
 
+/* A tensor as (outer,size,inner), where `size` is that of one axis. The values along the axis are a line, and `inner`
+ * apart. Line l has the outer index l / inner and the inner index l % inner. A scalar is (1,1,1). */
+typedef struct axis_split {
+    int64_t outer, size, inner;
+} axis_split;
+
+static inline axis_split split_at_axis(const tg_tensor *x, int axis)
+{
+    axis_split split = {1, 1, 1};
+    for (int i = 0; i < axis; i++) {
+        split.outer *= x->shape[i];
+    }
+    if (axis < x->rank) {
+        split.size = x->shape[axis];
+    }
+    for (int i = axis + 1; i < x->rank; i++) {
+        split.inner *= x->shape[i];
+    }
+    return split;
+}
+
+/* Returns the offset of the first value of a line. */
+static inline int64_t line_offset(const axis_split *split, int64_t line)
+{
+    return line / split->inner * split->size * split->inner + line % split->inner;
+}
+
 /* The count of the list that tg_axes_make returns for NULL axes. */
 #define TG_NULL_AXES INT_MAX
 

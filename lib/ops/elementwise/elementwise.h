@@ -23,7 +23,7 @@
  *     TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
  *     static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL)};       with TG_ONCE
  *
- * A function of one input without options needs one line for all of that: TG_FUNCTION_OF_INPUT, or another TG_FUNCTION_.
+ * A function of one input without options needs one line for all of that, a TG_FUNCTION_OF_INPUT, _OUTPUT or _NEITHER.
  */
 #ifndef TG_OPS_ELEMENTWISE_ELEMENTWISE_H
 #define TG_OPS_ELEMENTWISE_ELEMENTWISE_H

@@ -22,7 +22,8 @@ typedef struct cosines {
     tg_walk walk;
     const real *x[2], *dy;
     real *y, *dx[2];
-    int64_t size, inner, stride[2]; /* of the axis; dx is (outer,size,inner) */
+    axis_split axis;
+    int64_t stride[2]; /* of the axis */
     double eps;
 } cosines;
 
@@ -30,21 +31,17 @@ static cosines cosines_of(const tg_op_call *call)
 {
     const cosine_attributes *attributes = call->attributes;
     const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
-    int axis = attributes->axis;
     cosines c = {.walk = tg_walk_new(),
                  .x = {tg_values(a), tg_values(b)},
                  .y = tg_values(call->outputs[0]),
-                 .size = 1,
-                 .inner = 1,
+                 .axis = split_at_axis(a, attributes->axis),
                  .eps = attributes->eps};
     for (int i = 0; i < a->rank; i++) {
-        if (i == axis) {
-            c.size = a->shape[i];
+        if (i == attributes->axis) {
             c.stride[0] = a->strides[i];
             c.stride[1] = b->strides[i];
         } else {
             tg_walk_add_axis(&c.walk, a->shape[i], a->strides[i], b->strides[i]);
-            c.inner *= i > axis ? a->shape[i] : 1;
         }
     }
     return c;
@@ -54,7 +51,7 @@ static cosines cosines_of(const tg_op_call *call)
 static double products(const cosines *c, const real *a, const real *b, double norm[2])
 {
     double ab = 0, aa = 0, bb = 0;
-    for (int64_t i = 0; i < c->size; i++) {
+    for (int64_t i = 0; i < c->axis.size; i++) {
         double a_i = (double)a[i * c->stride[0]], b_i = (double)b[i * c->stride[1]];
         ab += a_i * b_i;
         aa += a_i * a_i;
@@ -88,10 +85,10 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
         for (int k = 0; k < 2; k++) {
             double scale = (double)c->dy[line] / limited[k];
             double own = norm[k] > 0 || y != y ? scale * y / norm[k] : 0; /* NaN if a norm is not finite */
-            real *dx = c->dx[k] ? c->dx[k] + line / c->inner * c->size * c->inner + line % c->inner : NULL;
-            for (int64_t i = 0; dx && i < c->size; i++) {
-                dx[i * c->inner] += (real)(scale / limited[1 - k] * (double)x[1 - k][i * c->stride[1 - k]] -
-                                           own * (double)x[k][i * c->stride[k]]);
+            real *dx = c->dx[k] ? c->dx[k] + line_offset(&c->axis, line) : NULL;
+            for (int64_t i = 0; dx && i < c->axis.size; i++) {
+                dx[i * c->axis.inner] += (real)(scale / limited[1 - k] * (double)x[1 - k][i * c->stride[1 - k]] -
+                                                own * (double)x[k][i * c->stride[k]]);
             }
         }
         tg_walk_advance(&c->walk, &at, 1);
@@ -101,7 +98,7 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
 void KERNEL(tg_cosine_similarity_forward)(const tg_op_call *call)
 {
     cosines c = cosines_of(call);
-    tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.size + 1), similarities, &c);
+    tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.axis.size + 1), similarities, &c);
 }
 
 /* The forward pass computed y = sum a b / (A B). */
@@ -111,7 +108,7 @@ void KERNEL(tg_cosine_similarity_backward)(const tg_op_call *call)
     c.dy = call->output_gradients[0];
     c.dx[0] = call->input_gradients[0];
     c.dx[1] = call->input_gradients[1];
-    tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.size + 1), similarity_gradients, &c);
+    tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.axis.size + 1), similarity_gradients, &c);
 }
 
 #ifdef TG_ONCE

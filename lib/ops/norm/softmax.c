@@ -30,13 +30,12 @@ typedef struct lines lines;
 typedef void row_body(const lines *a, int64_t start);
 typedef void strip_body(const lines *a, int64_t start, int64_t width);
 
-/* x is (outer,size,inner); line l has the outer index l / inner and the inner index l % inner. */
 struct lines {
     row_body *row;
     strip_body *strip;
     const real *x, *y, *dy;
     real *out;
-    int64_t size, inner;
+    axis_split axis;
     bool overwrite;
 };
 
@@ -45,15 +44,15 @@ struct lines {
 static void softmax_row_forward(const lines *a, int64_t start)
 {
     real *y = a->out + start;
-    row_normalize(y, a->size, softmax_row(a->x + start, a->size, y).sum);
+    row_normalize(y, a->axis.size, softmax_row(a->x + start, a->axis.size, y).sum);
 }
 
 /* The forward pass computed y_i = exp(x_i) / sum_j exp(x_j). */
 static void softmax_row_backward(const lines *a, int64_t start)
 {
-    const real *y = a->y + start, *dy = a->dy + start, dot = (real)row_dot(dy, y, a->size);
+    const real *y = a->y + start, *dy = a->dy + start, dot = (real)row_dot(dy, y, a->axis.size);
     real *dx = a->out + start;
-    for (int64_t i = 0; i < a->size; i++) {
+    for (int64_t i = 0; i < a->axis.size; i++) {
         dx[i] = accumulated(a->overwrite, dx[i], normal_or_zero(y[i] * (dy[i] - dot)));
     }
 }
@@ -62,9 +61,9 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
 {
     const real *x = a->x + start;
     real *y = a->out + start;
-    tg_softmax_row row = softmax_row(x, a->size, NULL);
+    tg_softmax_row row = softmax_row(x, a->axis.size, NULL);
     const real most = (real)row.most, log_sum = (real)log(row.sum);
-    for (int64_t i = 0; i < a->size; i++) {
+    for (int64_t i = 0; i < a->axis.size; i++) {
         y[i] = x[i] - most - log_sum;
     }
 }
@@ -72,9 +71,9 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
 /* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
 static void log_softmax_row_backward(const lines *a, int64_t start)
 {
-    const real *y = a->y + start, *dy = a->dy + start, sum = (real)row_sum(dy, a->size);
+    const real *y = a->y + start, *dy = a->dy + start, sum = (real)row_sum(dy, a->axis.size);
     real *dx = a->out + start;
-    for (int64_t i = 0; i < a->size; i++) {
+    for (int64_t i = 0; i < a->axis.size; i++) {
         dx[i] = accumulated(a->overwrite, dx[i], normal_or_zero(dy[i] - EXP_OR_ZERO(y[i]) * sum));
     }
 }
@@ -88,15 +87,15 @@ static void exponentials(const lines *a, int64_t start, int64_t width, real *res
         most[k] = -(real)INFINITY;
         sum[k] = 0;
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *x = a->x + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *x = a->x + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             most[k] = x[k] > most[k] ? x[k] : most[k];
         }
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *x = a->x + start + i * a->inner;
-        real *restrict y = a->out + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *x = a->x + start + i * a->axis.inner;
+        real *restrict y = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             y[k] = EXP_OR_ZERO(x[k] - most[k]);
             sum[k] += (double)y[k];
@@ -114,8 +113,8 @@ static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
         scale[k] = (real)(1 / sum[k]);
         least[k] = (real)(1.01 * SMALLEST * sum[k]);
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        real *y = a->out + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        real *y = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             y[k] = (y[k] < least[k] ? 0 : y[k]) * scale[k];
         }
@@ -125,15 +124,15 @@ static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
 static void softmax_strip_backward(const lines *a, int64_t start, int64_t width)
 {
     double dot[STRIP] = {0};
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             dot[k] += (double)dy[k] * (double)y[k];
         }
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
-        real *dx = a->out + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
+        real *dx = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             real gradient = y[k] * (dy[k] - (real)dot[k]);
             dx[k] = accumulated(a->overwrite, dx[k], normal_or_zero(gradient));
@@ -149,9 +148,9 @@ static void log_softmax_strip_forward(const lines *a, int64_t start, int64_t wid
     for (int64_t k = 0; k < width; k++) {
         log_sum[k] = (real)log(sum[k]);
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *x = a->x + start + i * a->inner;
-        real *y = a->out + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *x = a->x + start + i * a->axis.inner;
+        real *y = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             y[k] = x[k] - most[k] - log_sum[k];
         }
@@ -161,15 +160,15 @@ static void log_softmax_strip_forward(const lines *a, int64_t start, int64_t wid
 static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t width)
 {
     double sum[STRIP] = {0};
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *dy = a->dy + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *dy = a->dy + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             sum[k] += (double)dy[k];
         }
     }
-    for (int64_t i = 0; i < a->size; i++) {
-        const real *y = a->y + start + i * a->inner, *dy = a->dy + start + i * a->inner;
-        real *dx = a->out + start + i * a->inner;
+    for (int64_t i = 0; i < a->axis.size; i++) {
+        const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
+        real *dx = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             real gradient = dy[k] - EXP_OR_ZERO(y[k]) * (real)sum[k];
             dx[k] = accumulated(a->overwrite, dx[k], normal_or_zero(gradient));
@@ -183,14 +182,14 @@ static void some_lines(void *context, int64_t begin, int64_t end)
 {
     const lines *a = context;
     for (int64_t line = begin, width = 1; line < end; line += width) {
-        if (a->inner == 1) {
-            a->row(a, line * a->size);
+        if (a->axis.inner == 1) {
+            a->row(a, line * a->axis.size);
             continue;
         }
-        int64_t column = line % a->inner;
+        int64_t column = line % a->axis.inner;
         width = end - line < STRIP ? end - line : STRIP;
-        width = a->inner - column < width ? a->inner - column : width;
-        a->strip(a, (line - column) * a->size + column, width);
+        width = a->axis.inner - column < width ? a->axis.inner - column : width;
+        a->strip(a, (line - column) * a->axis.size + column, width);
     }
 }
 
@@ -198,12 +197,10 @@ static void over_lines(const tg_op_call *call, row_body *row, strip_body *strip,
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {row, strip, tg_values(x), tg_values(call->outputs[0]), dy, out, 1, 1, dy && call->overwrite[0]};
-    for (int i = axis; i < x->rank; i++) {
-        *(i == axis ? &a.size : &a.inner) *= x->shape[i];
-    }
+    lines a = {row, strip, tg_values(x),           tg_values(call->outputs[0]),
+               dy,  out,   split_at_axis(x, axis), dy && call->overwrite[0]};
     if (x->count > 0) {
-        tg_parallel_for(x->count / a.size, 1 + TG_GRAIN / 8 / a.size, some_lines, &a);
+        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, some_lines, &a);
     }
 }
 

@@ -16,16 +16,13 @@ void KERNEL(tg_argmax_forward)(const tg_op_call *call)
 {
     const argmax_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    int64_t size = 1, inner = 1;
-    for (int i = a->axis; i < x->rank; i++) {
-        *(i == a->axis ? &size : &inner) *= x->shape[i];
-    }
+    axis_split split = split_at_axis(x, a->axis);
     int32_t *index = tg_values(call->outputs[0]);
     for (int64_t line = 0; line < call->outputs[0]->count; line++) {
-        int64_t start = line / inner * size * inner + line % inner, best = 0;
+        int64_t start = line_offset(&split, line), best = 0;
         double sign = a->smallest ? -1 : 1, most = sign * tg_any_value(x, start);
-        for (int64_t i = 1; i < size && most == most; i++) { /* a NaN ends the search */
-            double value = sign * tg_any_value(x, start + i * inner);
+        for (int64_t i = 1; i < split.size && most == most; i++) { /* a NaN ends the search */
+            double value = sign * tg_any_value(x, start + i * split.inner);
             if (value > most || value != value) {
                 most = value;
                 best = i;

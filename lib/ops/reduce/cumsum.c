@@ -10,22 +10,21 @@
 TG_DECLARE_KERNEL(tg_cumsum_forward);
 TG_DECLARE_KERNEL(tg_cumsum_backward);
 
-/* x is (outer,size,inner); line l has the outer index l / inner and the inner index l % inner. */
 typedef struct lines {
     const real *in; /* x, or dy */
     real *out;      /* y, or dx */
-    int64_t size, inner;
+    axis_split axis;
 } lines;
 
 static void sum_lines(void *context, int64_t begin, int64_t end)
 {
     const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        int64_t start = line / a->inner * a->size * a->inner + line % a->inner;
+        int64_t start = line_offset(&a->axis, line);
         double sum = 0;
-        for (int64_t i = 0; i < a->size; i++) {
-            sum += (double)a->in[start + i * a->inner];
-            a->out[start + i * a->inner] = (real)sum;
+        for (int64_t i = 0; i < a->axis.size; i++) {
+            sum += (double)a->in[start + i * a->axis.inner];
+            a->out[start + i * a->axis.inner] = (real)sum;
         }
     }
 }
@@ -35,11 +34,11 @@ static void gradient_of_lines(void *context, int64_t begin, int64_t end)
 {
     const lines *a = context;
     for (int64_t line = begin; line < end; line++) {
-        int64_t start = line / a->inner * a->size * a->inner + line % a->inner;
+        int64_t start = line_offset(&a->axis, line);
         double sum = 0;
-        for (int64_t i = a->size - 1; i >= 0; i--) {
-            sum += (double)a->in[start + i * a->inner];
-            a->out[start + i * a->inner] += (real)sum;
+        for (int64_t i = a->axis.size - 1; i >= 0; i--) {
+            sum += (double)a->in[start + i * a->axis.inner];
+            a->out[start + i * a->axis.inner] += (real)sum;
         }
     }
 }
@@ -48,12 +47,9 @@ static void over_lines(const tg_op_call *call, const void *in, void *out, loop_b
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {in, out, 1, 1};
-    for (int i = axis; i < x->rank; i++) {
-        *(i == axis ? &a.size : &a.inner) *= x->shape[i];
-    }
+    lines a = {in, out, split_at_axis(x, axis)};
     if (x->count > 0) {
-        tg_parallel_for(x->count / a.size, 1 + TG_GRAIN / 8 / a.size, body, &a);
+        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, body, &a);
     }
 }
 

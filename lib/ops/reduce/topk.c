@@ -21,9 +21,10 @@ typedef struct topk_attributes {
 TG_DECLARE_KERNEL(tg_topk_forward);
 TG_DECLARE_KERNEL(tg_topk_backward);
 
-/* x is (outer, size, inner), y and its indices are (outer, k, inner). */
+/* The axis of x, and of y and its indices, which have k values along it. */
 typedef struct topk_lines {
-    int64_t outer, size, inner, k;
+    axis_split x, y;
+    int64_t count, k; /* count: the number of lines */
     bool largest;
 } topk_lines;
 
@@ -44,12 +45,9 @@ static topk_lines lines_of(const tg_op_call *call)
 {
     const topk_attributes *attributes = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    topk_lines lines = {1, 1, 1, attributes->k, attributes->largest};
-    for (int i = 0; i < x->rank; i++) {
-        *(i < attributes->axis ? &lines.outer : i == attributes->axis ? &lines.size : &lines.inner) *= x->shape[i];
-    }
-    lines.k = kept_values(attributes, x->rank, lines.size);
-    return lines;
+    axis_split split = split_at_axis(x, attributes->axis);
+    int64_t k = kept_values(attributes, x->rank, split.size);
+    return (topk_lines){split, {split.outer, k, split.inner}, split.outer * split.inner, k, attributes->largest};
 }
 
 /* Returns whether index a comes before index b in the result. */
@@ -132,21 +130,22 @@ static void select_line(const line *l, int64_t size, int32_t *heap, int64_t k)
 void KERNEL(tg_topk_forward)(const tg_op_call *call)
 {
     topk_lines n = lines_of(call);
-    for (int64_t number = 0; n.k > 0 && number < n.outer * n.inner; number++) {
+    int64_t size = n.x.size, stride = n.x.inner;
+    for (int64_t number = 0; n.k > 0 && number < n.count; number++) {
         const real *x = tg_values(call->inputs[0]);
-        line l = {x + number / n.inner * n.size * n.inner + number % n.inner, n.inner, n.largest};
-        int64_t start = number / n.inner * n.k * n.inner + number % n.inner;
+        line l = {x + line_offset(&n.x, number), stride, n.largest};
+        int64_t start = line_offset(&n.y, number);
         real *y = (real *)tg_values(call->outputs[0]) + start;
         int32_t *index = (int32_t *)tg_values(call->outputs[1]) + start;
         int32_t *selected = call->scratch;
-        if (n.k == n.size) {
-            selected = sort_line(&l, n.size, selected, selected + n.size);
+        if (n.k == size) {
+            selected = sort_line(&l, size, selected, selected + size);
         } else {
-            select_line(&l, n.size, selected, n.k);
+            select_line(&l, size, selected, n.k);
         }
         for (int64_t i = 0; i < n.k; i++) {
-            y[i * n.inner] = l.x[selected[i] * n.inner];
-            index[i * n.inner] = selected[i];
+            y[i * stride] = l.x[selected[i] * stride];
+            index[i * stride] = selected[i];
         }
     }
 }
@@ -154,13 +153,14 @@ void KERNEL(tg_topk_forward)(const tg_op_call *call)
 void KERNEL(tg_topk_backward)(const tg_op_call *call)
 {
     topk_lines n = lines_of(call);
-    for (int64_t number = 0; number < n.outer * n.inner; number++) {
-        real *dx = (real *)call->input_gradients[0] + number / n.inner * n.size * n.inner + number % n.inner;
-        int64_t start = number / n.inner * n.k * n.inner + number % n.inner;
+    int64_t stride = n.x.inner;
+    for (int64_t number = 0; number < n.count; number++) {
+        real *dx = (real *)call->input_gradients[0] + line_offset(&n.x, number);
+        int64_t start = line_offset(&n.y, number);
         const real *dy = (const real *)call->output_gradients[0] + start;
         const int32_t *index = (const int32_t *)tg_values(call->outputs[1]) + start;
         for (int64_t i = 0; i < n.k; i++) {
-            dx[index[i * n.inner] * n.inner] += dy[i * n.inner];
+            dx[index[i * stride] * stride] += dy[i * stride];
         }
     }
 }

@@ -54,8 +54,8 @@ void KERNEL(tg_index_select_forward)(const tg_op_call *call)
     slices s = slices_of(call);
     const char *x = tg_values(call->inputs[0]);
     char *y = tg_values(call->outputs[0]);
-    int64_t size = (int64_t)tg_size_of(call->outputs[0]->dtype), bytes = s.inner * size;
-    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+    int64_t size = (int64_t)tg_size_of(call->outputs[0]->dtype), bytes = s.axis.inner * size;
+    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
         memcpy(y + run * bytes, x + slice_offset(&s, run) * size, (size_t)bytes);
     }
 }
@@ -66,10 +66,10 @@ void KERNEL(tg_index_select_backward)(const tg_op_call *call)
     slices s = slices_of(call);
     const real *dy = call->output_gradients[0];
     real *dx = call->input_gradients[0];
-    for (int64_t run = 0; run < s.outer * s.selected; run++) {
+    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
         real *to = dx + slice_offset(&s, run);
-        for (int64_t i = 0; i < s.inner; i++) {
-            to[i] += dy[run * s.inner + i];
+        for (int64_t i = 0; i < s.axis.inner; i++) {
+            to[i] += dy[run * s.axis.inner + i];
         }
     }
 }

@@ -84,8 +84,8 @@ void KERNEL(tg_index_add_forward)(const tg_op_call *call)
     const real *source = tg_values(call->inputs[2]);
     real *y = tg_values(call->outputs[0]);
     copy_input(call);
-    for (int64_t run = 0; run < s.outer * s.selected; run++) {
-        add_all(y + slice_offset(&s, run), source + run * s.inner, s.inner);
+    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
+        add_all(y + slice_offset(&s, run), source + run * s.axis.inner, s.axis.inner);
     }
 }
 
@@ -96,8 +96,8 @@ void KERNEL(tg_index_add_backward)(const tg_op_call *call)
     const real *dy = call->output_gradients[0];
     real *dsource = call->input_gradients[2];
     input_gradient(call);
-    for (int64_t run = 0; dsource && run < s.outer * s.selected; run++) {
-        add_all(dsource + run * s.inner, dy + slice_offset(&s, run), s.inner);
+    for (int64_t run = 0; dsource && run < s.axis.outer * s.selected; run++) {
+        add_all(dsource + run * s.axis.inner, dy + slice_offset(&s, run), s.axis.inner);
     }
 }
 
