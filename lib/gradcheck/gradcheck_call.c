@@ -74,7 +74,9 @@ static tg_tensor *copy_like(const tg_tensor *x, tg_dtype dtype)
 {
     int64_t low = 0, high = 0;
     for (int axis = 0; x->count > 0 && axis < x->rank; axis++) {
-        *(x->strides[axis] < 0 ? &low : &high) += (x->shape[axis] - 1) * x->strides[axis];
+        int64_t last = (x->shape[axis] - 1) * x->strides[axis];
+        low += last < 0 ? last : 0;
+        high += last > 0 ? last : 0;
     }
     tg_shape shape = tg_shape_of(x);
     tg_tensor *values = tg_tensor_new_cast(x, dtype, NULL);
@@ -138,9 +140,11 @@ bool tg_check_copy_input(tg_check *c, int k)
     }
     bool shadowed = c->config.numeric_in_f64 && dtype == TG_F32;
     c->inputs[k] = v->name ? tg_retain(x) : copy_like(x, dtype);
-    c->moved[k] = c->config.reference ? tg_tensor_new_cast(x, TG_F64, NULL)
-                  : shadowed          ? copy_like(x, TG_F64)
-                                      : tg_retain(c->inputs[k]);
+    if (c->config.reference) {
+        c->moved[k] = tg_tensor_new_cast(x, TG_F64, NULL);
+    } else {
+        c->moved[k] = shadowed ? copy_like(x, TG_F64) : tg_retain(c->inputs[k]);
+    }
     if (!c->inputs[k] || !c->moved[k]) {
         return tg_check_out_of_memory(c);
     }
@@ -224,9 +228,13 @@ static tg_tensor **make_results(tg_check *c)
         while (c->inputs[same] != c->inputs[k]) {
             same++;
         }
-        results[k] = same < k                 ? results[same]
-                     : v->checked && !v->name ? tg_apply(c->tape, &view_op, &c->inputs[k], 1, NULL, 0, NULL)
-                                              : c->inputs[k];
+        if (same < k) {
+            results[k] = results[same];
+        } else if (v->checked && !v->name) {
+            results[k] = tg_apply(c->tape, &view_op, &c->inputs[k], 1, NULL, 0, NULL);
+        } else {
+            results[k] = c->inputs[k];
+        }
     }
     return results;
 }

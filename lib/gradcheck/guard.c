@@ -126,7 +126,9 @@ static void guard_tensor(run *r, tg_tensor *x, use how, const char *what, int nu
     }
     int64_t low = 0, high = x->count > 0 ? 1 : 0; /* the addresses of its values, from the first one on */
     for (int axis = 0; x->count > 0 && axis < x->rank; axis++) {
-        *(x->strides[axis] < 0 ? &low : &high) += (x->shape[axis] - 1) * x->strides[axis];
+        int64_t last = (x->shape[axis] - 1) * x->strides[axis];
+        low += last < 0 ? last : 0;
+        high += last > 0 ? last : 0;
     }
     size_t size = tg_size_of(x->dtype);
     char *original = (char *)tg_values(x) + low * (int64_t)size;

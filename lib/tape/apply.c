@@ -115,17 +115,13 @@ static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
 static bool make_outputs(tg_tape *t, tg_op_call *call)
 {
     for (int i = 0; i < call->output_count; i++) {
-        const tg_op_call *c = call;
-        if (c->declaration->outputs[i].like) {
-            call->outputs[i] =
-                tg_tensor_make_like(t->pool, c->declaration->outputs[i].dtype, c->declaration->outputs[i].like);
-        } else if (c->declaration->outputs[i].viewed) {
-            call->outputs[i] =
-                tg_tensor_make_view(t->pool, c->declaration->outputs[i].viewed, &c->declaration->outputs[i].shape,
-                                    c->declaration->outputs[i].strides, c->declaration->outputs[i].offset);
+        const tg_declared_output *y = &call->declaration->outputs[i];
+        if (y->like) {
+            call->outputs[i] = tg_tensor_make_like(t->pool, y->dtype, y->like);
+        } else if (y->viewed) {
+            call->outputs[i] = tg_tensor_make_view(t->pool, y->viewed, &y->shape, y->strides, y->offset);
         } else {
-            call->outputs[i] =
-                tg_tensor_make(t->pool, c->declaration->outputs[i].dtype, &c->declaration->outputs[i].shape);
+            call->outputs[i] = tg_tensor_make(t->pool, y->dtype, &y->shape);
         }
         if (!call->outputs[i]) {
             while (i-- > 0) {
@@ -306,20 +302,34 @@ static tg_tensor *apply_to_copies(tg_tape *t, const tg_op *op, tg_tensor *const 
     return tg_tape_end(t, &point, y);
 }
 
+/* Returns what is wrong if an argument is NULL that must not be, else NULL. */
+static inline const char *missing_argument(const tg_op *op, tg_tensor *const *inputs, int input_count,
+                                           const void *attributes, size_t attributes_size)
+{
+    if (!op) {
+        return "the op is NULL";
+    }
+    if (!op->name) {
+        return "the op's name is NULL";
+    }
+    if (!op->shape) {
+        return "the op's shape rule is NULL";
+    }
+    if (!inputs && input_count > 0) {
+        return "the inputs are NULL";
+    }
+    return !attributes && attributes_size > 0 ? "the attributes are NULL" : NULL;
+}
+
 tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count, const void *attributes,
                     size_t attributes_size, tg_tensor **outputs)
 {
     if (!tg_tape_is_usable(t)) {
         return NULL;
     }
-    const char *missing = !op                                  ? "op is"
-                          : !op->name                          ? "op's name is"
-                          : !op->shape                         ? "op's shape rule is"
-                          : !inputs && input_count > 0         ? "inputs are"
-                          : !attributes && attributes_size > 0 ? "attributes are"
-                                                               : NULL;
+    const char *missing = missing_argument(op, inputs, input_count, attributes, attributes_size);
     if (missing) {
-        tg_tape_fail(t, TG_ERROR_STATE, "apply", "the %s NULL", missing);
+        tg_tape_fail(t, TG_ERROR_STATE, "apply", "%s", missing);
         return NULL;
     }
     if (input_count < 0) {

@@ -4,15 +4,17 @@
 
 #include "tape/tape.h"
 
+typedef struct tg_declared_output {
+    tg_dtype dtype;
+    tg_shape shape;
+    const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
+    tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
+    int64_t offset;
+    int64_t strides[TG_MAX_RANK];
+} tg_declared_output;
+
 struct tg_op_declaration {
-    struct {
-        tg_dtype dtype;
-        tg_shape shape;
-        const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
-        tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
-        int64_t offset;
-        int64_t strides[TG_MAX_RANK];
-    } outputs[TG_OP_MAX_OUTPUTS];
+    tg_declared_output outputs[TG_OP_MAX_OUTPUTS];
     size_t saved, scratch, backward_scratch;
     int64_t rows;
     bool only_views; /* whether every output is a view */

@@ -168,7 +168,12 @@ static inline void tile_gemm(const tg_gemm *g, const real *a, const real *b, rea
     const int64_t width = inner ? g->k : g->n, most = TG_GEMM_ONE_THREAD / (g->m * (inner ? g->n : g->k));
     for (int64_t at = 0; at < width; at += most) {
         tg_gemm part = *g;
-        *(inner ? &part.k : &part.n) = width - at < most ? width - at : most;
+        const int64_t columns = width - at < most ? width - at : most;
+        if (inner) {
+            part.k = columns;
+        } else {
+            part.n = columns;
+        }
         gemm(&part, inner ? a + at : a, b + at, inner && at > 0 ? 1 : beta, inner ? c : c + at);
     }
 }
