@@ -33,7 +33,7 @@ static tg_cross_entropy_rows rows_of(const tg_op_call *call)
                                .targets = tg_values(call->inputs[1]),
                                .saved = call->saved,
                                .classes = x->shape[x->rank - 1],
-                               .a = *(const tg_cross_entropy_attributes *)call->attributes};
+                               .attributes = *(const tg_cross_entropy_attributes *)call->attributes};
     if (call->input_count > 2) {
         r.weight = tg_values(call->inputs[2]);
         r.weight_sum = row_sum(r.weight, r.classes);
@@ -69,16 +69,16 @@ static double weighted_distance(const real *x, const real *w, int64_t n, real mo
 void KERNEL(tg_cross_entropy_of_rows)(void *context, int64_t begin, int64_t end)
 {
     const tg_cross_entropy_rows *r = context;
-    double e = r->a.config.label_smoothing;
+    double e = r->attributes.config.label_smoothing;
     for (int64_t row = begin; row < end; row++) {
         int64_t s = r->first + row;
         const real *x = r->x + row * r->classes;
         r->losses[s] = 0;
-        if (r->targets[s] == r->a.config.ignore_index) {
+        if (r->targets[s] == r->attributes.config.ignore_index) {
             continue;
         }
         double most = 0, log_sum = 0;
-        if (!r->a.from_log_probabilities) {
+        if (!r->attributes.from_log_probabilities) {
             r->saved->rows[s] = softmax_row(x, r->classes, NULL);
             most = r->saved->rows[s].most;
             log_sum = log(r->saved->rows[s].sum);
@@ -102,12 +102,12 @@ void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t row
     double sum = 0, counted = 0;
     for (int64_t s = 0; s < rows; s++) {
         sum += (double)r->losses[s];
-        bool counts = r->targets[s] != r->a.config.ignore_index;
+        bool counts = r->targets[s] != r->attributes.config.ignore_index;
         counted += counts && r->weight ? (double)r->weight[r->targets[s]] : counts;
     }
     r->saved->counted = counted;
-    if (r->a.config.reduction != TG_REDUCTION_NONE) {
-        *y = (real)(sum / (r->a.config.reduction == TG_REDUCTION_MEAN ? counted : 1));
+    if (r->attributes.config.reduction != TG_REDUCTION_NONE) {
+        *y = (real)(sum / (r->attributes.config.reduction == TG_REDUCTION_MEAN ? counted : 1));
     }
 }
 
@@ -116,7 +116,7 @@ void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
     tg_cross_entropy_rows r = rows_of(call);
     int64_t rows = call->inputs[1]->count;
     real *y = tg_values(call->outputs[0]);
-    r.losses = r.a.config.reduction == TG_REDUCTION_NONE ? y : call->scratch;
+    r.losses = r.attributes.config.reduction == TG_REDUCTION_NONE ? y : call->scratch;
     tg_parallel_for(rows, 1 + TG_GRAIN / 8 / (r.classes + 1), KERNEL(tg_cross_entropy_of_rows), &r);
     KERNEL(tg_cross_entropy_reduce)(&r, rows, y);
 }
@@ -124,23 +124,23 @@ void KERNEL(tg_cross_entropy_forward)(const tg_op_call *call)
 void KERNEL(tg_cross_entropy_gradient_of_rows)(void *context, int64_t begin, int64_t end)
 {
     const tg_cross_entropy_rows *r = context;
-    double e = r->a.config.label_smoothing;
+    double e = r->attributes.config.label_smoothing;
     for (int64_t row = begin; row < end; row++) {
         int64_t s = r->first + row;
         const real *x = r->x + row * r->classes;
         real *dx = r->dx + row * r->classes;
-        bool counts = r->targets[s] != r->a.config.ignore_index;
-        if (r->overwrite && (!counts || r->a.from_log_probabilities)) {
+        bool counts = r->targets[s] != r->attributes.config.ignore_index;
+        if (r->overwrite && (!counts || r->attributes.from_log_probabilities)) {
             memset(dx, 0, (size_t)r->classes * sizeof *dx);
         }
         if (!counts) {
             continue;
         }
-        real dl = r->a.config.reduction == TG_REDUCTION_NONE ? r->dy[s] : r->dy[0];
-        if (r->a.config.reduction == TG_REDUCTION_MEAN) {
+        real dl = r->attributes.config.reduction == TG_REDUCTION_NONE ? r->dy[s] : r->dy[0];
+        if (r->attributes.config.reduction == TG_REDUCTION_MEAN) {
             dl = (real)((double)dl / r->saved->counted);
         }
-        if (!r->a.from_log_probabilities) {
+        if (!r->attributes.from_log_probabilities) {
             real most = (real)r->saved->rows[s].most, inverse = (real)(1 / r->saved->rows[s].sum);
             real smoothed = (real)(e / (double)r->classes);
             if (r->weight) {

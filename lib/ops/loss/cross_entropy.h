@@ -29,7 +29,7 @@ typedef struct tg_cross_entropy_rows {
     bool overwrite;
     tg_cross_entropy_saved *saved;
     int64_t classes;
-    tg_cross_entropy_attributes a;
+    tg_cross_entropy_attributes attributes;
 } tg_cross_entropy_rows;
 
 /* Compute the losses, or the gradients of the logits, of the rows begin .. end - 1 of x. */

@@ -32,7 +32,7 @@ typedef struct chunk {
     const real *x, *weight;
     int64_t in, rows, step, begin, end;
     real *logits;
-    tg_cross_entropy_rows losses;
+    tg_cross_entropy_rows loss_rows;
 } chunk;
 
 static chunk chunk_of(const tg_op_call *call)
@@ -41,51 +41,52 @@ static chunk chunk_of(const tg_op_call *call)
     chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1], .logits = call->scratch};
     c.rows = call->inputs[TARGETS]->count;
     c.step = chunk_rows(c.rows, weight->shape[0]);
-    c.losses = (tg_cross_entropy_rows){.targets = tg_values(call->inputs[TARGETS]),
-                                       .x = c.logits,
-                                       .dx = c.logits,
-                                       .overwrite = true,
-                                       .saved = call->saved,
-                                       .classes = weight->shape[0],
-                                       .a = *(const tg_cross_entropy_attributes *)call->attributes};
+    c.loss_rows = (tg_cross_entropy_rows){.targets = tg_values(call->inputs[TARGETS]),
+                                          .x = c.logits,
+                                          .dx = c.logits,
+                                          .overwrite = true,
+                                          .saved = call->saved,
+                                          .classes = weight->shape[0],
+                                          .attributes = *(const tg_cross_entropy_attributes *)call->attributes};
     if (call->input_count > CLASS_WEIGHT) {
-        c.losses.weight = tg_values(call->inputs[CLASS_WEIGHT]);
-        c.losses.weight_sum = row_sum(c.losses.weight, c.losses.classes);
+        c.loss_rows.weight = tg_values(call->inputs[CLASS_WEIGHT]);
+        c.loss_rows.weight_sum = row_sum(c.loss_rows.weight, c.loss_rows.classes);
     }
     return c;
 }
 
 /* Computes the logits of the chunk that begins at this row, and calls `run` for its rows. */
-static void run_chunk(chunk *c, int64_t begin, void (*run)(void *losses, int64_t begin, int64_t end))
+static void run_chunk(chunk *c, int64_t begin, void (*run)(void *loss_rows, int64_t begin, int64_t end))
 {
-    c->begin = c->losses.first = begin;
+    c->begin = c->loss_rows.first = begin;
     c->end = begin + c->step < c->rows ? begin + c->step : c->rows;
-    int64_t V = c->losses.classes;
+    int64_t V = c->loss_rows.classes;
     tg_gemm logits = {c->end - begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
     gemm(&logits, c->x + begin * c->in, c->weight, 0, c->logits);
-    tg_parallel_for(c->end - begin, 1 + TG_GRAIN / 8 / (V + 1), run, &c->losses);
+    tg_parallel_for(c->end - begin, 1 + TG_GRAIN / 8 / (V + 1), run, &c->loss_rows);
 }
 
 void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
 {
+    const tg_cross_entropy_attributes *a = call->attributes;
     chunk c = chunk_of(call);
     real *y = tg_values(call->outputs[0]);
     /* without rows the scratch memory is absent */
-    real *of_chunk = c.rows > 0 ? c.logits + c.step * c.losses.classes : NULL;
-    c.losses.losses = c.losses.a.config.reduction == TG_REDUCTION_NONE ? y : of_chunk;
+    real *of_chunk = c.rows > 0 ? c.logits + c.step * c.loss_rows.classes : NULL;
+    c.loss_rows.losses = a->config.reduction == TG_REDUCTION_NONE ? y : of_chunk;
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
         run_chunk(&c, begin, KERNEL(tg_cross_entropy_of_rows));
     }
-    KERNEL(tg_cross_entropy_reduce)(&c.losses, c.rows, y);
+    KERNEL(tg_cross_entropy_reduce)(&c.loss_rows, c.rows, y);
 }
 
 /* The forward pass computed l = cross_entropy(x W^T). */
 void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
 {
     chunk c = chunk_of(call);
-    int64_t V = c.losses.classes;
+    int64_t V = c.loss_rows.classes;
     real *dx = call->input_gradients[X], *dweight = call->input_gradients[WEIGHT];
-    c.losses.dy = call->output_gradients[0];
+    c.loss_rows.dy = call->output_gradients[0];
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
         run_chunk(&c, begin, KERNEL(tg_cross_entropy_gradient_of_rows));
         int64_t rows = c.end - begin;
