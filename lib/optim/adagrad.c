@@ -12,14 +12,13 @@
 
 TG_DECLARE_UPDATE(tg_adagrad_update);
 
-enum { STEP_SIZE, WEIGHT_DECAY, EPS };
-
-void KERNEL(tg_adagrad_update)(const double *factors, void *theta, const void *gradient, void *const *state,
+void KERNEL(tg_adagrad_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
                                int64_t count)
 {
     real *restrict x = theta, *restrict s = state[0];
     const real *restrict g = gradient;
-    const real step = (real)factors[STEP_SIZE], weight_decay = (real)factors[WEIGHT_DECAY], eps = (real)factors[EPS];
+    const real step = (real)factors->adagrad.step_size, weight_decay = (real)factors->adagrad.weight_decay,
+               eps = (real)factors->adagrad.eps;
     for (int64_t i = 0; i < count; i++) {
         real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         s[i] += total * total;
@@ -29,11 +28,12 @@ void KERNEL(tg_adagrad_update)(const double *factors, void *theta, const void *g
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
-    factors[STEP_SIZE] = lr / (1 + (double)(step - 1) * config->adagrad.lr_decay);
-    factors[WEIGHT_DECAY] = weight_decay;
-    factors[EPS] = config->adagrad.eps;
+    factors->adagrad.step_size = lr / (1 + (double)(step - 1) * config->adagrad.lr_decay);
+    factors->adagrad.weight_decay = weight_decay;
+    factors->adagrad.eps = config->adagrad.eps;
 }
 
 static double initial(const tg_optim_config *config)

@@ -16,16 +16,16 @@
 #include "base/real.h"
 #include "optim/deferred.h"
 
-void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
+void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
+                            int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
     real *restrict m = state[0], *restrict v = state[1], *restrict largest = state[2];
-    const real decay_factor = (real)factors[TG_ADAM_DECAY_FACTOR], weight_decay = (real)factors[TG_ADAM_WEIGHT_DECAY];
-    const real one_minus_beta1 = (real)factors[TG_ADAM_ONE_MINUS_BETA1], beta2 = (real)factors[TG_ADAM_BETA2];
-    const real one_minus_beta2 = (real)factors[TG_ADAM_ONE_MINUS_BETA2],
-               correction = (real)factors[TG_ADAM_ROOT_CORRECTION];
-    const real eps = (real)factors[TG_ADAM_EPS], step_size = (real)factors[TG_ADAM_STEP_SIZE];
+    const real decay_factor = (real)factors->adam.decay_factor, weight_decay = (real)factors->adam.weight_decay;
+    const real one_minus_beta1 = (real)factors->adam.one_minus_beta1, beta2 = (real)factors->adam.beta2;
+    const real one_minus_beta2 = (real)factors->adam.one_minus_beta2, correction = (real)factors->adam.root_correction;
+    const real eps = (real)factors->adam.eps, step_size = (real)factors->adam.step_size;
     for (int64_t i = 0; i < count; i++) {
         real before = x[i] * decay_factor;
         real total = weight_decay != 0 ? g[i] + weight_decay * before : g[i];
@@ -42,42 +42,34 @@ void KERNEL(tg_adam_update)(const double *factors, void *theta, const void *grad
 
 #ifdef TG_ONCE
 
-static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, double *factors)
+static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, tg_optim_factors *factors)
 {
     double t = (double)step;
-    factors[TG_ADAM_ONE_MINUS_BETA1] = 1 - adam->beta1;
-    factors[TG_ADAM_BETA2] = adam->beta2;
-    factors[TG_ADAM_ONE_MINUS_BETA2] = 1 - adam->beta2;
-    factors[TG_ADAM_ROOT_CORRECTION] = sqrt(1 - pow(adam->beta2, t));
-    factors[TG_ADAM_EPS] = adam->eps;
-    factors[TG_ADAM_STEP_SIZE] = lr / (1 - pow(adam->beta1, t));
+    factors->adam.one_minus_beta1 = 1 - adam->beta1;
+    factors->adam.beta2 = adam->beta2;
+    factors->adam.one_minus_beta2 = 1 - adam->beta2;
+    factors->adam.root_correction = sqrt(1 - pow(adam->beta2, t));
+    factors->adam.eps = adam->eps;
+    factors->adam.step_size = lr / (1 - pow(adam->beta1, t));
 }
 
-static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                         tg_optim_factors *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[TG_ADAM_DECAY_FACTOR] = 1;
-    factors[TG_ADAM_WEIGHT_DECAY] = weight_decay;
+    factors->adam.decay_factor = 1;
+    factors->adam.weight_decay = weight_decay;
 }
 
-static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                          tg_optim_factors *factors)
 {
     prepare_moments(&config->adam, lr, step, factors);
-    factors[TG_ADAM_DECAY_FACTOR] = 1 - lr * weight_decay;
-    factors[TG_ADAM_WEIGHT_DECAY] = 0;
+    factors->adam.decay_factor = 1 - lr * weight_decay;
+    factors->adam.weight_decay = 0;
 }
 
-/* Returns AdamW's options as those of Adam, which are the same. */
-static tg_adam_config options_of(const tg_adamw_config *adamw)
-{
-    return (tg_adam_config){.lr = adamw->lr,
-                            .beta1 = adamw->beta1,
-                            .beta2 = adamw->beta2,
-                            .eps = adamw->eps,
-                            .weight_decay = adamw->weight_decay,
-                            .amsgrad = adamw->amsgrad,
-                            .deferred = adamw->deferred};
-}
+_Static_assert(sizeof(tg_adam_config) == sizeof(tg_adamw_config), "the members of both are the same");
 
 static bool defer(tg_optim *optim, tg_slot *slot)
 {
@@ -113,8 +105,9 @@ tg_adamw_config tg_adamw_config_default(void)
         .mark = adamw_mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
 }
 
-static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, const tg_adam_config *config)
+static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, const tg_optim_config *common)
 {
+    const tg_adam_config *config = &common->adam;
     if (!tg_optim_check_option(params, method->name, "learning rate", config->lr) ||
         !tg_optim_check_fraction(params, method->name, "beta1", config->beta1) ||
         !tg_optim_check_fraction(params, method->name, "beta2", config->beta2) ||
@@ -126,8 +119,7 @@ static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, cons
         (!tg_deferred_check_adam(params, method->name, config) || !tg_deferred_check_tables(params, method->name))) {
         return NULL;
     }
-    tg_optim_config common = {.adam = *config};
-    return tg_optim_new(params, method, &common, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
+    return tg_optim_new(params, method, common, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
 }
 
 tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *given)
@@ -135,7 +127,7 @@ tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *given)
     if (!tg_params_expect_config(params, "adam", given, adam_mark)) {
         return NULL;
     }
-    tg_adam_config config = given ? *given : tg_adam_config_default();
+    tg_optim_config config = {.adam = given ? *given : tg_adam_config_default()};
     return new_adam(params, &adam_method, &config);
 }
 
@@ -144,8 +136,7 @@ tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *given)
     if (!tg_params_expect_config(params, "adamw", given, adamw_mark)) {
         return NULL;
     }
-    tg_adamw_config adamw = given ? *given : tg_adamw_config_default();
-    tg_adam_config config = options_of(&adamw);
+    tg_optim_config config = {.adamw = given ? *given : tg_adamw_config_default()};
     return new_adam(params, &adamw_method, &config);
 }
 

@@ -125,7 +125,7 @@ void tg_deferred_flush(tg_deferred *d)
 
 /* ---- steps ---- */
 
-bool tg_deferred_accepts(const tg_deferred *d, const double *factors)
+bool tg_deferred_accepts(const tg_deferred *d, const tg_optim_factors *factors)
 {
     return d && d->kind->accepts(factors);
 }
@@ -139,7 +139,7 @@ void tg_deferred_begin_step(tg_deferred *d, const int32_t *ids, int64_t count)
     }
 }
 
-void tg_deferred_end_step(tg_deferred *d, const double *factors, const int32_t *ids, int64_t count)
+void tg_deferred_end_step(tg_deferred *d, const tg_optim_factors *factors, const int32_t *ids, int64_t count)
 {
     d->now++;
     d->kind->add(d->log, d->now, d->slot->steps, factors);

@@ -8,26 +8,11 @@
 
 /* ---- methods ---- */
 
-/* The factors of a step of Adam (adam.c). */
-enum {
-    TG_ADAM_DECAY_FACTOR,
-    TG_ADAM_WEIGHT_DECAY,
-    TG_ADAM_ONE_MINUS_BETA1,
-    TG_ADAM_BETA2,
-    TG_ADAM_ONE_MINUS_BETA2,
-    TG_ADAM_ROOT_CORRECTION,
-    TG_ADAM_EPS,
-    TG_ADAM_STEP_SIZE
-};
-
-/* The factors of a step of SGD (sgd.c). */
-enum { TG_SGD_LR, TG_SGD_WEIGHT_DECAY, TG_SGD_MOMENTUM, TG_SGD_GRADIENT_FACTOR, TG_SGD_NESTEROV };
-
 /* How a method logs steps and applies them later. A log begins after a step that all rows have made. Steps have numbers
  * modulo 2^32. */
 typedef struct tg_deferred_kind {
     /* Returns whether the rows without a gradient can make up a step with these factors later. */
-    bool (*accepts)(const double *factors);
+    bool (*accepts)(const tg_optim_factors *factors);
 
     /* Returns a log of a slot's steps; NULL when memory is exhausted. No row will miss as many as `capacity` steps, a
      * power of two. */
@@ -38,7 +23,7 @@ typedef struct tg_deferred_kind {
     void (*begin)(void *log, uint32_t now, int64_t steps);
 
     /* Adds step `now`, the parameter's step number `steps`. */
-    void (*add)(void *log, uint32_t now, int64_t steps, const double *factors);
+    void (*add)(void *log, uint32_t now, int64_t steps, const tg_optim_factors *factors);
 
     /* Applies the last `age` steps up to step `now` to `count` values of x and of each state tensor. */
     void (*make_up)(const void *log, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count);
@@ -68,12 +53,12 @@ bool tg_deferred_resize(tg_deferred *deferred, int64_t rows);
 bool tg_deferred_is_behind(const tg_deferred *deferred);
 
 /* Returns whether the rows without a gradient can make up a step with these factors later; false for NULL. */
-bool tg_deferred_accepts(const tg_deferred *deferred, const double *factors);
+bool tg_deferred_accepts(const tg_deferred *deferred, const tg_optim_factors *factors);
 
 /* Surround a step that updates only the rows ids[0 .. count), all different: the first applies the steps that they
  * have missed, and the second logs the step for all other rows. The factors are the step's. */
 void tg_deferred_begin_step(tg_deferred *deferred, const int32_t *ids, int64_t count);
-void tg_deferred_end_step(tg_deferred *deferred, const double *factors, const int32_t *ids, int64_t count);
+void tg_deferred_end_step(tg_deferred *deferred, const tg_optim_factors *factors, const int32_t *ids, int64_t count);
 
 /* Applies the missed steps of all rows. */
 void tg_deferred_flush(tg_deferred *deferred);

@@ -219,25 +219,25 @@ static void rescale(adam_log *log, uint32_t now)
     }
 }
 
-static bool accepts(const double *factors)
+static bool accepts(const tg_optim_factors *factors)
 {
-    return factors[TG_ADAM_DECAY_FACTOR] >= 0.5 && factors[TG_ADAM_WEIGHT_DECAY] == 0;
+    return factors->adam.decay_factor >= 0.5 && factors->adam.weight_decay == 0;
 }
 
-static void begin(void *context, uint32_t now, int64_t steps)
+static void begin_log(void *context, uint32_t now, int64_t steps)
 {
     adam_log *log = context;
     log->logged = 0;
     log->steps[now & log->mask] = entry_of(log, steps);
 }
 
-static void add(void *context, uint32_t now, int64_t steps, const double *factors)
+static void add(void *context, uint32_t now, int64_t steps, const tg_optim_factors *factors)
 {
     adam_log *log = context;
     logged_step entry = entry_of(log, steps);
-    entry.decay_factor = factors[TG_ADAM_DECAY_FACTOR];
-    entry.correction = factors[TG_ADAM_ROOT_CORRECTION];
-    entry.step_size = factors[TG_ADAM_STEP_SIZE];
+    entry.decay_factor = factors->adam.decay_factor;
+    entry.correction = factors->adam.root_correction;
+    entry.step_size = factors->adam.step_size;
     entry.decay = entry.decay_factor * log->steps[(now - 1) & log->mask].decay;
     log->logged += log->logged < log->mask;
     log->steps[now & log->mask] = entry;
@@ -315,7 +315,7 @@ const tg_deferred_kind tg_deferred_adam = {
     .accepts = accepts,
     .new_log = new_log,
     .free_log = free_log,
-    .begin = begin,
+    .begin = begin_log,
     .add = add,
     .make_up = make_up,
 };

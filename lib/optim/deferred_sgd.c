@@ -64,11 +64,11 @@ static matrix product(matrix later, matrix earlier)
                     .bb = later.bx * earlier.xb + later.bb * earlier.bb};
 }
 
-static matrix matrix_of(const double *factors)
+static matrix matrix_of(const tg_optim_factors *factors)
 {
-    double lr = factors[TG_SGD_LR], decay = factors[TG_SGD_WEIGHT_DECAY], nesterov = factors[TG_SGD_NESTEROV];
+    double lr = factors->sgd.lr, decay = factors->sgd.weight_decay, nesterov = factors->sgd.nesterov;
     double direct = nesterov != 0 ? decay : 0, share = nesterov != 0 ? nesterov : 1;
-    matrix step = {.bx = factors[TG_SGD_GRADIENT_FACTOR] * decay, .bb = factors[TG_SGD_MOMENTUM]};
+    matrix step = {.bx = factors->sgd.gradient_factor * decay, .bb = factors->sgd.momentum};
     step.xx = 1 - lr * (direct + share * step.bx);
     step.xb = -lr * share * step.bb;
     return step;
@@ -76,10 +76,10 @@ static matrix matrix_of(const double *factors)
 
 /* A step that takes more than half of x, or adds to it, is not deferred: products of such steps may be infinite, where
  * the dense optimizer keeps an element that is 0. Without momentum and weight decay no row moves. */
-static bool accepts(const double *factors)
+static bool accepts(const tg_optim_factors *factors)
 {
     double kept = matrix_of(factors).xx;
-    return kept >= 0.5 && kept <= 1 && (factors[TG_SGD_MOMENTUM] != 0 || factors[TG_SGD_WEIGHT_DECAY] != 0);
+    return kept >= 0.5 && kept <= 1 && (factors->sgd.momentum != 0 || factors->sgd.weight_decay != 0);
 }
 
 static void free_log(void *context)
@@ -111,7 +111,7 @@ static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capaci
     return log;
 }
 
-static void add(void *context, uint32_t now, int64_t steps, const double *factors)
+static void add(void *context, uint32_t now, int64_t steps, const tg_optim_factors *factors)
 {
     sgd_log *log = context;
     (void)steps;

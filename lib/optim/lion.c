@@ -11,15 +11,15 @@
 
 TG_DECLARE_UPDATE(tg_lion_update);
 
-enum { LR, DECAY_FACTOR, BETA1, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2 };
-
-void KERNEL(tg_lion_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
+void KERNEL(tg_lion_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
+                            int64_t count)
 {
     real *restrict x = theta, *restrict m = state[0];
     const real *restrict g = gradient;
-    const real lr = (real)factors[LR], decay_factor = (real)factors[DECAY_FACTOR], beta2 = (real)factors[BETA2];
-    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], beta1 = (real)factors[BETA1],
-               one_minus_beta1 = (real)factors[ONE_MINUS_BETA1];
+    const real lr = (real)factors->lion.lr, decay_factor = (real)factors->lion.decay_factor,
+               beta2 = (real)factors->lion.beta2;
+    const real one_minus_beta2 = (real)factors->lion.one_minus_beta2, beta1 = (real)factors->lion.beta1,
+               one_minus_beta1 = (real)factors->lion.one_minus_beta1;
     for (int64_t i = 0; i < count; i++) {
         real direction = beta1 * m[i] + one_minus_beta1 * g[i];
         x[i] = x[i] * decay_factor - lr * (real)((direction > 0) - (direction < 0));
@@ -29,15 +29,16 @@ void KERNEL(tg_lion_update)(const double *factors, void *theta, const void *grad
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
     (void)step;
-    factors[LR] = lr;
-    factors[DECAY_FACTOR] = 1 - lr * weight_decay;
-    factors[BETA1] = config->lion.beta1;
-    factors[ONE_MINUS_BETA1] = 1 - config->lion.beta1;
-    factors[BETA2] = config->lion.beta2;
-    factors[ONE_MINUS_BETA2] = 1 - config->lion.beta2;
+    factors->lion.lr = lr;
+    factors->lion.decay_factor = 1 - lr * weight_decay;
+    factors->lion.beta1 = config->lion.beta1;
+    factors->lion.one_minus_beta1 = 1 - config->lion.beta1;
+    factors->lion.beta2 = config->lion.beta2;
+    factors->lion.one_minus_beta2 = 1 - config->lion.beta2;
 }
 
 static const tg_optim_method lion_method = {

@@ -14,16 +14,15 @@
 
 TG_DECLARE_UPDATE(tg_rmsprop_update);
 
-enum { LR, WEIGHT_DECAY, ALPHA, ONE_MINUS_ALPHA, EPS, MOMENTUM };
-
-void KERNEL(tg_rmsprop_update)(const double *factors, void *theta, const void *gradient, void *const *state,
+void KERNEL(tg_rmsprop_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
                                int64_t count)
 {
     real *restrict x = theta, *restrict s = state[0], *restrict b = state[1], *restrict a = state[2];
     const real *restrict g = gradient;
-    const real lr = (real)factors[LR], weight_decay = (real)factors[WEIGHT_DECAY], alpha = (real)factors[ALPHA];
-    const real one_minus_alpha = (real)factors[ONE_MINUS_ALPHA], eps = (real)factors[EPS];
-    const real momentum = (real)factors[MOMENTUM];
+    const real lr = (real)factors->rmsprop.lr, weight_decay = (real)factors->rmsprop.weight_decay,
+               alpha = (real)factors->rmsprop.alpha;
+    const real one_minus_alpha = (real)factors->rmsprop.one_minus_alpha, eps = (real)factors->rmsprop.eps;
+    const real momentum = (real)factors->rmsprop.momentum;
     for (int64_t i = 0; i < count; i++) {
         real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         s[i] = alpha * s[i] + one_minus_alpha * total * total;
@@ -42,15 +41,16 @@ void KERNEL(tg_rmsprop_update)(const double *factors, void *theta, const void *g
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
     (void)step;
-    factors[LR] = lr;
-    factors[WEIGHT_DECAY] = weight_decay;
-    factors[ALPHA] = config->rmsprop.alpha;
-    factors[ONE_MINUS_ALPHA] = 1 - config->rmsprop.alpha;
-    factors[EPS] = config->rmsprop.eps;
-    factors[MOMENTUM] = config->rmsprop.momentum;
+    factors->rmsprop.lr = lr;
+    factors->rmsprop.weight_decay = weight_decay;
+    factors->rmsprop.alpha = config->rmsprop.alpha;
+    factors->rmsprop.one_minus_alpha = 1 - config->rmsprop.alpha;
+    factors->rmsprop.eps = config->rmsprop.eps;
+    factors->rmsprop.momentum = config->rmsprop.momentum;
 }
 
 /* The centered variant has all three states, even without momentum. With momentum 0 the buffer b is multiplied by 0, so

@@ -12,11 +12,12 @@
 
 TG_DECLARE_UPDATE(tg_sgd_update);
 
-void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradient, void *const *state, int64_t count)
+void KERNEL(tg_sgd_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
+                           int64_t count)
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
-    const real lr = (real)factors[TG_SGD_LR], weight_decay = (real)factors[TG_SGD_WEIGHT_DECAY];
+    const real lr = (real)factors->sgd.lr, weight_decay = (real)factors->sgd.weight_decay;
     if (!state[0]) {
         for (int64_t i = 0; i < count; i++) {
             real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
@@ -25,8 +26,8 @@ void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradi
         return;
     }
     real *restrict b = state[0];
-    const real momentum = (real)factors[TG_SGD_MOMENTUM], gradient_factor = (real)factors[TG_SGD_GRADIENT_FACTOR],
-               nesterov = (real)factors[TG_SGD_NESTEROV];
+    const real momentum = (real)factors->sgd.momentum, gradient_factor = (real)factors->sgd.gradient_factor,
+               nesterov = (real)factors->sgd.nesterov;
     for (int64_t i = 0; i < count; i++) {
         real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         b[i] = momentum * b[i] + gradient_factor * direction;
@@ -36,14 +37,15 @@ void KERNEL(tg_sgd_update)(const double *factors, void *theta, const void *gradi
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
     const tg_sgd_config *sgd = &config->sgd;
-    factors[TG_SGD_LR] = lr;
-    factors[TG_SGD_WEIGHT_DECAY] = weight_decay;
-    factors[TG_SGD_MOMENTUM] = sgd->momentum;
-    factors[TG_SGD_GRADIENT_FACTOR] = step == 1 || sgd->momentum == 0 ? 1 : 1 - sgd->dampening;
-    factors[TG_SGD_NESTEROV] = sgd->nesterov ? sgd->momentum : 0;
+    factors->sgd.lr = lr;
+    factors->sgd.weight_decay = weight_decay;
+    factors->sgd.momentum = sgd->momentum;
+    factors->sgd.gradient_factor = step == 1 || sgd->momentum == 0 ? 1 : 1 - sgd->dampening;
+    factors->sgd.nesterov = sgd->nesterov ? sgd->momentum : 0;
 }
 
 static bool defer(tg_optim *optim, tg_slot *slot)

@@ -13,15 +13,14 @@
 
 TG_DECLARE_UPDATE(tg_sparse_adam_update);
 
-enum { STEP_SIZE, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPS };
-
-void KERNEL(tg_sparse_adam_update)(const double *factors, void *theta, const void *gradient, void *const *state,
-                                   int64_t count)
+void KERNEL(tg_sparse_adam_update)(const tg_optim_factors *factors, void *theta, const void *gradient,
+                                   void *const *state, int64_t count)
 {
     real *restrict x = theta, *restrict m = state[0], *restrict v = state[1];
     const real *restrict g = gradient;
-    const real step = (real)factors[STEP_SIZE], one_minus_beta1 = (real)factors[ONE_MINUS_BETA1];
-    const real one_minus_beta2 = (real)factors[ONE_MINUS_BETA2], eps = (real)factors[EPS];
+    const real step = (real)factors->sparse_adam.step_size,
+               one_minus_beta1 = (real)factors->sparse_adam.one_minus_beta1;
+    const real one_minus_beta2 = (real)factors->sparse_adam.one_minus_beta2, eps = (real)factors->sparse_adam.eps;
     for (int64_t i = 0; i < count; i++) {
         m[i] += (g[i] - m[i]) * one_minus_beta1;
         v[i] += (g[i] * g[i] - v[i]) * one_minus_beta2;
@@ -31,15 +30,16 @@ void KERNEL(tg_sparse_adam_update)(const double *factors, void *theta, const voi
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step, double *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
     const tg_sparse_adam_config *adam = &config->sparse_adam;
     double t = (double)step;
     (void)weight_decay;
-    factors[STEP_SIZE] = lr * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
-    factors[ONE_MINUS_BETA1] = 1 - adam->beta1;
-    factors[ONE_MINUS_BETA2] = 1 - adam->beta2;
-    factors[EPS] = adam->eps;
+    factors->sparse_adam.step_size = lr * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
+    factors->sparse_adam.one_minus_beta1 = 1 - adam->beta1;
+    factors->sparse_adam.one_minus_beta2 = 1 - adam->beta2;
+    factors->sparse_adam.eps = adam->eps;
 }
 
 static const tg_optim_method sparse_adam_method = {

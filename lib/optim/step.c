@@ -23,7 +23,7 @@ void tg_optim_zero_grad(tg_optim *optim)
 /* The update of one parameter in one step. Positions are in values. */
 typedef struct sweep {
     tg_optim_kernel *kernel;
-    double factors[TG_OPTIM_FACTORS];
+    tg_optim_factors factors;
     size_t size; /* the size of a value in bytes */
     char *theta, *state[TG_OPTIM_STATES];
     const char *gradient; /* the values of the dense gradient, or of the listed rows */
@@ -39,7 +39,7 @@ static void update(const sweep *s, int64_t position, const void *gradient, int64
     for (int k = 0; k < TG_OPTIM_STATES; k++) {
         state[k] = s->state[k] ? s->state[k] + bytes : NULL;
     }
-    s->kernel(s->factors, s->theta + bytes, gradient, state, count);
+    s->kernel(&s->factors, s->theta + bytes, gradient, state, count);
 }
 
 static void update_dense(void *context, int64_t begin, int64_t end)
@@ -151,11 +151,11 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         s.state[k] = tg_values(slot->state[k]);
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
-    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, s.factors);
-    if (gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(slot->deferred, s.factors)) {
+    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, &s.factors);
+    if (gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(slot->deferred, &s.factors)) {
         tg_deferred_begin_step(slot->deferred, gradient->ids, gradient->count);
         sweep_rows(&s, x, true);
-        tg_deferred_end_step(slot->deferred, s.factors, gradient->ids, gradient->count);
+        tg_deferred_end_step(slot->deferred, &s.factors, gradient->ids, gradient->count);
     } else if (gradient->kind == TG_GRAD_DENSE) {
         tg_deferred_flush(slot->deferred);
         sweep_dense(&s, x);

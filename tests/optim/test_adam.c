@@ -150,7 +150,7 @@ static void test_versions_agree(void **state)
     static tg_optim_kernel *const update_f32[] = {TG_EACH_LEVEL(tg_adam_update_f32)};
     static tg_optim_kernel *const update_f64[] = {TG_EACH_LEVEL(tg_adam_update_f64)};
     enum { COUNT = 1003 };
-    const double factors[TG_OPTIM_FACTORS] = {0.999, 0.01, 0.1, 0.99, 0.01, 0.3, 1e-8, 0.02};
+    const tg_optim_factors factors = {.adam = {0.999, 0.01, 0.1, 0.99, 0.01, 0.3, 1e-8, 0.02}};
     static float f32[TG_LEVELS][5][COUNT];
     static double f64[TG_LEVELS][5][COUNT];
     for (int i = 0; i < 5 * COUNT; i++) {
@@ -163,8 +163,8 @@ static void test_versions_agree(void **state)
     }
     for (int k = 0; k <= tg_level_highest(); k++) {
         void *state32[] = {f32[k][2], f32[k][3], f32[k][4]}, *state64[] = {f64[k][2], f64[k][3], f64[k][4]};
-        update_f32[k](factors, f32[k][0], f32[k][1], state32, COUNT);
-        update_f64[k](factors, f64[k][0], f64[k][1], state64, COUNT);
+        update_f32[k](&factors, f32[k][0], f32[k][1], state32, COUNT);
+        update_f64[k](&factors, f64[k][0], f64[k][1], state64, COUNT);
         assert_memory_equal(f32[0], f32[k], sizeof f32[0]);
         assert_memory_equal(f64[0], f64[k], sizeof f64[0]);
     }
