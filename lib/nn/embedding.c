@@ -12,7 +12,8 @@
 
 /* ---- tables ---- */
 
-static bool check(tg_params *params, const char *call, const char *name, tg_shape shape, const tg_table_options *o)
+static bool check_table(tg_params *params, const char *call, const char *name, tg_shape shape,
+                        const tg_table_options *o)
 {
     long long rows = shape.size[0], width = shape.size[1];
     if (rows < 1 || width < 1 || rows > INT32_MAX) {
@@ -68,7 +69,7 @@ tg_tensor *tg_make_table(tg_params *params, const char *call, const char *name, 
                          tg_table_options *options)
 {
     tg_shape shape = tg_shape_make(2, (int64_t[]){rows, width});
-    if (!check(params, call, name, shape, options)) {
+    if (!check_table(params, call, name, shape, options)) {
         return NULL;
     }
     if (options->padding_index < 0 && options->padding_index != TG_NO_PADDING) {

@@ -34,8 +34,8 @@ typedef struct generation {
     int64_t length;
 } generation;
 
-static bool check(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count, const int32_t *ids,
-                  const tg_gpt_generate_config *config)
+static bool check_generate_arguments(tg_tape *t, const tg_gpt *model, const int32_t *prompt, int64_t count,
+                                     const int32_t *ids, const tg_gpt_generate_config *config)
 {
     /* The array may be NULL if no new ids are requested. */
     const void *pointers[] = {model, prompt, config->max_new_tokens > 0 ? (const void *)ids : call};
@@ -125,7 +125,7 @@ static bool start(generation *g, const int32_t *prompt, int64_t count)
 }
 
 /* Returns the number of new ids, or -1 after an error. */
-static int64_t run(generation *g)
+static int64_t generate_tokens(generation *g)
 {
     const tg_gpt_generate_config *config = g->config;
     int64_t count = 0;
@@ -154,14 +154,14 @@ int64_t tg_gpt_generate(tg_tape *t, const tg_gpt *model, const int32_t *prompt, 
         return -1;
     }
     tg_gpt_generate_config config = given ? *given : tg_gpt_generate_config_default();
-    if (!check(t, model, prompt, count, ids, &config)) {
+    if (!check_generate_arguments(t, model, prompt, count, ids, &config)) {
         return -1;
     }
     tg_evaluation before = tg_evaluation_begin(t);
     generation g = {.tape = t, .model = model, .config = &config};
     tg_rng saved;
     tg_rng_copy(&saved, t->rng);
-    int64_t new_count = start(&g, prompt, count) ? run(&g) : -1;
+    int64_t new_count = start(&g, prompt, count) ? generate_tokens(&g) : -1;
     if (new_count > 0) {
         memcpy(ids, g.text + count, (size_t)new_count * sizeof *ids);
     } else if (new_count < 0) {

@@ -73,7 +73,7 @@ bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *
                         TG_CUT(name, 40));
 }
 
-static bool check(tg_params *params, const tg_gpt_config *c)
+static bool check_gpt_config(tg_params *params, const tg_gpt_config *c)
 {
     static const char call[] = "gpt_new";
     const struct {
@@ -194,7 +194,7 @@ tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
         return NULL;
     }
     tg_gpt_config config = given ? *given : tg_gpt_config_default();
-    if (!check(params, &config)) {
+    if (!check_gpt_config(params, &config)) {
         return NULL;
     }
     size_t layers = (size_t)config.layers;

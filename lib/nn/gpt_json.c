@@ -107,7 +107,7 @@ static bool read_member(tg_json *j, const char *key, tg_gpt_json *c)
 }
 
 /* Checks what several settings mean together. */
-static bool check(tg_json *j, const tg_gpt_json *c)
+static bool check_gpt_json(tg_json *j, const tg_gpt_json *c)
 {
     char value[96];
     const double *d = c->dropout;
@@ -140,7 +140,7 @@ bool tg_gpt_json_read(const char *call, const char *path, tg_gpt_json *c, tg_err
     while (is_read && tg_json_key(&j, &members, &key)) {
         is_read = read_member(&j, key.text, c);
     }
-    is_read = is_read && !j.failed && tg_json_end(&j) && check(&j, c);
+    is_read = is_read && !j.failed && tg_json_end(&j) && check_gpt_json(&j, c);
     tg_free(j.text);
     return is_read;
 }

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "tape/tape.h"
 
-static bool check(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context, int64_t width,
-                  tg_error *error)
+static bool check_cache_sizes(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
+                              int64_t width, tg_error *error)
 {
     static const char call[] = "kv_cache_new";
     const struct {
@@ -36,7 +36,7 @@ static bool check(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, 
 tg_kv_cache *tg_kv_cache_new(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
                              int64_t width, tg_error *error)
 {
-    if (!check(dtype, layers, batch, heads, context, width, error)) {
+    if (!check_cache_sizes(dtype, layers, batch, heads, context, width, error)) {
         return NULL;
     }
     /* on 32 bits no memory holds as many layers as fit an int32_t */

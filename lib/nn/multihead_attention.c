@@ -55,8 +55,8 @@ static bool check_positional(tg_params *params, const char *call, const char *na
                           call, name, (long long)in, (long long)out, kind->name);
 }
 
-static bool check(tg_params *params, const char *call, const char *name, int64_t in, int64_t out, int64_t heads,
-                  const tg_nn_multihead_attention_config *config)
+static bool check_attention_sizes(tg_params *params, const char *call, const char *name, int64_t in, int64_t out,
+                                  int64_t heads, const tg_nn_multihead_attention_config *config)
 {
     if (heads < 1 || out < 1 || out % heads != 0) {
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has %lld heads, which do not divide width %lld", call,
@@ -138,7 +138,7 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
         return none;
     }
     made.config = given ? *given : tg_nn_multihead_attention_config_default();
-    if (!check(params, call, name, in, out, heads, &made.config)) {
+    if (!check_attention_sizes(params, call, name, in, out, heads, &made.config)) {
         return none;
     }
     /* a value, so that the module may be copied and outlive the caller's struct */

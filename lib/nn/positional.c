@@ -72,7 +72,7 @@ tg_nn_positional_config tg_nn_positional_config_default(void)
                                      .max_relative_positions = -1};
 }
 
-static bool check(tg_params *params, const char *name, int64_t context, const tg_nn_positional *made)
+static bool check_positional(tg_params *params, const char *name, int64_t context, const tg_nn_positional *made)
 {
     static const char call[] = "nn_positional_make";
     const tg_position_kind *kind = tg_position_kind_of(made->kind);
@@ -111,7 +111,7 @@ tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_p
         return none;
     }
     made.config = given ? *given : tg_nn_positional_config_default();
-    if (!check(params, name, context, &made)) {
+    if (!check_positional(params, name, context, &made)) {
         return none;
     }
     if (tg_position_kind_of(kind)->make) {

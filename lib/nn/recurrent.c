@@ -122,7 +122,7 @@ static tg_tensor *initial(const pass *p, tg_tensor *given, int index, tg_dtype d
 }
 
 /* Runs a layer in one direction: x (T,B,in) -> (T,B,H). */
-static tg_tensor *run(pass *p, int index, tg_tensor *x)
+static tg_tensor *run_layer(pass *p, int index, tg_tensor *x)
 {
     tg_tape *t = p->t;
     const tg_nn_recurrent_layer *l = &p->r->layer[index];
@@ -148,9 +148,9 @@ static tg_tensor *run_layers(pass *p, tg_tensor *x)
     x = tg_transpose(p->t, x, 0, 1);
     for (int layer = 0; layer < p->r->layers && x; layer++) {
         int first = layer * p->r->directions;
-        tg_tensor *both[] = {run(p, first, x), NULL};
+        tg_tensor *both[] = {run_layer(p, first, x), NULL};
         if (p->r->directions == 2) {
-            both[1] = run(p, first + 1, x);
+            both[1] = run_layer(p, first + 1, x);
         }
         x = p->r->directions == 2 ? tg_cat(p->t, both, 2, -1) : both[0];
         if (p->r->dropout > 0 && layer < p->r->layers - 1) {
@@ -179,7 +179,7 @@ static bool check_cell(const pass *p)
            tg_tape_fail(p->t, TG_ERROR_VALUE, p->call, "a cell is given; a GRU has none, so it must be NULL");
 }
 
-static bool check(const pass *p, const tg_tensor *x)
+static bool check_recurrent_input(const pass *p, const tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
     const tg_tensor *mask = p->config.mask;
@@ -211,7 +211,7 @@ static tg_tensor *forward(tg_tape *t, const char *call, const tg_nn_recurrent *r
         p.config = given ? *given : tg_nn_recurrent_forward_config_default();
         p.batch = tg_tensor_size(x, 0);
         p.length = tg_tensor_size(x, 1);
-        if (check(&p, x) && check_cell(&p) && check_state(&p, "state", p.config.state, x) &&
+        if (check_recurrent_input(&p, x) && check_cell(&p) && check_state(&p, "state", p.config.state, x) &&
             check_state(&p, "cell", p.config.cell, x)) {
             y = run_layers(&p, x);
         }

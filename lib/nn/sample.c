@@ -38,8 +38,10 @@ static double rounded(bool single, double value)
 static double logit_at(const tg_tensor *logits, int64_t i)
 {
     int64_t offset = i * logits->strides[0];
-    return logits->dtype == TG_F32 ? (double)((const float *)tg_values(logits))[offset]
-                                   : ((const double *)tg_values(logits))[offset];
+    if (logits->dtype == TG_F32) {
+        return (double)((const float *)tg_values(logits))[offset];
+    }
+    return ((const double *)tg_values(logits))[offset];
 }
 
 /* Checks that no option is set that greedy would ignore: the program has forgotten greedy, which is the default. */
@@ -55,7 +57,8 @@ static bool takes_no_option(const tg_sample_config *config, tg_error *error)
     return config->top_p == 1 || tg_error_set(error, TG_ERROR_VALUE, format, call, "top_p", config->top_p);
 }
 
-static bool check(const tg_tensor *logits, const tg_rng *rng, const tg_sample_config *config, tg_error *error)
+static bool check_sample_arguments(const tg_tensor *logits, const tg_rng *rng, const tg_sample_config *config,
+                                   tg_error *error)
 {
     if (!tg_tensor_check(call, "logits tensor", logits, error)) {
         return false;
@@ -175,7 +178,11 @@ static void weigh(const double *logits, int64_t count, double most, double least
     double shift = rounded(single, most / temperature), sum = 0;
     for (int64_t i = 0; i < count; i++) {
         double power = rounded(single, rounded(single, logits[i] / temperature) - shift);
-        weights[i] = logits[i] < least ? 0 : single ? (double)tg_exp_f32((float)power) : exp(power);
+        if (logits[i] < least) {
+            weights[i] = 0;
+        } else {
+            weights[i] = single ? (double)tg_exp_f32((float)power) : exp(power);
+        }
     }
     for (int64_t i = 0; i < count; i++) {
         sum += weights[i];
@@ -199,8 +206,8 @@ static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
     }
 }
 
-static int32_t draw(tg_pool *pool, const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng,
-                    tg_error *error)
+static int32_t draw_token(tg_pool *pool, const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng,
+                          tg_error *error)
 {
     int64_t count = x->count, id;
     bool single = x->dtype == TG_F32;
@@ -232,9 +239,13 @@ static int32_t draw(tg_pool *pool, const tg_tensor *x, double most, const tg_sam
     if (config->top_p < 1) {
         keep_nucleus(&r, config->top_p, single, weights);
     }
-    tg_convert(floats, TG_F32, weights, TG_F64, single ? count : 0);
-    bool is_drawn = single ? tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error)
-                           : tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
+    bool is_drawn;
+    if (single) {
+        tg_convert(floats, TG_F32, weights, TG_F64, count);
+        is_drawn = tg_rng_multinomial_f32(rng, &id, 1, floats, count, false, error);
+    } else {
+        is_drawn = tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
+    }
     tg_pool_give(pool, logits);
     return is_drawn ? (int32_t)id : -1;
 }
@@ -246,11 +257,12 @@ int32_t tg_sample_with(tg_pool *pool, const tg_tensor *logits, tg_rng *rng, cons
         return -1;
     }
     tg_sample_config config = given ? *given : tg_sample_config_default();
-    if (!check(logits, rng, &config, error)) {
+    if (!check_sample_arguments(logits, rng, &config, error)) {
         return -1;
     }
     int64_t best = argmax(logits, error);
-    return best < 0 || config.greedy ? (int32_t)best : draw(pool, logits, logit_at(logits, best), &config, rng, error);
+    return best < 0 || config.greedy ? (int32_t)best
+                                     : draw_token(pool, logits, logit_at(logits, best), &config, rng, error);
 }
 
 int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error)

@@ -27,7 +27,8 @@ tg_nn_transformer_decoder_layer_forward_config tg_nn_transformer_decoder_layer_f
 
 /* ---- make ---- */
 
-static bool check(tg_params *params, const char *call, const char *name, const tg_nn_transformer_layer_config *config)
+static bool check_transformer_layer(tg_params *params, const char *call, const char *name,
+                                    const tg_nn_transformer_layer_config *config)
 {
     if ((unsigned)config->activation > TG_ACTIVATION_GELU) {
         return tg_params_fail(params, TG_ERROR_VALUE,
@@ -68,14 +69,15 @@ static tg_nn_layer_norm make_norm(tg_params *params, const char *name, const cha
 }
 
 /* Begins a layer, and writes the config that holds for it. */
-static bool begin(tg_params *params, const char *call, const char *name, const tg_nn_transformer_layer_config *given,
-                  tg_nn_transformer_layer_config *config, tg_params_point *point)
+static bool begin_transformer_layer(tg_params *params, const char *call, const char *name,
+                                    const tg_nn_transformer_layer_config *given, tg_nn_transformer_layer_config *config,
+                                    tg_params_point *point)
 {
     if (!tg_module_begin(params, call, name, given, mark, point)) {
         return false;
     }
     *config = given ? *given : tg_nn_transformer_layer_config_default();
-    return check(params, call, name, config);
+    return check_transformer_layer(params, call, name, config);
 }
 
 tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *params, const char *name, int64_t width,
@@ -85,7 +87,7 @@ tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *
     static const char call[] = "nn_transformer_encoder_layer_make";
     tg_nn_transformer_encoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!begin(params, call, name, given, &made.config, &point)) {
+    if (!begin_transformer_layer(params, call, name, given, &made.config, &point)) {
         return none;
     }
     const tg_nn_transformer_layer_config config = made.config;
@@ -106,7 +108,7 @@ tg_nn_transformer_decoder_layer tg_nn_transformer_decoder_layer_make(tg_params *
     static const char call[] = "nn_transformer_decoder_layer_make";
     tg_nn_transformer_decoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!begin(params, call, name, given, &made.config, &point)) {
+    if (!begin_transformer_layer(params, call, name, given, &made.config, &point)) {
         return none;
     }
     const tg_nn_transformer_layer_config config = made.config;

@@ -118,7 +118,7 @@ typedef span_body *loops[2][TG_LEVELS];
 static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values),
                    clamp_values = LOOPS(tg_clamp_values);
 
-static void run(const loops versions, const tg_params *params, span *s, int64_t count, int64_t grain)
+static void run_loops(const loops versions, const tg_params *params, span *s, int64_t count, int64_t grain)
 {
     tg_parallel_for(count, grain, versions[tg_params_dtype(params) == TG_F64][tg_level()], s);
 }
@@ -128,7 +128,7 @@ static void change_all(tg_params *params, const loops versions, double factor)
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         span s = gradient_at(params, i, true);
         s.factor = factor;
-        run(versions, params, &s, s.count, TG_GRAIN);
+        run_loops(versions, params, &s, s.count, TG_GRAIN);
     }
 }
 
@@ -143,7 +143,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
         span s = gradient_at(params, i, false);
         if (s.count > 0) {
             int64_t grain = 1 + TG_GRAIN * CHUNKS / s.count;
-            run(square_sums, params, &s, CHUNKS, grain);
+            run_loops(square_sums, params, &s, CHUNKS, grain);
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
                 total += s.sums[chunk];
             }

@@ -27,7 +27,7 @@ static bool check_rate(const char *name, double value, tg_error *error)
            tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", call, name, value);
 }
 
-static bool check(int64_t step, const tg_schedule_config *c, tg_error *error)
+static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *error)
 {
     if (step < 0) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; allowed are 0 or more", call, (long long)step);
@@ -67,7 +67,7 @@ double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *
         return NAN;
     }
     const tg_schedule_config c = config ? *config : tg_schedule_config_default();
-    if (!check(step, &c, error)) {
+    if (!check_schedule(step, &c, error)) {
         return NAN;
     }
     if (step < c.warmup_steps) {

@@ -73,7 +73,7 @@ static bool check_norm(tg_params *params, const char *name, const tg_nn_layer_no
 }
 
 /* Checks what does not depend on the context. */
-static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
+static bool check_deberta(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {
     if (!c->content_to_position && !c->position_to_content) {
         return tg_params_fail(params, TG_ERROR_VALUE,
@@ -185,7 +185,7 @@ const tg_position_kind tg_deberta_positions = {
     .is_relative = true,
     .is_per_layer = true,
     .projects_distances = true,
-    .check = check,
+    .check = check_deberta,
     .make = make,
     .bias = bias,
     .content = content,

@@ -13,7 +13,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-static bool check(tg_params *params, const char *name, int64_t context, const tg_nn_positional *p)
+static bool check_relative_key(tg_params *params, const char *name, int64_t context, const tg_nn_positional *p)
 {
     return context <= INT32_MAX / 2 ||
            tg_params_fail(params, TG_ERROR_SHAPE, "nn_positional_make: '%s' has context %lld; %s positions allow %d",
@@ -22,7 +22,7 @@ static bool check(tg_params *params, const char *name, int64_t context, const tg
 
 static void make(tg_params *params, const char *name, int64_t context, tg_nn_positional *made)
 {
-    if (check(params, name, context, made)) {
+    if (check_relative_key(params, name, context, made)) {
         made->weight = tg_positions_add(params, name, "distance_embedding.weight", 2 * context - 1,
                                         made->width / made->config.heads, 0.02);
     }

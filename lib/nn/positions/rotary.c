@@ -2,7 +2,7 @@
  * al. 2021). lib/ops/attention/rotary.c computes it. */
 #include "nn/positions/positions.h"
 
-static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config)
+static bool check_rotary(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config)
 {
     static const char call[] = "nn_positional_make";
     int64_t head_width = width / config->heads;
@@ -19,6 +19,6 @@ static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, in
 const tg_position_kind tg_rotary_positions = {
     .name = "rotary",
     .is_relative = true,
-    .check = check,
+    .check = check_rotary,
     .rotate = rotate,
 };

@@ -10,7 +10,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
+static bool check_shaw(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {
     (void)width;
     return (c->clip >= 1 && c->clip <= INT32_MAX / 2) ||
@@ -43,7 +43,7 @@ const tg_position_kind tg_shaw_positions = {
     .name = "shaw",
     .is_relative = true,
     .is_per_layer = true,
-    .check = check,
+    .check = check_shaw,
     .make = make,
     .bias = bias,
     .values = values,

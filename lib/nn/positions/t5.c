@@ -5,7 +5,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-static bool check(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
+static bool check_t5(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {
     (void)width;
     return (c->buckets >= 4 && c->buckets % 4 == 0 && c->buckets <= INT32_MAX && c->max_distance > c->buckets / 2) ||
@@ -65,7 +65,7 @@ static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries
 const tg_position_kind tg_t5_positions = {
     .name = "t5",
     .is_relative = true,
-    .check = check,
+    .check = check_t5,
     .make = make,
     .bias = bias,
 };

@@ -87,7 +87,7 @@ static void collect(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void run(clipped *r, int64_t narrow, loop_body *body)
+static void run_clipped(clipped *r, int64_t narrow, loop_body *body)
 {
     if (narrow > 0) {
         tg_parallel_for(narrow / (2 * r->clip + 1), 1 + TG_GRAIN / (r->keys + 1), body, r);
@@ -100,7 +100,7 @@ void KERNEL(tg_relative_spread_forward)(const tg_op_call *call)
     r.narrow = tg_values(call->inputs[0]);
     r.square = tg_values(call->outputs[0]);
     r.overwrite = true;
-    run(&r, call->inputs[0]->count, spread);
+    run_clipped(&r, call->inputs[0]->count, spread);
 }
 
 /* The forward pass computed y[i][j] = x[i][p(i,j)]. */
@@ -110,7 +110,7 @@ void KERNEL(tg_relative_spread_backward)(const tg_op_call *call)
     r.narrow = call->input_gradients[0];
     r.square = (real *)call->output_gradients[0];
     r.overwrite = call->overwrite[0];
-    run(&r, call->inputs[0]->count, collect);
+    run_clipped(&r, call->inputs[0]->count, collect);
 }
 
 void KERNEL(tg_relative_collect_forward)(const tg_op_call *call)
@@ -119,7 +119,7 @@ void KERNEL(tg_relative_collect_forward)(const tg_op_call *call)
     r.narrow = tg_values(call->outputs[0]);
     r.square = tg_values(call->inputs[0]);
     r.overwrite = true;
-    run(&r, call->outputs[0]->count, collect);
+    run_clipped(&r, call->outputs[0]->count, collect);
 }
 
 /* The forward pass computed y[i][p] = sum of x[i][j] with p(i,j) = p. */
@@ -129,7 +129,7 @@ void KERNEL(tg_relative_collect_backward)(const tg_op_call *call)
     r.narrow = (real *)call->output_gradients[0];
     r.square = call->input_gradients[0];
     r.overwrite = call->overwrite[0];
-    run(&r, call->outputs[0]->count, spread);
+    run_clipped(&r, call->outputs[0]->count, spread);
 }
 
 #ifdef TG_ONCE

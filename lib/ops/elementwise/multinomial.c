@@ -9,7 +9,7 @@ static const char call[] = "multinomial";
 /* The most categories, as in torch: a float distinguishes so many. */
 #define MOST_CATEGORIES ((int64_t)1 << 24)
 
-static bool check(tg_tape *t, const tg_tensor *weights, int64_t draws)
+static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws)
 {
     char text[TG_SHAPE_TEXT];
     if (!tg_tape_expect_values(t, call, "tensor of weights", weights)) {
@@ -31,8 +31,8 @@ static bool check(tg_tape *t, const tg_tensor *weights, int64_t draws)
 }
 
 /* Draws into ids, (V) -> (draws) or (B,V) -> (B,draws). `copy` has space for the weights, and `drawn` for the ids. */
-static bool draw(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement, void *copy, int64_t *drawn,
-                 tg_tensor *ids)
+static bool draw_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement, void *copy,
+                             int64_t *drawn, tg_tensor *ids)
 {
     int64_t categories = weights->shape[weights->rank - 1], rows = weights->rank == 2 ? weights->shape[0] : 1;
     bool single = weights->dtype == TG_F32;
@@ -49,7 +49,7 @@ static bool draw(tg_tape *t, const tg_tensor *weights, int64_t draws, bool repla
 
 tg_tensor *tg_multinomial(tg_tape *t, tg_tensor *weights, int64_t draws, bool replacement)
 {
-    if (!check(t, weights, draws)) {
+    if (!check_multinomial(t, weights, draws)) {
         return NULL;
     }
     tg_shape shape = tg_shape_of(weights);
@@ -63,7 +63,7 @@ tg_tensor *tg_multinomial(tg_tape *t, tg_tensor *weights, int64_t draws, bool re
     /* one more than needed, because no bytes would be NULL */
     void *copy = tg_alloc((uint64_t)weights->count + 1, tg_size_of(weights->dtype));
     int64_t *drawn = tg_alloc((uint64_t)ids->count + 1, sizeof *drawn);
-    bool is_drawn = copy && drawn ? draw(t, weights, draws, replacement, copy, drawn, ids)
+    bool is_drawn = copy && drawn ? draw_multinomial(t, weights, draws, replacement, copy, drawn, ids)
                                   : tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
     tg_free(copy);
     tg_free(drawn);

@@ -334,7 +334,7 @@ static bool expect(tg_op_call *call, int input, const char *name, tg_dtype dtype
 
 /* Checks the inputs, which a module has computed. The sizes of the others follow from the projected inputs and the
  * width of the state. */
-static bool check(tg_op_call *call, int64_t gates, bool has_cell)
+static bool check_recurrent_shapes(tg_op_call *call, int64_t gates, bool has_cell)
 {
     const recurrent_attributes *at = call->attributes;
     const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
@@ -362,7 +362,7 @@ static bool check(tg_op_call *call, int64_t gates, bool has_cell)
 
 static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
 {
-    if (!check(call, gates, has_cell)) {
+    if (!check_recurrent_shapes(call, gates, has_cell)) {
         return false;
     }
     const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
