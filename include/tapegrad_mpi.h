@@ -5,8 +5,8 @@
  * them by the sum over all ranks, and every rank takes the same step:
  *
  *     tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
- *     loader_config.ranks = tg_mpi_size(mpi);
- *     loader_config.rank = tg_mpi_rank(mpi);
+ *     loader_config.parts = tg_mpi_size(mpi);
+ *     loader_config.part = tg_mpi_rank(mpi);
  *     tg_mpi_broadcast(mpi, params, &error);
  *     for each batch:
  *         tg_tensor *loss = tg_cross_entropy(t, logits, batch.targets, NULL);

@@ -118,7 +118,7 @@ tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, 
     config.context = context;
     config.stride = stride;
     config.batch_size = batch_size;
-    config.shuffle = false;
+    config.drop_last = true;
     tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, rng, &config);
     check(tg_loader_error(loader));
     tg_tokens_free(&tokens);

@@ -42,39 +42,40 @@ int main(int argc, char **argv)
     tg_tensor *data[] = {users, items, tg_sum(d, products, TG_AXES(-1), TG_DROP_AXES)};
 
     int64_t rows[RATINGS];
-    tg_random_split(r.rng, (int64_t[]){RATINGS - HELD_OUT, HELD_OUT}, 2, rows, &r.error);
-    tg_dataset_loader_config config = tg_dataset_loader_config_default();
+    tg_random_split(r.rng, (int64_t[]){RATINGS - HELD_OUT, HELD_OUT}, 2, rows, RATINGS, &r.error);
+    tg_loader_config config = tg_loader_config_default();
     config.rows = rows + RATINGS - HELD_OUT;
     config.row_count = config.batch_size = HELD_OUT;
-    tg_dataset_loader *held_out = tg_dataset_loader_new(data, 3, r.rng, &config);
+    tg_loader *held_out = tg_loader_new_from_tensors(data, 3, r.rng, &config);
     config.rows = rows;
     config.row_count = RATINGS - HELD_OUT;
     config.batch_size = BATCH;
     config.shuffle = true;
-    tg_dataset_loader *training = tg_dataset_loader_new(data, 3, r.rng, &config);
+    tg_loader *training = tg_loader_new_from_tensors(data, 3, r.rng, &config);
 
     model m = make(r.params);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.05;
     r.optim = tg_adam_new(r.params, &adam);
-    tg_tensor *batch[3];
+    tg_batch batch;
     for (int pass = 0; pass < PASSES; pass++) {
-        while (tg_dataset_loader_next(training, batch)) {
+        while (tg_loader_next(training, &batch)) {
             tg_tape_reset(t);
-            tg_tensor *loss = tg_mse_loss(t, forward(t, &m, batch[0], batch[1]), batch[2], TG_REDUCTION_MEAN);
+            tg_tensor *loss =
+                tg_mse_loss(t, forward(t, &m, batch.inputs, batch.targets), batch.tensors[2], TG_REDUCTION_MEAN);
             tg_optim_zero_grad(r.optim);
             tg_backward(t, loss, NULL);
             tg_optim_step(r.optim);
             recipe_check(&r);
         }
     }
-    tg_dataset_loader_next(held_out, batch);
-    check(tg_dataset_loader_error(training));
-    check(tg_dataset_loader_error(held_out));
-    tg_tensor *loss = tg_mse_loss(t, forward(t, &m, batch[0], batch[1]), batch[2], TG_REDUCTION_MEAN);
+    tg_loader_next(held_out, &batch);
+    check(tg_loader_error(training));
+    check(tg_loader_error(held_out));
+    tg_tensor *loss = tg_mse_loss(t, forward(t, &m, batch.inputs, batch.targets), batch.tensors[2], TG_REDUCTION_MEAN);
     printf("held-out loss %.3f\n", tg_tensor_item(loss, &r.error));
 
-    tg_dataset_loader_free(training);
-    tg_dataset_loader_free(held_out);
+    tg_loader_free(training);
+    tg_loader_free(held_out);
     return recipe_end(&r);
 }

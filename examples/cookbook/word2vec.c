@@ -28,10 +28,10 @@ int main(int argc, char **argv)
     }
     tg_tensor *pairs[] = {tg_constant_i32(r.data, TG_SHAPE(TEXT - 1), text),
                           tg_constant_i32(r.data, TG_SHAPE(TEXT - 1, 1), text + 1)};
-    tg_dataset_loader_config batches = tg_dataset_loader_config_default();
+    tg_loader_config batches = tg_loader_config_default();
     batches.batch_size = BATCH;
     batches.shuffle = true;
-    tg_dataset_loader *loader = tg_dataset_loader_new(pairs, 2, r.rng, &batches);
+    tg_loader *loader = tg_loader_new_from_tensors(pairs, 2, r.rng, &batches);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.02;
     r.optim = tg_adam_new(r.params, &adam);
@@ -40,11 +40,11 @@ int main(int argc, char **argv)
     double total = 0;
     for (int pass = 0; pass < PASSES; pass++) {
         total = 0;
-        for (tg_tensor *pair[2]; tg_dataset_loader_next(loader, pair);) {
+        for (tg_batch pair; tg_loader_next(loader, &pair);) {
             tg_tape_reset(t);
             tg_tensor_fill_randint(negatives, r.rng, 0, WORDS, &r.error);
-            tg_tensor *center = tg_nn_embedding_forward(t, &words, pair[0]);
-            tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, pair[1]));
+            tg_tensor *center = tg_nn_embedding_forward(t, &words, pair.inputs);
+            tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, pair.targets));
             tg_tensor *wrong = scores(t, center, tg_nn_embedding_forward(t, &contexts, negatives));
             tg_tensor *likely = tg_mean_all(t, tg_log_sigmoid(t, right));
             tg_tensor *unlikely = tg_mean_all(t, tg_log_sigmoid(t, tg_neg(t, wrong)));
@@ -56,9 +56,9 @@ int main(int argc, char **argv)
             total += tg_tensor_item(loss, &r.error);
         }
     }
-    check(tg_dataset_loader_error(loader));
-    printf("loss %.4f\n", total / (double)tg_dataset_loader_batches(loader));
+    check(tg_loader_error(loader));
+    printf("loss %.4f\n", total / (double)tg_loader_batches(loader));
 
-    tg_dataset_loader_free(loader);
+    tg_loader_free(loader);
     return recipe_end(&r);
 }

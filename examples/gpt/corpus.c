@@ -111,8 +111,8 @@ tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t b
     config.shuffle = shuffle;
     config.drop_last = shuffle;
     /* in training the ranks share each batch; in an evaluation they share the list of batches */
-    config.ranks = shuffle ? parallel_ranks() : 1;
-    config.rank = shuffle ? parallel_rank() : 0;
+    config.parts = shuffle ? parallel_ranks() : 1;
+    config.part = shuffle ? parallel_rank() : 0;
     tg_loader *loader =
         p->file ? tg_loader_new_from_file(p->file, rng, &config) : tg_loader_new(p->ids, p->count, rng, &config);
     if (tg_loader_error(loader)->code != TG_OK) {

@@ -171,6 +171,7 @@ static bool train(const job *j, bool with_positions, result *r)
     windows.context = o->context;
     windows.stride = 1;
     windows.batch_size = o->batch;
+    windows.shuffle = windows.drop_last = true;
     run.params = m.params;
     run.loader = tg_loader_new(j->tokens.ids, j->tokens.count, run.rng, &windows);
     run.optim = make_optimizer(o, m.params);

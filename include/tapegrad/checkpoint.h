@@ -66,7 +66,7 @@ TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts
  * those of the file; gradients stay.
  *
  * FORMAT for an invalid file. VALUE for a part that the file does not have; for a tensor that is missing, unexpected,
- * or of another shape or dtype; for a loader with another config or another number of windows; and for a text or bytes
+ * or of another shape or dtype; for a loader with another config or another number of items; and for a text or bytes
  * that differ. */
 TG_API bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 

@@ -1,17 +1,30 @@
-/* data: from token ids to batches.
+/* data: from token ids, or from any tensors, to batches.
  *
  * ```c
- * int32_t ids[100];
+ * int32_t text[100];
  * for (int i = 0; i < 100; i++) {
- *     ids[i] = i * i % 17;
+ *     text[i] = i * i % 17;
  * }
- * tg_loader_config config = tg_loader_config_default();
- * config.context = 8;
- * config.stride = 4;
- * config.batch_size = 2;
- * tg_loader *loader = tg_loader_new(ids, 100, rng, &config);
+ * tg_loader_config windows = tg_loader_config_default();
+ * windows.context = 8;
+ * windows.stride = 4;
+ * windows.batch_size = 2;
+ * windows.shuffle = true;
+ * tg_loader *loader = tg_loader_new(text, 100, rng, &windows);
  * for (tg_batch b; tg_loader_next(loader, &b);) {
  *     tg_tensor_print(b.inputs, stdout, NULL, NULL);                  // (B,T); b.targets likewise
+ * }
+ * ```
+ *
+ * ```c
+ * tg_tensor *features = tg_tensor_new(TG_F32, TG_SHAPE(150, 4), &error);
+ * tg_tensor *labels = tg_tensor_new(TG_I32, TG_SHAPE(150), &error);
+ * tg_loader_config config = tg_loader_config_default();
+ * config.batch_size = 16;
+ * config.shuffle = true;
+ * tg_loader *loader = tg_loader_new_from_tensors((tg_tensor *[]){features, labels}, 2, rng, &config);
+ * for (tg_batch b; tg_loader_next(loader, &b);) {
+ *     tg_tensor_print(b.inputs, stdout, NULL, NULL);                  // features (16,4); b.targets are labels (16)
  * }
  * ```
  *
@@ -53,53 +66,86 @@ TG_API bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t
  * not fit into that. */
 TG_API bool tg_token_file_write(const char *path, int bytes, const int32_t *ids, int64_t count, tg_error *error);
 
-/* ---- loader: sliding windows in batches -------------------------------------------------------------------------- */
-/* Window i is ids[i * stride .. i * stride + T), and its targets are the ids one position later: the course's
- * GPTDatasetV1. The windows come in the order of torch's DataLoader without workers, and a pass draws what the
- * DataLoader draws: one 64-bit number, and with shuffle a second one, which seeds the permutation. */
+/* ---- loader: torch.utils.data.DataLoader ------------------------------------------------------------------------- */
+/* A loader returns the items of a data set in batches, pass after pass. An item is
+ *
+ *   a window of token ids    window i is ids[i * stride .. i * stride + T), and its targets are the ids one position
+ *                            later: the course's GPTDatasetV1
+ *   a row of tensors         row i of each tensor: torch's TensorDataset
+ *
+ * The items come in the order of a DataLoader without workers. A pass draws what the DataLoader draws: one 64-bit
+ * number, and with shuffle a second one, which seeds the permutation. */
 
 typedef struct tg_loader tg_loader;
 
+/* The defaults are those of the DataLoader. With them a pass has every item once, in order, so an evaluation leaves
+ * nothing out. For training set shuffle, and drop_last as well to follow the course's create_dataloader_v1. */
 typedef struct tg_loader_config {
     /* private: tg_loader_config_default() sets it */
     tg_config_mark mark;
-    /* T, the number of ids per window; must be set */
-    int64_t context;
-    /* the number of ids from the start of one window to the start of the next; must be set */
-    int64_t stride;
-    /* B, the number of windows per batch; must be set */
+    /* B, the number of items per batch; must be set */
     int64_t batch_size;
-    /* a new random order in each pass; default true */
+    /* a new random order in each pass; default false */
     bool shuffle;
-    /* no last batch with fewer windows than the others; default true */
+    /* no last batch with fewer items than the others; default false */
     bool drop_last;
-    /* The number of processes that share each batch, and the number of this one, from 0. Every process draws the same
-     * order of windows, if their generators are in the same state, and gets its part of the B windows of a batch: the
-     * parts of all processes together, in their order, are the batch of one process. B, and the number of windows in a
-     * last batch that is not full, must be multiples of `ranks`. Default 1 and 0. */
-    int64_t ranks, rank;
+    /* The number of parts into which each batch is divided, and the index of the part that this loader returns. The
+     * loaders of all parts draw the same order if their generators are in the same state, and their batches, one after
+     * the other, are the batch of a loader without parts. B, and the number of items in a last batch that is not full,
+     * must be multiples of `parts`. Default 1 and 0. */
+    int64_t parts, part;
+    /* of windows: T, the number of ids per window; must be set */
+    int64_t context;
+    /* of windows: the number of ids from the start of one window to the start of the next; must be set */
+    int64_t stride;
+    /* of tensors: the indices of the rows that belong to the data set, of which the loader keeps a copy:
+     * torch.utils.data.Subset; default NULL, all rows */
+    const int64_t *rows;
+    /* of tensors: the number of these indices; default 0 */
+    int64_t row_count;
 } tg_loader_config;
 
 TG_API tg_loader_config tg_loader_config_default(void);
 
-/* Returns a loader over a copy of the ids, or over a file, which must outlive the loader. Yours to free. `rng` stays
- * yours and must outlive the loader. The error is in the loader: VALUE for a size below 1, and for a batch that `ranks`
- * does not divide; RANGE for a rank outside of [0,ranks); SHAPE for less than T + 1 ids, for fewer windows than ranks,
- * or, with drop_last, for fewer windows than a batch has. NULL when memory is exhausted. */
+/* Return a loader of windows over a copy of the ids, or over a file, which must outlive the loader. Yours to free.
+ * `rng` stays yours and must outlive the loader. The error is in the loader: VALUE for a size below 1, for an option of
+ * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); SHAPE for less than
+ * T + 1 ids, for fewer items than parts, or, with drop_last, for fewer items than a batch has. NULL when memory is
+ * exhausted. */
 TG_API tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config);
 TG_API tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config);
+
+/* Returns a loader of the rows of `count` tensors, of any dtypes and with the same size on axis 0. The loader retains
+ * them. All else is as above. The error can also be VALUE for a count below 1, for an option of windows, and if only
+ * one of `rows` and `row_count` is set; SHAPE for tensors of different sizes on axis 0, or without rows; RANGE, with
+ * its position, for an index of a row that does not exist. */
+TG_API tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int count, tg_rng *rng,
+                                             const tg_loader_config *config);
 TG_API void tg_loader_free(tg_loader *loader);
 
-/* One batch: i32 tensors (B / ranks,T), owned by the loader and valid until the next call of tg_loader_next. A batch
- * that is retained keeps its values, because the loader then uses other tensors; a tape retains the batches that it
- * recorded. */
+/* One batch, valid until the next call of tg_loader_next: the loader owns its tensors, and fills them again. A batch
+ * that is needed longer must be retained: while anybody else holds one of its tensors, the loader uses others. A tape
+ * holds those that it recorded. */
 typedef struct tg_batch {
+    /* tensors[0] and tensors[1]; `targets` is NULL in a loader of one tensor */
     tg_tensor *inputs, *targets;
+    /* Of windows: the inputs and the targets, i32 (B / parts,T). Of tensors: rows of each of them, (B / parts,..), in
+     * the order in which the loader got them. */
+    tg_tensor *const *tensors;
+    /* the number of tensors */
+    int count;
 } tg_batch;
 
 /* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and after an
- * error (tg_loader_error). The call after the end of a pass begins another pass. */
+ * error: after the loop a program checks tg_loader_error, or the tape that watches it (tg_tape_watch_error). The call
+ * after the end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends
+ * it. RANGE or FILE for a file whose ids cannot be read; STATE if a tensor of the loader was resized
+ * (tg_tensor_resize_rows) or has deferred steps (tg_optim_flush). */
 TG_API bool tg_loader_next(tg_loader *loader, tg_batch *batch);
+
+/* Ends the pass: the next call of tg_loader_next begins another one, as every iterator of a DataLoader does. Nothing is
+ * drawn before that call. */
+TG_API void tg_loader_reset(tg_loader *loader);
 
 /* Returns the first error since the last clear; never NULL. MEMORY for a NULL loader, because it could not be
  * created. */
@@ -110,6 +156,12 @@ TG_API void tg_loader_clear_error(tg_loader *loader);
 
 /* Returns the number of batches in a pass: len(dataloader). */
 TG_API int64_t tg_loader_batches(const tg_loader *loader);
+
+/* Divides the indices 0 .. row_count - 1 at random into parts of these lengths: torch.utils.data.random_split. Writes
+ * them to rows[0 .. row_count), part after part. VALUE unless row_count is the sum of the lengths; SHAPE for less than
+ * 1 part, a negative length, and for no rows at all. */
+TG_API bool tg_random_split(tg_rng *rng, const int64_t *lengths, int parts, int64_t *rows, int64_t row_count,
+                            tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -94,9 +94,9 @@ TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
 
 /* ---- shards ------------------------------------------------------------------------------------------------------ */
 
-/* Declares x a shard: it has the rows first, first + 1, ... of a table of `rows` rows that is divided among processes
- * (tapegrad_mpi.h). Files have the whole table. tg_params_load and tg_checkpoint_load read only the rows of the shard;
- * tg_checkpoint_save_together writes them. The shards of all processes together must have each row once.
+/* Declares x a shard: it has the rows first, first + 1, ... of a table of `rows` rows that is divided into shards.
+ * Files have the whole table: tg_params_load and tg_checkpoint_load read only the rows of the shard, and
+ * tg_checkpoint_save_together writes them. All shards of a table together must have each row once.
  *
  * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE unless the table has all rows of
  * x; MEMORY. */

@@ -1,4 +1,4 @@
-/* loader: sliding windows over ids, in the order of torch's DataLoader.
+/* loader: the order of items, and their batches, as torch's DataLoader has them.
  *
  * A pass begins with the draws of the DataLoader (torch/utils/data, num_workers=0): one 64-bit number, which only
  * workers would use, and with shuffle a second one, which seeds another generator for the permutation. So a training
@@ -7,139 +7,109 @@
  * The loader reuses its batches. A batch is filled again when nobody else holds its tensors. While a record of a tape
  * holds them, another batch is used. Two batches are enough for the usual loop.
  */
-#include <string.h>
+#include "data/loader.h"
 
 #include "base/alloc.h"
 #include "base/config.h"
 #include "base/random.h"
-#include "base/file.h"
-#include "data/loader.h"
-#include "data/pass.h"
 #include "tensor/tensor.h"
 
-struct tg_loader {
-    tg_error error;
-    tg_loader_config config;
-    tg_rng *rng, *sampler; /* the given generator, and one of the loader for permutations */
-    int32_t *ids;          /* a copy of the ids; NULL if they come from a file */
-    const tg_token_file *file;
-    /* the numbers of windows and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
-    int64_t windows, batches, next;
-    int64_t *order; /* the order of the windows in this pass; NULL without shuffle */
-    tg_batch *kept;
-    size_t kept_count, kept_capacity;
-    int32_t *window; /* a buffer for the context + 1 ids of a window */
-};
-
-static const char call[] = "loader_new";
 static const char mark[] = "tg_loader_config_default";
 
 tg_loader_config tg_loader_config_default(void)
 {
-    return (tg_loader_config){.mark = mark, .shuffle = true, .drop_last = true, .ranks = 1};
+    return (tg_loader_config){.mark = mark, .parts = 1};
 }
 
-/* Checks that every batch can be divided among the ranks. */
-static bool check_ranks(tg_loader *l)
-{
-    const tg_loader_config *c = &l->config;
-    long long ranks = c->ranks, left = c->drop_last ? 0 : l->windows % c->batch_size;
-    if (c->rank < 0 || c->rank >= ranks) {
-        return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: rank %lld is outside [0,%lld)", call, (long long)c->rank,
-                            ranks);
-    }
-    if (l->windows < ranks) {
-        return tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: %lld windows for %lld ranks; each rank needs one", call,
-                            (long long)l->windows, ranks);
-    }
-    if (c->batch_size % ranks != 0) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld ranks", call,
-                            (long long)c->batch_size, ranks);
-    }
-    return left % ranks == 0 ||
-           tg_error_set(&l->error, TG_ERROR_VALUE,
-                        "%s: the last batch has %lld windows, which is not a multiple of %lld ranks; drop_last leaves "
-                        "it out",
-                        call, left, ranks);
-}
+/* ---- constructors ---- */
 
-static bool check(tg_loader *l, int64_t count)
-{
-    const tg_loader_config *c = &l->config;
-    const struct {
-        const char *name;
-        int64_t value;
-    } sizes[] = {{"context", c->context}, {"stride", c->stride}, {"batch_size", c->batch_size}, {"ranks", c->ranks}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i].value < 1) {
-            return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", call,
-                                sizes[i].name, (long long)sizes[i].value);
-        }
-    }
-    if (count <= c->context) {
-        return tg_error_set(&l->error, TG_ERROR_SHAPE,
-                            "%s: the text has %lld ids; a window of %lld and its target need %llu", call,
-                            (long long)count, (long long)c->context, (unsigned long long)c->context + 1);
-    }
-    l->windows = (count - c->context - 1) / c->stride + 1;
-    l->batches = l->windows / c->batch_size + (!c->drop_last && l->windows % c->batch_size != 0);
-    if (!check_ranks(l)) {
-        return false;
-    }
-    return l->batches > 0 ||
-           tg_error_set(
-               &l->error, TG_ERROR_SHAPE,
-               "%s: %lld windows do not fill a batch of %lld, and drop_last leaves out a batch that is not full", call,
-               (long long)l->windows, (long long)c->batch_size);
-}
-
-static bool allocate(tg_loader *l, const int32_t *ids, int64_t count)
-{
-    l->ids = ids ? tg_alloc((uint64_t)count, sizeof *l->ids) : NULL;
-    l->order = l->config.shuffle ? tg_alloc((uint64_t)l->windows, sizeof *l->order) : NULL;
-    l->sampler = l->config.shuffle ? tg_rng_new(0) : NULL;
-    l->window = tg_alloc((uint64_t)l->config.context + 1, sizeof *l->window);
-    if ((ids && !l->ids) || (l->config.shuffle && (!l->order || !l->sampler)) || !l->window) {
-        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids and %lld windows", call,
-                            (long long)count, (long long)l->windows);
-    }
-    if (ids) {
-        memcpy(l->ids, ids, (size_t)count * sizeof *ids);
-    }
-    return true;
-}
-
-static tg_loader *new_loader(const char *source, const int32_t *ids, const tg_token_file *file, int64_t count,
-                             tg_rng *rng, const tg_loader_config *given)
+tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const char *missing, tg_rng *rng,
+                          const tg_loader_config *given)
 {
     tg_loader *l = tg_alloc_zeroed(1, sizeof *l);
     if (!l) {
         return NULL;
     }
-    if ((!ids && !file) || !rng) {
-        tg_error_set(&l->error, TG_ERROR_STATE, "%s: the %s is NULL", call, rng ? source : "generator");
-        return l;
-    }
-    if (!tg_config_check(call, given, mark, &l->error)) {
-        return l;
-    }
-    l->config = given ? *given : tg_loader_config_default();
+    l->call = call;
+    l->kind = kind;
     l->rng = rng;
-    l->file = file;
-    if (!check(l, count) || !allocate(l, ids, count)) {
-        l->windows = l->batches = 0;
+    if (missing || !rng) {
+        tg_error_set(&l->error, TG_ERROR_STATE, "%s: the %s is NULL", call, rng ? missing : "generator");
+    } else if (tg_config_check(call, given, mark, &l->error)) {
+        l->config = given ? *given : tg_loader_config_default();
     }
     return l;
 }
 
-tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config)
+bool tg_loader_check_size(tg_loader *l, const char *name, int64_t value)
 {
-    return new_loader("array of ids", ids, NULL, count, rng, config);
+    return value >= 1 || tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", l->call,
+                                      name, (long long)value);
 }
 
-tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config)
+/* Checks that every batch can be divided into parts. */
+static bool check_parts(tg_loader *l)
 {
-    return new_loader("token file", NULL, file, tg_token_file_count(file), rng, config);
+    const tg_loader_config *c = &l->config;
+    const char *items = l->kind->items;
+    long long parts = c->parts, left = c->drop_last ? 0 : l->count % c->batch_size;
+    if (c->part < 0 || c->part >= parts) {
+        return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: part %lld is outside [0,%lld)", l->call, (long long)c->part,
+                            parts);
+    }
+    if (l->count < parts) {
+        return tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: %lld %s for %lld parts; each part needs one", l->call,
+                            (long long)l->count, items, parts);
+    }
+    if (c->batch_size % parts != 0) {
+        return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld parts", l->call,
+                            (long long)c->batch_size, parts);
+    }
+    return left % parts == 0 ||
+           tg_error_set(&l->error, TG_ERROR_VALUE,
+                        "%s: the last batch has %lld %s, which is not a multiple of %lld parts; drop_last leaves it "
+                        "out",
+                        l->call, left, items, parts);
+}
+
+static bool check(tg_loader *l)
+{
+    const tg_loader_config *c = &l->config;
+    if (!tg_loader_check_size(l, "batch_size", c->batch_size) || !tg_loader_check_size(l, "parts", c->parts) ||
+        !check_parts(l)) {
+        return false;
+    }
+    return !c->drop_last || l->count >= c->batch_size ||
+           tg_error_set(&l->error, TG_ERROR_SHAPE,
+                        "%s: %lld %s do not fill a batch of %lld, and drop_last leaves out a batch that is not full",
+                        l->call, (long long)l->count, l->kind->items, (long long)c->batch_size);
+}
+
+static bool allocate_order(tg_loader *l)
+{
+    l->order = tg_alloc((uint64_t)l->count, sizeof *l->order);
+    l->sampler = tg_rng_new(0);
+    return (l->order && l->sampler) ||
+           tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for the order of %lld %s", l->call,
+                        (long long)l->count, l->kind->items);
+}
+
+void tg_loader_begin(tg_loader *l, int64_t count, int tensors)
+{
+    const tg_loader_config *c = &l->config;
+    l->count = count;
+    l->tensors = tensors;
+    if (check(l) && (!c->shuffle || allocate_order(l))) {
+        l->batches = count / c->batch_size + (!c->drop_last && count % c->batch_size != 0);
+    }
+}
+
+static void free_batch(tg_tensor **batch, int tensors)
+{
+    for (int i = 0; batch && i < tensors; i++) {
+        tg_release(batch[i]);
+    }
+    tg_free(batch);
 }
 
 void tg_loader_free(tg_loader *l)
@@ -148,63 +118,75 @@ void tg_loader_free(tg_loader *l)
         return;
     }
     for (size_t i = 0; i < l->kept_count; i++) {
-        tg_release(l->kept[i].inputs);
-        tg_release(l->kept[i].targets);
+        free_batch(l->kept[i], l->tensors);
     }
     tg_free(l->kept);
-    tg_free(l->ids);
     tg_free(l->order);
-    tg_free(l->window);
     tg_rng_free(l->sampler);
+    if (l->source) {
+        l->kind->free(l->source);
+    }
     tg_free(l);
 }
 
-/* Returns a batch with this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
-static tg_batch *unused_batch(tg_loader *l, int64_t rows)
+/* ---- batches ---- */
+
+/* Returns whether a batch has this number of rows, and nobody else holds one of its tensors. */
+static bool is_unused(const tg_loader *l, tg_tensor *const *batch, int64_t rows)
 {
-    for (size_t i = 0; i < l->kept_count; i++) {
-        const tg_batch *b = &l->kept[i];
-        if (tg_tensor_references(b->inputs) == 1 && tg_tensor_references(b->targets) == 1 &&
-            tg_tensor_size(b->inputs, 0) == rows) {
-            return &l->kept[i];
+    for (int i = 0; i < l->tensors; i++) {
+        if (tg_tensor_references(batch[i]) != 1) {
+            return false;
         }
     }
-    tg_shape shape = tg_shape_make(2, (int64_t[]){rows, l->config.context});
-    tg_batch added = {NULL, NULL};
-    bool is_ready = tg_grow((void **)&l->kept, &l->kept_capacity, l->kept_count, l->kept_count + 1, sizeof *l->kept) &&
-                    (added.inputs = tg_tensor_new(TG_I32, shape, &l->error)) &&
-                    (added.targets = tg_tensor_new(TG_I32, shape, &l->error));
-    if (!is_ready) {
-        tg_release(added.inputs);
+    return tg_tensor_size(batch[0], 0) == rows;
+}
+
+/* Returns NULL when memory is exhausted. */
+static tg_tensor **new_batch(const tg_loader *l, int64_t rows)
+{
+    tg_tensor **batch = tg_alloc_zeroed((size_t)l->tensors, sizeof *batch);
+    for (int i = 0; batch && i < l->tensors; i++) {
+        batch[i] = l->kind->new_tensor(l->source, i, rows);
+        if (!batch[i]) {
+            free_batch(batch, l->tensors);
+            return NULL;
+        }
+    }
+    return batch;
+}
+
+/* Returns a batch of this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
+static tg_tensor **unused_batch(tg_loader *l, int64_t rows)
+{
+    for (size_t i = 0; i < l->kept_count; i++) {
+        if (is_unused(l, l->kept[i], rows)) {
+            return l->kept[i];
+        }
+    }
+    tg_tensor **added = tg_grow((void **)&l->kept, &l->kept_capacity, l->kept_count, l->kept_count + 1, sizeof *l->kept)
+                            ? new_batch(l, rows)
+                            : NULL;
+    if (!added) {
         tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
         return NULL;
     }
-    l->kept[l->kept_count] = added;
-    return &l->kept[l->kept_count++];
+    return l->kept[l->kept_count++] = added;
 }
 
-static bool fill(tg_loader *l, const tg_batch *batch, int64_t first, int64_t rows)
+static void begin_pass(tg_loader *l)
 {
-    int64_t length = l->config.context;
-    int32_t *inputs = tg_tensor_data_mut(batch->inputs), *targets = tg_tensor_data_mut(batch->targets);
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t window = l->order ? l->order[first + row] : first + row, start = window * l->config.stride;
-        const int32_t *ids = l->window;
-        if (l->ids) {
-            ids = l->ids + start;
-        } else if (!tg_token_file_read(l->file, start, length + 1, l->window, &l->error)) {
-            return false;
-        }
-        memcpy(inputs + row * length, ids, (size_t)length * sizeof *ids);
-        memcpy(targets + row * length, ids + 1, (size_t)length * sizeof *ids);
+    tg_rng_int64(l->rng);
+    if (l->order) {
+        tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
+        tg_rng_randperm(l->sampler, l->order, l->count);
     }
-    return true;
 }
 
 bool tg_loader_next(tg_loader *l, tg_batch *batch)
 {
     if (batch) {
-        *batch = (tg_batch){NULL, NULL};
+        *batch = (tg_batch){.inputs = NULL};
     }
     if (!l || l->error.code != TG_OK) {
         return false;
@@ -216,26 +198,36 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
         l->next = 0;
         return false;
     }
+    if (l->kind->check && !l->kind->check(l->source, &l->error)) {
+        return false;
+    }
     int64_t first = l->next * l->config.batch_size;
-    int64_t rows = l->windows - first < l->config.batch_size ? l->windows - first : l->config.batch_size;
-    rows /= l->config.ranks;
-    first += l->config.rank * rows;
-    tg_batch *next = unused_batch(l, rows);
+    int64_t rows = l->count - first < l->config.batch_size ? l->count - first : l->config.batch_size;
+    rows /= l->config.parts;
+    first += l->config.part * rows;
+    tg_tensor **next = unused_batch(l, rows);
     if (!next) {
         return false;
     }
     tg_rng before;
     tg_rng_copy(&before, l->rng);
     if (l->next == 0) {
-        tg_begin_pass(l->rng, l->sampler, l->order, l->windows);
+        begin_pass(l);
     }
-    if (!fill(l, next, first, rows)) {
+    if (!l->kind->fill(l->source, l->order, first, next, &l->error)) {
         tg_rng_copy(l->rng, &before);
         return false;
     }
     l->next++;
-    *batch = *next;
+    *batch = (tg_batch){next[0], l->tensors > 1 ? next[1] : NULL, next, l->tensors};
     return true;
+}
+
+void tg_loader_reset(tg_loader *l)
+{
+    if (l) {
+        l->next = 0;
+    }
 }
 
 const tg_error *tg_loader_error(const tg_loader *l)
@@ -268,16 +260,6 @@ void tg_loader_set_position(tg_loader *l, tg_loader_position position)
     l->next = position.next;
     if (l->order) {
         tg_rng_seed(l->sampler, position.seed);
-        tg_rng_randperm(l->sampler, l->order, l->windows);
+        tg_rng_randperm(l->sampler, l->order, l->count);
     }
-}
-
-const tg_loader_config *tg_loader_get_config(const tg_loader *l)
-{
-    return &l->config;
-}
-
-int64_t tg_loader_windows(const tg_loader *l)
-{
-    return l->windows;
 }

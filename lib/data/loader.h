@@ -1,8 +1,58 @@
-/* loader (private): the position of a loader, which a checkpoint saves. */
+/* loader (private): what loaders of windows (windows.c) and of tensors (tensors.c) share, and the position of a loader,
+ * which a checkpoint saves.
+ */
 #ifndef TG_DATA_LOADER_H
 #define TG_DATA_LOADER_H
 
 #include <tapegrad/data.h>
+
+/* Where the items of a loader come from. `source` is the first argument of each function, and belongs to the loader. */
+typedef struct tg_loader_kind {
+    /* in messages: "windows", "rows" */
+    const char *items;
+    /* checks before each batch that the items still exist; NULL: nothing can change */
+    bool (*check)(const void *source, tg_error *error);
+    /* returns tensor i of a batch of `count` items; NULL when memory is exhausted */
+    tg_tensor *(*new_tensor)(const void *source, int i, int64_t count);
+    /* Fills a batch with the items order[first], order[first + 1], ..., or, without an order, first, first + 1, ...
+     * Returns false with the error set. */
+    bool (*fill)(const void *source, const int64_t *order, int64_t first, tg_tensor *const *batch, tg_error *error);
+    void (*free)(void *source);
+} tg_loader_kind;
+
+struct tg_loader {
+    tg_error error;
+    tg_loader_config config;
+    const char *call; /* that made the loader, for messages */
+    const tg_loader_kind *kind;
+    void *source;
+    tg_rng *rng, *sampler; /* the given generator, and one of the loader for permutations */
+    int tensors;           /* per batch */
+    /* the numbers of items and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
+    int64_t count, batches, next;
+    int64_t *order;    /* the order of the items in this pass; NULL without shuffle */
+    tg_tensor ***kept; /* batches, each an array of tensors */
+    size_t kept_count, kept_capacity;
+};
+
+/* Item i of a pass. */
+static inline int64_t tg_loader_item(const int64_t *order, int64_t i)
+{
+    return order ? order[i] : i;
+}
+
+/* Returns a loader without a source. `missing` names an argument that is NULL, or is NULL itself. The error is in the
+ * loader; NULL when memory is exhausted. */
+tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const char *missing, tg_rng *rng,
+                          const tg_loader_config *config);
+
+/* Completes a loader whose source has `count` items, with `tensors` of them in a batch. The error is in the loader. */
+void tg_loader_begin(tg_loader *loader, int64_t count, int tensors);
+
+/* Sets VALUE for a size below 1. Returns whether it is valid. */
+bool tg_loader_check_size(tg_loader *loader, const char *name, int64_t value);
+
+/* ---- for checkpoints ---- */
 
 /* A position in a pass. */
 typedef struct tg_loader_position {
@@ -14,10 +64,5 @@ tg_loader_position tg_loader_get_position(const tg_loader *loader);
 
 /* Sets the position. `next` must be at most the number of batches. */
 void tg_loader_set_position(tg_loader *loader, tg_loader_position position);
-
-const tg_loader_config *tg_loader_get_config(const tg_loader *loader);
-
-/* Returns the number of windows in a pass. */
-int64_t tg_loader_windows(const tg_loader *loader);
 
 #endif

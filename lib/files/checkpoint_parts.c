@@ -267,13 +267,14 @@ typedef struct loader_fact {
     int64_t value;
 } loader_fact;
 
-/* Writes what must be equal in a loader that continues. */
+/* Writes what must be equal in a loader that continues. A loader of tensors has context and stride 0, and its rows are
+ * counted as windows. */
 static void facts_of(const tg_loader *loader, loader_fact facts[LOADER_FACTS])
 {
-    const tg_loader_config *c = tg_loader_get_config(loader);
+    const tg_loader_config *c = &loader->config;
     const loader_fact all[LOADER_FACTS] = {{"context", c->context},       {"stride", c->stride},
                                            {"batch_size", c->batch_size}, {"shuffle", c->shuffle},
-                                           {"drop_last", c->drop_last},   {"windows", tg_loader_windows(loader)}};
+                                           {"drop_last", c->drop_last},   {"windows", loader->count}};
     memcpy(facts, all, sizeof all);
 }
 

@@ -314,13 +314,6 @@ USE(checkpoint_group)
     assert_int_equal(remove(saved) == 0, is_saved);
 }
 
-USE(dataset_loader)
-{
-    tg_dataset_loader *loader = tg_dataset_loader_new(&w->x, 1, w->rng, GIVEN(dataset_loader));
-    keep(w, tg_dataset_loader_error(loader));
-    tg_dataset_loader_free(loader);
-}
-
 USE(csv)
 {
     tg_error_clear(&w->error);
@@ -388,7 +381,7 @@ typedef struct config_entry {
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
     X(gpt_open) X(gpt_save) \
     X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
-    X(dataset_loader) X(csv) X(words) X(metric) \
+    X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <tapegrad/checkpoint.h>
-#include <tapegrad/dataset.h>
 #include <tapegrad/find_nan.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/ledger.h>

@@ -17,7 +17,6 @@ typedef struct world {
     tg_params *params;
     tg_optim *optim;
     tg_loader *loader;
-    tg_dataset_loader *dataset;
     tg_csv *csv;
     tg_words *words;
     tg_accuracy accuracy;
@@ -77,8 +76,7 @@ typedef enum reports {
     REPORTS_TAPE,
     REPORTS_PARAMS,
     REPORTS_OPTIM,
-    REPORTS_LOADER,
-    REPORTS_DATASET_LOADER
+    REPORTS_LOADER
 } reports;
 
 typedef struct null_call {
@@ -145,9 +143,6 @@ static void make_data(world *w)
     tg_loader_config loader = tg_loader_config_default();
     loader.context = loader.stride = loader.batch_size = 1;
     w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
-    tg_dataset_loader_config dataset = tg_dataset_loader_config_default();
-    dataset.batch_size = 1;
-    w->dataset = tg_dataset_loader_new(&w->x, 1, w->rng, &dataset);
     FILE *table = fopen("null_calls.csv", "w");
     assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
@@ -199,7 +194,6 @@ static void world_close(world *w)
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);
     tg_loader_free(w->loader);
-    tg_dataset_loader_free(w->dataset);
     tg_csv_free(w->csv);
     tg_words_free(w->words);
     tg_token_file_free(w->token_file);
@@ -236,7 +230,6 @@ static const tg_error *error_of(const world *w, reports where)
     case REPORTS_PARAMS: return tg_params_error(w->params);
     case REPORTS_OPTIM: return tg_optim_error(w->optim);
     case REPORTS_LOADER: return tg_loader_error(w->loader);
-    case REPORTS_DATASET_LOADER: return tg_dataset_loader_error(w->dataset);
     default: return &w->error;
     }
 }

@@ -188,6 +188,7 @@ static tg_loader_config loader_config(void)
     tg_loader_config config = tg_loader_config_default();
     config.context = config.stride = 2;
     config.batch_size = 2;
+    config.shuffle = true;
     return config;
 }
 
@@ -201,6 +202,16 @@ static bool new_loader_from_file(world *w)
 {
     tg_loader_config config = loader_config();
     return finish_loader(w, tg_loader_new_from_file(w->file, w->rng, &config));
+}
+
+static bool new_loader_from_tensors(world *w)
+{
+    tg_loader_config config = tg_loader_config_default();
+    config.batch_size = 2;
+    config.shuffle = true;
+    config.rows = (int64_t[]){2, 0};
+    config.row_count = 2;
+    return finish_loader(w, tg_loader_new_from_tensors((tg_tensor *[]){w->x, w->x}, 2, w->rng, &config));
 }
 
 /* A batch that is retained needs other tensors. */
@@ -776,6 +787,7 @@ static const sweep sweeps[] = {
     {"tg_token_file_write", write_token_file, NULL},
     {"tg_loader_new", new_loader, NULL},
     {"tg_loader_new_from_file", new_loader_from_file, NULL},
+    {"tg_loader_new_from_tensors", new_loader_from_tensors, NULL},
     {"tg_loader_next", next_batch, NULL},
     {"tg_loader_next", next_batch, prepare_batch},
     {"tg_tensor_new", new_tensor, NULL},

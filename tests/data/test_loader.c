@@ -98,6 +98,62 @@ static void test_a_held_batch_is_never_overwritten(void **state)
     tg_rng_free(rng);
 }
 
+/* Without more options a pass has each window once, in order. A loop that is left early does not end its pass; a reset
+ * does, and the next pass has the order that it would have had anyway. */
+static void test_passes(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(1), *same = tg_rng_new(1);
+    tg_loader_config config = tg_loader_config_default();
+    config.context = 1;
+    config.stride = 1;
+    config.batch_size = 3;
+    tg_loader *loader = loader_of(9, config, rng);
+    tg_batch b, other;
+    for (int64_t i = 0; i < 3; i++) {
+        assert_true(tg_loader_next(loader, &b));
+        assert_int_equal(tg_tensor_count(b.inputs), i < 2 ? 3 : 2);
+        assert_true(tg_tensor_value_at(b.inputs, 0) == (double)(1000 + 3 * i));
+        assert_true(b.count == 2 && b.tensors[0] == b.inputs && b.tensors[1] == b.targets);
+    }
+    assert_false(tg_loader_next(loader, &b));
+    assert_true(!b.tensors && b.count == 0);
+    assert_true(tg_loader_next(loader, &b) && tg_loader_next(loader, &b));
+    assert_true(tg_tensor_value_at(b.inputs, 0) == 1003);
+    uint64_t position = tg_rng_position(rng);
+    tg_loader_reset(loader);
+    assert_int_equal(tg_rng_position(rng), position);
+    assert_true(tg_loader_next(loader, &b));
+    assert_true(tg_tensor_value_at(b.inputs, 0) == 1000);
+    /* also at the end of a pass that no call has reported */
+    assert_true(tg_loader_next(loader, &b) && tg_loader_next(loader, &b));
+    tg_loader_reset(loader);
+    assert_true(tg_loader_next(loader, &b));
+    assert_true(tg_tensor_value_at(b.inputs, 0) == 1000);
+    tg_loader_free(loader);
+
+    tg_rng_seed(rng, 5);
+    tg_rng_seed(same, 5);
+    config.shuffle = true;
+    loader = loader_of(9, config, rng);
+    tg_loader *whole = loader_of(9, config, same);
+    for (int pass = 0; pass < 3; pass++) {
+        tg_loader_reset(loader);
+        for (int i = 0; i < 2; i++) {
+            assert_true(tg_loader_next(loader, &b) && tg_loader_next(whole, &other));
+            assert_values(b.inputs,
+                          (double[]){tg_tensor_value_at(other.inputs, 0), tg_tensor_value_at(other.inputs, 1),
+                                     tg_tensor_value_at(other.inputs, 2)},
+                          3, 0, 0);
+        }
+        assert_true(tg_loader_next(whole, &other) && !tg_loader_next(whole, &other));
+    }
+    tg_loader_free(whole);
+    tg_loader_free(loader);
+    tg_rng_free(rng);
+    tg_rng_free(same);
+}
+
 /* A loader with an error has no batches, also after the error is cleared, and draws nothing. */
 static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loader_config *config, tg_code code,
                    const char *part)
@@ -120,70 +176,70 @@ static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loa
     tg_loader_free(loader);
 }
 
-/* The parts of all ranks, one after the other, are the batches of one process, in the same order and with the same
- * draws. */
-static void test_ranks_share_the_batches(void **state)
+/* The batches of all parts, one after the other, are those of a loader without parts, in the same order and with the
+ * same draws. */
+static void test_parts_of_the_batches(void **state)
 {
     (void)state;
-    for (int64_t ranks = 1; ranks <= 6; ranks += ranks == 3 ? 3 : 1) {
+    for (int64_t parts = 1; parts <= 6; parts += parts == 3 ? 3 : 1) {
         tg_rng *rng = tg_rng_new(7), *rngs[6];
-        tg_loader *whole = loader_of(98, config_of(3, 2, 12, true, false), rng), *parts[6];
+        tg_loader *whole = loader_of(98, config_of(3, 2, 12, true, false), rng), *loaders[6];
         /* 48 windows: four full batches */
         assert_int_equal(tg_loader_batches(whole), 4);
-        for (int64_t rank = 0; rank < ranks; rank++) {
+        for (int64_t part = 0; part < parts; part++) {
             tg_loader_config config = config_of(3, 2, 12, true, false);
-            config.ranks = ranks;
-            config.rank = rank;
-            rngs[rank] = tg_rng_new(7);
-            parts[rank] = loader_of(98, config, rngs[rank]);
-            assert_int_equal(tg_loader_batches(parts[rank]), 4);
+            config.parts = parts;
+            config.part = part;
+            rngs[part] = tg_rng_new(7);
+            loaders[part] = loader_of(98, config, rngs[part]);
+            assert_int_equal(tg_loader_batches(loaders[part]), 4);
         }
         for (int i = 0; i < 9; i++) {
-            tg_batch expected, part;
+            tg_batch expected, batch;
             bool more = tg_loader_next(whole, &expected);
-            for (int64_t rank = 0; rank < ranks; rank++) {
-                assert_int_equal(tg_loader_next(parts[rank], &part), more);
-                assert_int_equal(tg_rng_position(rngs[rank]), tg_rng_position(rng));
-                int64_t rows = 12 / ranks, values = rows * 3;
-                assert_int_equal(tg_tensor_size(part.inputs, 0), more ? rows : 0);
+            for (int64_t part = 0; part < parts; part++) {
+                assert_int_equal(tg_loader_next(loaders[part], &batch), more);
+                assert_int_equal(tg_rng_position(rngs[part]), tg_rng_position(rng));
+                int64_t rows = 12 / parts, values = rows * 3;
+                assert_int_equal(tg_tensor_size(batch.inputs, 0), more ? rows : 0);
                 for (int64_t k = 0; more && k < values; k++) {
-                    assert_true(tg_tensor_value_at(part.inputs, k) ==
-                                tg_tensor_value_at(expected.inputs, rank * values + k));
-                    assert_true(tg_tensor_value_at(part.targets, k) ==
-                                tg_tensor_value_at(expected.targets, rank * values + k));
+                    assert_true(tg_tensor_value_at(batch.inputs, k) ==
+                                tg_tensor_value_at(expected.inputs, part * values + k));
+                    assert_true(tg_tensor_value_at(batch.targets, k) ==
+                                tg_tensor_value_at(expected.targets, part * values + k));
                 }
             }
         }
-        for (int64_t rank = 0; rank < ranks; rank++) {
-            tg_loader_free(parts[rank]);
-            tg_rng_free(rngs[rank]);
+        for (int64_t part = 0; part < parts; part++) {
+            tg_loader_free(loaders[part]);
+            tg_rng_free(rngs[part]);
         }
         tg_loader_free(whole);
         tg_rng_free(rng);
     }
 }
 
-static void test_ranks_that_do_not_fit(void **state)
+static void test_parts_that_do_not_fit(void **state)
 {
     (void)state;
     tg_rng *rng = tg_rng_new(7);
     const struct {
-        int64_t ranks, rank, batch_size;
+        int64_t parts, part, batch_size;
         bool drop_last;
         tg_code code;
         const char *text;
     } cases[] = {
-        {4, 4, 8, true, TG_ERROR_RANGE, "loader_new: rank 4 is outside [0,4)"},
-        {4, -1, 8, true, TG_ERROR_RANGE, "loader_new: rank -1 is outside [0,4)"},
-        {0, 0, 8, true, TG_ERROR_VALUE, "loader_new: ranks 0; it must be set to at least 1"},
-        {4, 0, 6, true, TG_ERROR_VALUE, "loader_new: batch_size 6 is not a multiple of 4 ranks"},
-        {16, 0, 16, false, TG_ERROR_SHAPE, "loader_new: 10 windows for 16 ranks; each rank needs one"},
-        {4, 0, 8, false, TG_ERROR_VALUE, "the last batch has 2 windows, which is not a multiple of 4 ranks"},
+        {4, 4, 8, true, TG_ERROR_RANGE, "loader_new: part 4 is outside [0,4)"},
+        {4, -1, 8, true, TG_ERROR_RANGE, "loader_new: part -1 is outside [0,4)"},
+        {0, 0, 8, true, TG_ERROR_VALUE, "loader_new: parts 0; it must be set to at least 1"},
+        {4, 0, 6, true, TG_ERROR_VALUE, "loader_new: batch_size 6 is not a multiple of 4 parts"},
+        {16, 0, 16, false, TG_ERROR_SHAPE, "loader_new: 10 windows for 16 parts; each part needs one"},
+        {4, 0, 8, false, TG_ERROR_VALUE, "the last batch has 2 windows, which is not a multiple of 4 parts"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tg_loader_config config = config_of(2, 1, cases[i].batch_size, true, cases[i].drop_last);
-        config.ranks = cases[i].ranks;
-        config.rank = cases[i].rank;
+        config.parts = cases[i].parts;
+        config.part = cases[i].part;
         tg_loader *loader = tg_loader_new(ids, 12, rng, &config);
         assert_int_equal(tg_loader_batches(loader), 0);
         assert_loader_error(loader, cases[i].code, cases[i].text);
@@ -208,7 +264,8 @@ static void test_bad_configs(void **state)
         {4, config_of(4, 1, 1, false, false), TG_ERROR_SHAPE,
          "the text has 4 ids; a window of 4 and its target need 5"},
         {0, config_of(4, 1, 1, false, false), TG_ERROR_SHAPE, "the text has 0 ids"},
-        {10, config_of(4, 1, 7, false, true), TG_ERROR_SHAPE, "6 windows do not fill a batch of 7"},
+        {10, config_of(4, 1, 7, false, true), TG_ERROR_SHAPE,
+         "loader_new: 6 windows do not fill a batch of 7, and drop_last leaves out a batch that is not full"},
         {50,
          {.context = 4, .stride = 1, .batch_size = 2},
          TG_ERROR_VALUE,
@@ -217,12 +274,18 @@ static void test_bad_configs(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         refuse(ids, bad[i].count, rng, &bad[i].config, bad[i].code, bad[i].message);
     }
+    tg_loader_config other = config_of(4, 1, 1, false, false);
+    other.row_count = 3;
+    refuse(ids, 50, rng, &other, TG_ERROR_VALUE,
+           "loader_new: row_count is set; it is an option of tg_loader_new_from_tensors, and windows have none");
+    other.rows = (int64_t[]){0, 1, 2};
+    refuse(ids, 50, rng, &other, TG_ERROR_VALUE, "loader_new: rows is set");
     /* the sizes have no defaults */
     refuse(ids, 50, rng, NULL, TG_ERROR_VALUE, "context 0");
     refuse(NULL, 50, rng, NULL, TG_ERROR_STATE, "loader_new: the array of ids is NULL");
     refuse(ids, 50, NULL, &bad[0].config, TG_ERROR_STATE, "loader_new: the generator is NULL");
     tg_loader *loader = tg_loader_new_from_file(NULL, rng, &bad[0].config);
-    assert_loader_error(loader, TG_ERROR_STATE, "the token file is NULL");
+    assert_loader_error(loader, TG_ERROR_STATE, "loader_new_from_file: the token file is NULL");
     tg_loader_free(loader);
     tg_rng_free(rng);
 }
@@ -238,6 +301,7 @@ static void test_no_loader(void **state)
     assert_false(tg_loader_next(NULL, &batch));
     assert_null(batch.inputs);
     tg_loader_clear_error(NULL);
+    tg_loader_reset(NULL);
     tg_loader_free(NULL);
     /* a batch that is NULL is an error of the loader, which then stays where it is until that is cleared */
     tg_rng *rng = tg_rng_new(1);
@@ -396,7 +460,7 @@ static void test_out_of_memory(void **state)
         tg_rng *rng = tg_rng_new(1), *before = tg_rng_new(1);
         allocator_arm(&counting, k, true);
         tg_loader *loader = tg_loader_new(ids, 50, rng, &config);
-        tg_batch batch = {NULL, NULL};
+        tg_batch batch = {.inputs = NULL};
         finished = tg_loader_next(loader, &batch);
         if (!finished) {
             assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_MEMORY);
@@ -426,8 +490,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_is_torchs),
         cmocka_unit_test(test_a_held_batch_is_never_overwritten),
-        cmocka_unit_test(test_ranks_share_the_batches),
-        cmocka_unit_test(test_ranks_that_do_not_fit),
+        cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_parts_of_the_batches),
+        cmocka_unit_test(test_parts_that_do_not_fit),
         cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_no_loader),
         cmocka_unit_test(test_token_files),

@@ -52,6 +52,7 @@ static training training_make(tg_optim *(*make)(tg_params *params), uint64_t see
     tg_loader_config loader = tg_loader_config_default();
     loader.context = loader.stride = CONTEXT;
     loader.batch_size = 4;
+    loader.shuffle = loader.drop_last = true;
     m.loader = tg_loader_new(tokens, TOKENS, m.rng, &loader);
     assert_string_equal(tg_loader_error(m.loader)->text, "");
     return m;
@@ -299,7 +300,7 @@ static void test_refuses_another_optimizer_or_loader(void **state)
     assert_true(tg_optim_add_to_group(m.optim, "head", "linear.weight"));
     assert_refused(&m, &parts[1], 1, TG_ERROR_VALUE, "optim.group.head' is missing");
     int32_t tokens[TOKENS] = {0};
-    tg_loader_config config = *tg_loader_get_config(m.loader);
+    tg_loader_config config = m.loader->config;
     config.batch_size = 2;
     tg_loader *small = tg_loader_new(tokens, TOKENS, m.rng, &config);
     config.batch_size = 4;
@@ -312,6 +313,55 @@ static void test_refuses_another_optimizer_or_loader(void **state)
     tg_loader_free(longer);
     training_free(&m);
     training_free(&saved);
+}
+
+/* A loader of tensors continues in the middle of a pass, and refuses other rows and a loader of windows. */
+static void test_loaders_of_tensors(void **state)
+{
+    (void)state;
+    tg_tensor *x = tg_tensor_new_arange(TG_I32, 0, 20, 1, NULL);
+    tg_rng *rng = tg_rng_new(1), *other = tg_rng_new(2);
+    tg_loader_config config = tg_loader_config_default();
+    config.batch_size = 3;
+    config.shuffle = true;
+    tg_loader *saved = tg_loader_new_from_tensors(&x, 1, rng, &config);
+    tg_loader *loaded = tg_loader_new_from_tensors(&x, 1, other, &config);
+    config.rows = (int64_t[]){1, 2, 3};
+    config.row_count = 3;
+    tg_loader *subset = tg_loader_new_from_tensors(&x, 1, other, &config);
+    config = tg_loader_config_default();
+    config.batch_size = 3;
+    config.shuffle = true;
+    config.context = config.stride = 1;
+    tg_loader *windows = tg_loader_new((int32_t[21]){0}, 21, other, &config);
+    tg_batch here, there;
+    assert_true(tg_loader_next(saved, &here) && tg_loader_next(saved, &here));
+    tg_checkpoint_part part = {.name = "data", .loader = saved};
+    assert_true(tg_checkpoint_save(path, &part, 1, NULL));
+    part.loader = loaded;
+    assert_true(tg_checkpoint_load(path, &part, 1, NULL));
+    for (int i = 0; i < 5; i++) {
+        assert_true(tg_loader_next(saved, &here) && tg_loader_next(loaded, &there));
+        assert_int_equal(tg_tensor_count(here.inputs), tg_tensor_count(there.inputs));
+        assert_memory_equal(tg_tensor_data(here.inputs), tg_tensor_data(there.inputs),
+                            (size_t)tg_tensor_count(here.inputs) * sizeof(int32_t));
+    }
+    assert_false(tg_loader_next(saved, &here) || tg_loader_next(loaded, &there));
+    tg_error error = TG_NO_ERROR;
+    part.loader = subset;
+    assert_false(tg_checkpoint_load(path, &part, 1, &error));
+    assert_error(&error, TG_ERROR_VALUE, "'data.windows' is 20 in the file and 3 here");
+    part.loader = windows;
+    assert_false(tg_checkpoint_load(path, &part, 1, &error));
+    assert_error(&error, TG_ERROR_VALUE, "'data.context' is 0 in the file and 1 here");
+    tg_loader_free(saved);
+    tg_loader_free(loaded);
+    tg_loader_free(subset);
+    tg_loader_free(windows);
+    tg_rng_free(rng);
+    tg_rng_free(other);
+    tg_release(x);
+    remove(path);
 }
 
 static void test_refuses_lists(void **state)
@@ -736,6 +786,7 @@ int main(void)
         cmocka_unit_test(test_single_parts),
         cmocka_unit_test(test_refuses_parts_that_differ),
         cmocka_unit_test(test_refuses_another_optimizer_or_loader),
+        cmocka_unit_test(test_loaders_of_tensors),
         cmocka_unit_test(test_refuses_lists),
         cmocka_unit_test(test_refuses_numbers),
         cmocka_unit_test(test_refuses_states),

@@ -50,7 +50,7 @@ static void begin(training *w)
     tg_loader_config config = tg_loader_config_default();
     config.context = config.batch_size = 2;
     config.stride = 1;
-    config.shuffle = true;
+    config.shuffle = config.drop_last = true;
     w->loader = tg_loader_new(ids, 10, w->rng, &config);
     train(w);
     const tg_checkpoint_part parts[PARTS] = {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goldens of tapegrad/dataset.h by torch 2.13.0. Writes data/dataset.txt beside itself.
+"""Goldens of loaders over tensors and of random splits (tapegrad/data.h) by torch 2.13.0. Writes data/dataset.txt beside itself.
 
 A case "loader SEED ROWS BATCH SHUFFLE DROP_LAST BATCHES", then the rows of three passes, batch after batch, each batch
 after its number of rows, then one draw of the generator. A case "split SEED PARTS LENGTHS... INDICES...".

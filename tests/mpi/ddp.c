@@ -43,8 +43,9 @@ static tg_loader *loader_make(tg_rng *rng)
     config.context = sizes[1];
     config.stride = 3;
     config.batch_size = sizes[3];
-    config.ranks = ranks;
-    config.rank = rank;
+    config.shuffle = config.drop_last = true;
+    config.parts = ranks;
+    config.part = rank;
     tg_loader *loader = tg_loader_new(ids, count, rng, &config);
     free(ids);
     return loader;

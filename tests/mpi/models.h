@@ -94,8 +94,9 @@ static inline tg_loader *loader_make(tg_rng *rng, int64_t batch_size, int parts,
     config.context = T;
     config.stride = 3;
     config.batch_size = batch_size;
-    config.ranks = parts;
-    config.rank = part;
+    config.shuffle = config.drop_last = true;
+    config.parts = parts;
+    config.part = part;
     tg_loader *loader = tg_loader_new(ids, 400, rng, &config);
     assert_string_equal(tg_loader_error(loader)->text, "");
     return loader;

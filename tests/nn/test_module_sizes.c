@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <tapegrad/conv.h>
-#include <tapegrad/dataset.h>
 #include <tapegrad/gpt.h>
 #include <tapegrad/sequence.h>
 #include <tapegrad/transformer.h>
@@ -346,9 +345,8 @@ static void test_loaders(void **state)
     for (int first = 0; first < 5; first++) {
         for (size_t k = 0; k < EXTREMES; k++) {
             tg_loader_config config = tg_loader_config_default();
-            int64_t *sizes[] = {&config.context, &config.stride, &config.batch_size, &config.ranks, &config.rank};
+            int64_t *sizes[] = {&config.context, &config.stride, &config.batch_size, &config.parts, &config.part};
             config.context = config.stride = config.batch_size = 2;
-            config.drop_last = false;
             *sizes[first] = extremes[k];
             tg_loader *loader = tg_loader_new(ids, 9, rng, &config);
             assert_non_null(loader);
@@ -363,16 +361,16 @@ static void test_loaders(void **state)
         }
     }
     for (size_t k = 0; k < EXTREMES; k++) {
-        tg_dataset_loader_config config = tg_dataset_loader_config_default();
+        tg_loader_config config = tg_loader_config_default();
         config.batch_size = extremes[k];
         config.drop_last = true;
-        tg_dataset_loader *loader = tg_dataset_loader_new(&column, 1, rng, &config);
-        assert_int_equal(tg_dataset_loader_batches(loader), 0);
-        tg_dataset_loader_free(loader);
+        tg_loader *loader = tg_loader_new_from_tensors(&column, 1, rng, &config);
+        assert_int_equal(tg_loader_batches(loader), 0);
+        tg_loader_free(loader);
         config.drop_last = false;
-        loader = tg_dataset_loader_new(&column, 1, rng, &config);
-        assert_true(tg_dataset_loader_batches(loader) == (tg_dataset_loader_error(loader)->code == TG_OK));
-        tg_dataset_loader_free(loader);
+        loader = tg_loader_new_from_tensors(&column, 1, rng, &config);
+        assert_true(tg_loader_batches(loader) == (tg_loader_error(loader)->code == TG_OK));
+        tg_loader_free(loader);
     }
     /* a stride and a batch of any size work, so this sweep does not only meet errors */
     assert_true(loaders > 0);

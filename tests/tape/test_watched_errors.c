@@ -24,6 +24,7 @@ static program begin(const tg_adam_config *adam, int64_t context)
     windows.context = context;
     windows.stride = 1;
     windows.batch_size = 1;
+    windows.shuffle = true;
     p.loader = tg_loader_new(ids, 9, p.rng, &windows);
     p.tape = tg_tape_new(p.rng, NULL);
     assert_true(tg_tape_watch_error(p.tape, tg_params_error(p.params)));

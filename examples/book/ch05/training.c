@@ -66,13 +66,12 @@ double mean_loss(tg_tape *t, const tg_gpt *model, tg_loader *loader, int64_t bat
     double sum = 0;
     int64_t seen = 0;
     tg_evaluation before = tg_evaluation_begin(t);
-    for (tg_batch batch; tg_loader_next(loader, &batch);) {
-        if (seen < batches) {
-            tg_tape_reset(t);
-            sum += tg_tensor_item(batch_loss(t, model, batch), NULL);
-            seen++;
-        }
+    for (tg_batch batch; seen < batches && tg_loader_next(loader, &batch); seen++) {
+        tg_tape_reset(t);
+        sum += tg_tensor_item(batch_loss(t, model, batch), NULL);
     }
+    /* the next call begins another pass */
+    tg_loader_reset(loader);
     check(tg_loader_error(loader));
     check(tg_tape_error(t));
     tg_evaluation_end(t, before);
