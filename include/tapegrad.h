@@ -10,9 +10,6 @@
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
 #include <tapegrad/data.h>
-#include <tapegrad/csv.h>
-#include <tapegrad/dataset.h>
-#include <tapegrad/words.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>
 #include <tapegrad/ops.h>
