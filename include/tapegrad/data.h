@@ -94,6 +94,10 @@ typedef struct tg_loader_config {
      * the other, are the batch of a loader without parts. B, and the number of items in a last batch that is not full,
      * must be multiples of `parts`. Default 1 and 0. */
     int64_t parts, part;
+    /* Detection of the use of a batch after the next call of tg_loader_next, for debugging. A call that reads its
+     * values sets STATE; getters return what they return for NULL, and set the error of the loader. The loader then
+     * uses new tensors for each batch, and keeps those without their values. Default false. */
+    bool detect_stale_batches;
     /* of windows: T, the number of ids per window; must be set */
     int64_t context;
     /* of windows: the number of ids from the start of one window to the start of the next; must be set */
@@ -125,7 +129,7 @@ TG_API void tg_loader_free(tg_loader *loader);
 
 /* One batch, valid until the next call of tg_loader_next: the loader owns its tensors, and fills them again. A batch
  * that is needed longer must be retained: while anybody else holds one of its tensors, the loader uses others. A tape
- * holds those that it recorded. */
+ * holds those that it recorded. A loader with detect_stale_batches reports the use of an old batch. */
 typedef struct tg_batch {
     /* tensors[0] and tensors[1]; `targets` is NULL in a loader of one tensor */
     tg_tensor *inputs, *targets;

@@ -14,6 +14,13 @@
 #include "base/random.h"
 #include "tensor/tensor.h"
 
+/* The storage of batches that are not valid any more: it has a guard and no values. It is one block, because a tensor
+ * that somebody retains refers to it after the loader was freed. */
+typedef struct tg_stale_values {
+    tg_storage storage; /* must be the first */
+    tg_value_guard guard;
+} tg_stale_values;
+
 static const char mark[] = "tg_loader_config_default";
 
 tg_loader_config tg_loader_config_default(void)
@@ -94,12 +101,35 @@ static bool allocate_order(tg_loader *l)
                         (long long)l->count, l->kind->items);
 }
 
+static bool refuse_stale(const tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x,
+                         tg_error *error)
+{
+    (void)guard, (void)name, (void)x;
+    return tg_error_set(error, TG_ERROR_STATE,
+                        "%s%sa tensor of a batch is used after the next call of tg_loader_next; tg_retain keeps it",
+                        call ? call : "", call ? ": " : "");
+}
+
+static bool begin_detection(tg_loader *l)
+{
+    tg_stale_values *made = l->stale_values = tg_pool_take(NULL, sizeof *made);
+    if (!made) {
+        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory", l->call);
+    }
+    atomic_init(&made->storage.references, 1);
+    atomic_init(&made->storage.version, 0);
+    made->storage.first_version = 0;
+    made->storage.guard = &made->guard;
+    made->guard = (tg_value_guard){.refuse = refuse_stale, .error = &l->error};
+    return true;
+}
+
 void tg_loader_begin(tg_loader *l, int64_t count, int tensors)
 {
     const tg_loader_config *c = &l->config;
     l->count = count;
     l->tensors = tensors;
-    if (check(l) && (!c->shuffle || allocate_order(l))) {
+    if (check(l) && (!c->shuffle || allocate_order(l)) && (!c->detect_stale_batches || begin_detection(l))) {
         l->batches = count / c->batch_size + (!c->drop_last && count % c->batch_size != 0);
     }
 }
@@ -120,7 +150,15 @@ void tg_loader_free(tg_loader *l)
     for (size_t i = 0; i < l->kept_count; i++) {
         free_batch(l->kept[i], l->tensors);
     }
+    for (size_t i = 0; i < l->stale_count; i++) {
+        free_batch(l->stale[i], l->tensors);
+    }
+    if (l->stale_values) {
+        l->stale_values->guard.error = NULL;
+        tg_storage_drop(NULL, &l->stale_values->storage);
+    }
     tg_free(l->kept);
+    tg_free(l->stale);
     tg_free(l->order);
     tg_rng_free(l->sampler);
     if (l->source) {
@@ -131,15 +169,35 @@ void tg_loader_free(tg_loader *l)
 
 /* ---- batches ---- */
 
-/* Returns whether a batch has this number of rows, and nobody else holds one of its tensors. */
-static bool is_unused(const tg_loader *l, tg_tensor *const *batch, int64_t rows)
+/* Returns whether anybody else holds a tensor of the batch. */
+static bool is_held(const tg_loader *l, tg_tensor *const *batch)
 {
     for (int i = 0; i < l->tensors; i++) {
         if (tg_tensor_references(batch[i]) != 1) {
-            return false;
+            return true;
         }
     }
-    return tg_tensor_size(batch[0], 0) == rows;
+    return false;
+}
+
+/* Takes the values from all batches that nobody else holds. The list has the capacity for them. */
+static void retire_batches(tg_loader *l)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < l->kept_count; k++) {
+        tg_tensor **batch = l->kept[k];
+        if (is_held(l, batch)) {
+            l->kept[kept++] = batch;
+            continue;
+        }
+        for (int i = 0; i < l->tensors; i++) {
+            tg_storage_drop(NULL, batch[i]->storage);
+            batch[i]->storage = &l->stale_values->storage;
+            atomic_fetch_add_explicit(&l->stale_values->storage.references, 1, memory_order_relaxed);
+        }
+        l->stale[l->stale_count++] = batch;
+    }
+    l->kept_count = kept;
 }
 
 /* Returns NULL when memory is exhausted. */
@@ -160,13 +218,15 @@ static tg_tensor **new_batch(const tg_loader *l, int64_t rows)
 static tg_tensor **unused_batch(tg_loader *l, int64_t rows)
 {
     for (size_t i = 0; i < l->kept_count; i++) {
-        if (is_unused(l, l->kept[i], rows)) {
+        if (tg_tensor_size(l->kept[i][0], 0) == rows && !is_held(l, l->kept[i])) {
             return l->kept[i];
         }
     }
-    tg_tensor **added = tg_grow((void **)&l->kept, &l->kept_capacity, l->kept_count, l->kept_count + 1, sizeof *l->kept)
-                            ? new_batch(l, rows)
-                            : NULL;
+    size_t kept = l->kept_count, all = kept + l->stale_count + 1;
+    bool is_ready =
+        tg_grow((void **)&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
+        (!l->stale_values || tg_grow((void **)&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
+    tg_tensor **added = is_ready ? new_batch(l, rows) : NULL;
     if (!added) {
         tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
         return NULL;
@@ -193,6 +253,9 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     }
     if (!batch) {
         return tg_error_set(&l->error, TG_ERROR_STATE, "loader_next: the batch is NULL");
+    }
+    if (l->stale_values) {
+        retire_batches(l);
     }
     if (l->next == l->batches) {
         l->next = 0;

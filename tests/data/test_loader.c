@@ -154,6 +154,51 @@ static void test_passes(void **state)
     tg_rng_free(same);
 }
 
+/* A checking loader: the values of a batch are gone at the next call, unless somebody holds one of its tensors. */
+static void test_stale_batches(void **state)
+{
+    (void)state;
+    static const char stale[] = "a tensor of a batch is used after the next call of tg_loader_next; tg_retain keeps it";
+    tg_rng *rng = tg_rng_new(1);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *table = tg_tensor_new(TG_F32, TG_SHAPE(2000, 2), NULL);
+    tg_loader_config config = config_of(4, 4, 2, false, true);
+    config.detect_stale_batches = true;
+    tg_loader *loader = loader_of(50, config, rng);
+    tg_batch first, second, third;
+    assert_true(tg_loader_next(loader, &first));
+    assert_true(tg_tensor_value_at(first.inputs, 0) == 1000);
+    assert_true(tg_loader_next(loader, &second));
+    assert_null(tg_tensor_data(first.inputs));
+    assert_loader_error(loader, TG_ERROR_STATE, stale);
+    assert_null(tg_embedding(t, first.targets, table, NULL));
+    assert_non_null(strstr(tg_tape_error(t)->text, "embedding: "));
+    assert_tape_error(t, TG_ERROR_STATE, stale);
+    tg_tape_clear_error(t);
+    tg_error error = TG_NO_ERROR;
+    assert_null(tg_tensor_new_copy(first.inputs, &error));
+    assert_error(&error, TG_ERROR_STATE, stale);
+    /* one that is held stays as it is, until nobody holds it */
+    tg_tensor *held = tg_retain(second.inputs);
+    assert_true(tg_loader_next(loader, &third));
+    assert_true(tg_tensor_value_at(held, 0) == 1008 && tg_tensor_value_at(second.targets, 0) == 1009);
+    tg_release(held);
+    while (tg_loader_next(loader, &first)) {
+        assert_true(tg_tensor_value_at(first.inputs, 0) >= 1024);
+    }
+    assert_int_equal(tg_loader_error(loader)->code, TG_OK);
+    assert_null(tg_tensor_data(second.inputs));
+    assert_loader_error(loader, TG_ERROR_STATE, stale);
+    /* a stale tensor that is retained outlives the loader */
+    held = tg_retain(third.inputs);
+    tg_loader_free(loader);
+    assert_null(tg_tensor_data(held));
+    tg_release(held);
+    tg_release(table);
+    tg_tape_free(t);
+    tg_rng_free(rng);
+}
+
 /* A loader with an error has no batches, also after the error is cleared, and draws nothing. */
 static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loader_config *config, tg_code code,
                    const char *part)
@@ -491,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_order_is_torchs),
         cmocka_unit_test(test_a_held_batch_is_never_overwritten),
         cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_stale_batches),
         cmocka_unit_test(test_parts_of_the_batches),
         cmocka_unit_test(test_parts_that_do_not_fit),
         cmocka_unit_test(test_bad_configs),
