@@ -91,10 +91,22 @@ size_t tg_escape(char *copy, size_t size, const char *text)
     return used;
 }
 
+/* Removes the sign of each NaN that printf has written. The sign means nothing, and depends on the processor. */
+static void remove_signs_of_nan(char *line)
+{
+    for (char *at = line; (at = strstr(at, "-nan")) != NULL; at++) {
+        bool begins = at == line || strchr(" ([", at[-1]), ends = !at[4] || strchr(" ,;:)]", at[4]);
+        if (begins && ends) {
+            memmove(at, at + 1, strlen(at));
+        }
+    }
+}
+
 size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments)
 {
     char raw[LINE];
     vsnprintf(raw, sizeof raw, format, arguments);
+    remove_signs_of_nan(raw);
     return tg_escape(line, size, raw);
 }
 

@@ -1,6 +1,7 @@
 /* Texts for people: UTF-8, and the escape of names that others have chosen. */
 #include "support.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -133,12 +134,35 @@ static void test_format_line(void **state)
     assert_string_equal(line, "a\\nb is");
 }
 
+/* printf writes the sign of a NaN, which means nothing. A name that looks like it stays as it is. */
+static void test_nans(void **state)
+{
+    (void)state;
+    char line[60];
+    double minus = copysign((double)NAN, -1);
+    tg_format_line(line, sizeof line, "%g", minus);
+    assert_string_equal(line, "nan");
+    tg_format_line(line, sizeof line, "eps %g; (%g, %g) and %.3g: [%g] %g", minus, minus, minus, minus, minus, -1.0);
+    assert_string_equal(line, "eps nan; (nan, nan) and nan: [nan] -1");
+    tg_format_line(line, sizeof line, "'-nan' a-nan -nano --nan -nan %g", (double)NAN);
+    assert_string_equal(line, "'-nan' a-nan -nano --nan nan nan");
+    tg_error error = TG_NO_ERROR;
+    tg_schedule_config schedule = tg_schedule_config_default();
+    schedule.lr = minus;
+    tg_schedule_lr(0, &schedule, &error);
+    assert_error(&error, TG_ERROR_VALUE, "schedule_lr: lr nan; allowed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_escape),      cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_long_errors), cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_format_line), cmocka_unit_test(test_messages_with_long_names),
+        cmocka_unit_test(test_escape),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_long_errors),
+        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_nans),
+        cmocka_unit_test(test_format_line),
+        cmocka_unit_test(test_messages_with_long_names),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

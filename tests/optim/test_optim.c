@@ -93,9 +93,10 @@ static void test_group_errors(void **state)
     } bad[] = {{-0.5, "optim_set_lr: -0.5; allowed", "optim_set_weight_decay: -0.5; allowed"},
                {-1, "optim_set_lr: -1; allowed", "optim_set_weight_decay: -1; allowed"},
                {(double)NAN, "optim_set_lr: nan; allowed", "optim_set_weight_decay: nan; allowed"},
+               {copysign((double)NAN, -1), "optim_set_lr: nan; allowed", "optim_set_weight_decay: nan; allowed"},
                {(double)INFINITY, "optim_set_lr: inf; allowed", "optim_set_weight_decay: inf; allowed"},
                {-(double)INFINITY, "optim_set_lr: -inf; allowed", "optim_set_weight_decay: -inf; allowed"}};
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 12; i++) {
         assert_false(tg_optim_set_lr(optim, groups[i % 2], bad[i / 2].value));
         assert_optim_error(optim, TG_ERROR_VALUE, bad[i / 2].lr);
         assert_false(tg_optim_set_weight_decay(optim, groups[i % 2], bad[i / 2].value));
