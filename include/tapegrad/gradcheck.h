@@ -145,7 +145,7 @@ typedef struct tg_gradcheck_config {
     const tg_rng *rng;
     /* the seed of the fast mode's vectors; default 67280421310721, that of a new torch.Generator */
     uint64_t projection_seed;
-    /* the rows without a gradient by design, `row_count` of them; default NULL and 0 */
+    /* the rows without a gradient by design, and their number; both must be set; default NULL and 0 */
     const tg_gradcheck_row *rows_without_gradient;
     int row_count;
 } tg_gradcheck_config;

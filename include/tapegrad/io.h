@@ -47,7 +47,7 @@ typedef struct tg_params_save_config {
     tg_save_floats floats;
     /* put before each name, such as "model."; NULL is "". Default NULL */
     const char *prefix;
-    /* texts for the file's metadata, borrowed during the call; default NULL and 0 */
+    /* texts for the file's metadata and their number, borrowed during the call; both must be set; default NULL and 0 */
     const tg_metadata *metadata;
     int64_t metadata_count;
 } tg_params_save_config;

@@ -61,7 +61,7 @@ typedef struct tg_words_config {
     /* Special tokens, in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". `unknown` follows them if it
      * is none of them. The text of a special token is one word of `split`. Default NULL */
     const char *const *special;
-    /* the number of these tokens; default 0 */
+    /* the number of these tokens, which must be set with them; default 0 */
     int special_count;
     /* whether the special tokens have the last ids, as in the course, and not the first ones; default false */
     bool special_last;
@@ -69,9 +69,9 @@ typedef struct tg_words_config {
 
 TG_API tg_words_config tg_words_config_default(void);
 
-/* Returns the vocabulary of a text of `length` bytes. Yours to free. VALUE for a field that is not allowed: a special
- * token that is no single word or is given twice, a min_count below 1, and a vocabulary without an id for each special
- * token. */
+/* Returns the vocabulary of a text of `length` bytes. Yours to free. VALUE for a field that is not allowed: `special`
+ * without special_count or the reverse, a special token that is no single word or is given twice, a min_count below 1,
+ * and a vocabulary without an id for each special token. */
 TG_API tg_words *tg_words_new(const char *text, size_t length, const tg_words_config *config, tg_error *error);
 
 /* Opens a file with one word per line, whose ids are 0, 1, 2, ...: the files of tg_words_save, and those of torchtext

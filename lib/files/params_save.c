@@ -41,13 +41,8 @@ static bool check_options(const char *call, const tg_params_save_config *c, tg_e
         return tg_error_set(error, TG_ERROR_VALUE, "%s: floats is %d; it must be a tg_save_floats", call,
                             (int)c->floats);
     }
-    if (c->metadata_count < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: metadata_count is %lld; allowed are 0 or more", call,
-                            (long long)c->metadata_count);
-    }
-    if (c->metadata_count > 0 && !c->metadata) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: metadata is NULL, but metadata_count is %lld", call,
-                            (long long)c->metadata_count);
+    if (!tg_config_check_list(call, "metadata", c->metadata, "metadata_count", c->metadata_count, error)) {
+        return false;
     }
     for (int64_t i = 0; i < c->metadata_count; i++) {
         if (!c->metadata[i].key || !c->metadata[i].value) {

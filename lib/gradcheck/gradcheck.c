@@ -224,11 +224,11 @@ static bool check_arguments(const tg_check *c, const tg_gradcheck_config *config
         return tg_error_set(error, TG_ERROR_STATE, "gradcheck: the %s",
                             !c->function ? "function is NULL" : "inputs are NULL");
     }
-    return !config ||
-           (config->eps > 0 && isfinite(config->eps) && (config->rows_without_gradient || !config->row_count)) ||
-           tg_error_set(error, TG_ERROR_VALUE,
-                        "gradcheck: eps %g, %d rows_without_gradient at %s; eps must be above 0, and the rows not NULL",
-                        config->eps, config->row_count, config->rows_without_gradient ? "an address" : "NULL");
+    if (config && !(config->eps > 0 && isfinite(config->eps))) {
+        return tg_error_set(error, TG_ERROR_VALUE, "gradcheck: eps %g; it must be finite and above 0", config->eps);
+    }
+    return !config || tg_config_check_list("gradcheck", "rows_without_gradient", config->rows_without_gradient,
+                                           "row_count", config->row_count, error);
 }
 
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error)

@@ -83,9 +83,8 @@ static bool check_options(const tg_words_config *config, tg_error *error)
         return tg_error_set(error, TG_ERROR_VALUE, "%s: min_count %lld; it must be at least 1", call,
                             (long long)config->min_count);
     }
-    if (config->special_count < 0 || (config->special_count > 0 && !config->special)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: special_count %d %s", call, config->special_count,
-                            config->special_count < 0 ? "is negative" : "without special tokens");
+    if (!tg_config_check_list(call, "special", config->special, "special_count", config->special_count, error)) {
+        return false;
     }
     for (int i = 0; i < config->special_count + (config->unknown != NULL); i++) {
         if (!check_special(config, i, error)) {

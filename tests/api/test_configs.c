@@ -501,6 +501,59 @@ static void test_configs_of_other_calls(void **state)
     }
 }
 
+/* A list in a config: the field with its address, and the one with its number of elements. */
+typedef struct list_entry {
+    void (*use)(world *w, const void *config);
+    void (*make_default)(any_config *config);
+    const char *list_field, *count_field;
+    size_t list_offset, count_offset, count_size;
+} list_entry;
+
+/* clang-format off */
+#define LIST(name, list, count)                                                          \
+    {use_##name, default_##name, #list, #count, offsetof(tg_##name##_config, list),      \
+     offsetof(tg_##name##_config, count), sizeof(((tg_##name##_config *)NULL)->count)}
+/* clang-format on */
+
+static const list_entry lists[] = {
+    LIST(words, special, special_count),
+    LIST(params_save, metadata, metadata_count),
+    LIST(gradcheck, rows_without_gradient, row_count),
+};
+
+static void assert_list_refused(const list_entry *e, const void *list, int64_t count, const char *text)
+{
+    world w;
+    any_config config;
+    int small = (int)count;
+    world_open(&w);
+    e->make_default(&config);
+    memcpy(config.bytes + e->list_offset, &list, sizeof list);
+    memcpy(config.bytes + e->count_offset, e->count_size == sizeof small ? (void *)&small : (void *)&count,
+           e->count_size);
+    e->use(&w, config.bytes);
+    if (w.error.code != TG_ERROR_VALUE || !strstr(w.error.text, text)) {
+        fail_msg("%s: %d \"%s\"", text, (int)w.error.code, w.error.text);
+    }
+    world_close(&w);
+}
+
+/* A list without its number of elements, a number without a list, and a negative number. */
+static void test_lists_without_their_numbers(void **state)
+{
+    (void)state;
+    static const char *const strings[] = {"a", "b"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char text[128];
+        snprintf(text, sizeof text, ": %s is 0, but %s is not NULL", lists[i].count_field, lists[i].list_field);
+        assert_list_refused(&lists[i], strings, 0, text);
+        snprintf(text, sizeof text, ": %s is 1, but %s is NULL", lists[i].count_field, lists[i].list_field);
+        assert_list_refused(&lists[i], NULL, 1, text);
+        snprintf(text, sizeof text, ": %s is -1; it must be at least 0", lists[i].count_field);
+        assert_list_refused(&lists[i], strings, -1, text);
+    }
+}
+
 /* The default of each config has a mark that its call knows: an error, for a size that must be set, is another one. */
 static void test_defaults_are_accepted(void **state)
 {
@@ -571,8 +624,11 @@ static void test_configs_filled_in_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_configs_that_no_default_made), cmocka_unit_test(test_configs_of_other_calls),
-        cmocka_unit_test(test_defaults_are_accepted),        cmocka_unit_test(test_sizes_without_a_default_are_named),
+        cmocka_unit_test(test_configs_that_no_default_made),
+        cmocka_unit_test(test_configs_of_other_calls),
+        cmocka_unit_test(test_lists_without_their_numbers),
+        cmocka_unit_test(test_defaults_are_accepted),
+        cmocka_unit_test(test_sizes_without_a_default_are_named),
 #ifndef __cplusplus
         cmocka_unit_test(test_configs_filled_in_part),
 #endif

@@ -345,7 +345,7 @@ static void test_invalid_options(void **state)
     config = tg_params_save_config_default();
     config.metadata_count = 1;
     assert_false(tg_params_save(params, path, &config, &error));
-    assert_error(&error, TG_ERROR_STATE, "params_save: metadata is NULL, but metadata_count is 1");
+    assert_error(&error, TG_ERROR_VALUE, "params_save: metadata_count is 1, but metadata is NULL");
     config.metadata = &(tg_metadata){"key", NULL};
     assert_false(tg_params_save(params, path, &config, &error));
     assert_error(&error, TG_ERROR_STATE, "params_save: the value of metadata 0 is NULL");

@@ -50,8 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     config.split = options & 1 ? TG_WORD_SPLIT_SPACE : TG_WORD_SPLIT_PUNCTUATION;
     config.order = options & 2 ? TG_WORD_ORDER_BYTES : TG_WORD_ORDER_FREQUENCY;
     config.unknown = options & 4 ? NULL : "<|unk|>";
-    config.special = special;
     config.special_count = (int)(options >> 3 & 3) % 3;
+    config.special = config.special_count > 0 ? special : NULL;
     config.special_last = options & 32;
     config.min_count = 1 + (options >> 6 & 1);
     config.vocabulary = options >> 7 ? 5 : INT32_MAX;

@@ -444,14 +444,15 @@ static void test_bad_arguments(void **state)
     refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "does not come from tg_gradcheck_config_default()");
     config = tg_gradcheck_config_default();
     config.eps = 0;
-    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "eps must be above 0");
+    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "it must be finite and above 0");
     config.eps = (double)NAN;
-    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "eps must be above 0");
+    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "it must be finite and above 0");
     config.eps = (double)INFINITY;
-    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "eps inf");
+    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "gradcheck: eps inf; it must be finite and above 0");
     config = tg_gradcheck_config_default();
     config.row_count = 2;
-    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE, "2 rows_without_gradient at NULL");
+    refuse_arguments(scaled, &x, 1, &config, TG_ERROR_VALUE,
+                     "gradcheck: row_count is 2, but rows_without_gradient is NULL");
     /* a step that is lost in rounding */
     config = tg_gradcheck_config_default();
     config.eps = 1e-300;

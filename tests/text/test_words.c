@@ -277,7 +277,7 @@ static void test_new_refuses_special_tokens(void **state)
     tg_words_config config = tg_words_config_default();
     config.special = special;
     config.special_count = -1;
-    refuse_new("a", 1, &config, TG_ERROR_VALUE, "words_new: special_count -1 is negative");
+    refuse_new("a", 1, &config, TG_ERROR_VALUE, "words_new: special_count is -1; it must be at least 0");
     config.special_count = 2;
     config.vocabulary = 2;
     refuse_new("a", 1, &config, TG_ERROR_VALUE,
@@ -298,7 +298,7 @@ static void test_new_refuses_special_tokens(void **state)
     config.unknown = "a b";
     refuse_new("a", 1, &config, TG_ERROR_VALUE, "words_new: the special token 'a b' is not one word of the split");
     config.special = NULL;
-    refuse_new("a", 1, &config, TG_ERROR_VALUE, "words_new: special_count 2 without special tokens");
+    refuse_new("a", 1, &config, TG_ERROR_VALUE, "words_new: special_count is 2, but special is NULL; set both");
     /* the split decides what one word is */
     config = tg_words_config_default();
     config.split = TG_WORD_SPLIT_SPACE;
