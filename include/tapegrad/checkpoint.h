@@ -104,8 +104,9 @@ TG_API bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_pa
 
 /* ---- single parts ------------------------------------------------------------------------------------------------ */
 
-/* Return a text or the bytes of a file, for example to create the model that the file holds. Yours to free with
- * tg_text_free; a NUL comes after the last byte. NULL after an error: VALUE for a part that the file does not have. */
+/* Return a text or the bytes of a file, for example to create the model that the file holds. The texts are those of the
+ * metadata of any safetensors file, such as one of tg_params_save. Yours to free with tg_text_free; a NUL
+ * comes after the last byte. NULL after an error: VALUE for a part that the file does not have. */
 TG_API char *tg_checkpoint_read_text(const char *path, const char *name, tg_error *error);
 TG_API char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size, tg_error *error);
 

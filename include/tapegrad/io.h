@@ -63,6 +63,22 @@ TG_API tg_params_save_config tg_params_save_config_default(void);
 TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
                            tg_error *error);
 
+/* A model is of use only with the names of its classes, its vocabulary or its configuration. As metadata they are in
+ * the same file, and tg_checkpoint_read_text (tapegrad/checkpoint.h) returns them by their keys, for example before the
+ * model is created:
+ *
+ * ```c
+ * const tg_metadata texts[] = {{"labels", "cat\ndog\nbird"}, {"width", "64"}};
+ * tg_params_save_config config = tg_params_save_config_default();
+ * config.metadata = texts;
+ * config.metadata_count = 2;
+ * tg_params_save(params, "animals.safetensors", &config, &error);
+ * char *labels = tg_checkpoint_read_text("animals.safetensors", "labels", &error);
+ * puts(labels);
+ * tg_text_free(labels);
+ * ```
+ */
+
 /* Returns the bytes of that file, and writes their number to *size. Yours to free with tg_text_free; a NUL comes after
  * the last byte. It is also how a program keeps the best parameters in memory:
  *

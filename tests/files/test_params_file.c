@@ -297,6 +297,10 @@ static void test_prefix_and_metadata(void **state)
                                      "\"model.tok.weight\"},\"model.bias\":{\"dtype\":\"F32\""));
     assert_null(strstr(text + 8, "head.weight\":{"));
     tg_text_free(text);
+    /* the documented way to read it */
+    text = tg_checkpoint_read_text(path, "step", NULL);
+    assert_string_equal(text, "12");
+    tg_text_free(text);
     assert_refused(loaded, path, NULL, TG_ERROR_VALUE, "3 missing, 3 unexpected");
     tg_params_load_config load_config = tg_params_load_config_default();
     load_config.prefix = "model.";
