@@ -25,7 +25,8 @@
  *   - a backward that is not linear in the gradient of the result: of either sign, large and small, zero;
  *   - a backward that does not add to a gradient that exists, by rows or dense, or that gives other bits when it runs
  *     again;
- *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient);
+ *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient), or is new
+ *     (tg_op.can_overwrite);
  *   - a result that changes between two calls with the same inputs;
  *   - a kernel that writes before or behind an input, an output, a gradient, the saved or the scratch memory, or that
  *     changes what it may only read: inputs, in backward also outputs, their gradients, and the saved memory. The check
@@ -34,6 +35,9 @@
  *   - a kernel that uses what nothing has written: scratch memory, the values of an output, values outside of a buffer,
  *     and inputs and outputs that backward ignores (tg_op.backward_ignores_inputs). In one run they are NaN, and in the
  *     next one a small number. The gaps in the memory of a strided input are NaN.
+ *
+ * Saved and scratch memory that the shape rule has not declared is NULL: a kernel that uses it crashes, here as in a
+ * program.
  *
  * No check of single inputs finds a mistake at other values, sizes or strides, or one that occurs only if some inputs
  * need no gradient: check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks

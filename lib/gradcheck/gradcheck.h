@@ -81,12 +81,6 @@ double *tg_check_numbers(int64_t rows, int64_t columns);
 /* Runs the check: sets the report and the error. */
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
 
-/* Returns x for a message: a NaN without its sign, which means nothing. */
-static inline double tg_check_shown(double x)
-{
-    return isnan(x) ? fabs(x) : x;
-}
-
 /* The two modes: fill the report, and set `mismatch` if a derivative is wrong. */
 bool tg_check_slow(tg_check *c);
 bool tg_check_fast(tg_check *c);

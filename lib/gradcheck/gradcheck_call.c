@@ -317,9 +317,9 @@ static bool is_the_same(tg_check *c, const tg_tensor *y)
             char index[TG_SHAPE_TEXT];
             return tg_check_fail(c, TG_ERROR_VALUE,
                                  "the result at %s is %.17g, and %.17g when computed again from the same inputs: it "
-                                 "depends on memory that no kernel has written, or on an earlier call",
-                                 tg_index_format(&c->output_shape, i, index), tg_check_shown(first),
-                                 tg_check_shown(now));
+                                 "depends on memory that no kernel has written, or on an earlier call, or a kernel "
+                                 "reads past the end of an input",
+                                 tg_index_format(&c->output_shape, i, index), first, now);
         }
     }
     return true;

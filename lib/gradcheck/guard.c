@@ -262,14 +262,18 @@ static void guard_inputs_and_outputs(run *r)
     for (int i = 0; i < call->input_count; i++) {
         tg_tensor *x = call->inputs[i];
         bool ignored = r->backward && tg_has_bit(call->op->backward_ignores_inputs, i) && tg_dtype_is_float(x->dtype);
-        r->guard->ignores_inputs = ignored ? call->op : r->guard->ignores_inputs;
+        if (ignored) {
+            r->guard->ignores_inputs = tg_guard_choose(r->guard->ignores_inputs, call->op);
+        }
         guard_tensor(r, x, ignored ? IGNORES : READS, "input", i);
     }
     for (int i = 0; i < call->output_count; i++) {
         tg_tensor *y = call->outputs[i];
         bool ignored = tg_has_bit(call->op->backward_ignores_outputs, i) && tg_dtype_is_float(y->dtype);
         bool is_view = tg_storage_references(y) > 1;
-        r->guard->ignores_outputs = r->backward && ignored ? call->op : r->guard->ignores_outputs;
+        if (r->backward && ignored) {
+            r->guard->ignores_outputs = tg_guard_choose(r->guard->ignores_outputs, call->op);
+        }
         guard_tensor(r, y, r->backward ? ignored ? IGNORES : READS : is_view ? READS : WRITES, "output", i);
     }
 }
@@ -287,6 +291,9 @@ static void guard_gradients(run *r, tg_op_call *guarded_call, void **gradients)
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         void *dx = call->input_gradients[i];
+        if (dx && call->overwrite[i]) {
+            r->guard->overwrites = tg_guard_choose(r->guard->overwrites, call->op);
+        }
         gradients[i] = guard_memory(r, dx, tg_bytes_of(x), tg_size_of(x->dtype), call->overwrite[i] ? WRITES : ADDS,
                                     "the gradient of input", i);
         if (!dx && call->overwrite[i]) {

@@ -15,9 +15,11 @@
 typedef struct tg_guard {
     unsigned char fill;
     bool out_of_memory; /* a kernel ran unguarded */
-    /* the last op of which a backward kernel ran without the values of inputs, or of outputs, that it declares to
-     * ignore; NULL if none */
+    /* an op of which a backward kernel ran without the values of inputs, or of outputs, that it declares to ignore, or
+     * NULL */
     const tg_op *ignores_inputs, *ignores_outputs;
+    /* an op of which one was to write a new gradient (can_overwrite), or NULL */
+    const tg_op *overwrites;
     char text[300]; /* the first mistake; "" if none */
 } tg_guard;
 
@@ -25,6 +27,12 @@ typedef struct tg_guard {
  * something is added to it. */
 #define TG_GUARD_NAN 0xff
 #define TG_GUARD_NUMBER 0x3f
+
+/* Returns which of two ops a message names: the last one, but none of the library's if the other is not. */
+static inline const tg_op *tg_guard_choose(const tg_op *kept, const tg_op *op)
+{
+    return !kept || kept->levels || !op->levels ? op : kept;
+}
 
 /* A tg_kernel_runner, whose context is a tg_guard. */
 void tg_guard_run(void *guard, const tg_op_call *call, tg_op_kernel kernel, bool backward, size_t saved,

@@ -258,13 +258,22 @@ static void reads_x(const tg_op_call *call)
     }
 }
 
-/* Adds to what it is to write, or leaves a value unwritten. */
+/* Adds to what it is to write, writes where it is to add, or leaves a value unwritten. */
 static void adds_always(const tg_op_call *call)
 {
     const double *dy = call->output_gradients[0];
     double *dx = call->input_gradients[0];
     for (int64_t i = 0; i < COUNT; i++) {
         dx[i] += 3 * dy[i];
+    }
+}
+
+static void writes_always(const tg_op_call *call)
+{
+    const double *dy = call->output_gradients[0];
+    double *dx = call->input_gradients[0];
+    for (int64_t i = 0; i < COUNT; i++) {
+        dx[i] = 3 * dy[i];
     }
 }
 
@@ -336,15 +345,19 @@ static void test_declarations(void **state)
     declared.f64.backward = adds_always;
     expect_declared_refused(NULL);
     declared.can_overwrite = true;
-    expect_declared_refused("when computed again: backward reads memory that nothing has written");
+    expect_declared_refused("when computed again: backward reads memory that nothing has written, or 'affine' has "
+                            "can_overwrite and does not write all of a new gradient");
     declared.f64.backward = leaves_the_last;
     expect_declared_refused("gives nan in input 0");
+    declared.f64.backward = writes_always;
+    expect_declared_refused("backward must add to the gradient that exists; 'affine' has can_overwrite, and may write "
+                            "instead only where tg_op_call.overwrite is true");
 
     declared = op;
     declared.f64.forward = unwritten_output;
     expect_declared_refused(NULL);
     declared.f64.forward = leaves_the_first_output;
-    expect_declared_refused("the result at [0] is");
+    expect_declared_refused("or a kernel reads past the end of an input");
 
     declared = op;
     declared.f64.backward = reads_scratch;
@@ -353,7 +366,8 @@ static void test_declarations(void **state)
     /* dy is not the gradient of x: only an x that is a result receives it */
     declared = op;
     declared.passes_gradient = 1;
-    expect_declared_refused("if the inputs are results of another op");
+    expect_declared_refused("if the inputs are results of another op: passes_gradient of 'affine' has an input whose "
+                            "gradient is not dy");
 }
 
 int main(void)
