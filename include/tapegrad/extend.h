@@ -41,6 +41,22 @@ static inline bool tg_config_check(const char *call, const void *config, const c
                         mark);
 }
 
+/* Returns true if a list in a config and the number of its elements agree: without elements the list is NULL, and only
+ * then. Otherwise sets an error that names both fields. */
+static inline bool tg_config_check_list(const char *call, const char *list_field, const void *list,
+                                        const char *count_field, int64_t count, tg_error *error)
+{
+    if (count < 0) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %s is %lld; it must be at least 0", call, count_field,
+                            (long long)count);
+    }
+    if ((count > 0) == (list != NULL)) {
+        return true;
+    }
+    return tg_error_set(error, TG_ERROR_VALUE, "%s: %s is %lld, but %s is %s; set both or neither", call, count_field,
+                        (long long)count, list_field, list ? "not NULL" : "NULL");
+}
+
 /* Returns true if x is a tensor whose values can be read. Otherwise sets an error, "<call>: the <name> is NULL" and the
  * like: its tape has freed it, its values were dropped, or its table has steps to catch up with. x may be NULL. */
 TG_API bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);

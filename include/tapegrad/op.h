@@ -1,51 +1,67 @@
 /* op: writing an op, as torch.autograd.Function does.
  *
  * An op is a constant tg_op: a name, a shape rule, and a forward and a backward kernel for each float dtype. A function
- * calls it with tg_apply. This is a whole op, y = x^3 of floats:
+ * calls it with tg_apply. This is a whole op, y = a b^2 of floats:
  *
  * ```c
- * static bool cube_shape(tg_op_call *call)
+ * static bool scaled_square_shape(tg_op_call *call)
  * {
- *     const tg_tensor *x = call->inputs[0];
- *     return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_tensor_dtype(x), tg_tensor_shape(x));
+ *     const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+ *     if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
+ *         return false;
+ *     }
+ *     if (!tg_shape_equal(tg_tensor_shape(a), tg_tensor_shape(b))) {
+ *         return tg_op_fail(call, TG_ERROR_SHAPE, "the shapes of a and b differ");
+ *     }
+ *     return tg_op_output(call, 0, tg_tensor_dtype(a), tg_tensor_shape(a));
  * }
  *
- * static void cube_forward(const tg_op_call *call)
+ * static void scaled_square_forward(const tg_op_call *call)
  * {
- *     const float *x = tg_tensor_data(call->inputs[0]);
+ *     const float *a = tg_tensor_data(call->inputs[0]), *b = tg_tensor_data(call->inputs[1]);
  *     float *y = tg_tensor_data_mut(call->outputs[0]);
  *     for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
- *         y[i] = x[i] * x[i] * x[i];
+ *         y[i] = a[i] * b[i] * b[i];
  *     }
  * }
  *
- * static void cube_backward(const tg_op_call *call)
+ * static void scaled_square_backward(const tg_op_call *call)
  * {
- *     const float *x = tg_tensor_data(call->inputs[0]), *dy = call->output_gradients[0];
- *     float *dx = call->input_gradients[0];
+ *     const float *a = tg_tensor_data(call->inputs[0]), *b = tg_tensor_data(call->inputs[1]);
+ *     const float *dy = call->output_gradients[0];
+ *     float *da = call->input_gradients[0], *db = call->input_gradients[1];
  *     for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
- *         dx[i] += 3 * x[i] * x[i] * dy[i];
+ *         // NULL if this input needs no gradient
+ *         if (da) da[i] += b[i] * b[i] * dy[i];
+ *         if (db) db[i] += 2 * a[i] * b[i] * dy[i];
  *     }
  * }
  *
- * static const tg_op cube_op = {
- *     .name = "cube",
- *     .shape = cube_shape,
- *     .f32 = {cube_forward, cube_backward},
+ * static const tg_op scaled_square_op = {
+ *     .name = "scaled_square",
+ *     .shape = scaled_square_shape,
+ *     .f32 = {scaled_square_forward, scaled_square_backward},
+ *     .input_names = {"a", "b"},
  *     .backward_ignores_outputs = TG_OP_ALL,
  * };
  *
- * tg_tensor *cube(tg_tape *tape, tg_tensor *x)
+ * tg_tensor *scaled_square(tg_tape *tape, tg_tensor *a, tg_tensor *b)
  * {
- *     return tg_apply(tape, &cube_op, &x, 1, NULL, 0, NULL);
+ *     tg_tensor *inputs[] = {a, b};
+ *     return tg_apply(tape, &scaled_square_op, inputs, 2, NULL, 0, NULL);
  * }
  * ```
  *
  * ```c
- * tg_tensor *volumes = cube(t, x);
+ * tg_tensor *volumes = scaled_square(t, x, y);
  * ```
  *
- * Check the gradient of each new op with tg_gradcheck, in f32 with a reference.
+ * An op for both dtypes has two pairs of kernels from one source: write them over a type `real`, in a file that is
+ * compiled or included once with `real` as float and once as double, each time with other names of the functions. The
+ * library's own ops are written so (lib/ops).
+ *
+ * Check the gradient of each new op with tg_gradcheck: in f64, or in f32 with a reference; with both inputs, and with
+ * each alone.
  *
  * A call has five steps. If one fails, everything is as it was before the call:
  *   1. The tape checks the inputs: none is NULL, and all float inputs have one dtype. It replaces an input whose layout
@@ -90,7 +106,8 @@ typedef struct tg_op_call {
     tg_tensor *outputs[TG_OP_MAX_OUTPUTS];
     /* the attributes given to tg_apply, in backward a copy of them aligned to 16 bytes; NULL without attributes */
     const void *attributes;
-    /* memory that forward writes and backward reads; NULL unless the shape rule declared it (tg_op_save) */
+    /* memory that forward writes and backward reads; NULL unless the shape rule declared it (tg_op_save), so that a
+     * kernel whose rule forgot it crashes */
     void *saved;
     /* memory of the running kernel, uninitialized; NULL unless the shape rule declared it (tg_op_scratch) */
     void *scratch;
@@ -130,6 +147,9 @@ typedef struct tg_op_kernels {
 /* All inputs or all outputs, in the bit masks of tg_op. */
 #define TG_OP_ALL UINT32_MAX
 
+/* The number of inputs that an op can name. */
+#define TG_OP_NAMED_INPUTS 4
+
 /* An op. It must outlive the tapes that call it, as a constant does. */
 struct tg_op {
     /* the name in errors and ledgers */
@@ -140,6 +160,9 @@ struct tg_op {
     /* the kernels; the dtype of the float inputs selects the pair, without a float input the dtype of output 0, and
      * without any float f64 */
     tg_op_kernels f32, f64;
+
+    /* the names of the first inputs in errors: "argument 'ids' is f32"; NULL: "input 0 is f32" */
+    const char *input_names[TG_OP_NAMED_INPUTS];
 
     /* returns whether the kernels accept the strides of input i, which may be 0 or negative; NULL: contiguous inputs
      * only */

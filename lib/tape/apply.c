@@ -36,22 +36,23 @@ static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int
 /* Sets the error of an input without values (tg_has_values). Returns false. */
 static bool report_input(tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
 {
-    if (!x) {
-        return tg_tape_fail(t, TG_ERROR_STATE, op->name, "input %d is NULL", i);
+    char name[TG_INPUT_TEXT];
+    tg_op_input_text(op, i, name);
+    if (!x || (x->is_freed && !x->freed_op)) {
+        return tg_tape_fail(t, TG_ERROR_STATE, op->name, "%s %s", name, x ? "was freed" : "is NULL");
     }
     if (x->is_freed) {
-        tg_tape_fail(
-            t, TG_ERROR_STATE, op->name,
-            "input %d is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
-            "keeps a result",
-            i, x->freed_op);
+        tg_tape_fail(t, TG_ERROR_STATE, op->name,
+                     "%s is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
+                     "keeps a result",
+                     name, x->freed_op);
         return tg_tensor_refuse_getter(NULL, x);
     }
     if (tg_is_dropped(x) && tg_tape_recorded(t, x)) {
         return tg_tape_fail(t, TG_ERROR_STATE, op->name,
-                            "input %d is a result of '%s' whose values activation_checkpoint_end has dropped; "
+                            "%s is a result of '%s' whose values activation_checkpoint_end has dropped; "
                             "tg_retain before the end keeps them",
-                            i, t->records[x->node].op->name);
+                            name, t->records[x->node].op->name);
     }
     return tg_tensor_refuse(op->name, NULL, x, &t->error);
 }
@@ -68,8 +69,10 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
         }
         found.reads_rows |= !has_values;
         if (x->node >= 0 && x->tape != t) {
+            char name[TG_INPUT_TEXT];
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
-                         "input %d was recorded on another tape; tg_detach gives its values without the history", i);
+                         "%s was recorded on another tape; tg_detach gives its values without the history",
+                         tg_op_input_text(op, i, name));
             return found;
         }
         if (tg_dtype_is_float(x->dtype)) {

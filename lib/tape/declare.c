@@ -1,7 +1,10 @@
 /* declare: the functions that a shape rule calls, to check its inputs and to declare outputs and memory (op.h). */
 #include "tape/declare.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
+#include "base/text.h"
 
 static const tg_tensor *input_of(const tg_op_call *call, int input)
 {
@@ -14,36 +17,51 @@ static bool no_such_input(tg_op_call *call, int input)
                       call ? call->input_count : 0);
 }
 
+const char *tg_op_input_text(const tg_op *op, int input, char text[TG_INPUT_TEXT])
+{
+    const char *name = input < TG_OP_NAMED_INPUTS ? op->input_names[input] : NULL;
+    if (name) {
+        snprintf(text, TG_INPUT_TEXT, "argument '%.*s'", TG_CUT(name, 60));
+    } else {
+        snprintf(text, TG_INPUT_TEXT, "input %d", input);
+    }
+    return text;
+}
+
 bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
 {
     const tg_tensor *x = input_of(call, input);
-    char text[TG_SHAPE_TEXT];
+    char name[TG_INPUT_TEXT], text[TG_SHAPE_TEXT];
     if (!x) {
         return no_such_input(call, input);
     }
-    return x->rank == rank || tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s; it must have rank %d", input,
-                                         tg_shape_format(tg_shape_of(x), text), rank);
+    return x->rank == rank ||
+           tg_op_fail(call, TG_ERROR_SHAPE, "%s has shape %s; it must have rank %d",
+                      tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(x), text), rank);
 }
 
 bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
 {
     const tg_tensor *x = input_of(call, input);
+    char name[TG_INPUT_TEXT];
     if (!x) {
         return no_such_input(call, input);
     }
-    return x->dtype == dtype || tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be %s (tg_cast converts)",
-                                           input, tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
+    return x->dtype == dtype ||
+           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be %s (tg_cast converts)",
+                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
 }
 
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
     const tg_tensor *x = input_of(call, input);
+    char name[TG_INPUT_TEXT];
     if (!x) {
         return no_such_input(call, input);
     }
     return tg_dtype_is_float(x->dtype) ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "input %d is %s; it must be f32 or f64 (tg_cast converts)", input,
-                      tg_dtype_name(tg_dtype_of(x)));
+           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be f32 or f64 (tg_cast converts)",
+                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)));
 }
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)

@@ -241,6 +241,10 @@ static inline bool tg_tape_is_usable(const tg_tape *t)
 /* Returns the first error of other objects (tg_tape_watch_error), or NULL. */
 const tg_error *tg_tape_watched_error(const tg_tape *t);
 
+/* Writes what an input of an op is in errors: "argument 'ids'" or "input 0". Returns `text`. */
+#define TG_INPUT_TEXT 80
+const char *tg_op_input_text(const tg_op *op, int input, char text[TG_INPUT_TEXT]);
+
 /* Checks that x is a tensor. The error is "<call>: the <name> is NULL". */
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
 

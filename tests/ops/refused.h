@@ -142,6 +142,11 @@ static inline void check_refused_with(fixture *f, bool refused, tg_error *found,
 #define NOT_FLOAT(op, input, dtype) op ": input " #input " is " dtype "; it must be f32 or f64 (tg_cast converts)"
 #define NO_NUMBER(op, dtype) op ": the input is " dtype "; it must be f32 or f64 (tg_cast converts)"
 #define NOT_IDS(op, input, dtype) op ": input " #input " is " dtype "; it must be i32 (tg_cast converts)"
+/* The same for an input that the op names (tg_op.input_names). */
+#define NAMED_NOT_IDS(op, name, dtype) op ": argument '" name "' is " dtype "; it must be i32 (tg_cast converts)"
+#define NAMED_NOT_FLOAT(op, name, dtype) \
+    op ": argument '" name "' is " dtype "; it must be f32 or f64 (tg_cast converts)"
+#define NULL_ARGUMENT(op, name) op ": argument '" name "' is NULL"
 #define NO_AXIS(op, axis) op ": axis " #axis " is outside [-2,2) for rank 2"
 #define NO_BROADCAST(op) op ": shapes (2,3) and (4,) do not broadcast: sizes must be equal or 1"
 #define MIXED(op, a, b) op ": inputs are " a " and " b "; no dtype is promoted: convert one with tg_cast"

@@ -184,7 +184,7 @@ static void test_max_norm_refuses(void **state)
     assert_tape_error(tape, TG_ERROR_STATE,
                       "max_norm changes the table in place, so the table must be a contiguous leaf");
     assert_null(limited(table, NULL, 1, 2));
-    assert_tape_error(tape, TG_ERROR_STATE, "embedding: input 0 is NULL");
+    assert_tape_error(tape, TG_ERROR_STATE, "embedding: argument 'ids' is NULL");
     assert_true(tg_storage_version(table) == version && tg_tensor_value_at(table, 0) == 3);
     tg_release(ids);
 }
@@ -382,9 +382,9 @@ static void test_bags_refuse(void **state)
     bag(TG_BAG_SUM, TG_NO_PADDING, flat, late, NULL);
     assert_tape_error(tape, TG_ERROR_RANGE, "offset 1 at [0]; the first must be 0");
     bag(TG_BAG_SUM, TG_NO_PADDING, flat, NULL, NULL);
-    assert_tape_error(tape, TG_ERROR_SHAPE, "input 0 has shape (4,); it must have rank 2");
+    assert_tape_error(tape, TG_ERROR_SHAPE, "argument 'ids' has shape (4,); it must have rank 2");
     bag(TG_BAG_SUM, TG_NO_PADDING, ids, late, NULL);
-    assert_tape_error(tape, TG_ERROR_SHAPE, "input 0 has shape (2,2); it must have rank 1");
+    assert_tape_error(tape, TG_ERROR_SHAPE, "argument 'ids' has shape (2,2); it must have rank 1");
     bag(TG_BAG_MEAN, TG_NO_PADDING, ids, NULL, weights);
     assert_tape_error(tape, TG_ERROR_VALUE, "embedding_bag: weights need TG_BAG_SUM; the mode is 1");
     bag((tg_bag_mode)9, TG_NO_PADDING, ids, NULL, NULL);

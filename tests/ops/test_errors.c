@@ -125,12 +125,12 @@ static void test_masks(void **state)
     REFUSED(tg_triu(t, f->mask, 0), DTYPE, NOT_FLOAT("triu", 0, "u8"));
     REFUSED(tg_triu(t, NULL, 0), STATE, NULL_INPUT("triu", 0));
     REFUSED(tg_one_hot(t, f->ids, 5, TG_F32), RANGE, "one_hot: id 8 at [0,1] is outside [0,5)");
-    REFUSED(tg_one_hot(t, f->x, 5, TG_F32), DTYPE, NOT_IDS("one_hot", 0, "f32"));
+    REFUSED(tg_one_hot(t, f->x, 5, TG_F32), DTYPE, NAMED_NOT_IDS("one_hot", "ids", "f32"));
     REFUSED(tg_one_hot(t, f->ids, 0, TG_F32), VALUE,
             "one_hot: 0 classes for ids of rank 2; allowed are 1 class or more, and ranks up to 7");
     REFUSED(tg_one_hot(t, f->deep_ids, 9, TG_F32), VALUE,
             "one_hot: 9 classes for ids of rank 8; allowed are 1 class or more, and ranks up to 7");
-    REFUSED(tg_one_hot(t, NULL, 5, TG_F32), STATE, NULL_INPUT("one_hot", 0));
+    REFUSED(tg_one_hot(t, NULL, 5, TG_F32), STATE, NULL_ARGUMENT("one_hot", "ids"));
 }
 
 static void test_reductions(void **state)
@@ -249,14 +249,15 @@ static void test_layout(void **state)
     REFUSED(tg_gather(t, f->row, 1, f->ids), SHAPE,
             "gather: ids (2,3) for an input (1,3); the ranks must be equal, and only on axis 1 may ids be larger "
             "than the input");
-    REFUSED(tg_gather(t, f->x, 1, f->mask), DTYPE, NOT_IDS("gather", 1, "u8"));
+    REFUSED(tg_gather(t, f->x, 1, f->mask), DTYPE, NAMED_NOT_IDS("gather", "ids", "u8"));
     REFUSED(tg_gather(t, f->x, 2, f->ids), RANGE, NO_AXIS("gather", 2));
-    REFUSED(tg_gather(t, f->x, 1, NULL), STATE, NULL_INPUT("gather", 1));
+    REFUSED(tg_gather(t, f->x, 1, NULL), STATE, NULL_ARGUMENT("gather", "ids"));
     REFUSED(tg_index_select(t, f->x, 0, f->id_list), RANGE, "index_select: id 5 at [0] is outside [0,2)");
-    REFUSED(tg_index_select(t, f->x, 0, f->ids), SHAPE, "index_select: input 1 has shape (2,3); it must have rank 1");
+    REFUSED(tg_index_select(t, f->x, 0, f->ids), SHAPE,
+            "index_select: argument 'ids' has shape (2,3); it must have rank 1");
     REFUSED(tg_index_select(t, f->scalar, 0, f->id_list), SHAPE,
             "index_select: input 0 is a scalar, which has no axis");
-    REFUSED(tg_index_select(t, f->x, 0, f->vector), DTYPE, NOT_IDS("index_select", 1, "f32"));
+    REFUSED(tg_index_select(t, f->x, 0, f->vector), DTYPE, NAMED_NOT_IDS("index_select", "ids", "f32"));
     REFUSED(tg_index_select(t, f->x, -3, f->id_list), RANGE, NO_AXIS("index_select", -3));
     REFUSED(tg_index_select(t, NULL, 0, f->id_list), STATE, NULL_TENSOR("index_select", "input"));
 }

@@ -71,13 +71,13 @@ static void test_embedding(void **state)
     fixture *f = *state;
     tg_tape *t = f->tape;
     REFUSED(tg_embedding(t, f->ids, f->x, NULL), RANGE, "embedding: id 8 at [0,1] is outside [0,2)");
-    REFUSED(tg_embedding(t, f->vector, f->x, NULL), DTYPE, NOT_IDS("embedding", 0, "f32"));
-    REFUSED(tg_embedding(t, f->ids, f->ids, NULL), DTYPE, NOT_FLOAT("embedding", 1, "i32"));
+    REFUSED(tg_embedding(t, f->vector, f->x, NULL), DTYPE, NAMED_NOT_IDS("embedding", "ids", "f32"));
+    REFUSED(tg_embedding(t, f->ids, f->ids, NULL), DTYPE, NAMED_NOT_FLOAT("embedding", "table", "i32"));
     REFUSED(tg_embedding(t, f->ids, f->vector, NULL), SHAPE, "embedding: the table has shape (3,); it must be (V,C)");
     REFUSED(tg_embedding(t, f->deep_ids, f->table, NULL), SHAPE,
             "embedding: ids of rank 8; allowed are ranks up to 7, because the result has one more axis");
     REFUSED(tg_embedding(t, f->ids, NULL, NULL), STATE, NULL_TENSOR("embedding", "table"));
-    REFUSED(tg_embedding(t, NULL, f->x, NULL), STATE, NULL_INPUT("embedding", 0));
+    REFUSED(tg_embedding(t, NULL, f->x, NULL), STATE, NULL_ARGUMENT("embedding", "ids"));
     REFUSED(embed(t, f->ids, f->table, 9, false), RANGE, "embedding: padding_index 9 is outside [-9,9)");
     REFUSED(embed(t, f->ids, f->table, -10, false), RANGE, "embedding: padding_index -10 is outside [-9,9)");
     REFUSED(embed(t, f->ids, NULL, 0, true), STATE, NULL_TENSOR("embedding", "table"));
@@ -91,9 +91,9 @@ static void test_embedding(void **state)
     REFUSED(limit(t, f->four_rows, f->ids, 1, 2), RANGE, "embedding: id 8 at [0,1] is outside [0,4)");
     REFUSED(limit(t, f->kept, f->id_list, 1, 2), RANGE, "embedding: id 5 at [0] is outside [0,2)");
     REFUSED(limit(t, f->vector, f->ids, 1, 2), SHAPE, "embedding: the table has shape (3,); it must be (V,C)");
-    REFUSED(limit(t, f->table, f->vector, 1, 2), DTYPE, NOT_IDS("embedding", 0, "f32"));
+    REFUSED(limit(t, f->table, f->vector, 1, 2), DTYPE, NAMED_NOT_IDS("embedding", "ids", "f32"));
     REFUSED(limit(t, NULL, f->ids, 1, 2), STATE, NULL_TENSOR("embedding", "table"));
-    REFUSED(limit(t, f->table, NULL, 1, 2), STATE, NULL_INPUT("embedding", 0));
+    REFUSED(limit(t, f->table, NULL, 1, 2), STATE, NULL_ARGUMENT("embedding", "ids"));
     tg_tensor *zeros = tg_full(t, TG_I32, TG_SHAPE(2), 0);
     REFUSED(limit(t, f->kept, zeros, 1, 2), STATE,
             "embedding: max_norm changes the table in place, so the table must be a contiguous leaf");
@@ -103,10 +103,10 @@ static void test_embedding(void **state)
     REFUSED(limit_bags(t, f->table, f->ids, 1, NAN), VALUE, "embedding_bag: max_norm 1 and norm_type nan" LIMITS);
     REFUSED(tg_embedding_bag(t, f->ids, f->x, NULL), RANGE, "embedding_bag: id 8 at [0,1] is outside [0,2)");
     REFUSED(tg_embedding_bag(t, f->id_list, f->table, NULL), SHAPE,
-            "embedding_bag: input 0 has shape (2,); it must have rank 2");
+            "embedding_bag: argument 'ids' has shape (2,); it must have rank 2");
     REFUSED(tg_embedding_bag(t, f->ids, f->vector, NULL), SHAPE,
             "embedding_bag: the table has shape (3,); it must be (V,C)");
-    REFUSED(tg_embedding_bag(t, f->x, f->table, NULL), DTYPE, NOT_IDS("embedding_bag", 0, "f32"));
+    REFUSED(tg_embedding_bag(t, f->x, f->table, NULL), DTYPE, NAMED_NOT_IDS("embedding_bag", "ids", "f32"));
     REFUSED(embed_bags(t, f->ids, f->table, TG_BAG_SUM, -10, NULL, NULL), RANGE,
             "embedding_bag: padding_index -10 is outside [-9,9)");
     REFUSED(bags(t, f->ids, f->table, (tg_bag_mode)3, NULL, NULL), VALUE, "embedding_bag: mode 3 does not exist");
@@ -120,9 +120,9 @@ static void test_embedding(void **state)
             "embedding_bag: offset 5 at [0]; the first must be 0, and each must be at least the one before (0) and at "
             "most 2, the number of ids");
     REFUSED(bags(t, f->ids, f->table, TG_BAG_SUM, f->id_list, NULL), SHAPE,
-            "embedding_bag: input 0 has shape (2,3); it must have rank 1");
+            "embedding_bag: argument 'ids' has shape (2,3); it must have rank 1");
     REFUSED(bags(t, f->id_list, f->table, TG_BAG_SUM, f->vector, NULL), DTYPE, NOT_IDS("embedding_bag", 2, "f32"));
-    REFUSED(tg_embedding_bag(t, NULL, f->table, NULL), STATE, NULL_INPUT("embedding_bag", 0));
+    REFUSED(tg_embedding_bag(t, NULL, f->table, NULL), STATE, NULL_ARGUMENT("embedding_bag", "ids"));
     REFUSED(tg_embedding_bag(t, f->ids, NULL, NULL), STATE, NULL_TENSOR("embedding_bag", "table"));
     REFUSED((tg_embedding_bag(t, f->ids, f->table, &(tg_embedding_bag_config){.mode = TG_BAG_SUM})), VALUE,
             NO_CONFIG("embedding_bag", "tg_embedding_bag_config_default"));
@@ -312,9 +312,9 @@ static void test_losses(void **state)
     REFUSED(
         tg_cross_entropy(t, f->x, f->id_list, NULL), RANGE,
         "cross_entropy: target 5 at [0] is outside [0,3), the classes of logits (2,3), and is not ignore_index, -100");
-    REFUSED(tg_cross_entropy(t, f->x, f->mask, NULL), DTYPE, NOT_IDS("cross_entropy", 1, "u8"));
-    REFUSED(tg_cross_entropy(t, f->ids, f->id_list, NULL), DTYPE, NOT_FLOAT("cross_entropy", 0, "i32"));
-    REFUSED(tg_cross_entropy(t, f->x, NULL, NULL), STATE, NULL_INPUT("cross_entropy", 1));
+    REFUSED(tg_cross_entropy(t, f->x, f->mask, NULL), DTYPE, NAMED_NOT_IDS("cross_entropy", "targets", "u8"));
+    REFUSED(tg_cross_entropy(t, f->ids, f->id_list, NULL), DTYPE, NAMED_NOT_FLOAT("cross_entropy", "logits", "i32"));
+    REFUSED(tg_cross_entropy(t, f->x, NULL, NULL), STATE, NULL_ARGUMENT("cross_entropy", "targets"));
     REFUSED(cross_entropy(t, f->x, f->id_list, loss_config(3, 1.5, TG_REDUCTION_MEAN)), VALUE,
             "cross_entropy: label_smoothing 1.5 is outside [0,1]");
     REFUSED(cross_entropy(t, f->x, f->id_list, loss_config(3, NAN, TG_REDUCTION_MEAN)), VALUE,
@@ -324,7 +324,7 @@ static void test_losses(void **state)
     REFUSED(
         cross_entropy(t, f->x, f->id_list, loss_config(-1, 0, TG_REDUCTION_NONE)), RANGE,
         "cross_entropy: target 5 at [0] is outside [0,3), the classes of logits (2,3), and is not ignore_index, -1");
-    REFUSED(tg_cross_entropy(t, NULL, f->id_list, NULL), STATE, NULL_INPUT("cross_entropy", 0));
+    REFUSED(tg_cross_entropy(t, NULL, f->id_list, NULL), STATE, NULL_ARGUMENT("cross_entropy", "logits"));
     REFUSED((tg_cross_entropy(t, f->x, f->id_list, &(tg_cross_entropy_config){.ignore_index = 5})), VALUE,
             NO_CONFIG("cross_entropy", "tg_cross_entropy_config_default"));
     REFUSED(
@@ -340,10 +340,12 @@ static void test_losses(void **state)
     REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, NULL), RANGE,
             "linear_cross_entropy: target 5 at [0] is outside [0,2), the classes of the weight (2,3), and is not "
             "ignore_index, -100");
-    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->mask, NULL), DTYPE, NOT_IDS("linear_cross_entropy", 1, "u8"));
+    REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->mask, NULL), DTYPE,
+            NAMED_NOT_IDS("linear_cross_entropy", "targets", "u8"));
     REFUSED(tg_linear_cross_entropy(t, f->x, f->ids, f->id_list, NULL), DTYPE,
-            NOT_FLOAT("linear_cross_entropy", 2, "i32"));
-    REFUSED(tg_linear_cross_entropy(t, f->x, NULL, f->id_list, NULL), STATE, NULL_INPUT("linear_cross_entropy", 2));
+            NAMED_NOT_FLOAT("linear_cross_entropy", "weight", "i32"));
+    REFUSED(tg_linear_cross_entropy(t, f->x, NULL, f->id_list, NULL), STATE,
+            NULL_ARGUMENT("linear_cross_entropy", "weight"));
     const tg_cross_entropy_config too_smooth = loss_config(5, 1.5, TG_REDUCTION_MEAN);
     REFUSED(tg_linear_cross_entropy(t, f->x, f->x, f->id_list, &too_smooth), VALUE,
             "linear_cross_entropy: label_smoothing 1.5 is outside [0,1]");
@@ -364,8 +366,8 @@ static void test_losses(void **state)
     REFUSED(tg_nll_loss(t, f->x, f->id_list, &smoothed), VALUE, "nll_loss: label_smoothing 0.1 is outside [0,0]");
     REFUSED((tg_nll_loss(t, f->x, f->id_list, &(tg_cross_entropy_config){.ignore_index = 5})), VALUE,
             NO_CONFIG("nll_loss", "tg_cross_entropy_config_default"));
-    REFUSED(tg_nll_loss(t, f->x, f->vector, NULL), DTYPE, NOT_IDS("nll_loss", 1, "f32"));
-    REFUSED(tg_nll_loss(t, f->x, NULL, NULL), STATE, NULL_INPUT("nll_loss", 1));
+    REFUSED(tg_nll_loss(t, f->x, f->vector, NULL), DTYPE, NAMED_NOT_IDS("nll_loss", "targets", "f32"));
+    REFUSED(tg_nll_loss(t, f->x, NULL, NULL), STATE, NULL_ARGUMENT("nll_loss", "targets"));
     REFUSED(tg_mse_loss(t, f->x, f->vector, TG_REDUCTION_MEAN), SHAPE,
             "mse_loss: input 1 has shape (3,) and input 0 (2,3); they must be equal");
     REFUSED(tg_mse_loss(t, f->x, f->x, (tg_reduction)7), VALUE, "mse_loss: reduction 7 does not exist");

@@ -63,12 +63,14 @@ static void test_classes(void **state)
     REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), DTYPE, MIXED("cross_entropy", "f32", "f64"));
     weighted.weight = f->x;
     REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), STATE, NO_GRADIENT("cross_entropy", "weight"));
-    REFUSED(tg_cross_entropy(t, f->x, f->vector, NULL), SHAPE,
-            "cross_entropy: logits (2,3) and probabilities (3,); they must be (..,V) and (..,V) with V >= 1");
+    REFUSED(
+        tg_cross_entropy(t, f->x, f->vector, NULL), SHAPE,
+        "cross_entropy: logits (2,3) and targets (3,) of f32, which count as probabilities; both must be (..,V) with "
+        "V >= 1, and targets that are ids must be i32");
     REFUSED(cross_entropy(t, f->x, f->x, loss_config(-100, 2, TG_REDUCTION_MEAN)), VALUE,
             "cross_entropy: label_smoothing 2 is outside [0,1]");
     REFUSED(cross_entropy(t, f->x, f->x, loss_config(-100, 0, (tg_reduction)9)), VALUE, NO_REDUCTION("cross_entropy"));
-    REFUSED(tg_nll_loss(t, f->x, f->x, NULL), DTYPE, NOT_IDS("nll_loss", 1, "f32"));
+    REFUSED(tg_nll_loss(t, f->x, f->x, NULL), DTYPE, NAMED_NOT_IDS("nll_loss", "targets", "f32"));
 
     tg_binary_cross_entropy_with_logits_config binary = tg_binary_cross_entropy_with_logits_config_default();
 #define BINARY "binary_cross_entropy_with_logits"

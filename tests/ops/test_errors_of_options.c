@@ -131,19 +131,20 @@ static void test_movements(void **state)
     REFUSED(tg_scatter_add(t, f->vector, 0, f->ids, f->x), SHAPE, SCATTER("(2,3)", "(2,3)", "(3,)", "0"));
     REFUSED(tg_scatter_add(t, f->x, 1, f->ids, f->row), SHAPE, SCATTER("(2,3)", "(1,3)", "(2,3)", "1"));
     REFUSED(tg_scatter_add(t, f->x, 2, f->ids, f->x), RANGE, NO_AXIS("scatter_add", 2));
-    REFUSED(tg_scatter_add(t, f->ids, 0, f->ids, f->x), DTYPE, NOT_FLOAT("scatter_add", 0, "i32"));
-    REFUSED(tg_scatter_add(t, f->x, 0, f->x, f->x), DTYPE, NOT_IDS("scatter_add", 1, "f32"));
+    REFUSED(tg_scatter_add(t, f->ids, 0, f->ids, f->x), DTYPE, NAMED_NOT_FLOAT("scatter_add", "x", "i32"));
+    REFUSED(tg_scatter_add(t, f->x, 0, f->x, f->x), DTYPE, NAMED_NOT_IDS("scatter_add", "ids", "f32"));
     REFUSED(tg_scatter_add(t, f->x, 0, f->ids, f->doubles), DTYPE, MIXED("scatter_add", "f32", "f64"));
-    REFUSED(tg_scatter_add(t, f->x, 0, NULL, f->x), STATE, NULL_INPUT("scatter_add", 1));
+    REFUSED(tg_scatter_add(t, f->x, 0, NULL, f->x), STATE, NULL_ARGUMENT("scatter_add", "ids"));
     REFUSED(tg_index_add(t, f->x, 0, f->id_list, f->x), RANGE, "index_add: id 5 at [0] is outside [0,2)");
     REFUSED(tg_index_add(t, f->x, 0, f->id_list, f->row), SHAPE,
             "index_add: the source has shape (1,3); it must be (2,3), the input's with one slice per id");
-    REFUSED(tg_index_add(t, f->x, 0, f->ids, f->x), SHAPE, "index_add: input 1 has shape (2,3); it must have rank 1");
+    REFUSED(tg_index_add(t, f->x, 0, f->ids, f->x), SHAPE,
+            "index_add: argument 'ids' has shape (2,3); it must have rank 1");
     REFUSED(tg_index_add(t, f->scalar, 0, f->id_list, f->x), SHAPE,
             "index_add: input 0 is a scalar, which has no axis");
     REFUSED(tg_index_add(t, f->x, 2, f->id_list, f->x), RANGE, NO_AXIS("index_add", 2));
-    REFUSED(tg_index_add(t, f->x, 0, f->id_list, f->ids), DTYPE, NOT_FLOAT("index_add", 2, "i32"));
-    REFUSED(tg_index_add(t, f->x, 0, f->id_list, NULL), STATE, NULL_INPUT("index_add", 2));
+    REFUSED(tg_index_add(t, f->x, 0, f->id_list, f->ids), DTYPE, NAMED_NOT_FLOAT("index_add", "source", "i32"));
+    REFUSED(tg_index_add(t, f->x, 0, f->id_list, NULL), STATE, NULL_ARGUMENT("index_add", "source"));
     REFUSED(tg_gather(t, f->ids, 1, f->ids), RANGE, "gather: id 8 at [0,1] is outside [0,3)");
     REFUSED(tg_index_select(t, f->mask, 0, f->id_list), RANGE, "index_select: id 5 at [0] is outside [0,2)");
     REFUSED(tg_layer_norm(t, NULL, NULL, NULL, 1e-5), STATE, NULL_TENSOR("layer_norm", "input"));

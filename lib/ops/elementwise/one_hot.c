@@ -41,7 +41,7 @@ static bool one_hot_shape(tg_op_call *call)
 }
 
 static const tg_op one_hot_op = {
-    .name = "one_hot", .shape = one_hot_shape, TG_KERNELS(tg_one_hot_forward, TG_NO_KERNEL)};
+    .name = "one_hot", .shape = one_hot_shape, .input_names = {"ids"}, TG_KERNELS(tg_one_hot_forward, TG_NO_KERNEL)};
 
 tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
 {

@@ -148,6 +148,7 @@ static bool embedding_shape(tg_op_call *call)
 static const tg_op embedding_op = {
     .name = "embedding",
     .shape = embedding_shape,
+    .input_names = {"ids", "table"},
     TG_KERNELS(tg_embedding_forward, tg_embedding_backward),
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,

@@ -273,6 +273,7 @@ static bool embedding_bag_shape(tg_op_call *call)
 static const tg_op embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
+    .input_names = {"ids", "table"},
     TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_inputs = 1u << 1, /* the table */
     .backward_ignores_outputs = TG_OP_ALL,
@@ -284,6 +285,7 @@ static const tg_op embedding_bag_op = {
 static const tg_op weighted_embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
+    .input_names = {"ids", "table"},
     TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,

@@ -244,6 +244,7 @@ static bool cross_entropy_shape(tg_op_call *call)
 static const tg_op cross_entropy_op = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
+    .input_names = {"logits", "targets"},
     TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
@@ -252,6 +253,7 @@ static const tg_op cross_entropy_op = {
 static const tg_op nll_loss_op = {
     .name = "nll_loss",
     .shape = cross_entropy_shape,
+    .input_names = {"log_probs", "targets"},
     TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
     .backward_ignores_outputs = TG_OP_ALL,

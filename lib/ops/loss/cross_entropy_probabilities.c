@@ -121,8 +121,10 @@ static bool probabilities_shape(tg_op_call *call)
     }
     if (logits->rank == 0 || !tg_same_shape(logits, targets) || logits->shape[logits->rank - 1] < 1) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
-                          "logits %s and probabilities %s; they must be (..,V) and (..,V) with V >= 1",
-                          tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
+                          "logits %s and targets %s of %s, which count as probabilities; both must be (..,V) with "
+                          "V >= 1, and targets that are ids must be i32",
+                          tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text),
+                          tg_dtype_name(tg_dtype_of(targets)));
     }
     tg_shape rows = tg_shape_of(logits);
     rows.rank--;
@@ -135,6 +137,7 @@ static bool probabilities_shape(tg_op_call *call)
 const tg_op tg_cross_entropy_probabilities_op = {
     .name = "cross_entropy",
     .shape = probabilities_shape,
+    .input_names = {"logits", "targets"},
     TG_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };

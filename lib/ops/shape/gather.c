@@ -116,11 +116,13 @@ static bool index_select_shape(tg_op_call *call)
 
 static const tg_op gather_op = {.name = "gather",
                                 .shape = gather_shape,
+                                .input_names = {"x", "ids"},
                                 TG_KERNELS(tg_gather_forward, tg_gather_backward),
                                 .backward_ignores_inputs = 1u << 0,
                                 .backward_ignores_outputs = TG_OP_ALL};
 static const tg_op index_select_op = {.name = "index_select",
                                       .shape = index_select_shape,
+                                      .input_names = {"x", "ids"},
                                       TG_KERNELS(tg_index_select_forward, tg_index_select_backward),
                                       .backward_ignores_inputs = 1u << 0,
                                       .backward_ignores_outputs = TG_OP_ALL};

@@ -150,6 +150,7 @@ static bool index_add_shape(tg_op_call *call)
 static const tg_op scatter_add_op = {
     .name = "scatter_add",
     .shape = scatter_add_shape,
+    .input_names = {"x", "ids", "source"},
     TG_KERNELS(tg_scatter_add_forward, tg_scatter_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -158,6 +159,7 @@ static const tg_op scatter_add_op = {
 static const tg_op index_add_op = {
     .name = "index_add",
     .shape = index_add_shape,
+    .input_names = {"x", "ids", "source"},
     TG_KERNELS(tg_index_add_forward, tg_index_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
