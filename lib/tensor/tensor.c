@@ -59,15 +59,24 @@ void tg_storage_drop(tg_pool *pool, tg_storage *storage)
 
 /* ---- NULL and values that are not there ---- */
 
+/* Returns whether a freed tensor was freed by its last owner, and not by its tape: its memory has no guard. */
+static bool is_released(const tg_tensor *x)
+{
+    return x->is_freed && !x->freed_op;
+}
+
 bool tg_tensor_refuse(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
+    if (is_released(x)) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s was freed", call, name ? name : "tensor");
+    }
     const tg_value_guard *guard = x->storage->guard;
     return guard->refuse(guard, call, name, x, error);
 }
 
 bool tg_tensor_refuse_getter(const char *call, const tg_tensor *x)
 {
-    return tg_tensor_refuse(call, NULL, x, x->storage->guard->error);
+    return !is_released(x) && tg_tensor_refuse(call, NULL, x, x->storage->guard->error);
 }
 
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error)

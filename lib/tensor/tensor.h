@@ -79,7 +79,7 @@ struct tg_tensor {
         /* of any other tensor: a tape that holds it (tg_tape.held), the last one that began to; NULL if none, or if
          * that one was reset */
         _Atomic(struct tg_tape *) holder;
-        const char *freed_op; /* of a freed result: the op that computed it */
+        const char *freed_op; /* of a freed result: the op that computed it; NULL: its memory is no tensor's any more */
     };
     int64_t shape[TG_MAX_RANK];
     int64_t strides[TG_MAX_RANK];

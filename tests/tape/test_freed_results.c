@@ -251,6 +251,28 @@ static void use_in_gradcheck(tg_tensor *freed, tg_error *error)
     assert_error(error, TG_ERROR_STATE, "input 0 is NULL, or was freed by its tape");
 }
 
+/* The header of a tensor whose last owner has released it may be anything. No message has a name that it lacks. */
+static void test_freed_by_no_tape(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *table = leaf(tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL));
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2), (int32_t[]){0, 1});
+    table->is_freed = true;
+    assert_null(tg_embedding(t, ids, table, NULL));
+    assert_tape_error(t, TG_ERROR_STATE, "embedding: the table was freed");
+    assert_null(tg_exp(t, table));
+    assert_tape_error(t, TG_ERROR_STATE, "exp: input 0 was freed");
+    assert_false(tg_tensor_fill(table, 1, &error));
+    assert_error(&error, TG_ERROR_STATE, "was freed");
+    assert_int_equal(tg_tensor_count(table), 0);
+    table->is_freed = false;
+    tg_release(table);
+    tg_release(ids);
+    tg_tape_free(t);
+}
+
 /* Each use sets the tape's error to STATE, with the name of the op. After the error is cleared, the tape works. */
 static void check_uses(tg_tensor *freed, const char *op)
 {
@@ -772,6 +794,7 @@ static void test_masks_of_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_freed_by_no_tape),
         cmocka_unit_test_setup_teardown(test_masks_of_attention, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_reset, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_scope, set_up, tear_down),
