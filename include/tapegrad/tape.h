@@ -71,8 +71,9 @@ TG_API const tg_error *tg_tape_error(const tg_tape *tape);
  *
  * While a watched error is set, tg_backward reports it and does nothing, and tg_tape_error returns it. `error` is what
  * the _error function of an object returns, or a tg_error of the program. Name the params first: they have the error
- * of an optimizer that could not be created. The objects must outlive the tape; free the tape first. VALUE for the
- * 17th, STATE for NULL. */
+ * of an optimizer that could not be created. The tape does not know when an object is
+ * freed: every watched object must outlive the tape, so free the tape first, and create a new tape to go on with
+ * another optimizer. VALUE for the 17th, STATE for NULL. */
 TG_API bool tg_tape_watch_error(tg_tape *tape, const tg_error *error);
 
 /* Clears the tape's own error, so that it accepts calls again. A watched error is cleared by its owner

@@ -192,9 +192,13 @@ const tg_error *tg_tape_error(const tg_tape *t)
 
 const tg_error *tg_tape_watched_error(const tg_tape *t)
 {
+    static const tg_error lost = {
+        TG_ERROR_STATE, "a watched error is damaged: its object was freed before the tape, which must be freed first"};
     for (int i = 0; i < t->watched_count; i++) {
-        if (t->watched[i]->code != TG_OK) {
-            return t->watched[i];
+        const tg_error *error = t->watched[i];
+        if (error->code != TG_OK) {
+            bool is_error = (unsigned)error->code <= TG_ERROR_FORMAT && error->text[0] != '\0';
+            return is_error ? error : &lost;
         }
     }
     return NULL;

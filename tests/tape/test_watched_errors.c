@@ -139,12 +139,31 @@ static void test_refused(void **state)
     tg_tape_free(t);
 }
 
+/* The memory of an object that was freed before the tape may hold anything; it is never reported as an error without a
+ * text, or with an unknown code. */
+static void test_what_is_no_error(void **state)
+{
+    (void)state;
+    static const tg_error damaged[] = {{TG_ERROR_VALUE, ""}, {(tg_code)77, "text"}, {(tg_code)-1, "text"}};
+    for (int i = 0; i < 3; i++) {
+        program p = begin(NULL, 2);
+        tg_error watched = TG_NO_ERROR;
+        assert_true(tg_tape_watch_error(p.tape, &watched));
+        assert_true(step(&p));
+        watched = damaged[i];
+        assert_false(step(&p));
+        assert_reported(&p, TG_ERROR_STATE, "a watched error is damaged: its object was freed before the tape");
+        end(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_wrong),     cmocka_unit_test(test_an_optimizer_that_could_not_be_created),
         cmocka_unit_test(test_a_misspelled_pattern), cmocka_unit_test(test_a_loader_that_fails),
         cmocka_unit_test(test_the_own_error_first),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_what_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
