@@ -1,8 +1,32 @@
 /* sequence: modules for sequences besides attention: recurrent layers and convolutions.
  *
  * The rules of tapegrad/nn.h hold for modules, and those of tapegrad/ops.h for ops. Recurrent layers read sequences
- * (B,T,C), as all of this library, which is torch's batch_first=True. Convolutions read (B,C,T), as torch's. A model of
- * characters or words draws the next one from its logits with tg_sample (tapegrad/gpt.h).
+ * (B,T,C), as all of this library, which is torch's batch_first=True. Convolutions read (B,C,T), as torch's.
+ *
+ * A model of letters writes a text: it reads one letter, draws the next one (tg_sample in tapegrad/gpt.h), and keeps
+ * its state across the reset of the tape.
+ *
+ * ```c
+ * tg_nn_embedding letters = tg_nn_embedding_make(params, "letters", 27, 8, NULL);
+ * tg_nn_gru gru = tg_nn_gru_make(params, "gru", 8, 16, NULL);
+ * tg_nn_linear head = tg_nn_linear_make(params, "head", 16, 27, NULL);
+ *
+ * tg_nn_recurrent_forward_config before = tg_nn_recurrent_forward_config_default();
+ * tg_evaluation evaluation = tg_evaluation_begin(t);
+ * int32_t letter = 0;
+ * for (int i = 0; i < 20; i++) {
+ *     tg_tensor *state = NULL, *id = tg_tensor_new_from_i32(TG_SHAPE(1, 1), &letter, &error);
+ *     tg_tensor *y = tg_nn_gru_forward(t, &gru, tg_nn_embedding_forward(t, &letters, id), &state, &before);
+ *     tg_tensor *logits = tg_reshape(t, tg_nn_linear_forward(t, &head, y), TG_SHAPE(27));    // (1,1,27) -> (27)
+ *     letter = tg_sample(logits, rng, NULL, &error);
+ *     tg_release(id);
+ *     tg_release(before.state);
+ *     before.state = tg_retain(state);    // without this the reset frees it
+ *     tg_tape_reset(t);
+ * }
+ * tg_release(before.state);
+ * tg_evaluation_end(t, evaluation);
+ * ```
  */
 #ifndef TAPEGRAD_SEQUENCE_H
 #define TAPEGRAD_SEQUENCE_H

@@ -121,6 +121,20 @@ static tg_tensor *initial(const pass *p, tg_tensor *given, int index, tg_dtype d
                  : tg_full(p->t, dtype, tg_shape_make(2, (int64_t[]){p->batch, p->r->width}), 0);
 }
 
+/* Returns whether a state of one layer is (B,H), as the layer's weight needs it. It is not if the module was changed,
+ * or if the tape has freed the given state and used its memory again. */
+static bool check_initial(const pass *p, const tg_nn_recurrent_layer *l, const char *name, const tg_tensor *state)
+{
+    char text[TG_SHAPE_TEXT], needed_text[TG_SHAPE_TEXT];
+    tg_shape needed = tg_shape_make(2, (int64_t[]){p->batch, tg_tensor_size(l->weight_hh, 1)});
+    return state &&
+           (tg_shape_equal(tg_shape_of(state), needed) ||
+            tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call,
+                         "the %s of a layer is %s; it must be (B,H) = %s. A state that is used after "
+                         "tg_tape_reset must be kept with tg_retain",
+                         name, tg_shape_format(tg_shape_of(state), text), tg_shape_format(needed, needed_text)));
+}
+
 /* Runs a layer in one direction: x (T,B,in) -> (T,B,H). */
 static tg_tensor *run_layer(pass *p, int index, tg_tensor *x)
 {
@@ -132,8 +146,11 @@ static tg_tensor *run_layer(pass *p, int index, tg_tensor *x)
                        .bias = l->bias_hh,
                        .mask = p->config.mask,
                        .reverse = index % p->r->directions == 1};
-    tg_tensor *y = p->is_lstm ? tg_lstm(t, &r, initial(p, p->config.cell, index, tg_tensor_dtype(x)), &p->cells[index])
-                              : tg_gru(t, &r);
+    tg_tensor *cell = p->is_lstm ? initial(p, p->config.cell, index, tg_tensor_dtype(x)) : NULL;
+    if (!check_initial(p, l, "state", r.state) || (p->is_lstm && !check_initial(p, l, "cell", cell))) {
+        return NULL;
+    }
+    tg_tensor *y = p->is_lstm ? tg_lstm(t, &r, cell, &p->cells[index]) : tg_gru(t, &r);
     p->states[index] = tg_select(t, y, 0, r.reverse ? 0 : p->length - 1);
     if (!p->config.mask) {
         return y;

@@ -241,6 +241,14 @@ static void test_errors(void **state)
     forward.cell = tg_full(t, TG_F64, TG_SHAPE(1, 2, 3), 1);
     assert_null(tg_nn_lstm_forward(t, &lstm, x, NULL, NULL, &forward));
     assert_tape_error(t, TG_ERROR_SHAPE, "nn_lstm_forward: the cell is f64 (1,2,3); it must be f32 (1,2,3)");
+    /* a module that was changed, and so passes the checks of its own sizes */
+    gru.recurrent.width = lstm.recurrent.width = 4;
+    assert_null(tg_nn_gru_forward(t, &gru, x, NULL, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE,
+                      "nn_gru_forward: the state of a layer is (2,4); it must be (B,H) = (2,3). A state that is used "
+                      "after tg_tape_reset must be kept with tg_retain");
+    assert_null(tg_nn_lstm_forward(t, &lstm, x, NULL, NULL, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE, "nn_lstm_forward: the state of a layer is (2,4); it must be (B,H) = (2,3)");
     tg_nn_conv1d_config conv = tg_nn_conv1d_config_default();
     conv.conv.groups = 2;
     assert_false(tg_nn_conv1d_make(params, "conv", 3, 4, 3, &conv).module.is_made);
