@@ -35,7 +35,8 @@ TG_API void tg_params_clear_error(tg_params *params);
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 /* Each call returns the tensor, which the params own. Names are those of PyTorch: "tok_emb.weight". NULL after an
- * error: VALUE for a name that is in use, or has not 1 to 255 characters; SHAPE for an invalid shape; MEMORY. */
+ * error: VALUE for a name that is in use, that has not 1 to 255 characters, or an empty part: ".weight" and
+ * "head..weight", the names of a module "" or "head."; SHAPE for an invalid shape; MEMORY. */
 
 /* Adds a parameter of zeros: torch.nn.Parameter(torch.zeros(shape)). */
 TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape);
@@ -84,7 +85,8 @@ TG_API int64_t tg_params_count(const tg_params *params);
 /* Returns entry number `index`, from 0; NULLs for an index outside of [0,tg_params_count). */
 TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);
 
-/* Returns the tensor of a name, borrowed; NULL for an unknown name. */
+/* Returns the tensor of a name, borrowed; NULL for an unknown name, which is no error: it is how a program asks whether
+ * an entry exists. A call on that NULL sets STATE in its tape or its tg_error, and is silent if it has none. */
 TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name);
 
 /* Returns the number of values in all parameters, without buffers and aliases: sum(p.numel() for p in

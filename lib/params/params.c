@@ -122,6 +122,12 @@ static const tg_entry *find_tensor(const tg_params *params, const tg_tensor *x)
     return i < params->count ? &params->entries[i].entry : NULL;
 }
 
+/* Returns whether a dot of the name is at its beginning or its end, or beside another dot. */
+static bool has_empty_part(const char *name)
+{
+    return name[0] == '.' || name[strlen(name) - 1] == '.' || strstr(name, "..");
+}
+
 static bool check_name(tg_params *params, const char *name)
 {
     if (!tg_params_is_usable(params)) {
@@ -133,6 +139,12 @@ static bool check_name(tg_params *params, const char *name)
     if (!*name || strlen(name) > MAX_NAME) {
         return tg_params_fail(params, TG_ERROR_VALUE, "params: a name of %zu characters; allowed are 1 to %d",
                               strlen(name), MAX_NAME);
+    }
+    if (has_empty_part(name)) {
+        return tg_params_fail(params, TG_ERROR_VALUE,
+                              "params: the name '%s' has an empty part; names of modules and parameters are not empty, "
+                              "and one dot is between two of them",
+                              name);
     }
     return !find(params, name) || tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%s' is in use", name);
 }

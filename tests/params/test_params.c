@@ -263,6 +263,39 @@ static void test_errors(void **state)
     tg_params_free(params);
 }
 
+/* A name with nothing between its dots, beside them, or before the first one, which only a misspelled module has. */
+static void test_names_with_empty_parts(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2), NULL);
+    static const char *const names[] = {".weight", "head.", "head..weight", ".", "..", "a.b..c"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "params: the name '%s' has an empty part", names[i]);
+        assert_null(tg_params_add(params, names[i], TG_SHAPE(2)));
+        assert_params_error(params, TG_ERROR_VALUE, expected);
+        assert_null(tg_params_add_buffer(params, names[i], TG_SHAPE(2)));
+        assert_params_error(params, TG_ERROR_VALUE, expected);
+        assert_null(tg_params_add_existing(params, names[i], x));
+        assert_params_error(params, TG_ERROR_VALUE, expected);
+    }
+    assert_false(tg_nn_layer_norm_make(params, "", 4, NULL).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name '.weight' has an empty part");
+    assert_false(tg_nn_layer_norm_make(params, "head.", 4, NULL).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name 'head..weight' has an empty part");
+    assert_int_equal(tg_params_count(params), 0);
+    assert_non_null(tg_params_add(params, "w", TG_SHAPE(2)));
+    assert_null(tg_params_add_alias(params, "w.", "w"));
+    assert_params_error(params, TG_ERROR_VALUE, "params: the name 'w.' has an empty part");
+    assert_non_null(tg_params_add(params, "h.0.w", TG_SHAPE(2)));
+    /* a name that does not exist is no error */
+    assert_null(tg_params_find(params, "h.1.w"));
+    assert_int_equal(tg_params_error(params)->code, TG_OK);
+    tg_release(x);
+    tg_params_free(params);
+}
+
 /* A dtype in which nothing is trained: an object with the error, which refuses additions. */
 static void test_wrong_dtype(void **state)
 {
@@ -422,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_frozen_by_pattern),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_names_with_empty_parts),
         cmocka_unit_test(test_wrong_dtype),
         cmocka_unit_test(test_refuses_until_cleared),
         cmocka_unit_test(test_null),
