@@ -55,8 +55,20 @@ TG_API const char *tg_version(void);
  *
  * The first error stays until it is cleared. Later ones are dropped, because the first one explains them. While a tape,
  * params, an optimizer or a loader holds an error, it refuses further calls that can fail. The _error function of one
- * that is NULL returns an error, too: it could not be created. A `tg_error` is not cleared by a call that succeeds, so
- * check what a call returns. */
+ * that is NULL returns an error, too: it could not be created.
+ *
+ * A `tg_error` is not cleared by a call that succeeds, so check what a call returns, and not the code. A failure that
+ * the program accepts stays in it, too, and a later failure would show its text. So give a call that may fail a
+ * tg_error of its own, or clear it afterwards (tg_error_clear):
+ *
+ * ```c
+ * tg_error refusal = TG_NO_ERROR;
+ * if (!tg_params_load(params, "last.safetensors", NULL, &refusal)) {
+ *     printf("begin with a new model: %s\n", refusal.text);
+ * }
+ * tg_params_save(params, "last.safetensors", NULL, &error);
+ * ```
+ */
 
 typedef enum tg_code {
     TG_OK = 0,

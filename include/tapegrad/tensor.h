@@ -96,8 +96,10 @@ TG_API tg_tensor *tg_tensor_new(tg_dtype dtype, tg_shape shape, tg_error *error)
 /* Returns a tensor whose values all are `value`, converted to the dtype: torch.full. */
 TG_API tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_error *error);
 
-/* Returns a copy of `values`, a row-major array of the dtype's C type (float, double, int32_t, uint8_t):
- * torch.tensor. For a dtype that is known only when the program runs: no compiler can check that the array fits. */
+/* Returns a copy of `values`, a row-major array: torch.tensor. Prefer tg_tensor_new_from_f32, _f64, _i32 and _u8 below,
+ * for which the compiler checks the array. This one is for a dtype that is known only when the program runs: the array
+ * must have the dtype's C type (float, double, int32_t, uint8_t), which nothing checks. An array of double with TG_F32
+ * gives wrong numbers without an error. */
 TG_API tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values, tg_error *error);
 
 /* The same for each dtype, of an array that the compiler checks: one of double is not taken for f32, nor one of int64_t
