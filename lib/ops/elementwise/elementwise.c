@@ -14,6 +14,7 @@
 const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
+    /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
     return (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
 }
 

@@ -274,7 +274,7 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
         if (times.size[i] == 1 || spread.size[i] == 0) {
             continue;
         }
-        tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1}), expanded = rows;
+        tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1});
         for (int k = 0; fits && k < times.rank; k++) {
             int64_t size = k == i ? 1 : k < i ? spread.size[k] : result.size[k], *into = &rows.size[k < i ? 0 : 2];
             fits = !__builtin_mul_overflow(*into, size, into);
@@ -284,7 +284,7 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
                          tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text));
             break;
         }
-        expanded = tg_shape_make(4, (int64_t[]){rows.size[0], times.size[i], rows.size[1], rows.size[2]});
+        tg_shape expanded = tg_shape_make(4, (int64_t[]){rows.size[0], times.size[i], rows.size[1], rows.size[2]});
         y = tg_reshape(t, y, rows);
         y = tg_expand(t, tg_unsqueeze(t, y, 1), expanded);
         y = tg_reshape(t, y, tg_shape_make(3, (int64_t[]){rows.size[0], times.size[i] * rows.size[1], rows.size[2]}));
