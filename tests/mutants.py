@@ -13,8 +13,9 @@ SHARED = {'apply_mask', 'scatter_add', 'run_chunk', 'count_below', 'tg_frequency
 # ---- which functions ----
 
 class Function:
-    def __init__(self, name, first, last, body):
-        self.name, self.first, self.last, self.body = name, first, last, body
+    def __init__(self, name, returns_number, first, last, body):
+        self.name, self.returns_number = name, returns_number
+        self.first, self.last, self.body = first, last, body
 
 
 def functions_of(lines):
@@ -25,12 +26,13 @@ def functions_of(lines):
             start = i
         elif line == '}' and start is not None:
             head = start
-            while head > 0 and re.match(r'[\w ]', lines[head - 1]) and not lines[head - 1].rstrip().endswith(';'):
+            while head > 0 and re.match(r' *\w', lines[head - 1]) and not lines[head - 1].rstrip().endswith(';'):
                 head -= 1
             signature = ' '.join(lines[head:start])
             name = re.search(r'KERNEL\((\w+)\)\(', signature) or re.search(r'(\w+)\(', signature)
             if name:
-                found.append(Function(name.group(1), start + 1, i, '\n'.join(lines[start + 1:i])))
+                returns_number = bool(re.search(r'\b(real|double) \w+\(', signature))
+                found.append(Function(name.group(1), returns_number, start + 1, i, '\n'.join(lines[start + 1:i])))
             start = None
     return found
 
@@ -46,10 +48,18 @@ def reachable(functions, roots):
     return seen
 
 
+def without_once(lines):
+    """The lines of each pass: those below #ifdef TG_ONCE are empty."""
+    left, once = [], False
+    for line in lines:
+        once = line == '#ifdef TG_ONCE' or once and line not in ('#else', '#endif')
+        left.append('' if once else line)
+    return left
+
+
 def backward_functions(lines):
-    end = lines.index('#ifdef TG_ONCE') if '#ifdef TG_ONCE' in lines else len(lines)
     functions = functions_of(lines)
-    kernels = functions_of(lines[:end])
+    kernels = functions_of(without_once(lines))
     roots = [f.name for f in kernels if re.search('backward|gradient', f.name)]
     forward = reachable(kernels, [f.name for f in kernels if re.search('forward', f.name)])
     chosen = set(roots) | (reachable(kernels, roots) - forward)
@@ -95,7 +105,7 @@ def operand_end(text, at):
     return len(text)
 
 
-def mutants_of_statement(text, loops):
+def mutants_of_statement(text, loops, returns_number):
     """Yields (rule, mutated text). `loops`: variable -> (first, end) of the loops around."""
     code = re.sub(r'/\*.*?\*/', lambda m: ' ' * len(m.group()), text, flags=re.S)
     def put(a, b, new):
@@ -131,6 +141,8 @@ def mutants_of_statement(text, loops):
         yield 'drop', put(m.start(1), m.end(1), '=')
     assigned = re.search(r'[\])\w] = (.*);', code, flags=re.S)
     is_number = re.search(r'(\]|^\s*(const )?(real|double) \w+|\*\w+|dl|gradient) = ', code)
+    if returns_number and re.match(r'\s*return ', code):
+        assigned = is_number = re.search(r'return (.*);', code, flags=re.S)
     if assigned and is_number and ', ' not in re.sub(r'\(.*\)', '', assigned.group(1)):
         value = assigned.group(1)
         yield 'sign', put(assigned.start(1), assigned.end(1), '-(%s)' % value)
@@ -201,7 +213,7 @@ def mutants_of_file(file):
             indentation = len(text) - len(text.lstrip())
             loops = [entry for entry in loops if entry[0] < indentation]
             around = {variable: (begin, end) for _, variable, begin, end in loops}
-            for rule, mutated in mutants_of_statement(text, around):
+            for rule, mutated in mutants_of_statement(text, around, function.returns_number):
                 source = '\n'.join(lines[:first] + [mutated] + lines[last + 1:])
                 yield Mutant(file, function.name, first + 1, rule, squeeze(text), squeeze(mutated), source)
             header = re.match(r'\s*for \(int64_t (\w+) = (\w+); \1 < ([^;&]+); \1\+\+\) \{', text)
