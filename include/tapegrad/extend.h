@@ -72,8 +72,8 @@ TG_API bool tg_tensor_check(const char *call, const char *name, const tg_tensor 
  * `size` bytes with the NUL. Returns its length. */
 TG_API size_t tg_escape(char *copy, size_t size, const char *text);
 
-/* Formats as snprintf, but a NaN as "nan" of either sign, and escapes the result, of which the first 1000 bytes are used.
- * Returns its length. */
+/* Formats as snprintf, but a NaN as "nan" of either sign, and escapes the result, of which the first 1000 bytes are
+ * used. Returns its length. */
 TG_API size_t tg_format_line(char *line, size_t size, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 
 /* The two arguments of a %.*s that writes at most `most` bytes of a string, and no part of a character. A %.40s would

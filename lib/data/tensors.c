@@ -12,7 +12,7 @@ typedef struct data_set {
     int64_t *rows; /* a copy of config.rows, or NULL */
 } data_set;
 
-/* The tensors are the caller's, who may have resized one, or may train it with deferred steps. */
+/* The tensors are the caller's, who may have resized one, and its values may be guarded. */
 static bool check(const void *source, tg_error *error)
 {
     static const char call[] = "loader_next";

@@ -74,10 +74,10 @@ static double slope_of_gradients(const segment *g, int last, int direction, doub
     return sum;
 }
 
-/* Returns whether x is at a kink, as of a value and a constant that is equal to it: whether the slopes on both sides of x
- * are apart. The central difference is then between them, and the gradient is any of the two or also between them. With
- * several kinks the slopes may differ by less than the gradient and the central difference, because a kink in a value
- * that counts negatively bends the other way. So a direction with a kink is not compared. */
+/* Returns whether x is at a kink, as of a value and a constant that is equal to it: whether the slopes on both sides of
+ * x are apart. The central difference is then between them, and the gradient is any of the two or also between them.
+ * With several kinks the slopes may differ by less than the gradient and the central difference, because a kink in a
+ * value that counts negatively bends the other way. So a direction with a kink is not compared. */
 static bool has_kink(const segment *g, int direction, double scale)
 {
     const double h = 3e-6;
