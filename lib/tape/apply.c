@@ -225,6 +225,7 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     call->training = t->training;
     call->is_repeated = false;
     call->declaration = &d;
+    /* an error that the shape rule has set stays: a tape keeps its first error */
     if (!op->shape(call) || t->error.code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
     }

@@ -50,8 +50,9 @@ static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x,
     switch (plan) {
     case TG_PLAN_NONE: return;
     case TG_PLAN_ROWS:
+        /* overwrite without an address: by rows. tg_op_grad_rows then returns the address, when it knows the ids. */
         *overwrite = x->gradient->kind != TG_GRAD_DENSE;
-        if (*overwrite) {                       /* and no address: tg_op_grad_rows returns it */
+        if (*overwrite) {
             tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
         } else {
             *gradient = tg_gradient_write(x, NULL);

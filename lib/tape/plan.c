@@ -3,7 +3,8 @@
  *
  * The gradient of an intermediate result, its adjoint, is in a block of memory. A record is the last reader of the
  * adjoints of its outputs. So after it is planned, their blocks return to the pool, where the adjoint of an earlier
- * record may reuse them: a chain of any length needs the memory of a few adjoints.
+ * record may reuse them: a chain of any length needs the memory of a few adjoints. The second pass writes to these
+ * blocks in the same order, and takes none from the pool, so nobody else gets them in between.
  *
  * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum,
  * and the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to
@@ -256,6 +257,7 @@ bool tg_plan_backward(tg_pass *pass)
         /* the versions come last, because a record may read the gradient of a leaf to which it contributes */
         if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(t, record) || !plan_inputs(pass, record) ||
             !check_versions(t, record)) {
+            /* a more precise error stays, because it is the first */
             tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
             abandon(pass);
             return false;

@@ -8,7 +8,8 @@
  *     held[]      the inputs of records that are no recorded results, such as parameters: the tape has a reference
  *
  * All six grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates nothing.
- * Recorded results live until the reset anyway. Another input is held once, however many records it has.
+ * Recorded results live until the reset anyway. Another input is held once, however many records it has,
+ * or once for each time that another tape begins to hold it in between.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H
