@@ -232,9 +232,6 @@ typedef struct tg_file {
 TG_API bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error);
 TG_API void tg_file_close(tg_file *file);
 
-/* The same for a file whose contents are in memory. Messages have `name` instead of a path. */
-TG_API void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
-
 /* Reads exactly `length` bytes from `offset` on. FORMAT if the file ends before. */
 TG_API bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error);
 

@@ -12,9 +12,8 @@ int main(void)
     static const char text[] = "the cat sat on the mat, and the cat sat on the hat";
     tg_tokenizer *bpe = tg_tokenizer_train(text, strlen(text), 260, &error);
     tg_tokens tokens;
-    *if (!tg_tokenizer_encode(bpe, text, strlen(text), false, &tokens, &error) ||
-         tokens.count >= *(int64_t)strlen(text))
-    {
+    if (!tg_tokenizer_encode(bpe, text, strlen(text), false, &tokens, &error) ||
+        tokens.count >= (int64_t)strlen(text)) {
         fprintf(stderr, "encode: %s\n", error.text);
         return 1;
     }
