@@ -136,9 +136,9 @@ static bool fetch_rows(tg_mpi_table *table, const char *call, const tg_mpi_excha
     if (!tg_mpi_exchange_ids(table, call, exchange, tg_tensor_data(r->lookup.ids), error)) {
         return false;
     }
-    const int32_t *id = tg_tensor_data(table->received_ids.block);
+    const int32_t *id = table->received_ids.block;
     const char *shard = tg_tensor_data(table->shard);
-    char *rows = tg_tensor_data_mut(table->sent_rows.block);
+    char *rows = table->sent_rows.block;
     size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
     for (int64_t i = 0; i < exchange->received; i++) {
         memcpy(rows + (size_t)i * row, shard + (size_t)(id[i] - tg_mpi_table_first_row(table)) * row, row);
@@ -357,7 +357,7 @@ static bool send_gradients(tg_mpi_table *table, const char *call, int64_t count,
 {
     tg_error local = TG_NO_ERROR;
     tg_mpi_exchange exchange;
-    const int32_t *ids = tg_tensor_data(table->sent_ids.block);
+    const int32_t *ids = table->sent_ids.block;
     if (!tg_mpi_exchange_counts(table, call, ids, count, &exchange, error)) {
         return false;
     }
@@ -371,7 +371,7 @@ static bool send_gradients(tg_mpi_table *table, const char *call, int64_t count,
     tg_tensor_reserve_grad(table->shard, TG_GRAD_ROWS, exchange.received, &local);
     if (!tg_mpi_agree_on(table->mpi, call, 0, &local, error) ||
         !tg_mpi_exchange_ids(table, call, &exchange, ids, error) ||
-        !tg_mpi_exchange_rows(table, call, &exchange, tg_tensor_data(table->sent_rows.block), rows, false, error)) {
+        !tg_mpi_exchange_rows(table, call, &exchange, table->sent_rows.block, rows, false, error)) {
         return false;
     }
     for (int64_t i = 0; i < exchange.received; i++) {

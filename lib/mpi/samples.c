@@ -13,7 +13,7 @@
 
 static char *bytes_of(const tg_mpi_node *node)
 {
-    return tg_tensor_data_mut(node->buffer.block);
+    return node->buffer.block;
 }
 
 /* ---- a rank's samples ---- */

@@ -200,9 +200,8 @@ bool tg_mpi_exchange_ids(tg_mpi_table *table, const char *call, const tg_mpi_exc
                          tg_error *error)
 {
     return tg_mpi_succeeded(call,
-                            MPI_Alltoallv(ids, e->send, e->send_at, MPI_INT32_T,
-                                          tg_tensor_data_mut(table->received_ids.block), e->receive, e->receive_at,
-                                          MPI_INT32_T, table->mpi->comm),
+                            MPI_Alltoallv(ids, e->send, e->send_at, MPI_INT32_T, table->received_ids.block, e->receive,
+                                          e->receive_at, MPI_INT32_T, table->mpi->comm),
                             error);
 }
 
