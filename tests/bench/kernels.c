@@ -298,7 +298,7 @@ static void answer(kernel *k, const char *pass, int rounds)
 int bench_serve(void)
 {
     char request[128], name[64], pass[16];
-    kernel k = {NULL};
+    kernel k = {.line = NULL};
     while (fgets(request, sizeof request, stdin)) {
         int rounds;
         if (sscanf(request, "%63[^;]; %15s %d", name, pass, &rounds) != 3) {

@@ -1,6 +1,6 @@
 /* A library of a stranger's on top of tapegrad, which uses the public headers and extend.h alone: it counts the ops of
- * a tape, writes the counts as JSON to a file that is replaced as a whole, and reads them again; it parses settings; and
- * it writes a report of the records. So it uses what fewer than two of our own libraries use of extend.h. */
+ * a tape, writes the counts as JSON to a file that is replaced as a whole, and reads them again; it parses settings,
+ * and it writes a report of the records. So it uses what fewer than two of our own libraries use of extend.h. */
 #include "companion.h"
 
 #include <string.h>

@@ -274,7 +274,8 @@ static bool is_valid_multinomial(const trial *t)
         }
     }
     /* a result of more than 2^62 values cannot exist, and none as large as 2^32 fits the test's memory */
-    return categories > 0 && o->draws < (INT64_C(1) << 32);
+    bool has_rows = w->x.shape.rank == 1 || w->x.shape.size[0] > 0; /* without any, torch draws from no category, too */
+    return (categories > 0 || (!has_rows && o->replacement)) && o->draws < (INT64_C(1) << 32);
 }
 
 static tg_tensor *call_multinomial(trial *t)
@@ -323,7 +324,7 @@ static void multinomial_forward(trial *t)
 {
     const array *w = &t->inputs[0].x;
     const options *o = OPTIONS(t, options);
-    int64_t categories = w->shape.size[w->shape.rank - 1], rows = w->count / categories;
+    int64_t categories = w->shape.size[w->shape.rank - 1], rows = w->count / (categories > 0 ? categories : 1);
     tg_shape shape = w->shape;
     shape.size[shape.rank - 1] = o->draws;
     array *y = output_of_dtype(t, 0, shape, TG_I32);
