@@ -222,11 +222,23 @@ static tg_code attempt(run *r, int i)
     return code;
 }
 
-/* Returns whether the instruction is not tried again after its allocation has failed: the end of a span closes it even
- * so, and a result does without the gradient that it should retain. */
-static bool stays_failed(const instruction *in)
+/* Returns whether the program retains the gradient of the same value more than once. */
+static bool is_retained_again(const program *p, const instruction *in)
 {
-    return in->kind == END_SPAN || (in->kind == RETAIN_GRADIENT && in->option[2] % 2 && !is_left_out("failed_retain"));
+    int found = 0;
+    for (int i = 0; i < p->count; i++) {
+        found += p->list[i].kind == RETAIN_GRADIENT && p->list[i].input[0] == in->input[0];
+    }
+    return found > 1;
+}
+
+/* Returns whether the instruction is not tried again after its allocation has failed: the end of a span closes it even
+ * so, and a result does without the gradient that it should retain, unless it retains it later: then the gradient would
+ * lack the passes in between. */
+static bool stays_failed(const program *p, const instruction *in)
+{
+    return in->kind == END_SPAN || (in->kind == RETAIN_GRADIENT && in->option[2] % 2 && !is_left_out("failed_retain") &&
+                                    !is_retained_again(p, in));
 }
 
 /* Runs an instruction while an allocation fails, and, if it reports that, once more. */
@@ -244,7 +256,7 @@ static tg_code attempt_without_memory(run *r, int i)
             run_report(r, i, "a call that failed has drawn");
         }
         tg_rng_copy(r->rng, before);
-        code = stays_failed(in) ? in->expected : attempt(r, i);
+        code = stays_failed(r->p, in) ? in->expected : attempt(r, i);
     }
     tg_rng_free(before);
     return code;
