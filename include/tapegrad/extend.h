@@ -156,8 +156,7 @@ TG_API void tg_text_add_json(tg_text_buffer *buffer, const char *text, size_t le
  *     return !j->failed;
  *
  * and an array by tg_json_begin(j, '[') and tg_json_more(j, ']', &members). A function that fails sets the error, with
- * the byte's position in the file: "params_load: 'model.safetensors', byte 17: expected ':' after the name, found '}'".
- * */
+ * the byte's position in the file: "params_load: 'a.safetensors', byte 17: expected ':' after the name, found '}'". */
 
 typedef struct tg_json {
     const char *call, *path;

@@ -68,8 +68,7 @@ typedef struct tg_binary_cross_entropy_with_logits_config {
     tg_config_mark mark;
     /* the factor of each loss, which broadcasts to the logits, without a gradient; default NULL, 1 */
     tg_tensor *weight;
-    /* the factor of the part of positive targets, which broadcasts to the logits, without a gradient; default NULL, 1
-     * */
+    /* the factor of the part of positive targets, broadcast to the logits, without a gradient; default NULL, 1 */
     tg_tensor *pos_weight;
     /* default TG_REDUCTION_MEAN */
     tg_reduction reduction;
