@@ -6,6 +6,7 @@
  */
 #include "elementwise_formula.h"
 
+#include <float.h>
 #include <string.h>
 
 enum { MOST_INPUTS = 3, MOST_NUMBERS = 2 };
@@ -97,7 +98,8 @@ UNARY(sigmoid, plain(sigmoid(x)), TERMS(sigmoid(x) * (1 - sigmoid(x)), sigmoid(x
 UNARY(relu, plain(x < 0 ? 0 : x), plain(!(x <= 0)))
 UNARY(gelu,
       TERMS(x * distribution(x), fabs(x) * distribution(x) * (1 + x * x) + flushed(x)),
-      TERMS(distribution(x) + x * density(x), (distribution(x) + fabs(x) * density(x)) * (1 + x * x) + flushed(x)))
+      TERMS(distribution(x) + x * density(x),
+            (distribution(x) + fabs(x) * density(x)) * (1 + x * x + in_tail(x) / FLT_EPSILON) + flushed(x)))
 UNARY(gelu_tanh,
       TERMS(x * sigmoid(gelu_u(x)), fabs(x) * sigmoid(gelu_u(x)) * (1 + fabs(gelu_u(x))) + flushed(x)),
       TERMS(slope_of_gate(x, sigmoid(gelu_u(x)), gelu_u_slope(x)),

@@ -7,6 +7,11 @@ double flushed(double x)
     return fabs(x) * FLT_MIN / FLT_EPSILON;
 }
 
+double in_tail(double x)
+{
+    return fabs(x) > 12.79;
+}
+
 double overflowing(double x)
 {
     return fabs(x) > FLT_MAX ? fabs(x) : 0;

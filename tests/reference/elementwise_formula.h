@@ -8,6 +8,9 @@
  * product with x. */
 double flushed(double x);
 
+/* 1 in the tails of the normal distribution that count as 0 for f32 (base/normal_tail.h), else 0. */
+double in_tail(double x);
+
 /* An intermediate result that overflows in f32 is a term, so that any result is right there. */
 double overflowing(double x);
 

@@ -186,15 +186,16 @@ static tg_tensor *call_norm(trial *t)
     return is_rms(t) ? tg_rms_norm(t->tape, x, weight, eps) : tg_layer_norm(t->tape, x, weight, bias, eps);
 }
 
-/* The mean, which is subtracted; none with tg_rms_norm. */
+/* The mean, which is subtracted; none with tg_rms_norm. The sum is kept in long double: for a row of equal values its
+ * roundings would be all that is left of them. */
 static quantity mean_of(const trial *t, const double *x, int64_t width)
 {
-    quantity mean = {0, 0};
+    long double sum = 0, terms = 0;
     for (int64_t k = 0; k < width && !is_rms(t); k++) {
-        mean.value += x[k] / (double)width;
-        mean.terms += fabs(x[k]) / (double)width;
+        sum += x[k];
+        terms += fabs(x[k]);
     }
-    return mean;
+    return (quantity){(double)(sum / (long double)width), (double)(terms / (long double)width)};
 }
 
 /* The normalized values of a row, (x - mean) / sqrt(var + eps), and the factor. */
