@@ -268,7 +268,7 @@ TG_API bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_check
 TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                                    tg_error *error);
 
-/* Returns the ranks as a group of processes, for a folder of checkpoints:
+/* Returns the ranks as a group of writers, for a folder of checkpoints:
  *
  *     tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
  *     config.group = tg_mpi_checkpoint_group(mpi);
@@ -276,9 +276,9 @@ TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_check
  *
  * Owned by the tg_mpi, which must outlive the folder. The three calls on the folder are collective, except
  * tg_checkpoint_folder_free; rank 0 holds the lock, and its steps count. The ranks agree through this group: a config
- * without its mark, or a folder that is NULL, must not be given on one rank only. NULL for NULL, which is one
- * process. */
-TG_API const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi);
+ * without its mark, or a folder that is NULL, must not be given on one rank only. NULL for NULL, which is a
+ * single writer. */
+TG_API const tg_checkpoint_group *tg_mpi_checkpoint_group(tg_mpi *mpi);
 
 #ifdef __cplusplus
 }

@@ -70,37 +70,39 @@ TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts
  * that differ. */
 TG_API bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
-/* ---- several processes ------------------------------------------------------------------------------------------- */
-/* Processes that train one model together save one file, which has the whole tables of their shards (tapegrad/rows.h).
- * All other objects are those of process 0. Any number of processes can load it. tg_mpi_checkpoint_save and
- * tg_mpi_checkpoint_load (tapegrad_mpi.h) do this over MPI. */
+/* ---- several writers of one file --------------------------------------------------------------------------------- */
+/* A group of writers saves one file with the whole tables, of which each has some rows (tapegrad/rows.h). All other
+ * objects are those of writer 0. A group of any size can load the file. What the writers are is known only to the
+ * library that creates the group: in tapegrad_mpi.h they are the ranks. */
 
-/* The processes of a save or a load. */
-typedef struct tg_checkpoint_group_config {
-    /* private: tg_checkpoint_group_config_default() sets it */
-    tg_config_mark mark;
-    /* the number of this process, from 0, and the number of processes, at least 1; default 0 and 1 */
-    int64_t rank, size;
-    /* Waits for all processes. Returns true if none of them has an error in `local`; otherwise sets one of the errors
-     * in all of them, and returns false. Not called for one process. Default NULL */
-    bool (*agree)(void *context, const tg_error *local, tg_error *error);
-    /* copies `size` bytes of process 0 to all; false with the error set. Not called for one process. Default NULL */
-    bool (*share)(void *context, void *bytes, int64_t size, tg_error *error);
-    /* the first argument of both, borrowed; default NULL */
-    void *context;
-} tg_checkpoint_group_config;
+typedef struct tg_checkpoint_group tg_checkpoint_group;
 
-TG_API tg_checkpoint_group_config tg_checkpoint_group_config_default(void);
+/* How the writers of a group work together: a constant of the library that creates the group. All writers call the
+ * functions in the same order; they are not called in a group of one. */
+typedef struct tg_checkpoint_group_calls {
+    /* Waits for all writers. Returns true if none of them has an error in `local`; otherwise sets one of the errors in
+     * all of them, and returns false. */
+    bool (*agree)(const tg_checkpoint_group *group, const tg_error *local, tg_error *error);
+    /* Copies `size` bytes of writer 0 to all writers. Returns false with the error set. */
+    bool (*share)(const tg_checkpoint_group *group, void *bytes, int64_t size, tg_error *error);
+} tg_checkpoint_group_calls;
 
-/* tg_checkpoint_save and tg_checkpoint_load by all processes of a group. Every process passes the same parts, with its
- * shards. One process after the other writes its rows into the new file, which then replaces the old one; so all need
- * the same file system. No process has memory for more than its shards; a load needs it twice. After an error nothing
- * has changed in any process. VALUE unless the tensors of all processes have the same names, dtypes and whole shapes.
- * NULL is a group of one process. */
+/* A group, in one of its writers: the first member of a struct that has what the functions need. */
+struct tg_checkpoint_group {
+    const tg_checkpoint_group_calls *calls;
+    /* the number of this writer, from 0, and the number of writers, at least 1 */
+    int64_t index, count;
+};
+
+/* tg_checkpoint_save and tg_checkpoint_load by all writers of a group. Each passes the same parts, with its shards. One
+ * writer after the other adds its rows to the new file, which then replaces the old one; so all need the same file
+ * system. No writer needs memory for more than its shards; a load needs it twice. After an error nothing has changed in
+ * any of them. VALUE unless the tensors of all writers have the same names, dtypes and whole shapes. A group of NULL is
+ * a single writer. */
 TG_API bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
-                                        const tg_checkpoint_group_config *config, tg_error *error);
+                                        const tg_checkpoint_group *group, tg_error *error);
 TG_API bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
-                                        const tg_checkpoint_group_config *config, tg_error *error);
+                                        const tg_checkpoint_group *group, tg_error *error);
 
 /* ---- single parts ------------------------------------------------------------------------------------------------ */
 
@@ -126,10 +128,10 @@ typedef struct tg_checkpoint_folder_config {
     tg_config_mark mark;
     /* the number of checkpoints, in the order of writing the last ones, that stay; at least 1; default 3 */
     int64_t keep;
-    /* Several processes with one folder (tg_checkpoint_save_together; over MPI tg_mpi_checkpoint_group): all of them
-     * open, save and clear it together, process 0 has the lock, and an error of one is that of all. It is copied.
-     * Default NULL, one process. */
-    const tg_checkpoint_group_config *group;
+    /* Several writers with one folder (over MPI tg_mpi_checkpoint_group): all of them open, save and clear it together,
+     * writer 0 has the lock, and an error of one is that of all. Borrowed until the folder is freed. Default NULL, a
+     * single writer. */
+    const tg_checkpoint_group *group;
 } tg_checkpoint_folder_config;
 
 TG_API tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void);

@@ -196,12 +196,11 @@ static bool check_parts(const char *call, const char *path, const tg_checkpoint_
 }
 
 bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
-                                 const tg_checkpoint_group_config *config, tg_error *error)
+                                 const tg_checkpoint_group *group, tg_error *error)
 {
-    if (!tg_group_check(tg_save_call, config, error)) {
+    if (!tg_group_check(tg_save_call, group, error)) {
         return false;
     }
-    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
     tg_error local = TG_NO_ERROR;
     tg_saving saving = {.writer = NULL};
     bool is_added = check_parts(tg_save_call, path, parts, count, &local) &&
@@ -211,7 +210,7 @@ bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *par
         is_added = kind_of(&parts[i])->add(&saving, &parts[i], &local);
     }
     bool is_saved =
-        tg_group_agree(&group, &local, error) && tg_safetensors_write_together(saving.writer, path, &group, error);
+        tg_group_agree(group, &local, error) && tg_safetensors_write_together(saving.writer, path, group, error);
     for (size_t i = 0; i < saving.made_count; i++) {
         tg_release(saving.made[i]);
     }
@@ -240,12 +239,11 @@ static int64_t prepare(tg_loading *loading, const tg_checkpoint_part *parts, int
 }
 
 bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
-                                 const tg_checkpoint_group_config *config, tg_error *error)
+                                 const tg_checkpoint_group *group, tg_error *error)
 {
-    if (!tg_group_check(tg_load_call, config, error)) {
+    if (!tg_group_check(tg_load_call, group, error)) {
         return false;
     }
-    const tg_checkpoint_group_config group = config ? *config : tg_checkpoint_group_config_default();
     tg_error local = TG_NO_ERROR;
     tg_loading loading = {.path = path};
     tg_prepared *prepared = NULL;
@@ -257,7 +255,7 @@ bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *par
     if (!prepared) { /* unless an argument is wrong */
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
     }
-    bool is_ready = tg_group_agree(&group, &local, error);
+    bool is_ready = tg_group_agree(group, &local, error);
     if (is_ready) {
         tg_pending_commit(&loading.values);
     } else {

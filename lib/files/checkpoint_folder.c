@@ -10,10 +10,10 @@
  * "best", then "last", and then removes what neither names. A run may be killed at any moment: it leaves complete
  * checkpoints, perhaps one too many, and perhaps a temporary file, which the next run removes.
  *
- * Of several processes, process 0 does all this, and all have its errors. Together they write only the checkpoint.
+ * Of several writers, writer 0 does all this, and all have its errors. Together they write only the checkpoint.
  *
  * flock belongs to the open file, which a forked child shares: the lock would last until the child ends, too. So the
- * owner unlocks before it closes. A child cannot unlock, nor save: it is not the process that opened the folder.
+ * owner unlocks before it closes. A child cannot unlock, nor save: it has not opened the folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,9 +36,9 @@ static const char open_call[] = "checkpoint_folder_open";
 
 struct tg_checkpoint_folder {
     int64_t keep;
-    tg_checkpoint_group_config group;
-    pid_t owner; /* the process that opened it */
-    int lock;    /* the descriptor that holds the lock; -1 in processes 1, 2, ... */
+    const tg_checkpoint_group *group;
+    pid_t owner; /* who opened it */
+    int lock;    /* the descriptor that holds the lock; -1 in writers 1, 2, ... */
     char path[];
 };
 
@@ -146,7 +146,6 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
     if (!tg_group_check(open_call, config.group, error)) {
         return NULL;
     }
-    const tg_checkpoint_group_config group = config.group ? *config.group : tg_checkpoint_group_config_default();
     tg_error local = TG_NO_ERROR;
     tg_checkpoint_folder *folder = path ? tg_alloc(1, sizeof *folder + strlen(path) + 1) : NULL;
     if (!path) {
@@ -158,14 +157,14 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);
     }
     if (folder) {
-        *folder = (tg_checkpoint_folder){.keep = config.keep, .group = group, .owner = getpid(), .lock = -1};
+        *folder = (tg_checkpoint_folder){.keep = config.keep, .group = config.group, .owner = getpid(), .lock = -1};
         memcpy(folder->path, path, strlen(path) + 1);
     }
-    bool is_ready = tg_group_agree(&group, &local, error);
-    if (is_ready && group.rank == 0) {
+    bool is_ready = tg_group_agree(config.group, &local, error);
+    if (is_ready && tg_group_index(config.group) == 0) {
         prepare(folder, &local);
     }
-    if (!is_ready || !tg_group_agree(&group, &local, error)) {
+    if (!is_ready || !tg_group_agree(config.group, &local, error)) {
         tg_checkpoint_folder_free(folder);
         return NULL;
     }
@@ -192,7 +191,7 @@ static bool check_folder(const char *call, const tg_checkpoint_folder *folder, t
         return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
     }
     return folder->owner == getpid() ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: process %lld opened '%.*s'; a forked process cannot write to it",
+           tg_error_set(error, TG_ERROR_STATE, "%s: pid %lld opened '%.*s'; a fork of it cannot write to the folder",
                         call, (long long)folder->owner, TG_CUT(folder->path, 200));
 }
 
@@ -241,14 +240,14 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
     tg_error local = TG_NO_ERROR;
     char name[TG_STEP_NAME], *path = NULL;
     contents c = {.kept = 0};
-    bool decides = folder->group.rank == 0;
+    bool decides = tg_group_index(folder->group) == 0;
     if (check_folder(call, folder, &local) && check_step(call, step, &local) &&
         (!decides || decide(call, folder, step, is_best, &c, &local))) {
         tg_step_to_name(step, name);
         path = tg_path_in_folder(call, folder->path, name, &local);
     }
-    bool is_saved = tg_group_agree(&folder->group, &local, error) &&
-                    tg_checkpoint_save_together(path, parts, count, &folder->group, error);
+    bool is_saved = tg_group_agree(folder->group, &local, error) &&
+                    tg_checkpoint_save_together(path, parts, count, folder->group, error);
     tg_free(path);
     if (is_saved && decides && (!c.best_changes || tg_best_write(call, folder->path, c.best, &local)) &&
         tg_steps_write(call, folder->path, &c.written, c.kept, &local)) {
@@ -260,7 +259,7 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
         }
     }
     tg_steps_free(&c.written);
-    return is_saved && tg_group_agree(&folder->group, &local, error);
+    return is_saved && tg_group_agree(folder->group, &local, error);
 }
 
 static const char clear_call[] = "checkpoint_folder_clear";
@@ -287,11 +286,11 @@ bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
         return check_folder(clear_call, folder, error);
     }
     tg_error local = TG_NO_ERROR;
-    if (check_folder(clear_call, folder, &local) && folder->group.rank == 0) {
+    if (check_folder(clear_call, folder, &local) && tg_group_index(folder->group) == 0) {
         clearing c = {folder->path, &local};
         remove_file(folder->path, "best");
         remove_file(folder->path, "last");
         tg_folder_visit(clear_call, folder->path, remove_checkpoint, &c, &local);
     }
-    return tg_group_agree(&folder->group, &local, error);
+    return tg_group_agree(folder->group, &local, error);
 }

@@ -84,10 +84,10 @@ bool tg_safetensors_write(tg_safetensors_writer *writer, const char *path, tg_er
 /* Returns the bytes of that file, and their number; yours to tg_free. A NUL comes after the last one. */
 char *tg_safetensors_write_bytes(tg_safetensors_writer *writer, int64_t *size, tg_error *error);
 
-/* Writes the file together with the other processes of a group. Process 0 writes the header, the tensors and its rows
- * of sharded tables, and then one process after the other its rows. VALUE for a process whose tensors are not those of
- * process 0. */
+/* Writes the file together with the other writers of a group. Writer 0 writes the header, the tensors and its rows of
+ * sharded tables, and then one writer after the other its rows. VALUE for a writer whose tensors are not those of
+ * writer 0. */
 bool tg_safetensors_write_together(tg_safetensors_writer *writer, const char *path,
-                                   const tg_checkpoint_group_config *group, tg_error *error);
+                                   const tg_checkpoint_group *group, tg_error *error);
 
 #endif

@@ -169,7 +169,7 @@ static uint64_t bytes_of(const item *i, tg_shape shape)
     return (uint64_t)tg_shape_count(shape) * (uint64_t)tg_stored_bits(i->stored) / 8;
 }
 
-/* Returns where the rows of this process begin in the item, in bytes. */
+/* Returns where the rows of this writer begin in the item, in bytes. */
 static uint64_t own_begin(const item *i)
 {
     tg_shape before = shape_of(i);
@@ -262,7 +262,7 @@ static bool check_names(tg_safetensors_writer *w, tg_error *error)
     return true;
 }
 
-/* What process 0 shares with the others. */
+/* What writer 0 shares with the others. */
 typedef struct plan {
     uint64_t data;        /* the offset of the values in the file */
     uint64_t tensors;     /* their number */
@@ -302,7 +302,7 @@ static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p,
     return true;
 }
 
-/* Process 0 creates the new file. */
+/* Writer 0 creates the new file. */
 static bool begin(tg_file_writer *file, const tg_safetensors_writer *w, const char *path, plan *p, tg_error *error)
 {
     if (!tg_file_writer_begin(file, w->call, path, error)) {
@@ -316,7 +316,7 @@ static bool begin(tg_file_writer *file, const tg_safetensors_writer *w, const ch
     return true;
 }
 
-/* Writes the tensors, or, in another process than the first, only the rows of shards. */
+/* Writes the tensors, or, in another writer than the first, only the rows of shards. */
 static bool write_items(tg_file_writer *file, const tg_safetensors_writer *w, uint64_t data, bool is_first,
                         tg_error *error)
 {
@@ -332,14 +332,14 @@ static bool write_items(tg_file_writer *file, const tg_safetensors_writer *w, ui
     return is_written;
 }
 
-/* Another process than the first adds its rows to the new file. */
+/* Another writer than the first adds its rows to the new file. */
 static bool add_rows(const tg_safetensors_writer *w, const char *path, const plan *own, const plan *first,
                      tg_error *error)
 {
     tg_file_writer file;
     if (own->tensors != first->tensors || own->checksum != first->checksum) {
         return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: %llu tensors, process 0 has %llu; names, dtypes, shapes and the number of rows of "
+                            "%s: %llu tensors, writer 0 has %llu; names, dtypes, shapes and the number of rows of "
                             "sharded tables must be equal",
                             w->call, (unsigned long long)own->tensors, (unsigned long long)first->tensors);
     }
@@ -377,23 +377,24 @@ char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_err
     return bytes;
 }
 
-bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group_config *group,
+bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group *group,
                                    tg_error *error)
 {
     header h = {.end = 0};
     tg_file_writer file;
     tg_error local = TG_NO_ERROR;
     plan own = {.data = 0}, first;
-    bool is_first = group->rank == 0;
-    bool is_ready = prepare(w, group->size == 1, &h, &own, &local);
+    const int64_t index = tg_group_index(group), count = tg_group_count(group);
+    bool is_first = index == 0;
+    bool is_ready = prepare(w, count == 1, &h, &own, &local);
     bool is_begun = is_ready && is_first && begin(&file, w, path, &own, &local);
     first = own;
     bool is_agreed = tg_group_agree(group, &local, error) && tg_group_share(group, &first, sizeof first, error);
-    for (int64_t turn = 0; is_agreed && turn < group->size; turn++) {
-        if (turn == group->rank && is_first) {
+    for (int64_t turn = 0; is_agreed && turn < count; turn++) {
+        if (turn == index && is_first) {
             (void)(tg_file_writer_write(&file, h.text.bytes, h.text.length, &local) &&
                    write_items(&file, w, own.data, true, &local));
-        } else if (turn == group->rank) {
+        } else if (turn == index) {
             add_rows(w, path, &own, &first, &local);
         }
         is_agreed = tg_group_agree(group, &local, error);
@@ -409,6 +410,5 @@ bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, c
 
 bool tg_safetensors_write(tg_safetensors_writer *w, const char *path, tg_error *error)
 {
-    const tg_checkpoint_group_config alone = tg_checkpoint_group_config_default();
-    return tg_safetensors_write_together(w, path, &alone, error);
+    return tg_safetensors_write_together(w, path, NULL, error);
 }

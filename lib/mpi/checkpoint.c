@@ -1,42 +1,37 @@
-/* checkpoint: the ranks as the processes of tg_checkpoint_save_together. */
+/* checkpoint: the ranks as the writers of tg_checkpoint_save_together. */
 #include <stdio.h>
 
 #include <tapegrad/checkpoint.h>
 
 #include "mpi/state.h"
 
-static bool agree(void *context, const tg_error *local, tg_error *error)
+static bool agree(const tg_checkpoint_group *group, const tg_error *local, tg_error *error)
 {
-    const tg_mpi_files *f = context;
+    const tg_mpi_files *f = (const tg_mpi_files *)group;
     return tg_mpi_agree_on(f->mpi, f->call, 0, local, error);
 }
 
-static bool share(void *context, void *bytes, int64_t size, tg_error *error)
+static bool share(const tg_checkpoint_group *group, void *bytes, int64_t size, tg_error *error)
 {
-    const tg_mpi_files *f = context;
+    const tg_mpi_files *f = (const tg_mpi_files *)group;
     return tg_mpi_broadcast_bytes(f->mpi, f->call, bytes, size, error);
 }
 
+static const tg_checkpoint_group_calls calls = {agree, share};
+
 /* Returns the group of all ranks. */
-static tg_checkpoint_group_config group_of(tg_mpi_files *f)
+static tg_mpi_files files_of(tg_mpi *mpi, const char *call)
 {
-    tg_checkpoint_group_config group = tg_checkpoint_group_config_default();
-    group.rank = f->mpi->rank;
-    group.size = f->mpi->size;
-    group.agree = agree;
-    group.share = share;
-    group.context = f;
-    return group;
+    return (tg_mpi_files){{&calls, mpi->rank, mpi->size}, mpi, call};
 }
 
-const tg_checkpoint_group_config *tg_mpi_checkpoint_group(tg_mpi *mpi)
+const tg_checkpoint_group *tg_mpi_checkpoint_group(tg_mpi *mpi)
 {
     if (!mpi) {
         return NULL;
     }
-    mpi->files = (tg_mpi_files){mpi, "mpi_checkpoint_group"};
-    mpi->group = group_of(&mpi->files);
-    return &mpi->group;
+    mpi->files = files_of(mpi, "mpi_checkpoint_group");
+    return &mpi->files.group;
 }
 
 /* Checks what the core does not compare between the ranks: the path, and the names of the parts. */
@@ -61,21 +56,21 @@ static bool agree_on_file(tg_mpi *mpi, const char *call, const char *path, const
 bool tg_mpi_checkpoint_save(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                             tg_error *error)
 {
-    tg_mpi_files f = {mpi, "mpi_checkpoint_save"};
-    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error) || !agree_on_file(mpi, f.call, path, parts, count, error)) {
+    static const char call[] = "mpi_checkpoint_save";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !agree_on_file(mpi, call, path, parts, count, error)) {
         return false;
     }
-    const tg_checkpoint_group_config group = group_of(&f);
-    return tg_checkpoint_save_together(path, parts, count, &group, error);
+    const tg_mpi_files f = files_of(mpi, call);
+    return tg_checkpoint_save_together(path, parts, count, &f.group, error);
 }
 
 bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_checkpoint_part *parts, int64_t count,
                             tg_error *error)
 {
-    tg_mpi_files f = {mpi, "mpi_checkpoint_load"};
-    if (!tg_mpi_expect(f.call, "tg_mpi", mpi, error) || !agree_on_file(mpi, f.call, path, parts, count, error)) {
+    static const char call[] = "mpi_checkpoint_load";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error) || !agree_on_file(mpi, call, path, parts, count, error)) {
         return false;
     }
-    const tg_checkpoint_group_config group = group_of(&f);
-    return tg_checkpoint_load_together(path, parts, count, &group, error);
+    const tg_mpi_files f = files_of(mpi, call);
+    return tg_checkpoint_load_together(path, parts, count, &f.group, error);
 }

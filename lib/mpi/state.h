@@ -103,8 +103,9 @@ typedef struct tg_mpi_samples {
     tg_mpi_buffer keys; /* for sorting rows */
 } tg_mpi_samples;
 
-/* The ranks as the processes of a checkpoint (checkpoint.c), and the call that an error names. */
+/* The ranks as the writers of a checkpoint (checkpoint.c), and the call that an error names. */
 typedef struct tg_mpi_files {
+    tg_checkpoint_group group; /* must be the first */
     tg_mpi *mpi;
     const char *call;
 } tg_mpi_files;
@@ -130,8 +131,7 @@ struct tg_mpi {
     double share;     /* of the reduction that has begun */
     tg_error pending; /* an error since then */
     tg_mpi_samples samples;
-    tg_mpi_files files;
-    tg_checkpoint_group_config group; /* tg_mpi_checkpoint_group returns it */
+    tg_mpi_files files; /* tg_mpi_checkpoint_group returns its group */
 };
 
 /* Returns the config of a reduction. `local` gets its cause, or an error if its mark or its share is wrong. */

@@ -301,19 +301,6 @@ USE(checkpoint_folder)
     assert_int_equal(remove(checkpoints) == 0, is_open);
 }
 
-USE(checkpoint_group)
-{
-    tg_error_clear(&w->error);
-    tg_checkpoint_part part;
-    memset(&part, 0, sizeof part);
-    part.name = "model";
-    part.params = w->params;
-    remove(saved);
-    bool is_saved = tg_checkpoint_save_together(saved, &part, 1, GIVEN(checkpoint_group), &w->error);
-    assert_int_equal(tg_checkpoint_load_together(saved, &part, 1, GIVEN(checkpoint_group), NULL), is_saved);
-    assert_int_equal(remove(saved) == 0, is_saved);
-}
-
 USE(csv)
 {
     tg_error_clear(&w->error);
@@ -380,7 +367,7 @@ typedef struct config_entry {
     X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
     X(gpt_open) X(gpt_save) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(checkpoint_group) \
+    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
     X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \

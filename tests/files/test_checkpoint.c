@@ -679,7 +679,7 @@ static bool child_saves(void *context)
     const tg_checkpoint_part part = {.name = "step", .integer = &step};
     tg_error saved = TG_NO_ERROR, cleared = TG_NO_ERROR;
     return !tg_checkpoint_folder_save(context, 1, false, &part, 1, &saved) && saved.code == TG_ERROR_STATE &&
-           strstr(saved.text, "a forked process cannot write to it") &&
+           strstr(saved.text, "a fork of it cannot write to the folder") &&
            !tg_checkpoint_folder_clear(context, &cleared) && cleared.code == TG_ERROR_STATE;
 }
 

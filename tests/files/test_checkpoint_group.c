@@ -1,5 +1,5 @@
-/* Checkpoints that several processes save and load together. Here the processes are threads, each with its own params
- * and its shard of the table. tests/mpi/test_checkpoint.c has ranks, and all faults. */
+/* Checkpoints that several writers save and load together. Here the writers are threads, each with its own params and
+ * its shard of the table. tests/mpi/test_checkpoint.c has ranks, and all faults. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 
 #include "support.h"
 
-#define PROCESSES 3
+#define WRITERS 3
 #define ROWS 7
 
 static const char path[] = "test_checkpoint_group.safetensors";
 
 static tg_error error;
 
-/* ---- processes ---- */
+/* ---- writers ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t all_arrived = PTHREAD_COND_INITIALIZER;
@@ -26,7 +26,7 @@ static void wait_for_all(void)
 {
     pthread_mutex_lock(&mutex);
     int round = round_number;
-    if (++arrived == PROCESSES) {
+    if (++arrived == WRITERS) {
         arrived = 0;
         round_number++;
         pthread_cond_broadcast(&all_arrived);
@@ -37,92 +37,87 @@ static void wait_for_all(void)
     pthread_mutex_unlock(&mutex);
 }
 
-typedef struct process {
-    int64_t rank, step;
+typedef struct writer {
+    int64_t index, step;
     tg_params *params;
     tg_tensor *table;
     const char *name; /* of the part */
     bool done;
     tg_error error;
-} process;
+} writer;
 
-static tg_error locals[PROCESSES];
+static tg_error locals[WRITERS];
 static void *shared;
 
-static bool agree(void *context, const tg_error *local, tg_error *failed)
+static bool agree(const tg_checkpoint_group *group, const tg_error *local, tg_error *failed)
 {
-    process *p = context;
-    locals[p->rank] = *local;
+    locals[group->index] = *local;
     wait_for_all();
     int64_t first = 0;
-    while (first < PROCESSES && locals[first].code == TG_OK) {
+    while (first < WRITERS && locals[first].code == TG_OK) {
         first++;
     }
-    if (first < PROCESSES) {
+    if (first < WRITERS) {
         *failed = locals[first];
     }
     wait_for_all();
-    return first == PROCESSES;
+    return first == WRITERS;
 }
 
-static bool share(void *context, void *bytes, int64_t size, tg_error *failed)
+static bool share(const tg_checkpoint_group *group, void *bytes, int64_t size, tg_error *failed)
 {
     (void)failed;
-    process *p = context;
-    shared = p->rank == 0 ? bytes : shared;
+    shared = group->index == 0 ? bytes : shared;
     wait_for_all();
-    if (p->rank > 0) {
+    if (group->index > 0) {
         memcpy(bytes, shared, (size_t)size);
     }
     wait_for_all();
     return true;
 }
 
-static bool together(process *p, bool saves)
+static const tg_checkpoint_group_calls calls = {agree, share};
+
+static bool together(writer *p, bool saves)
 {
-    tg_checkpoint_group_config config = tg_checkpoint_group_config_default();
-    config.rank = p->rank;
-    config.size = PROCESSES;
-    config.agree = agree;
-    config.share = share;
-    config.context = p;
+    const tg_checkpoint_group group = {&calls, p->index, WRITERS};
     tg_checkpoint_part parts[] = {{.name = p->name, .params = p->params}, {.name = "step", .integer = &p->step}};
-    return saves ? tg_checkpoint_save_together(path, parts, 2, &config, &p->error)
-                 : tg_checkpoint_load_together(path, parts, 2, &config, &p->error);
+    return saves ? tg_checkpoint_save_together(path, parts, 2, &group, &p->error)
+                 : tg_checkpoint_load_together(path, parts, 2, &group, &p->error);
 }
 
 static void *save(void *context)
 {
-    process *p = context;
+    writer *p = context;
     p->done = together(p, true);
     return NULL;
 }
 
 static void *load(void *context)
 {
-    process *p = context;
+    writer *p = context;
     p->done = together(p, false);
     return NULL;
 }
 
-static void run(process *processes, void *(*body)(void *))
+static void run(writer *writers, void *(*body)(void *))
 {
-    pthread_t threads[PROCESSES];
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, body, &processes[i]), 0);
+    pthread_t threads[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, body, &writers[i]), 0);
     }
-    for (int i = 0; i < PROCESSES; i++) {
+    for (int i = 0; i < WRITERS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
 }
 
-/* The processes have 3, no and 4 rows of the table; row r has the values start + 2 r and start + 2 r + 1. */
-static void processes_make(process *processes, double start)
+/* The writers have 3, no and 4 rows of the table; row r has the values start + 2 r and start + 2 r + 1. */
+static void writers_make(writer *writers, double start)
 {
     const int64_t first[] = {0, 3, 3, ROWS};
-    for (int i = 0; i < PROCESSES; i++) {
-        process *p = &processes[i];
-        *p = (process){.rank = i, .step = (int64_t)start, .params = tg_params_new(TG_F32, NULL), .name = "model"};
+    for (int i = 0; i < WRITERS; i++) {
+        writer *p = &writers[i];
+        *p = (writer){.index = i, .step = (int64_t)start, .params = tg_params_new(TG_F32, NULL), .name = "model"};
         int64_t rows = first[i + 1] - first[i];
         p->table = tg_params_add(p->params, "table", TG_SHAPE(rows, 2));
         tg_tensor_fill(tg_params_add(p->params, "bias", TG_SHAPE(2)), start + i, NULL);
@@ -133,10 +128,10 @@ static void processes_make(process *processes, double start)
     }
 }
 
-static void processes_free(process *processes)
+static void writers_free(writer *writers)
 {
-    for (int i = 0; i < PROCESSES; i++) {
-        tg_params_free(processes[i].params);
+    for (int i = 0; i < WRITERS; i++) {
+        tg_params_free(writers[i].params);
     }
 }
 
@@ -145,14 +140,14 @@ static void processes_free(process *processes)
 static void test_save_and_load(void **state)
 {
     (void)state;
-    process processes[PROCESSES];
-    processes_make(processes, 100);
-    run(processes, save);
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_true(processes[i].done);
+    writer writers[WRITERS];
+    writers_make(writers, 100);
+    run(writers, save);
+    for (int i = 0; i < WRITERS; i++) {
+        assert_true(writers[i].done);
     }
-    processes_free(processes);
-    /* one process has the whole table, and the bias of process 0 */
+    writers_free(writers);
+    /* one writer has the whole table, and the bias of writer 0 */
     tg_params *params = tg_params_new(TG_F32, NULL);
     tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(ROWS, 2)),
               *bias = tg_params_add(params, "bias", TG_SHAPE(2));
@@ -167,61 +162,61 @@ static void test_save_and_load(void **state)
                 tg_params_save(params, "test_checkpoint_group.alone", NULL, &error));
     remove("test_checkpoint_group.alone");
     tg_params_free(params);
-    processes_make(processes, 5);
-    run(processes, load);
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_true(processes[i].done);
-        assert_int_equal(processes[i].step, 100);
-        assert_true(tg_tensor_value_at(tg_params_find(processes[i].params, "bias"), 1) == 100);
+    writers_make(writers, 5);
+    run(writers, load);
+    for (int i = 0; i < WRITERS; i++) {
+        assert_true(writers[i].done);
+        assert_int_equal(writers[i].step, 100);
+        assert_true(tg_tensor_value_at(tg_params_find(writers[i].params, "bias"), 1) == 100);
     }
-    assert_true(tg_tensor_value_at(processes[0].table, 5) == 105 && tg_tensor_value_at(processes[2].table, 0) == 106);
-    processes_free(processes);
+    assert_true(tg_tensor_value_at(writers[0].table, 5) == 105 && tg_tensor_value_at(writers[2].table, 0) == 106);
+    writers_free(writers);
 }
 
 static void test_errors(void **state)
 {
     (void)state;
-    process processes[PROCESSES];
-    processes_make(processes, 8);
-    processes[2].name = "other";
-    run(processes, save);
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_false(processes[i].done);
-        assert_error(&processes[i].error, TG_ERROR_VALUE,
-                     "checkpoint_save: 3 tensors, process 0 has 3; names, dtypes, shapes");
+    writer writers[WRITERS];
+    writers_make(writers, 8);
+    writers[2].name = "other";
+    run(writers, save);
+    for (int i = 0; i < WRITERS; i++) {
+        assert_false(writers[i].done);
+        assert_error(&writers[i].error, TG_ERROR_VALUE,
+                     "checkpoint_save: 3 tensors, writer 0 has 3; names, dtypes, shapes");
     }
-    run(processes, load); /* the file is that of the other test */
-    for (int i = 0; i < PROCESSES; i++) {
-        assert_false(processes[i].done);
-        assert_error(&processes[i].error, TG_ERROR_VALUE, "missing: table");
-        assert_int_equal(processes[i].step, 8);
+    run(writers, load); /* the file is that of the other test */
+    for (int i = 0; i < WRITERS; i++) {
+        assert_false(writers[i].done);
+        assert_error(&writers[i].error, TG_ERROR_VALUE, "missing: table");
+        assert_int_equal(writers[i].step, 8);
     }
-    tg_checkpoint_part part = {.name = "model", .params = processes[0].params};
+    tg_checkpoint_part part = {.name = "model", .params = writers[0].params};
     assert_false(tg_checkpoint_save(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_STATE,
                  "checkpoint_save: 'model.table' has 3 rows of a table of 7; tg_checkpoint_save_together");
+    const tg_checkpoint_group_calls no_agree = {NULL, share}, no_share = {agree, NULL};
     const struct {
-        int64_t rank, size;
-        bool has_agree, has_share;
+        tg_checkpoint_group group;
         tg_code code;
         const char *text;
-    } cases[] = {{0, 0, true, true, TG_ERROR_VALUE, ": process 0 of 0; they are numbered from 0"},
-                 {2, 2, true, true, TG_ERROR_VALUE, ": process 2 of 2; they are numbered from 0"},
-                 {-1, 2, true, true, TG_ERROR_VALUE, ": process -1 of 2"},
-                 {0, 2, false, true, TG_ERROR_STATE, ": agree is NULL, with 2 processes"},
-                 {0, 2, true, false, TG_ERROR_STATE, ": share is NULL, with 2 processes"}};
+    } cases[] = {{{&calls, 0, 0}, TG_ERROR_VALUE, ": writer 0 of 0; they are numbered from 0"},
+                 {{&calls, 2, 2}, TG_ERROR_VALUE, ": writer 2 of 2; they are numbered from 0"},
+                 {{&calls, -1, 2}, TG_ERROR_VALUE, ": writer -1 of 2"},
+                 {{NULL, 0, 2}, TG_ERROR_STATE, ": the group of 2 writers lacks the functions agree and share"},
+                 {{&no_agree, 0, 2}, TG_ERROR_STATE, ": the group of 2 writers lacks"},
+                 {{&no_share, 0, 2}, TG_ERROR_STATE, ": the group of 2 writers lacks"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tg_checkpoint_group_config config = tg_checkpoint_group_config_default();
-        config.rank = cases[i].rank;
-        config.size = cases[i].size;
-        config.agree = cases[i].has_agree ? agree : NULL;
-        config.share = cases[i].has_share ? share : NULL;
-        assert_false(tg_checkpoint_save_together(path, &part, 1, &config, &error));
+        assert_false(tg_checkpoint_save_together(path, &part, 1, &cases[i].group, &error));
         assert_error(&error, cases[i].code, cases[i].text);
-        assert_false(tg_checkpoint_load_together(path, &part, 1, &config, &error));
+        assert_false(tg_checkpoint_load_together(path, &part, 1, &cases[i].group, &error));
+        assert_error(&error, cases[i].code, cases[i].text);
+        tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
+        config.group = &cases[i].group;
+        assert_null(tg_checkpoint_folder_open("test_checkpoint_group", &config, &error));
         assert_error(&error, cases[i].code, cases[i].text);
     }
-    processes_free(processes);
+    writers_free(writers);
     assert_int_equal(remove(path), 0);
 }
 
