@@ -56,7 +56,7 @@ bool vocabulary_load(const char *path, tg_tokenizer **bpe)
 static bool load_weights(model *m, const char *path)
 {
     tg_error error = TG_NO_ERROR;
-    tg_checkpoint_part part = {.name = MODEL_PART, .params = m->params};
+    tg_checkpoint_part part = tg_checkpoint_params(MODEL_PART, m->params);
     return tg_checkpoint_load(path, &part, 1, &error) || complain("%s", error.text);
 }
 

@@ -13,9 +13,9 @@ static bool save(const model *m, const tg_tokenizer *bpe, const char *folder)
     size_t length = 0;
     char *vocabulary = bpe ? tg_tokenizer_text(bpe, &length, &error) : NULL;
     const tg_checkpoint_part parts[] = {
-        {.name = MODEL_PART, .params = m->params},
-        {.name = CONFIG_PART, .text = config_text(tg_gpt_get_config(m->gpt), config)},
-        {.name = VOCABULARY_PART, .bytes = vocabulary, .size = (int64_t)length},
+        tg_checkpoint_params(MODEL_PART, m->params),
+        tg_checkpoint_text(CONFIG_PART, config_text(tg_gpt_get_config(m->gpt), config)),
+        tg_checkpoint_bytes(VOCABULARY_PART, vocabulary, (int64_t)length),
     };
     bool is_ready = (vocabulary || !bpe) && folder_make(folder);
     tg_checkpoint_folder *checkpoints = is_ready ? tg_checkpoint_folder_open(folder, NULL, &error) : NULL;

@@ -12,28 +12,23 @@ enum { MOST_PARTS = 9 };
 /* The arguments that make a run longer. */
 #define LONGER 4
 
-/* Lists the parts of a checkpoint: all that a run needs to continue, and then, for a save alone, the losses and the
- * command line. Returns their number. */
+/* Lists the parts of a checkpoint: all that a run needs to continue, what must not have changed, and the losses and the
+ * command line, which a load skips. Returns their number. */
 static int64_t list_parts(run *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
                           tg_checkpoint_part parts[MOST_PARTS])
 {
     int64_t count = 0;
-    parts[count++] = (tg_checkpoint_part){.name = MODEL_PART, .params = r->m.params};
-    parts[count++] = (tg_checkpoint_part){.name = "optimizer", .optim = r->optim};
-    parts[count++] = (tg_checkpoint_part){.name = "generator", .rng = r->m.rng};
-    parts[count++] = (tg_checkpoint_part){.name = "windows", .loader = r->windows};
-    parts[count++] =
-        (tg_checkpoint_part){.name = CONFIG_PART, .text = config_text(tg_gpt_get_config(r->m.gpt), config)};
-    parts[count++] = (tg_checkpoint_part){.name = "data", .text = r->c.identity};
+    parts[count++] = tg_checkpoint_params(MODEL_PART, r->m.params);
+    parts[count++] = tg_checkpoint_optim("optimizer", r->optim);
+    parts[count++] = tg_checkpoint_rng("generator", r->m.rng);
+    parts[count++] = tg_checkpoint_loader("windows", r->windows);
+    parts[count++] = tg_checkpoint_expect_text(CONFIG_PART, config_text(tg_gpt_get_config(r->m.gpt), config));
+    parts[count++] = tg_checkpoint_expect_text("data", r->c.identity);
     if (r->vocabulary) {
-        parts[count++] =
-            (tg_checkpoint_part){.name = VOCABULARY_PART, .bytes = r->vocabulary, .size = (int64_t)r->vocabulary_size};
+        parts[count++] = tg_checkpoint_expect_bytes(VOCABULARY_PART, r->vocabulary, (int64_t)r->vocabulary_size);
     }
-    if (losses) {
-        parts[count++] = (tg_checkpoint_part){.name = "losses", .bytes = losses, .size = (int64_t)losses_size};
-        parts[count++] =
-            (tg_checkpoint_part){.name = "arguments", .bytes = r->arguments, .size = (int64_t)r->arguments_size};
-    }
+    parts[count++] = tg_checkpoint_bytes("losses", losses, (int64_t)losses_size);
+    parts[count++] = tg_checkpoint_bytes("arguments", r->arguments, (int64_t)r->arguments_size);
     return count;
 }
 

@@ -4,7 +4,7 @@
 
 #include "../common/program.h"
 
-enum { PARTS = 6, SAVED_PARTS = 9, OPTIONS_TEXT = 1000 };
+enum { PARTS = 9, OPTIONS_TEXT = 1000 };
 
 /* Writes the options that the numbers depend on. */
 static const char *options_text(const options *o, char text[OPTIONS_TEXT])
@@ -17,38 +17,35 @@ static const char *options_text(const options *o, char text[OPTIONS_TEXT])
     return text;
 }
 
-/* Lists the parts that are loaded, and then those that are only read. */
-static void list_parts(training *t, const char *settings, tg_checkpoint_part parts[SAVED_PARTS])
+/* Returns a copy of a table as a part; before the table is copied, no bytes. */
+static tg_checkpoint_part table_part(const char *name, const tg_tensor *table)
 {
-    const tg_tensor *tables[] = {t->before, t->halfway};
-    const char *names[] = {"before", "halfway"};
+    return tg_checkpoint_bytes(name, tg_tensor_data(table), tg_tensor_count(table) * (int64_t)sizeof(float));
+}
+
+static void list_parts(training *t, const char *settings, tg_checkpoint_part parts[PARTS])
+{
     const tg_checkpoint_part list[] = {
-        {.name = "model", .params = t->params},
-        {.name = "optimizer", .optim = t->optim},
-        {.name = "generator", .rng = t->rng},
-        {.name = "windows", .loader = t->loader},
-        {.name = "step", .integer = &t->step},
-        {.name = "options", .text = settings},
-        {.name = "losses", .bytes = t->losses, .size = t->step * (int64_t)sizeof *t->losses},
+        tg_checkpoint_params("model", t->params),
+        tg_checkpoint_optim("optimizer", t->optim),
+        tg_checkpoint_rng("generator", t->rng),
+        tg_checkpoint_loader("windows", t->loader),
+        tg_checkpoint_integer("step", &t->step),
+        tg_checkpoint_expect_text("options", settings),
+        tg_checkpoint_bytes("losses", t->losses, t->step * (int64_t)sizeof *t->losses),
+        table_part("before", t->before),
+        table_part("halfway", t->halfway),
     };
     memcpy(parts, list, sizeof list);
-    for (int i = 0; i < 2; i++) {
-        /* without a table yet, no bytes */
-        parts[PARTS + 1 + i] = (tg_checkpoint_part){.name = names[i], .bytes = ""};
-        if (tables[i]) {
-            parts[PARTS + 1 + i].bytes = tg_tensor_data(tables[i]);
-            parts[PARTS + 1 + i].size = tg_tensor_count(tables[i]) * (int64_t)sizeof(float);
-        }
-    }
 }
 
 bool checkpoint_save(tg_checkpoint_folder *folder, const options *o, training *t)
 {
     tg_error error = TG_NO_ERROR;
-    tg_checkpoint_part parts[SAVED_PARTS];
+    tg_checkpoint_part parts[PARTS];
     char settings[OPTIONS_TEXT];
     list_parts(t, options_text(o, settings), parts);
-    return tg_checkpoint_folder_save(folder, t->step, false, parts, SAVED_PARTS, &error) || complain("%s", error.text);
+    return tg_checkpoint_folder_save(folder, t->step, false, parts, PARTS, &error) || complain("%s", error.text);
 }
 
 /* Reads at most `size` bytes of a part to `out`. Returns the number of bytes, or -1 after an error. */
@@ -81,7 +78,7 @@ static bool read_halfway(const char *path, training *t, tg_error *error)
 static bool load(const char *path, const options *o, training *t)
 {
     tg_error error = TG_NO_ERROR;
-    tg_checkpoint_part parts[SAVED_PARTS];
+    tg_checkpoint_part parts[PARTS];
     char settings[OPTIONS_TEXT];
     list_parts(t, options_text(o, settings), parts);
     int64_t losses = o->steps * (int64_t)sizeof *t->losses;

@@ -4,28 +4,20 @@
  *
  * ```c
  * int64_t step = 100;
- * tg_checkpoint_part parts[] = {
- *     {.name = "model", .params = params},
- *     {.name = "optim", .optim = optim},
- *     {.name = "rng", .rng = rng},
- *     {.name = "step", .integer = &step},
+ * double best_loss = 3.5;
+ * const tg_checkpoint_part parts[] = {
+ *     tg_checkpoint_params("model", params),
+ *     tg_checkpoint_optim("optim", optim),
+ *     tg_checkpoint_rng("rng", rng),
+ *     tg_checkpoint_integer("step", &step),
+ *     tg_checkpoint_number("best_loss", &best_loss),
+ *     tg_checkpoint_expect_integer("width", 4),
  * };
- * tg_checkpoint_save("last.safetensors", parts, 4, &error);
- * tg_checkpoint_load("last.safetensors", parts, 4, &error);
+ * tg_checkpoint_save("last.safetensors", parts, 6, &error);
+ * tg_checkpoint_load("last.safetensors", parts, 6, &error);
  * ```
  *
- * The file is a safetensors file (tapegrad/io.h), and other programs can read it. A part P is stored as
- *
- *   params     the tensors "P.tok_emb.weight", ...; for tables also "P_frozen_rows.NAME" (V), 1 for a frozen row, and
- *              "P_row_updates.NAME" (V,2), the counts and the last steps; frozen rows always for a sharded table
- *   optim      the state tensors "P.exp_avg.NAME", ... under torch's keys, the number of steps "P.step.NAME", and
- *              "P.group.GROUP" (2), a learning rate and a weight decay
- *   rng        "P" (5056), the bytes that torch.set_rng_state takes; the position and the profile in the metadata
- *   loader     in the metadata: the position in the pass and the seed of its order, and the loader's config
- *   integer, text     in the metadata, under the key "P"
- *   number, bytes     the tensors "P" () and (size)
- *
- * Errors are those of tapegrad/io.h.
+ * The file is a safetensors file (tapegrad/io.h), and other programs can read it. Errors are those of tapegrad/io.h.
  */
 #ifndef TAPEGRAD_CHECKPOINT_H
 #define TAPEGRAD_CHECKPOINT_H
@@ -38,36 +30,75 @@
 extern "C" {
 #endif
 
-/* ---- one file ---------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+/* Each function returns a part with the name P, for a save and a load. The name, the object and the values are borrowed
+ * until the save or the load has returned, which also reports the errors: STATE for a NULL, VALUE for a name that is
+ * not 1 to 255 bytes long. */
 
-/* One part: a name, and exactly one of the other pointers. All objects stay yours. */
 typedef struct tg_checkpoint_part {
+    /* private */
     const char *name;
-    tg_params *params;
-    tg_optim *optim;
-    tg_rng *rng;
-    tg_loader *loader;
-    int64_t *integer;
-    double *number;
-    /* a text, such as a configuration: loading compares it */
-    const char *text;
-    /* `size` bytes, such as a vocabulary: loading compares them */
-    const void *bytes;
-    int64_t size;
+    const struct tg_part_kind *kind;
+    union {
+        const void *object;
+        tg_params *params;
+        tg_optim *optim;
+        tg_rng *rng;
+        tg_loader *loader;
+        int64_t *integer;
+        double *number;
+        const char *text;
+        const void *bytes;
+    };
+    int64_t size, expected;
 } tg_checkpoint_part;
 
+/* Saves the tensors of params as "P.tok_emb.weight", ...; for tables also "P_frozen_rows.NAME" (V), 1 for a frozen row,
+ * and "P_row_updates.NAME" (V,2), the counts and the last steps; frozen rows always for a sharded table. A load sets
+ * them all, and leaves the gradients. It reports VALUE for a tensor that is missing, unexpected, or of another shape or
+ * dtype. */
+TG_API tg_checkpoint_part tg_checkpoint_params(const char *name, tg_params *params);
+
+/* Saves the state tensors of an optimizer under torch's keys, "P.exp_avg.NAME", ..., the number of steps "P.step.NAME",
+ * and "P.group.GROUP" (2), a learning rate and a weight decay. A load sets them all. It reports VALUE for another kind
+ * of optimizer, and for a group that the file does not have. */
+TG_API tg_checkpoint_part tg_checkpoint_optim(const char *name, tg_optim *optim);
+
+/* Saves the state of a generator: "P" (5056), the bytes that torch.set_rng_state takes, and in the metadata the
+ * position and the profile. A load sets it. */
+TG_API tg_checkpoint_part tg_checkpoint_rng(const char *name, tg_rng *rng);
+
+/* Saves the position of a loader in its pass, the seed of the pass's order, and the loader's config, in the metadata. A
+ * load sets the position and the seed. It reports VALUE for a loader with another config or another number of items. */
+TG_API tg_checkpoint_part tg_checkpoint_loader(const char *name, tg_loader *loader);
+
+/* Save an integer in the metadata, under the key "P", and a number as the tensor "P" (). A load sets it. */
+TG_API tg_checkpoint_part tg_checkpoint_integer(const char *name, int64_t *integer);
+TG_API tg_checkpoint_part tg_checkpoint_number(const char *name, double *number);
+
+/* Save a text in the metadata, under the key "P", and `size` bytes as the tensor "P" (size). `bytes` may be NULL if
+ * `size` is 0. A load skips them, and does not need them in the file; tg_checkpoint_read_text and
+ * tg_checkpoint_read_bytes return them. */
+TG_API tg_checkpoint_part tg_checkpoint_text(const char *name, const char *text);
+TG_API tg_checkpoint_part tg_checkpoint_bytes(const char *name, const void *bytes, int64_t size);
+
+/* Save an integer, a text or bytes in the same way. A load compares them with those of the file, and reports VALUE
+ * unless they are equal. For what must stay the same when a training continues: the number of tokens, a configuration,
+ * a vocabulary. */
+TG_API tg_checkpoint_part tg_checkpoint_expect_integer(const char *name, int64_t expected);
+TG_API tg_checkpoint_part tg_checkpoint_expect_text(const char *name, const char *text);
+TG_API tg_checkpoint_part tg_checkpoint_expect_bytes(const char *name, const void *bytes, int64_t size);
+
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
+
 /* Writes the parts to a file, as a whole or not at all (tapegrad/io.h). VALUE for a part without a name or with a name
- * that another part has, and unless each part has exactly one object; STATE for an object that has an error, and if a
- * table was resized after the last step of its optimizer, or has deferred steps (tg_optim_flush). */
+ * that another part has; STATE for an object that is NULL or has an error, and if a table was resized after the last
+ * step of its optimizer, or has deferred steps (tg_optim_flush). */
 TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
 /* Reads the parts from a file, all or none: after an error nothing has changed. The objects must have been created as
- * those that were saved. The file may have other parts, which are left out. Parameters, moments and frozen rows are
- * those of the file; gradients stay.
- *
- * FORMAT for an invalid file. VALUE for a part that the file does not have; for a tensor that is missing, unexpected,
- * or of another shape or dtype; for a loader with another config or another number of items; and for a text or bytes
- * that differ. */
+ * those that were saved. The file may have other parts, which are left out. FORMAT for an invalid file; VALUE for a
+ * part that the file does not have, and for one that does not fit, as above. */
 TG_API bool tg_checkpoint_load(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
 /* ---- several writers of one file --------------------------------------------------------------------------------- */

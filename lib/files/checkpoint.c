@@ -1,5 +1,5 @@
-/* checkpoint: saves and loads a list of parts, whose kinds are in checkpoint_parts.c, checkpoint_optim.c and
- * checkpoint_values.c. */
+/* checkpoint: saves and loads a list of parts. The functions that return a part, and the kinds of parts, are in
+ * checkpoint_parts.c, checkpoint_optim.c and checkpoint_values.c. */
 #include "files/checkpoint.h"
 
 #include <errno.h>
@@ -138,25 +138,12 @@ int64_t tg_loading_count(const tg_loading *loading, const char *prefix)
 
 /* ---- lists of parts ---- */
 
-static const tg_part_kind *const kinds[] = {&tg_params_part,  &tg_optim_part,  &tg_rng_part,  &tg_loader_part,
-                                            &tg_integer_part, &tg_number_part, &tg_text_part, &tg_bytes_part};
-
-#define KINDS (sizeof kinds / sizeof kinds[0])
-
-static const tg_part_kind *kind_of(const tg_checkpoint_part *part)
-{
-    size_t k = 0;
-    while (!kinds[k]->object(part)) {
-        k++;
-    }
-    return kinds[k];
-}
-
 static bool check_part(const char *call, const tg_checkpoint_part *part, int64_t index, tg_error *error)
 {
-    int objects = 0;
-    for (size_t k = 0; k < KINDS; k++) {
-        objects += kinds[k]->object(part) != NULL;
+    if (!part->kind) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: part %lld is not the result of a function such as tg_checkpoint_params()", call,
+                            (long long)index);
     }
     /* the longest suffix of a part's name is shorter than half of TG_PART_NAME */
     if (!part->name || !*part->name || strlen(part->name) >= TG_PART_NAME / 2) {
@@ -164,9 +151,9 @@ static bool check_part(const char *call, const tg_checkpoint_part *part, int64_t
                             call, (long long)index, part->name ? (long long)strlen(part->name) : 0,
                             TG_PART_NAME / 2 - 1);
     }
-    if (objects != 1) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: part '%s' has %d objects; it must have exactly one", call,
-                            part->name, objects);
+    if (part->kind->object && !part->object) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s of part '%s' is NULL", call, part->kind->object,
+                            part->name);
     }
     return part->size >= 0 ||
            tg_error_set(error, TG_ERROR_VALUE, "%s: part '%s' has %lld bytes", call, part->name, (long long)part->size);
@@ -207,7 +194,7 @@ bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *par
                     (saving.writer = tg_safetensors_writer_new(tg_save_call, &local)) &&
                     tg_safetensors_add_metadata(saving.writer, "", "format", "pt", &local);
     for (int64_t i = 0; is_added && i < count; i++) {
-        is_added = kind_of(&parts[i])->add(&saving, &parts[i], &local);
+        is_added = parts[i].kind->add(&saving, &parts[i], &local);
     }
     bool is_saved =
         tg_group_agree(group, &local, error) && tg_safetensors_write_together(saving.writer, path, group, error);
@@ -232,7 +219,8 @@ static int64_t prepare(tg_loading *loading, const tg_checkpoint_part *parts, int
     int64_t ready = 0;
     bool is_ready = loading->file;
     while (is_ready && ready < count) {
-        is_ready = kind_of(&parts[ready])->prepare(loading, &parts[ready], &prepared[ready], error);
+        const tg_checkpoint_part *part = &parts[ready];
+        is_ready = !part->kind->prepare || part->kind->prepare(loading, part, &prepared[ready], error);
         ready++;
     }
     return ready;
@@ -262,7 +250,7 @@ bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *par
         tg_pending_abandon(&loading.values);
     }
     for (int64_t i = 0; i < ready; i++) {
-        const tg_part_kind *kind = kind_of(&parts[i]);
+        const tg_part_kind *kind = parts[i].kind;
         if (is_ready && kind->commit) {
             kind->commit(&parts[i], &prepared[i]);
         }

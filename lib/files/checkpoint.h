@@ -33,21 +33,17 @@ typedef struct tg_prepared {
 } tg_prepared;
 
 typedef struct tg_part_kind {
-    const char *name;
-    /* returns the part's object, or NULL if the part is of another kind */
-    const void *(*object)(const tg_checkpoint_part *part);
+    /* what must not be NULL, for messages: "tg_params"; NULL for a kind without an object */
+    const char *object;
     /* adds the part to a file; false with the error set */
     bool (*add)(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error);
-    /* reads the part, and changes nothing; false with the error set */
+    /* reads the part, and changes nothing; false with the error set. NULL: a load skips the part */
     bool (*prepare)(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error);
     /* changes the object; NULL: nothing is left to do */
     void (*commit)(const tg_checkpoint_part *part, tg_prepared *prepared);
     /* frees what is prepared, also after a commit; NULL: nothing to free */
     void (*release)(const tg_checkpoint_part *part, tg_prepared *prepared);
 } tg_part_kind;
-
-extern const tg_part_kind tg_params_part, tg_optim_part, tg_rng_part, tg_loader_part;
-extern const tg_part_kind tg_integer_part, tg_number_part, tg_text_part, tg_bytes_part;
 
 /* "checkpoint_save" and "checkpoint_load", for messages */
 extern const char tg_save_call[], tg_load_call[];

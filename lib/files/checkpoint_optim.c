@@ -14,11 +14,6 @@
 #include "files/checkpoint.h"
 #include "optim/optim.h"
 
-static const void *optim_of(const tg_checkpoint_part *part)
-{
-    return part->optim;
-}
-
 static const char *step_prefix(const tg_checkpoint_part *part, char out[TG_PART_NAME])
 {
     return tg_part_name(part, ".step.", out);
@@ -171,11 +166,15 @@ static void release_optim(const tg_checkpoint_part *part, tg_prepared *prepared)
     tg_free(prepared->memory);
 }
 
-const tg_part_kind tg_optim_part = {
-    .name = "optim",
-    .object = optim_of,
+static const tg_part_kind optim_kind = {
+    .object = "tg_optim",
     .add = add_optim,
     .prepare = prepare_optim,
     .commit = commit_optim,
     .release = release_optim,
 };
+
+tg_checkpoint_part tg_checkpoint_optim(const char *name, tg_optim *optim)
+{
+    return (tg_checkpoint_part){.name = name, .kind = &optim_kind, .optim = optim};
+}

@@ -14,11 +14,6 @@ typedef struct table_rows {
     tg_row_state state;
 } table_rows;
 
-static const void *params_of(const tg_checkpoint_part *part)
-{
-    return part->params;
-}
-
 /* Adds the frozen rows of a table. A shard writes them also if it has none, because another shard may have some. */
 static bool add_frozen(tg_saving *saving, const char *prefix, const char *name, const tg_tensor *table, tg_error *error)
 {
@@ -189,21 +184,20 @@ static void release_params(const tg_checkpoint_part *part, tg_prepared *prepared
     tg_free(tables);
 }
 
-const tg_part_kind tg_params_part = {
-    .name = "params",
-    .object = params_of,
+static const tg_part_kind params_kind = {
+    .object = "tg_params",
     .add = add_params,
     .prepare = prepare_params,
     .commit = commit_params,
     .release = release_params,
 };
 
-/* ---- generators ---- */
-
-static const void *rng_of(const tg_checkpoint_part *part)
+tg_checkpoint_part tg_checkpoint_params(const char *name, tg_params *params)
 {
-    return part->rng;
+    return (tg_checkpoint_part){.name = name, .kind = &params_kind, .params = params};
 }
+
+/* ---- generators ---- */
 
 static tg_shape state_shape(void)
 {
@@ -245,20 +239,19 @@ static void commit_rng(const tg_checkpoint_part *part, tg_prepared *prepared)
     tg_rng_copy(part->rng, &prepared->rng);
 }
 
-const tg_part_kind tg_rng_part = {
-    .name = "rng",
-    .object = rng_of,
+static const tg_part_kind rng_kind = {
+    .object = "tg_rng",
     .add = add_rng,
     .prepare = prepare_rng,
     .commit = commit_rng,
 };
 
-/* ---- loaders ---- */
-
-static const void *loader_of(const tg_checkpoint_part *part)
+tg_checkpoint_part tg_checkpoint_rng(const char *name, tg_rng *rng)
 {
-    return part->loader;
+    return (tg_checkpoint_part){.name = name, .kind = &rng_kind, .rng = rng};
 }
+
+/* ---- loaders ---- */
 
 #define LOADER_FACTS 6
 
@@ -342,10 +335,14 @@ static void commit_loader(const tg_checkpoint_part *part, tg_prepared *prepared)
     tg_loader_set_position(part->loader, prepared->position);
 }
 
-const tg_part_kind tg_loader_part = {
-    .name = "loader",
-    .object = loader_of,
+static const tg_part_kind loader_kind = {
+    .object = "tg_loader",
     .add = add_loader,
     .prepare = prepare_loader,
     .commit = commit_loader,
 };
+
+tg_checkpoint_part tg_checkpoint_loader(const char *name, tg_loader *loader)
+{
+    return (tg_checkpoint_part){.name = name, .kind = &loader_kind, .loader = loader};
+}

@@ -7,11 +7,6 @@
 
 /* ---- numbers ---- */
 
-static const void *integer_of(const tg_checkpoint_part *part)
-{
-    return part->integer;
-}
-
 static bool add_integer(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
 {
     return tg_saving_add_integer(saving, "", part->name, *part->integer, error);
@@ -27,17 +22,16 @@ static void commit_integer(const tg_checkpoint_part *part, tg_prepared *prepared
     *part->integer = prepared->integer;
 }
 
-const tg_part_kind tg_integer_part = {
-    .name = "integer",
-    .object = integer_of,
+static const tg_part_kind integer_kind = {
+    .object = "integer",
     .add = add_integer,
     .prepare = prepare_integer,
     .commit = commit_integer,
 };
 
-static const void *number_of(const tg_checkpoint_part *part)
+tg_checkpoint_part tg_checkpoint_integer(const char *name, int64_t *integer)
 {
-    return part->number;
+    return (tg_checkpoint_part){.name = name, .kind = &integer_kind, .integer = integer};
 }
 
 static bool add_number(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
@@ -55,27 +49,46 @@ static void commit_number(const tg_checkpoint_part *part, tg_prepared *prepared)
     *part->number = prepared->number;
 }
 
-const tg_part_kind tg_number_part = {
-    .name = "number",
-    .object = number_of,
+static const tg_part_kind number_kind = {
+    .object = "number",
     .add = add_number,
     .prepare = prepare_number,
     .commit = commit_number,
 };
 
-/* ---- texts and bytes, which a load compares ---- */
-
-static const void *text_of(const tg_checkpoint_part *part)
+tg_checkpoint_part tg_checkpoint_number(const char *name, double *number)
 {
-    return part->text;
+    return (tg_checkpoint_part){.name = name, .kind = &number_kind, .number = number};
 }
+
+static bool add_expected(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+{
+    return tg_saving_add_integer(saving, "", part->name, part->expected, error);
+}
+
+static bool compare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+{
+    return prepare_integer(loading, part, prepared, error) &&
+           (prepared->integer == part->expected ||
+            tg_loading_refuse(loading, error, "'%s' is %lld in the file and %lld here", part->name,
+                              (long long)prepared->integer, (long long)part->expected));
+}
+
+static const tg_part_kind expected_integer_kind = {.add = add_expected, .prepare = compare_integer};
+
+tg_checkpoint_part tg_checkpoint_expect_integer(const char *name, int64_t expected)
+{
+    return (tg_checkpoint_part){.name = name, .kind = &expected_integer_kind, .expected = expected};
+}
+
+/* ---- texts and bytes ---- */
 
 static bool add_text(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
 {
     return tg_safetensors_add_metadata(saving->writer, "", part->name, part->text, error);
 }
 
-static bool prepare_text(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool compare_text(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
     (void)prepared;
     const char *text = tg_safetensors_metadata(loading->file, part->name);
@@ -84,16 +97,17 @@ static bool prepare_text(tg_loading *loading, const tg_checkpoint_part *part, tg
                              TG_CUT(text ? text : "(missing)", 60), TG_CUT(part->text, 60));
 }
 
-const tg_part_kind tg_text_part = {
-    .name = "text",
-    .object = text_of,
-    .add = add_text,
-    .prepare = prepare_text,
-};
+static const tg_part_kind text_kind = {.object = "text", .add = add_text};
+static const tg_part_kind expected_text_kind = {.object = "text", .add = add_text, .prepare = compare_text};
 
-static const void *bytes_of(const tg_checkpoint_part *part)
+tg_checkpoint_part tg_checkpoint_text(const char *name, const char *text)
 {
-    return part->bytes;
+    return (tg_checkpoint_part){.name = name, .kind = &text_kind, .text = text};
+}
+
+tg_checkpoint_part tg_checkpoint_expect_text(const char *name, const char *text)
+{
+    return (tg_checkpoint_part){.name = name, .kind = &expected_text_kind, .text = text};
 }
 
 static bool add_bytes(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
@@ -101,7 +115,7 @@ static bool add_bytes(tg_saving *saving, const tg_checkpoint_part *part, tg_erro
     return tg_saving_add(saving, "", part->name, TG_U8, tg_shape_make(1, &part->size), part->bytes, error);
 }
 
-static bool prepare_bytes(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool compare_bytes(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
     const tg_array *array = tg_loading_find(loading, "", part->name, TG_U8, tg_shape_make(1, &part->size), error);
     if (!array) {
@@ -129,10 +143,25 @@ static void release_bytes(const tg_checkpoint_part *part, tg_prepared *prepared)
     tg_free(prepared->memory);
 }
 
-const tg_part_kind tg_bytes_part = {
-    .name = "bytes",
-    .object = bytes_of,
+static const tg_part_kind bytes_kind = {.object = "array of bytes", .add = add_bytes};
+static const tg_part_kind expected_bytes_kind = {
+    .object = "array of bytes",
     .add = add_bytes,
-    .prepare = prepare_bytes,
+    .prepare = compare_bytes,
     .release = release_bytes,
 };
+
+static tg_checkpoint_part bytes_part(const char *name, const tg_part_kind *kind, const void *bytes, int64_t size)
+{
+    return (tg_checkpoint_part){.name = name, .kind = kind, .bytes = size == 0 ? "" : bytes, .size = size};
+}
+
+tg_checkpoint_part tg_checkpoint_bytes(const char *name, const void *bytes, int64_t size)
+{
+    return bytes_part(name, &bytes_kind, bytes, size);
+}
+
+tg_checkpoint_part tg_checkpoint_expect_bytes(const char *name, const void *bytes, int64_t size)
+{
+    return bytes_part(name, &expected_bytes_kind, bytes, size);
+}

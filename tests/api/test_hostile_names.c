@@ -69,7 +69,7 @@ static void test_paths(void **state)
     tg_error error = TG_NO_ERROR;
     tg_params *params = tg_params_new(TG_F32, NULL);
     int64_t step = 1;
-    const tg_checkpoint_part part = {.name = "step", .integer = &step};
+    const tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
     assert_null(tg_text_read(path, NULL, &error));
     assert_clean_error(&error, TG_ERROR_FILE, "nowhere/" ESCAPED "'");
     assert_false(tg_params_load(params, path, NULL, &error));
@@ -209,15 +209,15 @@ static void test_checkpoints(void **state)
     static const char path[] = "hostile.safetensors";
     tg_error error = TG_NO_ERROR;
     int64_t number = 1;
-    tg_checkpoint_part parts[] = {{.name = HOSTILE_UTF8, .text = "x\n\x1b[2J"},
-                                  {.name = HOSTILE_UTF8, .integer = &number}};
+    tg_checkpoint_part parts[] = {tg_checkpoint_expect_text(HOSTILE_UTF8, "x\n\x1b[2J"),
+                                  tg_checkpoint_integer(HOSTILE_UTF8, &number)};
     assert_false(tg_checkpoint_save(path, parts, 2, &error));
     assert_clean_error(&error, TG_ERROR_VALUE, ESCAPED_UTF8);
     assert_true(tg_checkpoint_save(path, parts, 1, &error));
-    parts[0].text = "y";
+    parts[0] = tg_checkpoint_expect_text(HOSTILE_UTF8, "y");
     assert_false(tg_checkpoint_load(path, parts, 1, &error));
     assert_clean_error(&error, TG_ERROR_VALUE, "x\\n\\x1b[2J");
-    parts[0].name = "z" HOSTILE_UTF8;
+    parts[0] = tg_checkpoint_expect_text("z" HOSTILE_UTF8, "y");
     assert_false(tg_checkpoint_load(path, parts, 1, &error));
     assert_clean_error(&error, TG_ERROR_VALUE, "z" ESCAPED_UTF8);
     remove(path);

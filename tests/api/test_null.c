@@ -150,7 +150,7 @@ static void make_data(world *w)
     w->words = tg_words_new(w->text, strlen(w->text), NULL, NULL);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
-    w->part = (tg_checkpoint_part){.name = "step", .integer = &w->step};
+    w->part = tg_checkpoint_integer("step", &w->step);
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
     memcpy(w->run, "null_calls.XXXXXX", 18);
     assert_non_null(mkdtemp(w->run));

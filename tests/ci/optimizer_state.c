@@ -68,10 +68,8 @@ int main(int argc, char **argv)
     tg_optim_set_lr(optim, "no_decay", 0.02);
     tg_tape *t = tg_tape_new(rng, NULL);
     int64_t step = 0;
-    const tg_checkpoint_part parts[] = {{.name = "model", .params = params},
-                                        {.name = "optim", .optim = optim},
-                                        {.name = "rng", .rng = rng},
-                                        {.name = "step", .integer = &step}};
+    const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_optim("optim", optim),
+                                        tg_checkpoint_rng("rng", rng), tg_checkpoint_integer("step", &step)};
     for (; step < STEPS; step++) {
         train(t, &table, &head, optim, step);
     }

@@ -102,11 +102,9 @@ static bool use_checkpoint(tg_params *params, bool saves, tg_error *error)
     config.amsgrad = true;
     tg_rng *rng = tg_rng_new(4);
     tg_optim *optim = tg_adam_new(params, &config);
-    const tg_checkpoint_part parts[] = {{.name = "model", .params = params},
-                                        {.name = "optim", .optim = optim},
-                                        {.name = "rng", .rng = rng},
-                                        {.name = "text", .text = "a text"},
-                                        {.name = "step", .integer = &step}};
+    const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_optim("optim", optim),
+                                        tg_checkpoint_rng("rng", rng), tg_checkpoint_expect_text("text", "a text"),
+                                        tg_checkpoint_integer("step", &step)};
     bool is_done = saves ? tg_checkpoint_save(FOLDER "checkpoint", parts, 5, error)
                          : tg_checkpoint_load(FOLDER "checkpoint", parts, 5, error);
     tg_optim_free(optim);

@@ -89,15 +89,21 @@ static void train(training *m, int steps)
     }
 }
 
-enum { PARTS = 8 };
+enum { PARTS = 11 };
 
 static void list_parts(training *m, tg_checkpoint_part parts[PARTS])
 {
-    const tg_checkpoint_part list[PARTS] = {
-        {.name = "model", .params = m->params}, {.name = "optim", .optim = m->optim},
-        {.name = "rng", .rng = m->rng},         {.name = "data", .loader = m->loader},
-        {.name = "step", .integer = &m->step},  {.name = "loss", .number = &m->loss},
-        {.name = "config", .text = "width 4"},  {.name = "vocabulary", .bytes = "\0\1\n\xff", .size = 4}};
+    const tg_checkpoint_part list[PARTS] = {tg_checkpoint_params("model", m->params),
+                                            tg_checkpoint_optim("optim", m->optim),
+                                            tg_checkpoint_rng("rng", m->rng),
+                                            tg_checkpoint_loader("data", m->loader),
+                                            tg_checkpoint_integer("step", &m->step),
+                                            tg_checkpoint_number("loss", &m->loss),
+                                            tg_checkpoint_expect_text("config", "width 4"),
+                                            tg_checkpoint_expect_bytes("vocabulary", "\0\1\n\xff", 4),
+                                            tg_checkpoint_expect_integer("tokens", TOKENS),
+                                            tg_checkpoint_text("author", "Ada"),
+                                            tg_checkpoint_bytes("seal", "\1\2", 2)};
     memcpy(parts, list, sizeof list);
 }
 
@@ -214,9 +220,15 @@ static void test_single_parts(void **state)
     assert_int_equal(size, 4);
     assert_memory_equal(bytes, "\0\1\n\xff", 5);
     tg_text_free(bytes);
+    text = tg_checkpoint_read_text(path, "author", &error);
+    assert_string_equal(text, "Ada");
+    tg_text_free(text);
+    bytes = tg_checkpoint_read_bytes(path, "seal", &size, &error);
+    assert_true(size == 2 && memcmp(bytes, "\1\2", 2) == 0);
+    tg_text_free(bytes);
     /* the params alone, for an evaluation, by either call */
     training other = training_make(make_sgd, 5);
-    tg_checkpoint_part model = {.name = "model", .params = other.params};
+    tg_checkpoint_part model = tg_checkpoint_params("model", other.params);
     assert_true(tg_checkpoint_load(path, &model, 1, &error));
     assert_memory_equal(tg_tensor_data(other.linear.weight), tg_tensor_data(m.linear.weight), V * C * sizeof(float));
     tg_params_load_config config = tg_params_load_config_default();
@@ -259,17 +271,24 @@ static void test_refuses_parts_that_differ(void **state)
         tg_checkpoint_part other;
         const char *text;
     } cases[] = {
-        {6, {.name = "config", .text = "width 8"}, "'config' is \"width 4\" in the file and \"width 8\" here"},
-        {6, {.name = "settings", .text = ""}, "'settings' is \"(missing)\" in the file"},
-        {7, {.name = "vocabulary", .bytes = "\0\1\nx", .size = 4}, "byte 3 of 'vocabulary' differs"},
-        {7, {.name = "vocabulary", .bytes = "\0\1", .size = 2}, "'vocabulary' is U8 (4,) in the file and u8 (2,) here"},
-        {4, {.name = "steps", .integer = &m.step}, "the metadata has no 'steps'"},
-        {5, {.name = "best", .number = &m.loss}, "the tensor 'best' is missing"},
-        {5, {.name = "optim.group.default", .number = &m.loss}, "is F64 (2,) in the file and f64 () here"},
-        {2, {.name = "generator", .rng = m.rng}, "the tensor 'generator' is missing"},
-        {3, {.name = "loader", .loader = m.loader}, "the metadata has no 'loader.context'"},
-        {1, {.name = "optim", .optim = sgd.optim}, "the tensor 'optim.momentum_buffer.table.weight' is missing"},
-        {0, {.name = "gpt", .params = m.params}, "missing"},
+        {6, tg_checkpoint_expect_text("config", "width 8"), "'config' is \"width 4\" in the file and \"width 8\" here"},
+        {6, tg_checkpoint_expect_text("settings", ""), "'settings' is \"(missing)\" in the file"},
+        {7, tg_checkpoint_expect_bytes("vocabulary", "\0\1\nx", 4), "byte 3 of 'vocabulary' differs"},
+        {7, tg_checkpoint_expect_bytes("vocabulary", "\0\1", 2),
+         "'vocabulary' is U8 (4,) in the file and u8 (2,) here"},
+        {7, tg_checkpoint_expect_bytes("vocabulary", NULL, 0), "'vocabulary' is U8 (4,) in the file and u8 (0,) here"},
+        {8, tg_checkpoint_expect_integer("tokens", 61), "'tokens' is 60 in the file and 61 here"},
+        {8, tg_checkpoint_expect_integer("tokens", 59), "'tokens' is 60 in the file and 59 here"},
+        {8, tg_checkpoint_expect_integer("token", 60), "the metadata has no 'token'"},
+        {6, tg_checkpoint_expect_integer("config", 4),
+         "'config' is \"width 4\" in the metadata; it must be an integer"},
+        {4, tg_checkpoint_integer("steps", &m.step), "the metadata has no 'steps'"},
+        {5, tg_checkpoint_number("best", &m.loss), "the tensor 'best' is missing"},
+        {5, tg_checkpoint_number("optim.group.default", &m.loss), "is F64 (2,) in the file and f64 () here"},
+        {2, tg_checkpoint_rng("generator", m.rng), "the tensor 'generator' is missing"},
+        {3, tg_checkpoint_loader("loader", m.loader), "the metadata has no 'loader.context'"},
+        {1, tg_checkpoint_optim("optim", sgd.optim), "the tensor 'optim.momentum_buffer.table.weight' is missing"},
+        {0, tg_checkpoint_params("gpt", m.params), "missing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_checkpoint_part usual = parts[cases[i].part];
@@ -277,7 +296,12 @@ static void test_refuses_parts_that_differ(void **state)
         assert_refused(&m, parts, PARTS, TG_ERROR_VALUE, cases[i].text);
         parts[cases[i].part] = usual;
     }
-    tg_checkpoint_part integer = {.name = "config", .integer = &m.step};
+    /* a text and bytes that a load skips: others, and none in the file */
+    parts[9] = tg_checkpoint_text("reader", "Bob");
+    parts[10] = tg_checkpoint_bytes("seal", "\3", 1);
+    assert_true(tg_checkpoint_load(path, parts, PARTS, NULL));
+    assert_true(digest(&m) == digest(&saved));
+    tg_checkpoint_part integer = tg_checkpoint_integer("config", &m.step);
     assert_refused(&m, &integer, 1, TG_ERROR_VALUE,
                    "'config' is \"width 4\" in the metadata; it must be an integer of 64 bits");
     training_free(&sgd);
@@ -305,9 +329,9 @@ static void test_refuses_another_optimizer_or_loader(void **state)
     tg_loader *small = tg_loader_new(tokens, TOKENS, m.rng, &config);
     config.batch_size = 4;
     tg_loader *longer = tg_loader_new(tokens, TOKENS - 9, m.rng, &config);
-    tg_checkpoint_part data = {.name = "data", .loader = small};
+    tg_checkpoint_part data = tg_checkpoint_loader("data", small);
     assert_refused(&m, &data, 1, TG_ERROR_VALUE, "'data.batch_size' is 4 in the file and 2 here");
-    data.loader = longer;
+    data = tg_checkpoint_loader("data", longer);
     assert_refused(&m, &data, 1, TG_ERROR_VALUE, "'data.windows' is 19 in the file and 16 here");
     tg_loader_free(small);
     tg_loader_free(longer);
@@ -336,9 +360,9 @@ static void test_loaders_of_tensors(void **state)
     tg_loader *windows = tg_loader_new((int32_t[21]){0}, 21, other, &config);
     tg_batch here, there;
     assert_true(tg_loader_next(saved, &here) && tg_loader_next(saved, &here));
-    tg_checkpoint_part part = {.name = "data", .loader = saved};
+    tg_checkpoint_part part = tg_checkpoint_loader("data", saved);
     assert_true(tg_checkpoint_save(path, &part, 1, NULL));
-    part.loader = loaded;
+    part = tg_checkpoint_loader("data", loaded);
     assert_true(tg_checkpoint_load(path, &part, 1, NULL));
     for (int i = 0; i < 5; i++) {
         assert_true(tg_loader_next(saved, &here) && tg_loader_next(loaded, &there));
@@ -348,10 +372,10 @@ static void test_loaders_of_tensors(void **state)
     }
     assert_false(tg_loader_next(saved, &here) || tg_loader_next(loaded, &there));
     tg_error error = TG_NO_ERROR;
-    part.loader = subset;
+    part = tg_checkpoint_loader("data", subset);
     assert_false(tg_checkpoint_load(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_VALUE, "'data.windows' is 20 in the file and 3 here");
-    part.loader = windows;
+    part = tg_checkpoint_loader("data", windows);
     assert_false(tg_checkpoint_load(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_VALUE, "'data.context' is 0 in the file and 1 here");
     tg_loader_free(saved);
@@ -377,19 +401,38 @@ static void test_refuses_lists(void **state)
         int64_t count;
         const char *text;
     } cases[] = {
-        {{{.name = "a"}}, 0, "0 parts; at least 1 is needed"},
-        {{{.name = "a"}}, 1, "part 'a' has 0 objects; it must have exactly one"},
-        {{{.name = "a", .rng = m.rng, .integer = &m.step}}, 1, "part 'a' has 2 objects"},
-        {{{.rng = m.rng}}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
-        {{{.name = long_name, .rng = m.rng}}, 1, "the name of part 0 has 299 characters"},
-        {{{.name = "a", .rng = m.rng}, {.name = "a", .integer = &m.step}}, 2, "parts 0 and 1 are both named 'a'"},
-        {{{.name = "a", .bytes = "b", .size = -1}}, 1, "part 'a' has -1 bytes"},
+        {{tg_checkpoint_rng("a", m.rng)}, 0, "0 parts; at least 1 is needed"},
+        {{{NULL}}, 1, "part 0 is not the result of a function such as tg_checkpoint_params()"},
+        {{tg_checkpoint_rng(NULL, m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
+        {{tg_checkpoint_rng("", m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
+        {{tg_checkpoint_rng(long_name, m.rng)}, 1, "the name of part 0 has 299 characters"},
+        {{tg_checkpoint_rng("a", m.rng), tg_checkpoint_integer("a", &m.step)}, 2, "parts 0 and 1 are both named 'a'"},
+        {{tg_checkpoint_expect_bytes("a", "b", -1)}, 1, "part 'a' has -1 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_false(tg_checkpoint_save(path, cases[i].parts, cases[i].count, &error));
         assert_error(&error, TG_ERROR_VALUE, cases[i].text);
         assert_false(tg_checkpoint_load(path, cases[i].parts, cases[i].count, &error));
         assert_error(&error, TG_ERROR_VALUE, cases[i].text);
+    }
+    const struct {
+        tg_checkpoint_part part;
+        const char *text;
+    } nulls[] = {{tg_checkpoint_params("a", NULL), "the tg_params of part 'a' is NULL"},
+                 {tg_checkpoint_optim("a", NULL), "the tg_optim of part 'a' is NULL"},
+                 {tg_checkpoint_rng("a", NULL), "the tg_rng of part 'a' is NULL"},
+                 {tg_checkpoint_loader("a", NULL), "the tg_loader of part 'a' is NULL"},
+                 {tg_checkpoint_integer("a", NULL), "the integer of part 'a' is NULL"},
+                 {tg_checkpoint_number("a", NULL), "the number of part 'a' is NULL"},
+                 {tg_checkpoint_text("a", NULL), "the text of part 'a' is NULL"},
+                 {tg_checkpoint_bytes("a", NULL, 1), "the array of bytes of part 'a' is NULL"},
+                 {tg_checkpoint_expect_text("a", NULL), "the text of part 'a' is NULL"},
+                 {tg_checkpoint_expect_bytes("a", NULL, 1), "the array of bytes of part 'a' is NULL"}};
+    for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++) {
+        assert_false(tg_checkpoint_save(path, &nulls[i].part, 1, &error));
+        assert_error(&error, TG_ERROR_STATE, nulls[i].text);
+        assert_false(tg_checkpoint_load(path, &nulls[i].part, 1, &error));
+        assert_error(&error, TG_ERROR_STATE, nulls[i].text);
     }
     assert_false(tg_checkpoint_save(NULL, cases[0].parts, 1, &error));
     assert_error(&error, TG_ERROR_STATE, "checkpoint_save: the path is NULL");
@@ -409,7 +452,7 @@ static void test_refuses_states(void **state)
     if (!tg_nn_embedding_resize(&m.table, V + 2, &error)) {
         fail_msg("%s", error.text);
     }
-    tg_checkpoint_part part = {.name = "optim", .optim = m.optim};
+    tg_checkpoint_part part = tg_checkpoint_optim("optim", m.optim);
     assert_false(tg_checkpoint_save(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_STATE, "checkpoint_save: 'table.weight' was resized");
     train(&m, 1);
@@ -484,7 +527,7 @@ static void test_refuses_numbers(void **state)
         assert_true(tg_params_save(file, path, NULL, &error));
         tg_params_add(params, "w", TG_SHAPE(2));
         tg_optim *optim = tg_sgd_new(params, NULL);
-        const tg_checkpoint_part part = {.name = "optim", .optim = optim};
+        const tg_checkpoint_part part = tg_checkpoint_optim("optim", optim);
         assert_int_equal(tg_checkpoint_load(path, &part, 1, &error), !cases[i].error);
         if (cases[i].error) {
             assert_error(&error, TG_ERROR_VALUE, cases[i].error);
@@ -500,7 +543,7 @@ static void test_refuses_numbers(void **state)
     ((double *)tg_tensor_data_mut(tg_params_add(file, "model_row_updates.w", TG_SHAPE(1, 2))))[1] = 0.25;
     assert_true(tg_params_save(file, path, NULL, &error));
     tg_params_add(params, "w", TG_SHAPE(1, 2));
-    const tg_checkpoint_part part = {.name = "model", .params = params};
+    const tg_checkpoint_part part = tg_checkpoint_params("model", params);
     assert_false(tg_checkpoint_load(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_VALUE,
                  "row 0 of 'model_row_updates.w' has the counts 0 and 0.25; both must be whole");
@@ -525,7 +568,7 @@ static void assert_found(tg_checkpoint_choice choice, const char *name)
 static void save_step(tg_checkpoint_folder *folder, int64_t step, bool is_best)
 {
     tg_error error = TG_NO_ERROR;
-    tg_checkpoint_part part = {.name = "step", .integer = &step};
+    tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
     if (!tg_checkpoint_folder_save(folder, step, is_best, &part, 1, &error)) {
         fail_msg("%s", error.text);
     }
@@ -676,7 +719,7 @@ static void in_child(bool (*function)(void *context), void *context)
 static bool child_saves(void *context)
 {
     int64_t step = 1;
-    const tg_checkpoint_part part = {.name = "step", .integer = &step};
+    const tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
     tg_error saved = TG_NO_ERROR, cleared = TG_NO_ERROR;
     return !tg_checkpoint_folder_save(context, 1, false, &part, 1, &saved) && saved.code == TG_ERROR_STATE &&
            strstr(saved.text, "a fork of it cannot write to the folder") &&
@@ -742,7 +785,7 @@ static void test_folder_errors(void **state)
     (void)state;
     tg_error error = TG_NO_ERROR;
     int64_t number = 1;
-    tg_checkpoint_part part = {.name = "step", .integer = &number};
+    tg_checkpoint_part part = tg_checkpoint_integer("step", &number);
     assert_null(tg_checkpoint_folder_open("nowhere/here", NULL, &error));
     assert_error(&error, TG_ERROR_FILE, "checkpoint_folder_open: create 'nowhere/here': No such file");
     assert_null(tg_checkpoint_folder_open(path, NULL, &error));

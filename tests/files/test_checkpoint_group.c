@@ -81,7 +81,7 @@ static const tg_checkpoint_group_calls calls = {agree, share};
 static bool together(writer *p, bool saves)
 {
     const tg_checkpoint_group group = {&calls, p->index, WRITERS};
-    tg_checkpoint_part parts[] = {{.name = p->name, .params = p->params}, {.name = "step", .integer = &p->step}};
+    tg_checkpoint_part parts[] = {tg_checkpoint_params(p->name, p->params), tg_checkpoint_integer("step", &p->step)};
     return saves ? tg_checkpoint_save_together(path, parts, 2, &group, &p->error)
                  : tg_checkpoint_load_together(path, parts, 2, &group, &p->error);
 }
@@ -151,7 +151,7 @@ static void test_save_and_load(void **state)
     tg_params *params = tg_params_new(TG_F32, NULL);
     tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(ROWS, 2)),
               *bias = tg_params_add(params, "bias", TG_SHAPE(2));
-    tg_checkpoint_part part = {.name = "model", .params = params};
+    tg_checkpoint_part part = tg_checkpoint_params("model", params);
     assert_true(tg_checkpoint_load(path, &part, 1, &error));
     for (int64_t k = 0; k < 2 * ROWS; k++) {
         assert_true(tg_tensor_value_at(table, k) == 100 + (double)k);
@@ -191,7 +191,7 @@ static void test_errors(void **state)
         assert_error(&writers[i].error, TG_ERROR_VALUE, "missing: table");
         assert_int_equal(writers[i].step, 8);
     }
-    tg_checkpoint_part part = {.name = "model", .params = writers[0].params};
+    tg_checkpoint_part part = tg_checkpoint_params("model", writers[0].params);
     assert_false(tg_checkpoint_save(path, &part, 1, &error));
     assert_error(&error, TG_ERROR_STATE,
                  "checkpoint_save: 'model.table' has 3 rows of a table of 7; tg_checkpoint_save_together");

@@ -112,7 +112,7 @@ static bool save_step(int64_t step, tg_error *error)
 {
     tg_params *params = tg_params_new(TG_F32, NULL);
     tg_tensor_fill(tg_params_add(params, "x", TG_SHAPE(5000)), (double)step, NULL);
-    const tg_checkpoint_part parts[] = {{.name = "model", .params = params}, {.name = "step", .integer = &step}};
+    const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
     bool is_saved = tg_checkpoint_folder_save(checkpoints, step, step != 2, parts, 2, error);
     tg_params_free(params);
     return is_saved;
@@ -140,7 +140,7 @@ static int64_t step_of(tg_checkpoint_choice choice)
     char *found = tg_checkpoint_find(folder, choice, &error);
     tg_params *params = tg_params_new(TG_F32, NULL);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(5000));
-    const tg_checkpoint_part parts[] = {{.name = "model", .params = params}, {.name = "step", .integer = &step}};
+    const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
     if (!found || !tg_checkpoint_load(found, parts, 2, &error)) {
         fail_msg("%s", error.text);
     }

@@ -33,7 +33,7 @@ static void save_until_killed(int64_t step)
     }
     for (;; step++) {
         tg_params *params = params_of_step(step);
-        tg_checkpoint_part parts[] = {{.name = "model", .params = params}, {.name = "step", .integer = &step}};
+        tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
         if (!tg_checkpoint_folder_save(folder, step, step % 3 == 0, parts, 2, NULL)) {
             _exit(1);
         }
@@ -47,7 +47,7 @@ static int64_t check(const char *path)
     tg_error error = TG_NO_ERROR;
     tg_params *params = params_of_step(-1);
     int64_t step = -1;
-    tg_checkpoint_part parts[] = {{.name = "model", .params = params}, {.name = "step", .integer = &step}};
+    tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
     if (!tg_checkpoint_load(path, parts, 2, &error)) {
         fail_msg("%s", error.text);
     }

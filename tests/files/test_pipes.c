@@ -46,7 +46,8 @@ static bool load(const char *from, tg_error *error)
 static bool load_checkpoint(const char *from, tg_error *error)
 {
     int64_t step = 0;
-    return tg_checkpoint_load(from, &(tg_checkpoint_part){.name = "step", .integer = &step}, 1, error);
+    const tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
+    return tg_checkpoint_load(from, &part, 1, error);
 }
 
 static bool read_text(const char *from, tg_error *error)

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-enum { PARTS = 8 };
+enum { PARTS = 9 };
 
 typedef struct training {
     tg_rng *rng;
@@ -54,10 +54,12 @@ static void begin(training *w)
     w->loader = tg_loader_new(ids, 10, w->rng, &config);
     train(w);
     const tg_checkpoint_part parts[PARTS] = {
-        {.name = "model", .params = w->params}, {.name = "optim", .optim = w->optim},
-        {.name = "rng", .rng = w->rng},         {.name = "loader", .loader = w->loader},
-        {.name = "step", .integer = &w->step},  {.name = "number", .number = &w->number},
-        {.name = "text", .text = "a text"},     {.name = "bytes", .bytes = "\1\2\3", .size = 3}};
+        tg_checkpoint_params("model", w->params), tg_checkpoint_optim("optim", w->optim),
+        tg_checkpoint_rng("rng", w->rng), tg_checkpoint_loader("loader", w->loader),
+        tg_checkpoint_integer("step", &w->step), tg_checkpoint_number("number", &w->number),
+        tg_checkpoint_expect_text("text", "a text"), tg_checkpoint_expect_bytes("bytes", "\1\2\3", 3),
+        /* the loader's part has the same key */
+        tg_checkpoint_expect_integer("loader.context", 2)};
     memcpy(w->parts, parts, sizeof parts);
 }
 

@@ -41,7 +41,7 @@ static void load(const char *path)
         }
     }
     int64_t step = 3;
-    tg_checkpoint_part part = {.name = "step", .integer = &step};
+    tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
     fuzz_require(tg_checkpoint_load(path, &part, 1, NULL) || step == 3, "a failed load has changed a number");
     tg_params_free(params);
 }

@@ -361,9 +361,9 @@ static inline bool checkpoint(world *w, const mistake *m, checkpoint_function *c
 {
     wrong of_path = of(m, "path"), of_parts = of(m, "parts"), of_count = of(m, "count");
     int64_t steps = 7;
-    tg_checkpoint_part parts[] = {{.name = of_parts == DIFFERENT ? "net" : "model", .params = w->params},
-                                  {.name = "shards", .params = w->shards},
-                                  {.name = "steps", .integer = of_parts == ZERO ? NULL : &steps}};
+    tg_checkpoint_part parts[] = {tg_checkpoint_params(of_parts == DIFFERENT ? "net" : "model", w->params),
+                                  tg_checkpoint_params("shards", w->shards),
+                                  tg_checkpoint_integer("steps", of_parts == ZERO ? NULL : &steps)};
     const char *path = of_path == NULLED ? NULL : of_path == DIFFERENT ? "another.safetensors" : CHECKPOINT;
     int64_t count = of_count == ZERO ? 0 : of_count == NEGATIVE ? -1 : of_count == DIFFERENT ? 2 : 3;
     return call(w->mpi, path, of_parts == NULLED ? NULL : parts, count, error) && steps == 7;

@@ -93,11 +93,10 @@ static void model_free(model *m)
 
 static void load_or_save(model *m, bool saves)
 {
-    tg_checkpoint_part parts[] = {{.name = "model", .params = m->params},
-                                  {.name = "shards", .params = m->shards},
-                                  {.name = "optim", .optim = m->optim},
-                                  {.name = "rows_optim", .optim = m->rows_optim},
-                                  {.name = "step", .integer = &step}};
+    tg_checkpoint_part parts[] = {tg_checkpoint_params("model", m->params), tg_checkpoint_params("shards", m->shards),
+                                  tg_checkpoint_optim("optim", m->optim),
+                                  tg_checkpoint_optim("rows_optim", m->rows_optim),
+                                  tg_checkpoint_integer("step", &step)};
     const int64_t count = sizeof parts / sizeof *parts;
     double start = MPI_Wtime();
     check(saves ? tg_mpi_checkpoint_save(m->mpi, file, parts, count, &error)

@@ -133,7 +133,7 @@ static const row rows[] = {
     {"tg_mpi_checkpoint_save", {"path", DIFFERENT}, call_save, VALUE, "the path is '"},
     {"tg_mpi_checkpoint_save", {"parts", NULLED}, call_save, STATE, "the array of parts is NULL"},
     {"tg_mpi_checkpoint_save", {"parts", DIFFERENT}, call_save, VALUE, "the list of parts is '"},
-    {"tg_mpi_checkpoint_save", {"parts", ZERO}, call_save, VALUE, "part 'steps' has 0 objects"},
+    {"tg_mpi_checkpoint_save", {"parts", ZERO}, call_save, STATE, "the integer of part 'steps' is NULL"},
     {"tg_mpi_checkpoint_save", {"count", ZERO}, call_save, VALUE, "the number of parts is "},
     {"tg_mpi_checkpoint_save", {"count", NEGATIVE}, call_save, VALUE, "the number of parts is "},
     {"tg_mpi_checkpoint_save", {"count", DIFFERENT}, call_save, VALUE, "the number of parts is "},
@@ -142,7 +142,7 @@ static const row rows[] = {
     {"tg_mpi_checkpoint_load", {"path", DIFFERENT}, call_load, VALUE, "the path is '"},
     {"tg_mpi_checkpoint_load", {"parts", NULLED}, call_load, STATE, "the array of parts is NULL"},
     {"tg_mpi_checkpoint_load", {"parts", DIFFERENT}, call_load, VALUE, "the list of parts is '"},
-    {"tg_mpi_checkpoint_load", {"parts", ZERO}, call_load, VALUE, "part 'steps' has 0 objects"},
+    {"tg_mpi_checkpoint_load", {"parts", ZERO}, call_load, STATE, "the integer of part 'steps' is NULL"},
     {"tg_mpi_checkpoint_load", {"count", ZERO}, call_load, VALUE, "the number of parts is "},
     {"tg_mpi_checkpoint_load", {"count", DIFFERENT}, call_load, VALUE, "the number of parts is "},
 };

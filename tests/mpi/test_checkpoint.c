@@ -132,11 +132,10 @@ static void assert_state(const run *r, double start)
 
 static void parts_of(run *r, tg_checkpoint_part parts[PARTS])
 {
-    const tg_checkpoint_part all[PARTS] = {{.name = "model", .params = r->params},
-                                           {.name = "shards", .params = r->shards},
-                                           {.name = "optim", .optim = r->optim},
-                                           {.name = "rows_optim", .optim = r->rows_optim},
-                                           {.name = "step", .integer = &r->step}};
+    const tg_checkpoint_part all[PARTS] = {
+        tg_checkpoint_params("model", r->params), tg_checkpoint_params("shards", r->shards),
+        tg_checkpoint_optim("optim", r->optim), tg_checkpoint_optim("rows_optim", r->rows_optim),
+        tg_checkpoint_integer("step", &r->step)};
     memcpy(parts, all, sizeof all);
 }
 
@@ -285,10 +284,10 @@ static void test_save_errors(void **state)
     parts_of(&r, parts);
     assert_failed_on_all(tg_mpi_checkpoint_save(r.mpi, path_of(1), parts, is_last ? PARTS - 2 : PARTS, &error),
                          TG_ERROR_VALUE, "mpi_checkpoint_save: the number of parts is 5 on rank 0, and 3 on rank ");
-    parts[1].name = is_last ? "other" : "shards";
+    parts[1] = tg_checkpoint_params(is_last ? "other" : "shards", r.shards);
     assert_failed_on_all(tg_mpi_checkpoint_save(r.mpi, path_of(1), parts, PARTS, &error), TG_ERROR_VALUE,
                          "mpi_checkpoint_save: the list of parts is 'model, shards, ");
-    parts[1].name = "model";
+    parts[1] = tg_checkpoint_params("model", r.shards);
     assert_failed_on_all(tg_mpi_checkpoint_save(r.mpi, path_of(1), parts, PARTS, &error), TG_ERROR_VALUE,
                          "mpi_checkpoint_save: rank 0: checkpoint_save: parts 0 and 1 are both named 'model'");
     snprintf(expected, sizeof expected, "mpi_checkpoint_save: rank %d: the path is NULL", ranks - 1);
@@ -325,7 +324,7 @@ static void test_load_errors(void **state)
     /* a part that one rank does not find */
     tg_checkpoint_part parts[PARTS];
     parts_of(&r, parts);
-    parts[PARTS - 1].name = is_last ? "steps" : "step";
+    parts[PARTS - 1] = tg_checkpoint_integer(is_last ? "steps" : "step", &r.step);
     assert_failed_on_all(tg_mpi_checkpoint_load(r.mpi, path_of(1), parts, PARTS, &error), TG_ERROR_VALUE,
                          "mpi_checkpoint_load: the list of parts is 'model, shards, ");
     assert_state(&r, 9);
@@ -345,7 +344,7 @@ static void test_load_errors(void **state)
     tg_rng *rng = tg_rng_new(1);
     tg_params *shards = tg_params_new(TG_F32, NULL);
     tg_mpi_table *table = tg_mpi_table_new(r.mpi, shards, rng, "table", ROWS + 1, WIDTH, &error);
-    tg_checkpoint_part part = {.name = "shards", .params = shards};
+    tg_checkpoint_part part = tg_checkpoint_params("shards", shards);
     assert_failed_on_all(tg_mpi_checkpoint_load(r.mpi, path_of(1), &part, 1, &error), TG_ERROR_SHAPE,
                          "table.weight is F32 (101,3) in the file and f32 (102,3) here");
     assert_false(tg_mpi_checkpoint_load(NULL, path_of(1), parts, PARTS, &error));

@@ -75,7 +75,8 @@ static void shrink(training *t)
 
 static void save_and_load(training *t)
 {
-    const tg_checkpoint_part parts[] = {{.name = "params", .params = t->params}, {.name = "optim", .optim = t->optim}};
+    const tg_checkpoint_part parts[] = {tg_checkpoint_params("params", t->params),
+                                        tg_checkpoint_optim("optim", t->optim)};
     assert_true(tg_optim_flush(t->optim));
     assert_true(tg_checkpoint_save(PATH, parts, 2, NULL));
     uint64_t sequence = 5;
