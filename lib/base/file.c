@@ -113,7 +113,7 @@ bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length
 /* Reads a file to its end. Its size may change during the read, so it is not requested in advance. */
 static char *read_all(const tg_file *file, size_t *length, tg_error *error)
 {
-    void *text = NULL;
+    char *text = NULL;
     size_t capacity = 0, used = 0;
     for (;;) {
         if (!tg_grow(&text, &capacity, used, used + 65536, 1)) {
@@ -121,7 +121,7 @@ static char *read_all(const tg_file *file, size_t *length, tg_error *error)
                          used);
             break;
         }
-        ssize_t count = read(file->descriptor, (char *)text + used, capacity - used - 1);
+        ssize_t count = read(file->descriptor, text + used, capacity - used - 1);
         if (count < 0 && errno == EINTR) {
             continue;
         }
@@ -130,7 +130,7 @@ static char *read_all(const tg_file *file, size_t *length, tg_error *error)
             break;
         }
         if (count == 0) {
-            ((char *)text)[used] = '\0';
+            text[used] = '\0';
             *length = used;
             return text;
         }

@@ -223,9 +223,8 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows)
         }
     }
     size_t kept = l->kept_count, all = kept + l->stale_count + 1;
-    bool is_ready =
-        tg_grow((void **)&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
-        (!l->stale_values || tg_grow((void **)&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
+    bool is_ready = tg_grow(&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
+                    (!l->stale_values || tg_grow(&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
     tg_tensor **added = is_ready ? new_batch(l, rows) : NULL;
     if (!added) {
         tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");

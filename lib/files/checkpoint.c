@@ -26,11 +26,8 @@ const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char 
 bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
                         tg_shard shard, const void *values, tg_error *error)
 {
-    void *made = saving->made;
-    bool is_grown =
-        tg_grow(&made, &saving->made_capacity, saving->made_count, saving->made_count + 1, sizeof *saving->made);
-    saving->made = made;
-    if (!is_grown) {
+    if (!tg_grow(&saving->made, &saving->made_capacity, saving->made_count, saving->made_count + 1,
+                 sizeof *saving->made)) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
     }
     tg_tensor *x = tg_tensor_new_from(dtype, shape, values, error);

@@ -72,7 +72,7 @@ void tg_steps_free(tg_steps *list)
 
 bool tg_steps_add(const char *call, tg_steps *list, int64_t step, tg_error *error)
 {
-    if (!tg_grow((void **)&list->steps, &list->capacity, list->count, list->count + 1, sizeof *list->steps)) {
+    if (!tg_grow(&list->steps, &list->capacity, list->count, list->count + 1, sizeof *list->steps)) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     list->steps[list->count++] = step;

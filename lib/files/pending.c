@@ -11,9 +11,8 @@ bool tg_pending_read(tg_pending *pending, const char *call, const tg_safetensors
     if (!tg_tensor_check(call, array->name, x, error)) {
         return false;
     }
-    void *values = pending->values;
-    bool is_grown = tg_grow(&values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
-    pending->values = values;
+    bool is_grown =
+        tg_grow(&pending->values, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->values);
     tg_storage *storage = is_grown ? tg_storage_new(NULL, tg_bytes_of(x)) : NULL;
     if (!storage) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.*s'", call, TG_CUT(array->name, 100));

@@ -75,13 +75,11 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
 static bool add_part(tg_safetensors *f, const char *call, char *path, const tg_file *memory, int64_t max_header,
                      tg_error *error)
 {
-    void *parts = f->parts;
-    if (!path || !tg_grow(&parts, &f->capacity, f->count, f->count + 1, sizeof *f->parts)) {
+    if (!path || !tg_grow(&f->parts, &f->capacity, f->count, f->count + 1, sizeof *f->parts)) {
         no_memory(call, path ? path : "", error);
         tg_free(path);
         return false;
     }
-    f->parts = parts;
     part *p = &f->parts[f->count];
     *p = (part){.path = path};
     size_t length = 0;
@@ -146,11 +144,9 @@ static bool parse_weight_map(tg_safetensors *f, tg_json *j, int64_t max_header, 
             return tg_json_fail(j, shard.at, "'%.*s' is not the name of a file in the same folder",
                                 TG_CUT(shard.text, 100));
         }
-        void *lines = list->lines;
-        if (!tg_grow(&lines, &list->capacity, list->count, list->count + 1, sizeof *list->lines)) {
+        if (!tg_grow(&list->lines, &list->capacity, list->count, list->count + 1, sizeof *list->lines)) {
             return no_memory(j->call, j->path, j->error);
         }
-        list->lines = lines;
         mapping *line = &list->lines[list->count++];
         *line = (mapping){name.text, name.at, 0};
         if (!find_part(f, j, shard.text, max_header, &line->part)) {

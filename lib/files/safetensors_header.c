@@ -149,12 +149,10 @@ static bool parse_metadata(tg_json *j, tg_metadata_list *list)
         if (!tg_json_string(j, &value)) {
             return false;
         }
-        void *pairs = list->pairs;
-        if (!tg_grow(&pairs, &list->capacity, list->count, list->count + 1, sizeof *list->pairs)) {
+        if (!tg_grow(&list->pairs, &list->capacity, list->count, list->count + 1, sizeof *list->pairs)) {
             j->failed = true;
             return tg_error_set(j->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", j->call, j->path);
         }
-        list->pairs = pairs;
         list->pairs[list->count++] = (tg_metadata){key.text, value.text};
     }
     if (j->failed) {
@@ -177,15 +175,13 @@ static bool parse_metadata(tg_json *j, tg_metadata_list *list)
 static bool add_tensor(tg_json *j, const tg_json_text *name, int32_t part, tg_entry_list *list)
 {
     tg_safetensors_entry entry = {.array = {.name = name->text}, .part = part};
-    void *entries = list->entries;
     if (!parse_tensor(j, name->at, &entry)) {
         return false;
     }
-    if (!tg_grow(&entries, &list->capacity, list->count, list->count + 1, sizeof *list->entries)) {
+    if (!tg_grow(&list->entries, &list->capacity, list->count, list->count + 1, sizeof *list->entries)) {
         j->failed = true;
         return tg_error_set(j->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", j->call, j->path);
     }
-    list->entries = entries;
     list->entries[list->count++] = entry;
     return true;
 }

@@ -95,12 +95,10 @@ bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, con
         tg_free(copy);
         return tg_error_set(error, TG_ERROR_VALUE, "%s: a tensor cannot have the name '__metadata__'", w->call);
     }
-    void *items = w->items;
-    if (!tg_grow(&items, &w->capacity, w->count, w->count + 1, sizeof *w->items)) {
+    if (!tg_grow(&w->items, &w->capacity, w->count, w->count + 1, sizeof *w->items)) {
         tg_free(copy);
         return no_memory(w, error);
     }
-    w->items = items;
     w->items[w->count++] = (item){copy, x, shard, stored};
     return true;
 }
@@ -129,11 +127,9 @@ bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, c
         return true;
     }
     pair.value = pair.key ? copy_text(w, "metadata value", prefix, value, error) : NULL;
-    void *metadata = w->metadata;
-    bool is_ready = pair.value && (tg_grow(&metadata, &w->metadata_capacity, w->metadata_count, w->metadata_count + 1,
-                                           sizeof *w->metadata) ||
+    bool is_ready = pair.value && (tg_grow(&w->metadata, &w->metadata_capacity, w->metadata_count,
+                                           w->metadata_count + 1, sizeof *w->metadata) ||
                                    no_memory(w, error));
-    w->metadata = metadata;
     if (!is_ready) {
         tg_free(pair.key);
         tg_free(pair.value);

@@ -9,7 +9,7 @@
 
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay)
 {
-    if (!tg_grow((void **)&optim->groups, &optim->group_capacity, optim->group_count, optim->group_count + 1,
+    if (!tg_grow(&optim->groups, &optim->group_capacity, optim->group_count, optim->group_count + 1,
                  sizeof *optim->groups)) {
         return false;
     }

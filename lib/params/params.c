@@ -165,8 +165,8 @@ static tg_tensor *add(tg_params *params, const char *name, tg_tensor *x, tg_entr
 {
     size_t size = strlen(name) + 1;
     char *copy = tg_alloc(size, 1);
-    if (!copy || !tg_grow((void **)&params->entries, &params->capacity, params->count, params->count + 1,
-                          sizeof *params->entries)) {
+    if (!copy ||
+        !tg_grow(&params->entries, &params->capacity, params->count, params->count + 1, sizeof *params->entries)) {
         tg_free(copy);
         tg_release(x);
         tg_params_fail(params, TG_ERROR_MEMORY, "params: out of memory for '%s'", name);

@@ -45,7 +45,7 @@ void tg_spans_watch(tg_tape *t)
     if (is_known && s->position == t->rng->position && s->generators[before - 1].rng.seed == t->rng->seed) {
         return;
     }
-    if (!tg_grow((void **)&s->generators, &s->generator_capacity, s->generator_count, s->generator_count + 1,
+    if (!tg_grow(&s->generators, &s->generator_capacity, s->generator_count, s->generator_count + 1,
                  sizeof *s->generators)) {
         s->lost_generator = true;
         return;
@@ -152,9 +152,8 @@ static bool drop_span(tg_tape *t, size_t first, const tg_tensor *result)
 {
     tg_spans *s = &t->spans;
     size_t most = s->block_count + t->record_count - first + t->tensor_count - t->records[first].first_tensor;
-    if (s->lost_generator ||
-        !tg_grow((void **)&s->blocks, &s->block_capacity, s->block_count, most, sizeof *s->blocks) ||
-        !tg_grow((void **)&s->spans, &s->capacity, s->count, s->count + 1, sizeof *s->spans)) {
+    if (s->lost_generator || !tg_grow(&s->blocks, &s->block_capacity, s->block_count, most, sizeof *s->blocks) ||
+        !tg_grow(&s->spans, &s->capacity, s->count, s->count + 1, sizeof *s->spans)) {
         return false;
     }
     tg_span span = {.first = first,

@@ -97,9 +97,9 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
 static bool grow_tensors(tg_tape *t, size_t needed)
 {
     size_t tensors = t->tensor_capacity, states = tensors, held = tensors;
-    bool grown = tg_grow((void **)&t->tensors, &tensors, t->tensor_count, needed, sizeof *t->tensors) &&
-                 tg_grow((void **)&t->states, &states, t->tensor_count, needed, sizeof *t->states) &&
-                 tg_grow((void **)&t->held, &held, t->held_count, needed, sizeof *t->held);
+    bool grown = tg_grow(&t->tensors, &tensors, t->tensor_count, needed, sizeof *t->tensors) &&
+                 tg_grow(&t->states, &states, t->tensor_count, needed, sizeof *t->states) &&
+                 tg_grow(&t->held, &held, t->held_count, needed, sizeof *t->held);
     t->tensor_capacity = grown ? tensors : t->tensor_capacity;
     return grown;
 }
@@ -108,10 +108,9 @@ static bool grow_tensors(tg_tape *t, size_t needed)
 static bool reserve_record(tg_tape *t, size_t tensors, size_t attributes_size)
 {
     size_t needed = t->tensor_count + tensors;
-    return tg_grow((void **)&t->records, &t->record_capacity, t->record_count, t->record_count + 1,
-                   sizeof *t->records) &&
+    return tg_grow(&t->records, &t->record_capacity, t->record_count, t->record_count + 1, sizeof *t->records) &&
            (needed <= t->tensor_capacity || grow_tensors(t, needed)) &&
-           (attributes_size == 0 || tg_grow((void **)&t->attributes, &t->attribute_capacity, t->attribute_bytes,
+           (attributes_size == 0 || tg_grow(&t->attributes, &t->attribute_capacity, t->attribute_bytes,
                                             t->attribute_bytes + attributes_size + 16, 1));
 }
 

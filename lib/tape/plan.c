@@ -226,9 +226,9 @@ static bool begin(tg_pass *pass)
             largest = t->records[k].scratch;
         }
     }
-    if (!tg_grow((void **)&t->plans, &t->plan_capacity, 0, t->tensor_count, sizeof *t->plans) ||
-        !tg_grow((void **)&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
-        !tg_grow((void **)&t->overwrite, &t->overwrite_capacity, 0, t->tensor_count, sizeof *t->overwrite)) {
+    if (!tg_grow(&t->plans, &t->plan_capacity, 0, t->tensor_count, sizeof *t->plans) ||
+        !tg_grow(&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
+        !tg_grow(&t->overwrite, &t->overwrite_capacity, 0, t->tensor_count, sizeof *t->overwrite)) {
         return false;
     }
     pass->scratch = tg_pool_take(t->pool, largest);

@@ -57,8 +57,7 @@ bool tg_tape_reserve_copy(tg_tape *t, tg_tensor *x, tg_rounded kind)
         return true;
     }
     void *values = tg_pool_take(t->pool, bytes);
-    if (!values ||
-        !tg_grow((void **)&t->copies, &t->copy_capacity, t->copy_count, t->copy_count + 1, sizeof *t->copies)) {
+    if (!values || !tg_grow(&t->copies, &t->copy_capacity, t->copy_count, t->copy_count + 1, sizeof *t->copies)) {
         tg_pool_give(t->pool, values);
         return false;
     }

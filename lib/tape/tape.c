@@ -348,7 +348,7 @@ bool tg_tape_begin_scope(tg_tape *t, const char *call, bool is_span)
     if (!tg_tape_is_usable(t)) {
         return false;
     }
-    if (!tg_grow((void **)&t->scopes, &t->scope_capacity, t->scope_count, t->scope_count + 1, sizeof *t->scopes)) {
+    if (!tg_grow(&t->scopes, &t->scope_capacity, t->scope_count, t->scope_count + 1, sizeof *t->scopes)) {
         return tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");
     }
     t->scopes[t->scope_count++] = (tg_scope){t->result_count, t->record_count, is_span};

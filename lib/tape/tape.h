@@ -172,9 +172,9 @@ static inline bool tg_tape_recorded(const tg_tape *t, const tg_tensor *x)
 static inline bool tg_tape_reserve_results(tg_tape *t, size_t more)
 {
     size_t needed = t->result_count + more;
-    return tg_grow((void **)&t->results, &t->result_capacity, t->result_count, needed, sizeof *t->results) &&
+    return tg_grow(&t->results, &t->result_capacity, t->result_count, needed, sizeof *t->results) &&
            (!t->detect_freed ||
-            tg_grow((void **)&t->freed, &t->freed_capacity, t->freed_count, t->freed_count + needed, sizeof *t->freed));
+            tg_grow(&t->freed, &t->freed_capacity, t->freed_count, t->freed_count + needed, sizeof *t->freed));
 }
 
 /* Passes the ownership of x to the tape. tg_tape_reserve_results has reserved the space. */

@@ -218,7 +218,7 @@ bool tg_onednn_prepare(tg_onednn *o, const char *call, const tg_gemm *g, bool ad
     parts made;
     dnnl_status_t s = make_parts(o, g, add, &made);
     if (!s && (!reserve_scratch(o, &made) ||
-               !tg_grow((void **)&o->products, &o->capacity, o->count, o->count + 1, sizeof *o->products))) {
+               !tg_grow(&o->products, &o->capacity, o->count, o->count + 1, sizeof *o->products))) {
         free_parts(&made);
         s = dnnl_out_of_memory;
     }

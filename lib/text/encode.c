@@ -34,7 +34,7 @@ static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t rank
     if (rank < 0 || rank >= ranks) {
         return true;
     }
-    if (!tg_grow((void **)&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
+    if (!tg_grow(&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
         return false;
     }
     candidate c = {(int32_t)rank, at, e->symbol[at], e->symbol[next]};
@@ -79,10 +79,10 @@ static bool merge_at(tg_encoder *e, const tg_tokenizer *z, const candidate *c, i
 
 bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const char *word, size_t length, int64_t ranks)
 {
-    if (!tg_grow((void **)&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
-        !tg_grow((void **)&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
-        !tg_grow((void **)&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous) ||
-        !tg_grow((void **)&e->ids, &e->id_capacity, e->id_count, e->id_count + length, sizeof *e->ids)) {
+    if (!tg_grow(&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
+        !tg_grow(&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
+        !tg_grow(&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous) ||
+        !tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + length, sizeof *e->ids)) {
         return false;
     }
     for (size_t i = 0; i < length; i++) {
@@ -182,7 +182,7 @@ static bool encode(tg_encoder *e, const tg_tokenizer *z, const char *text, size_
             return false;
         }
         if (next.id >= 0) {
-            if (!tg_grow((void **)&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
+            if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
                 return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", next.at);
             }
             e->ids[e->id_count++] = next.id;

@@ -45,12 +45,8 @@ static size_t used_bytes(const tg_tokenizer *z)
 static bool reserve_tokens(tg_tokenizer *z, size_t tokens, size_t bytes)
 {
     size_t used = z->token_count ? (size_t)z->token_count + 1 : 0;
-    void *text = z->bytes, *begin = z->begin;
-    bool is_ready = tg_grow(&text, &z->byte_capacity, used_bytes(z), bytes, 1) &&
-                    tg_grow(&begin, &z->begin_capacity, used, tokens + 1, sizeof *z->begin);
-    z->bytes = text;
-    z->begin = begin;
-    return is_ready;
+    return tg_grow(&z->bytes, &z->byte_capacity, used_bytes(z), bytes, 1) &&
+           tg_grow(&z->begin, &z->begin_capacity, used, tokens + 1, sizeof *z->begin);
 }
 
 bool tg_tokenizer_add_token(tg_tokenizer *z, const char *a, size_t a_length, const char *b, size_t b_length)
@@ -142,10 +138,8 @@ static bool reserve_slots(tg_tokenizer *z, size_t merges)
 
 static bool reserve_merges(tg_tokenizer *z, size_t merges)
 {
-    void *grown = z->merges;
-    bool is_ready = tg_grow(&grown, &z->merge_capacity, z->merge_count, merges, sizeof *z->merges);
-    z->merges = grown;
-    return is_ready && reserve_slots(z, merges);
+    return tg_grow(&z->merges, &z->merge_capacity, z->merge_count, merges, sizeof *z->merges) &&
+           reserve_slots(z, merges);
 }
 
 /* Allocates an array of exactly this capacity, where growing it would double the capacity. */
@@ -193,13 +187,11 @@ bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
 
 bool tg_tokenizer_add_special(tg_tokenizer *z, int32_t id)
 {
-    void *grown = z->special;
-    bool is_ready = tg_grow(&grown, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special);
-    z->special = grown;
-    if (is_ready) {
-        z->special[z->special_count++] = id;
+    if (!tg_grow(&z->special, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special)) {
+        return false;
     }
-    return is_ready;
+    z->special[z->special_count++] = id;
+    return true;
 }
 
 bool tg_tokenizer_add_end_of_text(tg_tokenizer *z)

@@ -33,7 +33,7 @@ static bool list_words(trainer *t, size_t length, tg_error *error)
         if (end == SIZE_MAX) {
             return false;
         }
-        if (!tg_grow((void **)&t->words, &t->capacity, t->count, t->count + 1, sizeof *t->words)) {
+        if (!tg_grow(&t->words, &t->capacity, t->count, t->count + 1, sizeof *t->words)) {
             return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for %zu words", t->count);
         }
         t->words[t->count++] = (word){begin, end - begin, 1};

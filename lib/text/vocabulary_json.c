@@ -27,10 +27,7 @@ static bool fail_out_of_memory(tg_json *j)
 
 bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id)
 {
-    void *grown = list->tokens;
-    bool is_ready = tg_grow(&grown, &list->capacity, list->count, list->count + 1, sizeof *list->tokens);
-    list->tokens = grown;
-    if (!is_ready) {
+    if (!tg_grow(&list->tokens, &list->capacity, list->count, list->count + 1, sizeof *list->tokens)) {
         return fail_out_of_memory(j);
     }
     if (text_at(j, at)[0] == '\0') {

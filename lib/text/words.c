@@ -85,8 +85,8 @@ int32_t tg_words_add(tg_words *w, const char *word, size_t length)
         return id;
     }
     if (w->count == INT32_MAX || !reserve_slot(w) ||
-        !tg_grow((void **)&w->text, &w->text_capacity, w->text_used, w->text_used + length + 1, 1) ||
-        !tg_grow((void **)&w->begin, &w->begin_capacity, (size_t)w->count, (size_t)w->count + 1, sizeof *w->begin)) {
+        !tg_grow(&w->text, &w->text_capacity, w->text_used, w->text_used + length + 1, 1) ||
+        !tg_grow(&w->begin, &w->begin_capacity, (size_t)w->count, (size_t)w->count + 1, sizeof *w->begin)) {
         return -1;
     }
     w->slots[slot_of(w, word, length)] = w->count;
@@ -131,7 +131,7 @@ static bool encode(const tg_words *w, const char *text, size_t length, id_list *
                                 "unknown words",
                                 tg_cut_bytes(text + at, size, 60), text + at, at);
         }
-        if (!tg_grow((void **)&list->ids, &list->capacity, list->count, list->count + 1, sizeof *list->ids)) {
+        if (!tg_grow(&list->ids, &list->capacity, list->count, list->count + 1, sizeof *list->ids)) {
             return tg_error_set(error, TG_ERROR_MEMORY, "words_encode: out of memory at %zu", at);
         }
         list->ids[list->count++] = id;

@@ -102,7 +102,7 @@ static bool count_words(tg_words *all, const char *text, size_t length, int64_t 
     size_t capacity = 0;
     for (size_t at = 0, size; (size = tg_words_next(all->split, text, length, &at)) > 0; at += size) {
         int32_t before = all->count, id = tg_words_add(all, text + at, size);
-        if (id < 0 || !tg_grow((void **)counts, &capacity, (size_t)before, (size_t)id + 1, sizeof **counts)) {
+        if (id < 0 || !tg_grow(counts, &capacity, (size_t)before, (size_t)id + 1, sizeof **counts)) {
             return out_of_memory(error);
         }
         (*counts)[id] = id < before ? (*counts)[id] + 1 : 1;

@@ -81,8 +81,7 @@ static bool read_plain(reader *r)
 static bool read_field(reader *r, bool *is_last)
 {
     tg_csv *csv = r->csv;
-    if (!tg_grow((void **)&csv->fields, &csv->field_capacity, csv->field_count, csv->field_count + 1,
-                 sizeof *csv->fields)) {
+    if (!tg_grow(&csv->fields, &csv->field_capacity, csv->field_count, csv->field_count + 1, sizeof *csv->fields)) {
         return tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     csv->fields[csv->field_count++] = r->out;
@@ -101,7 +100,7 @@ static bool read_field(reader *r, bool *is_last)
 static bool read_row(reader *r)
 {
     tg_csv *csv = r->csv;
-    if (!tg_grow((void **)&csv->lines, &csv->line_capacity, csv->line_count, csv->line_count + 1, sizeof *csv->lines)) {
+    if (!tg_grow(&csv->lines, &csv->line_capacity, csv->line_count, csv->line_count + 1, sizeof *csv->lines)) {
         return tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     csv->lines[csv->line_count++] = r->line;
