@@ -1,7 +1,8 @@
 /* draw: one number of a distribution, and the checks of its parameters, which the fills of tensors share. */
 #include <math.h>
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
+
 #include "base/random.h"
 
 bool tg_rng_check(const char *call, const tg_rng *rng, tg_error *error)

@@ -1,4 +1,4 @@
-#include "base/error.h"
+#include <tapegrad/extend.h>
 
 #include <stdarg.h>
 

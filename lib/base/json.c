@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include <tapegrad/extend.h>
 
 #include <stdarg.h>
 #include <stdio.h>

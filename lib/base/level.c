@@ -1,7 +1,8 @@
 /* level: the choice between the versions of the kernels (level.h). */
 #include "base/level.h"
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
+
 #include "base/text.h"
 
 #include <stdlib.h>

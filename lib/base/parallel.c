@@ -15,12 +15,12 @@
 
 #include "base/parallel.h"
 
-#include "base/error.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
+
+#include <tapegrad/extend.h>
 
 #define MAX_THREADS 256
 #define SPINS 2000

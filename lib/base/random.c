@@ -12,8 +12,9 @@
  */
 #include "base/random.h"
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/error.h"
 
 #include <math.h>
 #include <string.h>

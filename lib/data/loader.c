@@ -9,8 +9,9 @@
  */
 #include "data/loader.h"
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/config.h"
 #include "base/random.h"
 #include "tensor/tensor.h"
 

@@ -1,7 +1,7 @@
 /* random_split: torch.utils.data.random_split. */
 #include <tapegrad/data.h>
+#include <tapegrad/extend.h>
 
-#include "base/error.h"
 #include "base/random.h"
 
 static const char call[] = "random_split";

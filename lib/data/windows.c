@@ -1,8 +1,9 @@
 /* windows: loaders of sliding windows over token ids, in memory or in a file. */
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/error.h"
 #include "data/loader.h"
 
 typedef struct windows {

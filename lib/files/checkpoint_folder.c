@@ -24,8 +24,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/config.h"
 #include "base/text.h"
 #include "files/checkpoint.h"
 #include "files/checkpoint_group.h"

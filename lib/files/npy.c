@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/json.h"
 #include "base/text.h"
 
 /* The most bytes of a header. Only structured dtypes, which cannot be read, need more than some hundreds. */

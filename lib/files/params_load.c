@@ -1,7 +1,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "base/text.h"
 #include "files/params_file.h"
 

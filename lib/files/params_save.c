@@ -1,4 +1,5 @@
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "files/params_file.h"
 
 static const char mark[] = "tg_params_save_config_default";

@@ -2,8 +2,9 @@
 #ifndef TG_FILES_SAFETENSORS_HEADER_H
 #define TG_FILES_SAFETENSORS_HEADER_H
 
+#include <tapegrad/extend.h>
+
 #include "files/array.h"
-#include "base/json.h"
 
 /* A tensor of a file. `array` is the first member, so that a pointer to it is one to the entry. */
 typedef struct tg_safetensors_entry {

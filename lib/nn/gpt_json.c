@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "nn/gpt_files.h"
 

@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/config.h"
 #include "nn/gpt.h"
 #include "nn/gpt_files.h"
 #include "nn/positions/positions.h"

@@ -14,8 +14,9 @@
  */
 #include <math.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/config.h"
 #include "base/exp.h"
 #include "base/random.h"
 #include "nn/gpt.h"

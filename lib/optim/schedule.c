@@ -9,9 +9,8 @@
  */
 #include <math.h>
 
+#include <tapegrad/extend.h>
 #include <tapegrad/optim.h>
-
-#include "base/config.h"
 
 static const char call[] = "schedule_lr";
 static const char mark[] = "tg_schedule_config_default";

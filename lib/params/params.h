@@ -2,9 +2,9 @@
 #ifndef TG_PARAMS_PARAMS_H
 #define TG_PARAMS_PARAMS_H
 
+#include <tapegrad/extend.h>
 #include <tapegrad/params.h>
 
-#include "base/config.h"
 #include "base/random.h"
 
 /* Sets the error of the params unless one is set already. Returns false. */

@@ -14,10 +14,10 @@
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H
 
+#include <tapegrad/extend.h>
 #include <tapegrad/op.h>
 
 #include "base/alloc.h"
-#include "base/config.h"
 #include "base/level.h"
 #include "base/random.h"
 #include "tape/activation_checkpoint.h"

@@ -4,8 +4,9 @@
 
 #include <dnnl.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/error.h"
 #include "base/parallel.h"
 
 /* OpenMP's functions for the number of threads that the calling thread gets, which is the number of oneDNN's threads.

@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "base/alloc.h"
-#include "base/config.h"
 #include "tensor/tensor.h"
 
 #define PREFIX "tensor("

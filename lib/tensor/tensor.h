@@ -14,9 +14,9 @@
 
 #include <stdatomic.h>
 
+#include <tapegrad/extend.h>
 #include <tapegrad/rows.h>
 
-#include "base/error.h"
 #include "tensor/pool.h"
 #include "tensor/value_guard.h"
 

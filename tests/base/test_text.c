@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
+
 #include "base/text.h"
 
 static void assert_escaped(const char *text, const char *expected)

@@ -156,7 +156,7 @@ static const tg_op embedding_op = {
     .is_lookup = true,
 };
 
-/* Identifies a tg_embedding_config (base/config.h). */
+/* Identifies a tg_embedding_config (tg_config_check). */
 static const char mark[] = "tg_embedding_config_default";
 
 tg_embedding_config tg_embedding_config_default(void)

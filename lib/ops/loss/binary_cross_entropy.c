@@ -9,7 +9,8 @@
  * in loss.c. Losses, and gradients of the logits, that are not normal numbers are 0 (base/exp.h). Follows
  * torch.nn.functional.binary_cross_entropy_with_logits.
  */
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "ops/loss/pointwise.h"
 
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */

@@ -19,7 +19,8 @@
  *
  * Follows torch.nn.functional.cross_entropy and nll_loss.
  */
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "ops/loss/cross_entropy.h"
 #include "ops/lanes.h"
 

@@ -5,7 +5,8 @@
  * derivative exists, gradients are torch's: 0 for |x - t| at 0, and that of the branch above 0 for max(0, ...) at 0. At
  * NaN and infinity, too: the gradient 0 of a max(0, ...) times an infinite factor is NaN.
  */
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "ops/loss/pointwise.h"
 
 #ifdef TG_ONCE

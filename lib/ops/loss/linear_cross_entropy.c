@@ -11,7 +11,8 @@
  * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Follows
  * torch.nn.functional.linear_cross_entropy, whose chunks save the same memory.
  */
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "ops/loss/cross_entropy.h"
 
 TG_DECLARE_KERNEL(tg_linear_cross_entropy_forward);

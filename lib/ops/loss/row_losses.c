@@ -13,7 +13,8 @@
  * losses are added in order, so the bits are the same for any number of threads. Follows
  * torch.nn.functional.cosine_embedding_loss and triplet_margin_loss.
  */
-#include "base/config.h"
+#include <tapegrad/extend.h>
+
 #include "ops/lanes.h"
 #include "ops/loss/pointwise.h"
 #include "ops/reduce/p_norm.h"

@@ -10,8 +10,8 @@
  * each output, and the products are those of matrices (im2col). Follows torch.nn.functional.conv1d.
  */
 #include <tapegrad/conv.h>
+#include <tapegrad/extend.h>
 
-#include "base/config.h"
 #include "ops/kernel.h"
 
 typedef struct conv_attributes {

@@ -8,8 +8,8 @@
  * value inside has the maximum -inf, and no gradient. Follows torch.nn.functional.max_pool1d and avg_pool1d.
  */
 #include <tapegrad/conv.h>
+#include <tapegrad/extend.h>
 
-#include "base/config.h"
 #include "ops/kernel.h"
 
 typedef struct pool_attributes {
