@@ -46,8 +46,8 @@ TG_API bool tg_tensorboard_add_histogram(tg_tensorboard *log, const char *tag, c
 
 /* Adds a table (rows,C) for the embedding projector: SummaryWriter.add_embedding(table, labels, tag=tag). Writes
  * STEP/TAG/tensors.tsv, metadata.tsv with one label per row, and projector_config.pbtxt in the folder. `labels` is
- * optional. Tabs, newlines and other control characters in a label are written as \t, \n and \xHH, and a label of
- * spaces alone in quotation marks, because the projector would skip its line.
+ * optional. A newline in a label is written as \n, and each byte of another control character or of what is not UTF-8
+ * as \xHH. A label of spaces alone gets quotation marks, because the projector would skip its line.
  *
  * VALUE for a tag with other characters than letters, digits, '_', '-' and '.', because it is a folder's name, and for
  * a value that is not finite. SHAPE unless the table has rank 2 and `label_count` rows. DTYPE unless it is f32 or

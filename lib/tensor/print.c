@@ -9,9 +9,7 @@
  * Only finite numbers other than zero determine the style and the width. nan, inf and zeros are padded to that width
  * and may exceed it. A tensor of more than `threshold` values is abbreviated: only `edge_items` values at each end of
  * every axis are shown, and only those determine the style and the width.
- *
- * tg_tensor_print formats twice, first to find the length, so no buffer has to grow. torch's suffixes for autograd
- * (requires_grad=True, grad_fn=...) are left out.
+ * torch's suffixes for autograd (requires_grad=True, grad_fn=...) are left out.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +17,6 @@
 
 #include <tapegrad/extend.h>
 
-#include "base/alloc.h"
 #include "tensor/tensor.h"
 
 #define PREFIX "tensor("
@@ -42,35 +39,24 @@ typedef struct printer {
     int width;
     double largest, smallest; /* of the absolute values; 0: no value yet */
     bool fractions;
-    /* the text, which is cut at `capacity`; `length` is the length of the whole text */
-    char *text;
-    size_t capacity, length, line_start;
+    tg_text_buffer *text;
+    size_t line_start; /* the position in the text */
 } printer;
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 
-static void put(printer *p, char c, int64_t times)
+static void put(printer *p, const char *text)
 {
-    for (int64_t i = 0; i < times; i++) {
-        if (p->length < p->capacity) {
-            p->text[p->length] = c;
-        }
-        p->length++;
-    }
+    tg_text_add(p->text, text);
 }
 
-static void put_text(printer *p, const char *text)
+static void put_new_lines(printer *p, int lines, int indent)
 {
-    for (; *text; text++) {
-        put(p, *text, 1);
+    for (int i = 0; i < lines; i++) {
+        put(p, "\n");
     }
-}
-
-static void put_new_lines(printer *p, int64_t lines, int64_t indent)
-{
-    put(p, '\n', lines);
-    p->line_start = p->length;
-    put(p, ' ', indent);
+    p->line_start = p->text->length;
+    tg_text_add_format(p->text, "%*s", indent, "");
 }
 
 /* ---- which values are shown ---------------------------------------------------------------------------------- */
@@ -174,8 +160,8 @@ static void choose_style_and_width(printer *p)
 static void put_number(printer *p, double value)
 {
     char text[NUMBER_TEXT];
-    put(p, ' ', p->width - format_number(p, value, text));
-    put_text(p, text);
+    format_number(p, value, text);
+    tg_text_add_format(p->text, "%*s", p->width, text);
 }
 
 /* ---- brackets, lines and the size ---------------------------------------------------------------------------- */
@@ -193,25 +179,25 @@ static void put_values(printer *p, int axis, int64_t flat)
     /* Each number is followed by ", ". */
     int64_t per_line = ((int64_t)p->options.line_width - indent) / (p->width + 2);
     per_line = per_line < 1 ? 1 : per_line;
-    put(p, '[', 1);
+    put(p, "[");
     for (int64_t item = 0; item < items(p, axis); item++) {
-        int64_t lines = row ? item % per_line == 0 : p->x->rank - axis - 1;
+        int lines = row ? item % per_line == 0 : p->x->rank - axis - 1;
         if (item > 0) {
-            put(p, ',', 1);
+            put(p, ",");
         }
         if (item > 0 && lines > 0) {
             put_new_lines(p, lines, indent + 1);
         } else if (item > 0) {
-            put(p, ' ', 1);
+            put(p, " ");
         }
         int64_t index = index_at(p, axis, item);
         if (index < 0) {
-            put_text(p, row && p->options.edge_items > 0 ? " ..." : "...");
+            put(p, row && p->options.edge_items > 0 ? " ..." : "...");
         } else {
             put_values(p, axis + 1, flat * p->x->shape[axis] + index);
         }
     }
-    put(p, ']', 1);
+    put(p, "]");
 }
 
 /* Writes ", size=(0, 3)", on a line of its own if it does not fit. */
@@ -224,23 +210,23 @@ static void put_size(printer *p)
             (size_t)snprintf(text + used, sizeof text - used, axis ? ", %lld" : "%lld", (long long)p->x->shape[axis]);
     }
     snprintf(text + used, sizeof text - used, p->x->rank == 1 ? ",)" : ")");
-    put(p, ',', 1);
     /* torch counts two characters for the end of the line, and two for the comma and the space. */
-    int64_t line = (int64_t)(p->length - 1 - p->line_start + 4 + strlen(text));
+    int64_t line = (int64_t)(p->text->length - p->line_start + 4 + strlen(text));
+    put(p, ",");
     if (line > p->options.line_width) {
         put_new_lines(p, 1, INDENT);
     } else {
-        put(p, ' ', 1);
+        put(p, " ");
     }
-    put_text(p, text);
+    put(p, text);
 }
 
 static void put_tensor(printer *p)
 {
     bool empty = p->x->count == 0;
-    put_text(p, PREFIX);
+    put(p, PREFIX);
     if (empty) {
-        put_text(p, "[]");
+        put(p, "[]");
     } else {
         choose_style_and_width(p);
         put_values(p, 0, 0);
@@ -249,7 +235,7 @@ static void put_tensor(printer *p)
     if (empty ? p->x->rank != 1 : p->options.edge_items == 0) {
         put_size(p);
     }
-    put(p, ')', 1);
+    put(p, ")");
 }
 
 /* ---- public -------------------------------------------------------------------------------------------------- */
@@ -261,22 +247,12 @@ tg_tensor_print_config tg_tensor_print_config_default(void)
     return (tg_tensor_print_config){.mark = mark, .precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80};
 }
 
-int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_tensor_print_config *config)
+void tg_tensor_format(tg_text_buffer *text, const tg_tensor *x, const tg_tensor_print_config *config)
 {
-    if (!tg_is_tensor(x)) {
-        if (size > 0) {
-            text[0] = '\0';
-        }
-        return -1;
-    }
-    printer p = {.x = x, .text = text, .capacity = size > 0 ? size - 1 : 0};
+    printer p = {.x = x, .text = text, .line_start = text->length};
     p.options = config ? *config : tg_tensor_print_config_default();
     p.summarize = x->count > p.options.threshold;
     put_tensor(&p);
-    if (size > 0) {
-        text[p.length < p.capacity ? p.length : p.capacity] = '\0';
-    }
-    return (int64_t)p.length;
 }
 
 static bool check(const tg_tensor *x, const FILE *file, const tg_tensor_print_config *c, tg_error *error)
@@ -300,15 +276,12 @@ bool tg_tensor_print(const tg_tensor *x, FILE *file, const tg_tensor_print_confi
     if (!check(x, file, config, error)) {
         return false;
     }
-    int64_t length = tg_tensor_format(x, NULL, 0, config);
-    char *text = tg_alloc((uint64_t)length + 2, 1); /* newline and NUL */
-    if (!text) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "tensor_print: out of memory for %lld characters",
-                            (long long)length);
-    }
-    tg_tensor_format(x, text, (size_t)length + 1, config);
-    text[length] = '\n';
-    bool written = fwrite(text, 1, (size_t)length + 1, file) == (size_t)length + 1;
-    tg_free(text);
-    return written || tg_error_set(error, TG_ERROR_FILE, "tensor_print: the file cannot be written");
+    tg_text_buffer text = {0};
+    tg_tensor_format(&text, x, config);
+    tg_text_add(&text, "\n");
+    bool written = text.failed ? tg_error_set(error, TG_ERROR_MEMORY, "tensor_print: out of memory")
+                               : fwrite(text.bytes, 1, text.length, file) == text.length ||
+                                     tg_error_set(error, TG_ERROR_FILE, "tensor_print: the file cannot be written");
+    tg_free(text.bytes);
+    return written;
 }

@@ -269,9 +269,8 @@ void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from);
 /* Converts `count` values. Floats outside of the range of an integer dtype are clamped, and NaN becomes 0. */
 void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t count);
 
-/* Writes the text of tg_tensor_print, without the newline, to text[0 .. size), and cuts it if it is longer. Returns the
- * length of the whole text; -1 if x is NULL. */
-int64_t tg_tensor_format(const tg_tensor *x, char *text, size_t size, const tg_tensor_print_config *config);
+/* Adds the text of tg_tensor_print, without the newline. */
+void tg_tensor_format(tg_text_buffer *text, const tg_tensor *x, const tg_tensor_print_config *config);
 
 /* ---- rows (rows.c, resize.c) ---- */
 

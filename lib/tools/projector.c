@@ -13,114 +13,101 @@
 
 static const char call[] = "tensorboard_add_embedding";
 
-/* Text that is written to a file in portions. */
-typedef struct output {
-    tg_file_writer file;
-    char text[8192];
-    size_t used;
-    bool failed;
-    tg_error *error;
-} output;
+/* A table's text is written in portions of at least this many bytes. */
+#define PORTION 8192
 
-static void flush(output *o)
+static bool out_of_memory(const char *path, tg_error *error)
 {
-    o->failed = o->failed || !tg_file_writer_write(&o->file, o->text, o->used, o->error);
-    o->used = 0;
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", call, path);
 }
 
-static void put(output *o, const char *text, size_t length)
+/* Replaces a file by a text, and frees the text. */
+static bool write_text(const char *path, tg_text_buffer *text, tg_error *error)
 {
-    for (size_t i = 0; i < length; i++) {
-        if (o->used == sizeof o->text) {
-            flush(o);
-        }
-        o->text[o->used++] = text[i];
-    }
-}
-
-/* Ends the file: commits it, or keeps the old one after an error. */
-static bool finish(output *o)
-{
-    flush(o);
-    if (o->failed) {
-        tg_file_writer_abandon(&o->file);
-        return false;
-    }
-    return tg_file_writer_commit(&o->file, o->error);
-}
-
-static bool begin(output *o, const char *path, tg_error *error)
-{
-    o->used = 0;
-    o->failed = false;
-    o->error = error;
-    return tg_file_writer_begin(&o->file, call, path, error);
+    bool is_written =
+        text->failed ? out_of_memory(path, error) : tg_file_replace(call, path, text->bytes, text->length, error);
+    tg_free(text->bytes);
+    return is_written;
 }
 
 /* ---- tensors.tsv ---- */
 
-/* Writes a finite number with enough digits to read it back. In every locale its decimal separator is a point. */
-static void put_number(output *o, double value, bool is_f32)
+/* Adds a finite number with enough digits to read it back. In every locale its decimal separator is a point. */
+static void add_number(tg_text_buffer *out, double value, bool is_f32)
 {
     char text[64];
-    int length = snprintf(text, sizeof text, is_f32 ? "%.9g" : "%.17g", value);
+    snprintf(text, sizeof text, is_f32 ? "%.9g" : "%.17g", value);
     size_t point = strspn(text, "-0123456789"), bytes = strcspn(text + point, "e0123456789");
-    put(o, text, point);
-    put(o, ".", bytes > 0);
-    put(o, text + point + bytes, (size_t)length - point - bytes);
+    tg_text_add_bytes(out, text, point);
+    tg_text_add(out, bytes > 0 ? "." : "");
+    tg_text_add(out, text + point + bytes);
+}
+
+/* Writes the values of a row and those of the next rows until they are a portion. Returns the row after them, or -1. */
+static int64_t write_rows(tg_file_writer *file, const tg_tensor *table, int64_t row, tg_text_buffer *text,
+                          tg_error *error)
+{
+    int64_t rows = tg_tensor_size(table, 0), width = tg_tensor_size(table, 1);
+    bool is_f32 = tg_tensor_dtype(table) == TG_F32;
+    for (text->length = 0; row < rows && text->length < PORTION && !text->failed; row++) {
+        for (int64_t i = 0; i < width; i++) {
+            double value = tg_tensor_value_at(table, row * width + i);
+            if (!isfinite(value)) {
+                tg_error_set(error, TG_ERROR_VALUE, "%s: the value %g at [%lld,%lld] is not finite", call, value,
+                             (long long)row, (long long)i);
+                return -1;
+            }
+            add_number(text, value, is_f32);
+            tg_text_add(text, i + 1 < width ? "\t" : "\n");
+        }
+    }
+    if (text->failed) {
+        out_of_memory(file->path, error);
+        return -1;
+    }
+    return tg_file_writer_write(file, text->bytes, text->length, error) ? row : -1;
 }
 
 static bool write_table(const tg_tensor *table, const char *path, tg_error *error)
 {
-    int64_t rows = tg_tensor_size(table, 0), width = tg_tensor_size(table, 1);
-    output o;
-    if (!begin(&o, path, error)) {
+    int64_t row = 0, rows = tg_tensor_size(table, 1) > 0 ? tg_tensor_size(table, 0) : 0;
+    tg_file_writer file;
+    if (!tg_file_writer_begin(&file, call, path, error)) {
         return false;
     }
-    for (int64_t i = 0; !o.failed && i < rows * width; i++) {
-        double value = tg_tensor_value_at(table, i);
-        if (!isfinite(value)) {
-            o.failed = true;
-            tg_error_set(error, TG_ERROR_VALUE, "%s: the value %g at [%lld,%lld] is not finite", call, value,
-                         (long long)(i / width), (long long)(i % width));
-        }
-        put_number(&o, value, tg_tensor_dtype(table) == TG_F32);
-        put(&o, (i + 1) % width ? "\t" : "\n", 1);
+    tg_text_buffer text = {0};
+    while (row >= 0 && row < rows) {
+        row = write_rows(&file, table, row, &text, error);
     }
-    return finish(&o);
+    tg_free(text.bytes);
+    if (row < 0) {
+        tg_file_writer_abandon(&file);
+        return false;
+    }
+    return tg_file_writer_commit(&file, error);
 }
 
 /* ---- metadata.tsv ---- */
 
-static void put_label(output *o, const char *label)
+/* Adds a label, escaped by tg_escape, which writes at most four bytes for one. */
+static void add_label(tg_text_buffer *out, const char *label)
 {
-    bool is_blank = label[strspn(label, " ")] == '\0';
-    put(o, "\"", is_blank);
-    for (; *label; label++) {
-        unsigned char c = (unsigned char)*label;
-        char escaped[8];
-        if (c == '\t' || c == '\n' || c == '\r') {
-            put(o, c == '\t' ? "\\t" : c == '\n' ? "\\n" : "\\r", 2);
-        } else if (c < 0x20 || c == 0x7f) {
-            put(o, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", c));
-        } else {
-            put(o, label, 1);
-        }
-    }
-    put(o, "\"\n", is_blank ? 2 : 0);
-    put(o, "\n", !is_blank);
+    const char *quote = label[strspn(label, " ")] == '\0' ? "\"" : "";
+    size_t most = 4 * strlen(label) + 1;
+    tg_text_add(out, quote);
+    out->failed = out->failed || !tg_grow(&out->bytes, &out->capacity, out->length, out->length + most, 1);
+    out->length += out->failed ? 0 : tg_escape(out->bytes + out->length, most, label);
+    tg_text_add(out, quote);
+    tg_text_add(out, "\n");
 }
 
 static bool write_labels(const char *const *labels, int64_t count, const char *path, tg_error *error)
 {
-    output o;
-    if (!begin(&o, path, error)) {
-        return false;
-    }
+    tg_text_buffer text = {0};
     for (int64_t i = 0; i < count; i++) {
-        put_label(&o, labels[i]);
+        add_label(&text, labels[i]);
     }
-    return finish(&o);
+    return write_text(path, &text, error);
 }
 
 /* ---- projector_config.pbtxt ---- */
@@ -128,28 +115,25 @@ static bool write_labels(const char *const *labels, int64_t count, const char *p
 /* Adds the block of a table to the file, unless the file has it. */
 static bool add_to_config(const char *path, const char *folder, const char *name, bool has_labels, tg_error *error)
 {
-    char block[2048], mark[600];
+    char mark[600];
     snprintf(mark, sizeof mark, "tensor_name: \"%s\"\n", name);
-    int length = snprintf(block, sizeof block, "embeddings {\n%stensor_path: \"%s/tensors.tsv\"\n", mark, folder);
-    length += snprintf(block + length, sizeof block - (size_t)length,
-                       has_labels ? "metadata_path: \"%s/metadata.tsv\"\n}\n" : "}\n", folder);
-    size_t old_length = 0;
-    char *old = access(path, F_OK) == 0 ? tg_file_read_text(call, path, &old_length, error) : NULL;
-    if (!old && access(path, F_OK) == 0) {
+    bool exists = access(path, F_OK) == 0;
+    size_t length = 0;
+    char *old = exists ? tg_file_read_text(call, path, &length, error) : NULL;
+    if (exists && !old) {
         return false;
     }
-    if (old && strstr(old, mark)) {
-        tg_free(old);
+    tg_text_buffer text = {0};
+    tg_text_add_bytes(&text, old ? old : "", length);
+    bool has_block = old && strstr(old, mark);
+    tg_free(old);
+    if (has_block) {
+        tg_free(text.bytes);
         return true;
     }
-    output o;
-    bool is_begun = begin(&o, path, error);
-    if (is_begun) {
-        put(&o, old, old_length);
-        put(&o, block, (size_t)length);
-    }
-    tg_free(old);
-    return is_begun && finish(&o);
+    tg_text_add_format(&text, "embeddings {\n%stensor_path: \"%s/tensors.tsv\"\n", mark, folder);
+    tg_text_add_format(&text, has_labels ? "metadata_path: \"%s/metadata.tsv\"\n}\n" : "}\n", folder);
+    return write_text(path, &text, error);
 }
 
 /* ---- the public function ---- */

@@ -137,12 +137,40 @@ static void test_dot(void **state)
     }
 }
 
+/* Every allocation fails once: MEMORY, nothing leaks, and nothing is written. */
+static void test_dot_without_memory(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    tg_tape_free(tape);
+    allocator_install(&counting);
+    tape = tg_tape_new(NULL, NULL);
+    tg_full(tape, TG_F32, TG_SHAPE(2), 1);
+    size_t before = counting.live;
+    FILE *file = tmpfile();
+    bool is_written = false;
+    for (size_t k = 1; !is_written; k++) {
+        allocator_arm(&counting, k, true);
+        tg_error error = TG_NO_ERROR;
+        is_written = tg_tape_write_dot(tape, file, &error);
+        assert_int_equal(error.code, is_written ? TG_OK : TG_ERROR_MEMORY);
+        assert_true(is_written == (ftell(file) > 0));
+        assert_int_equal(counting.live, before);
+        assert_true(!is_written || k > 2);
+    }
+    fclose(file);
+    tg_tape_free(tape);
+    tape = NULL;
+    allocator_restore();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_profile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_later_profile_replaces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_dot, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_dot_without_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
 }

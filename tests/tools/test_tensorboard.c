@@ -190,10 +190,10 @@ static void test_projector(void **state)
     tg_error error = TG_NO_ERROR;
     tg_tensorboard *log = tg_tensorboard_open(in_folder("run/first"), &error);
     tg_tensor *table = tensor_f32(TG_SHAPE(3, 2), (float[]){0.1F, -2, 1e-20F, 3, 0, 16777216});
-    const char *labels[] = {"a\tb\n", "  ", "\xc3\xa9\x01"};
+    const char *labels[] = {"\t\"\\b\n", "  ", "\xc3\xa9\x01\xff"};
     assert_true(tg_tensorboard_add_embedding(log, "tok_emb.weight", table, labels, 3, 12, &error));
     assert_text("run/first/00012/tok_emb.weight/tensors.tsv", "0.100000001\t-2\n9.99999968e-21\t3\n0\t16777216\n");
-    assert_text("run/first/00012/tok_emb.weight/metadata.tsv", "a\\tb\\n\n\"  \"\n\xc3\xa9\\x01\n");
+    assert_text("run/first/00012/tok_emb.weight/metadata.tsv", "\\x09\"\\b\\n\n\"  \"\n\xc3\xa9\\x01\\xff\n");
     const char first[] = "embeddings {\ntensor_name: \"tok_emb.weight:00012\"\n"
                          "tensor_path: \"00012/tok_emb.weight/tensors.tsv\"\n"
                          "metadata_path: \"00012/tok_emb.weight/metadata.tsv\"\n}\n";
@@ -262,12 +262,17 @@ static void test_out_of_memory(void **state)
         tg_tensorboard *log = tg_tensorboard_open(in_folder("run/first"), &error);
         finished = log && tg_tensorboard_add_scalar(log, "loss", 1, 1, &error) &&
                    tg_tensorboard_add_histogram(log, "table", table, 1, &error) &&
-                   tg_tensorboard_add_embedding(log, "table", table, NULL, 0, 1, &error);
+                   tg_tensorboard_add_embedding(log, "table", table, (const char *[]){"a", "b"}, 2, 1, &error);
         assert_int_equal(error.code, finished ? TG_OK : TG_ERROR_MEMORY);
         tg_tensorboard_free(log);
         assert_int_equal(counting.live, 0);
     }
     allocator_restore();
+    assert_text("run/first/00001/table/tensors.tsv", "1\n2\n");
+    assert_text("run/first/00001/table/metadata.tsv", "a\nb\n");
+    assert_text("run/first/projector_config.pbtxt", "embeddings {\ntensor_name: \"table:00001\"\n"
+                                                    "tensor_path: \"00001/table/tensors.tsv\"\n"
+                                                    "metadata_path: \"00001/table/metadata.tsv\"\n}\n");
     tg_release(table);
 }
 
