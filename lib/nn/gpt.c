@@ -287,7 +287,7 @@ static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, c
     if (!model) {
         return tg_tape_fail(t, TG_ERROR_STATE, call, "the model is NULL");
     }
-    if (!tg_tape_expect_tensor(t, call, "tensor of ids", ids)) {
+    if (!tg_tape_expect_input(t, call, "ids", ids)) {
         return false;
     }
     if (ids->rank != 2 || ids->dtype != TG_I32) {

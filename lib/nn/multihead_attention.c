@@ -317,7 +317,7 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
 {
     static const char call[] = "nn_multihead_attention_forward";
     if (!tg_module_is_ready(t, call, a) || !tg_tape_expect_config(t, call, given, forward_mark) ||
-        !check_input(t, call, "input", x)) {
+        !tg_tape_expect_input(t, call, "x", x) || !check_input(t, call, "input", x)) {
         return NULL;
     }
     tg_nn_multihead_attention_forward_config config =

@@ -124,7 +124,7 @@ tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_p
 tg_tensor *tg_nn_positional_forward(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start)
 {
     static const char call[] = "nn_positional_forward";
-    if (!tg_module_is_ready(t, call, p) || !tg_tape_expect_tensor(t, call, "input", x)) {
+    if (!tg_module_is_ready(t, call, p) || !tg_tape_expect_input(t, call, "x", x)) {
         return NULL;
     }
     const tg_position_kind *kind = tg_position_kind_of(p->kind);

@@ -200,8 +200,7 @@ static bool check_recurrent_input(const pass *p, const tg_tensor *x)
 {
     char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
     const tg_tensor *mask = p->config.mask;
-    if (!tg_tape_expect_tensor(p->t, p->call, "input", x) ||
-        (mask && !tg_tape_expect_tensor(p->t, p->call, "mask", mask))) {
+    if (!tg_tape_expect_input(p->t, p->call, "x", x) || (mask && !tg_tape_expect_tensor(p->t, p->call, "mask", mask))) {
         return false;
     }
     if (x->rank != 3 || x->shape[2] != p->r->in || x->shape[1] < 1 || x->shape[1] > INT32_MAX) {

@@ -172,7 +172,7 @@ tg_tensor *tg_nn_transformer_encoder_layer_forward(tg_tape *t, const tg_nn_trans
                                                    tg_tensor *x, const tg_nn_multihead_attention_forward_config *config)
 {
     static const char call[] = "nn_transformer_encoder_layer_forward";
-    if (!tg_module_is_ready(t, call, layer) || !tg_tape_expect_tensor(t, call, "input", x)) {
+    if (!tg_module_is_ready(t, call, layer) || !tg_tape_expect_input(t, call, "x", x)) {
         return NULL;
     }
     tg_tape_point point;
@@ -188,7 +188,7 @@ tg_tensor *tg_nn_transformer_decoder_layer_forward(tg_tape *t, const tg_nn_trans
 {
     static const char call[] = "nn_transformer_decoder_layer_forward";
     if (!tg_module_is_ready(t, call, layer) || !tg_tape_expect_config(t, call, given, decoder_mark) ||
-        !tg_tape_expect_tensor(t, call, "input", x) || !tg_tape_expect_tensor(t, call, "memory", memory)) {
+        !tg_tape_expect_input(t, call, "x", x) || !tg_tape_expect_input(t, call, "memory", memory)) {
         return NULL;
     }
     tg_nn_multihead_attention_forward_config own = tg_nn_multihead_attention_forward_config_default(), cross = own;

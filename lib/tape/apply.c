@@ -34,27 +34,33 @@ static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int
 }
 
 /* Sets the error of an input without values (tg_has_values). Returns false. */
-static bool report_input(tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
+static bool report_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    char name[TG_INPUT_TEXT];
-    tg_op_input_text(op, i, name);
     if (!x || (x->is_freed && !x->freed_op)) {
-        return tg_tape_fail(t, TG_ERROR_STATE, op->name, "%s %s", name, x ? "was freed" : "is NULL");
+        return tg_tape_fail(t, TG_ERROR_STATE, call, "%s %s", name, x ? "was freed" : "is NULL");
     }
     if (x->is_freed) {
-        tg_tape_fail(t, TG_ERROR_STATE, op->name,
+        tg_tape_fail(t, TG_ERROR_STATE, call,
                      "%s is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
                      "keeps a result",
                      name, x->freed_op);
         return tg_tensor_refuse_getter(NULL, x);
     }
     if (tg_is_dropped(x) && tg_tape_recorded(t, x)) {
-        return tg_tape_fail(t, TG_ERROR_STATE, op->name,
+        return tg_tape_fail(t, TG_ERROR_STATE, call,
                             "%s is a result of '%s' whose values activation_checkpoint_end has dropped; "
                             "tg_retain before the end keeps them",
                             name, t->records[x->node].op->name);
     }
-    return tg_tensor_refuse(op->name, NULL, x, &t->error);
+    return tg_tensor_refuse(call, NULL, x, &t->error);
+}
+
+bool tg_tape_expect_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
+{
+    char text[TG_INPUT_TEXT];
+    return tg_tape_is_usable(t) &&
+           ((x && !x->is_freed) ||
+            report_input(t, call, tg_op_input_text(&(const tg_op){.input_names = {name}}, 0, text), x));
 }
 
 static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count)
@@ -63,13 +69,13 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         bool has_values = tg_has_values(x);
+        char name[TG_INPUT_TEXT];
         if (!has_values && !is_lookup(t, op, x, i)) {
-            report_input(t, op, x, i);
+            report_input(t, op->name, tg_op_input_text(op, i, name), x);
             return found;
         }
         found.reads_rows |= !has_values;
         if (x->node >= 0 && x->tape != t) {
-            char name[TG_INPUT_TEXT];
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
                          "%s was recorded on another tape; tg_detach gives its values without the history",
                          tg_op_input_text(op, i, name));

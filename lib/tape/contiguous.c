@@ -45,6 +45,7 @@ static void backward_f64(const tg_op_call *call)
 static const tg_op contiguous_op = {
     .name = "contiguous",
     .shape = contiguous_shape,
+    .input_names = {"x"},
     .f32 = {forward, backward_f32},
     .f64 = {forward, backward_f64},
     .accepts_layout = tg_any_layout,

@@ -284,12 +284,12 @@ bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const
 
 bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    return tg_tape_is_usable(t) && tg_tensor_check(call, name, x, &t->error);
+    return tg_tape_expect_input(t, call, name, x) && tg_tensor_check(call, name, x, &t->error);
 }
 
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
 {
-    if (!tg_tape_expect_tensor(t, call, "input", x)) {
+    if (!tg_tape_expect_input(t, call, "x", x)) {
         return false;
     }
     int asked = *axis, rank = x->rank > 0 ? x->rank : 1;

@@ -246,7 +246,10 @@ const tg_error *tg_tape_watched_error(const tg_tape *t);
 #define TG_INPUT_TEXT 80
 const char *tg_op_input_text(const tg_op *op, int input, char text[TG_INPUT_TEXT]);
 
-/* Checks that x is a tensor. The error is "<call>: the <name> is NULL". */
+/* Checks that an argument is a tensor, as tg_apply does: "<call>: argument '<name>' is NULL". */
+bool tg_tape_expect_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
+
+/* The same for what is no argument of the call: "<call>: the <name> is NULL". */
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
 
 /* Checks that x is a tensor with values (tg_has_values), before a function reads them outside of an op. */

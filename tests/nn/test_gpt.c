@@ -530,7 +530,7 @@ static void test_refuses_inputs(void **state)
     assert_refused(&f, f.model, longer, TG_ERROR_RANGE, "gpt_forward: 13 positions from 0 on; the context is 12");
     assert_refused(&f, f.model, wrong, TG_ERROR_RANGE, "embedding: id 31 at [0,1] is outside [0,31)");
     assert_refused(&f, f.model, negative, TG_ERROR_RANGE, "embedding: id -1 at [1,1] is outside [0,31)");
-    assert_refused(&f, f.model, NULL, TG_ERROR_STATE, "gpt_forward: the tensor of ids is NULL");
+    assert_refused(&f, f.model, NULL, TG_ERROR_STATE, "gpt_forward: argument 'ids' is NULL");
     assert_refused(&f, NULL, f.ids, TG_ERROR_STATE, "gpt_forward: the model is NULL");
     assert_refused(&f, f.model, flat, TG_ERROR_SHAPE, "gpt_forward: the ids are i32 (3,); they must be i32 (B,T)");
     assert_refused(&f, f.model, tg_params_find(f.params, "pos_emb.weight"), TG_ERROR_DTYPE,

@@ -421,7 +421,7 @@ static void test_refuses_inputs(void **state)
                           i == 0 ? "linear: x is (1,3,5), the weight (4,4)"
                                  : "linear: x is (1,3,5), the weight (12,4)");
         assert_null(tg_nn_multihead_attention_forward(t, both[i], NULL, NULL));
-        assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: the input is NULL");
+        assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: argument 'x' is NULL");
     }
     tg_nn_multihead_attention_forward_config memory = tg_nn_multihead_attention_forward_config_default();
     memory.memory = flat;

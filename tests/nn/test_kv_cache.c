@@ -205,7 +205,7 @@ static void check_one_attention(int64_t in, tg_attention_layout layout)
                           layer < 0 ? "kv_cache: layer -1 is outside [0,1)" : "kv_cache: layer 1 is outside [0,1)");
     }
     assert_null(attend(&l, 0, NULL, l.cache, 0));
-    assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: the input is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: argument 'x' is NULL");
     tg_nn_multihead_attention_forward_config both = tg_nn_multihead_attention_forward_config_default();
     both.cache = l.cache;
     both.memory = x;

@@ -220,7 +220,7 @@ static void test_errors(void **state)
     assert_ptr_equal(final, x);
     assert_tape_error(t, TG_ERROR_SHAPE, "nn_gru_forward: the input has shape (2,4,3); it must be (B,T,2) with T >= 1");
     assert_null(tg_nn_gru_forward(t, &gru, NULL, NULL, NULL));
-    assert_tape_error(t, TG_ERROR_STATE, "nn_gru_forward: the input is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, "nn_gru_forward: argument 'x' is NULL");
     forward.mask = tg_full(t, TG_U8, TG_SHAPE(2, 3), 1);
     assert_null(tg_nn_gru_forward(t, &gru, x, NULL, &forward));
     assert_tape_error(t, TG_ERROR_SHAPE,
@@ -265,7 +265,7 @@ static void test_errors(void **state)
     assert_tape_error(t, TG_ERROR_VALUE,
                       "conv1d: stride 0, padding 1, dilation 1 and groups 2; padding must be 0 or more");
     assert_null(tg_conv1d(t, x, tg_select(t, w, 0, 0), NULL, NULL));
-    assert_tape_error(t, TG_ERROR_SHAPE, "conv1d: input 1 has shape (4,3); it must have rank 3");
+    assert_tape_error(t, TG_ERROR_SHAPE, "conv1d: argument 'weight' has shape (4,3); it must have rank 3");
     tg_pool1d_config pool = tg_pool1d_config_default();
     assert_null(tg_max_pool1d(t, x, 3, NULL));
     assert_tape_error(t, TG_ERROR_SHAPE,
@@ -279,7 +279,7 @@ static void test_errors(void **state)
     assert_null(tg_avg_pool1d(t, x, 2, &pool));
     assert_tape_error(t, TG_ERROR_VALUE, "avg_pool1d: dilation 2; a mean has none, so it must be 1");
     assert_null(tg_avg_pool1d(t, tg_full(t, TG_I32, TG_SHAPE(4), 1), 2, NULL));
-    assert_tape_error(t, TG_ERROR_DTYPE, "avg_pool1d: input 0 is i32");
+    assert_tape_error(t, TG_ERROR_DTYPE, "avg_pool1d: argument 'x' is i32");
     tg_tape_free(t);
     tg_params_free(params);
     tg_rng_free(rng);

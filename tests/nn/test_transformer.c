@@ -338,7 +338,7 @@ static void test_refused(void **state)
     tg_tensor *flat = wave(TG_F64, TG_SHAPE(T, C), 0), *three = wave(TG_F64, TG_SHAPE(3, T, C), 0);
     tg_tensor *no = NULL;
     assert_null(tg_nn_transformer_decoder_layer_forward(f.tape, &f.decoder, f.x, no, NULL));
-    assert_tape_error(f.tape, TG_ERROR_STATE, "nn_transformer_decoder_layer_forward: the memory is NULL");
+    assert_tape_error(f.tape, TG_ERROR_STATE, "nn_transformer_decoder_layer_forward: argument 'memory' is NULL");
     assert_null(tg_nn_transformer_decoder_layer_forward(f.tape, &f.decoder, f.x, three, NULL));
     assert_tape_error(f.tape, TG_ERROR_SHAPE, "the key has 3 sequences, and the input 2");
     assert_null(tg_nn_transformer_decoder_layer_forward(f.tape, &f.decoder, flat, f.memory, NULL));

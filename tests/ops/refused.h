@@ -137,15 +137,9 @@ static inline void check_refused_with(fixture *f, bool refused, tg_error *found,
 #define REFUSED_WITH(refused, error, code, text) check_refused_with(f, refused, error, TG_ERROR_##code, text, __LINE__)
 
 /* Messages that many ops share. */
-#define NULL_INPUT(op, input) op ": input " #input " is NULL"
 #define NULL_TENSOR(op, name) op ": the " name " is NULL"
-#define NOT_FLOAT(op, input, dtype) op ": input " #input " is " dtype "; it must be f32 or f64 (tg_cast converts)"
-#define NO_NUMBER(op, dtype) op ": the input is " dtype "; it must be f32 or f64 (tg_cast converts)"
-#define NOT_IDS(op, input, dtype) op ": input " #input " is " dtype "; it must be i32 (tg_cast converts)"
-/* The same for an input that the op names (tg_op.input_names). */
-#define NAMED_NOT_IDS(op, name, dtype) op ": argument '" name "' is " dtype "; it must be i32 (tg_cast converts)"
-#define NAMED_NOT_FLOAT(op, name, dtype) \
-    op ": argument '" name "' is " dtype "; it must be f32 or f64 (tg_cast converts)"
+#define NOT_FLOAT(op, name, dtype) op ": argument '" name "' is " dtype "; it must be f32 or f64 (tg_cast converts)"
+#define NOT_IDS(op, name, dtype) op ": argument '" name "' is " dtype "; it must be i32 (tg_cast converts)"
 #define NULL_ARGUMENT(op, name) op ": argument '" name "' is NULL"
 #define NO_AXIS(op, axis) op ": axis " #axis " is outside [-2,2) for rank 2"
 #define NO_BROADCAST(op) op ": shapes (2,3) and (4,) do not broadcast: sizes must be equal or 1"

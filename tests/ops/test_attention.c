@@ -318,7 +318,7 @@ static void test_errors(void **state)
     FUSED(x, x, wide, causal);
     assert_tape_error(t, TG_ERROR_DTYPE, "tg_cast");
     FUSED(x, NULL, x, causal);
-    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of keys is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": argument 'keys' is NULL");
     FUSED(x, x, x, attention_config(true, 1, NULL));
     assert_tape_error(t, TG_ERROR_VALUE, SDPA ": dropout 1 is outside [0,1)");
     FUSED(x, x, x, attention_config(true, (double)NAN, NULL));
@@ -328,16 +328,16 @@ static void test_errors(void **state)
     ELEMENTARY(x, y, y, causal);
     assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (2,2,4) and");
     ELEMENTARY(x, NULL, x, causal);
-    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of keys is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": argument 'keys' is NULL");
     ELEMENTARY(x, flat, flat, causal);
     assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (4,) and values (4,)");
     /* nothing is drawn for these */
     ELEMENTARY(x, x, y, half);
     assert_tape_error(t, TG_ERROR_SHAPE, SDPA ": queries (2,3,4), keys (2,3,4) and values (2,2,4)");
     ELEMENTARY(x, x, NULL, half);
-    assert_tape_error(t, TG_ERROR_STATE, SDPA ": the tensor of values is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, SDPA ": argument 'values' is NULL");
     ELEMENTARY(x, x, wide, half);
-    assert_tape_error(t, TG_ERROR_DTYPE, SDPA ": the tensor of values is f64");
+    assert_tape_error(t, TG_ERROR_DTYPE, SDPA ": argument 'values' is f64");
     assert_null(tg_scaled_dot_product_attention(silent, x, x, x, &half));
     assert_tape_error(silent, TG_ERROR_STATE, SDPA ": dropout needs a generator");
     tg_tape_set_training(silent, false);

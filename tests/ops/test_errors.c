@@ -20,71 +20,71 @@ static void test_arithmetic(void **state)
     tg_tape *t = f->tape;
     REFUSED(tg_add(t, f->x, f->four), SHAPE, NO_BROADCAST("add"));
     REFUSED(tg_add(t, f->x, f->doubles), DTYPE, MIXED("add", "f32", "f64"));
-    REFUSED(tg_add(t, f->ids, f->x), DTYPE, NOT_FLOAT("add", 0, "i32"));
-    REFUSED(tg_add(t, NULL, f->x), STATE, NULL_INPUT("add", 0));
-    REFUSED(tg_add(t, f->x, NULL), STATE, NULL_INPUT("add", 1));
+    REFUSED(tg_add(t, f->ids, f->x), DTYPE, NOT_FLOAT("add", "a", "i32"));
+    REFUSED(tg_add(t, NULL, f->x), STATE, NULL_ARGUMENT("add", "a"));
+    REFUSED(tg_add(t, f->x, NULL), STATE, NULL_ARGUMENT("add", "b"));
     REFUSED(tg_sub(t, f->x, f->four), SHAPE, NO_BROADCAST("sub"));
-    REFUSED(tg_sub(t, f->x, f->mask), DTYPE, NOT_FLOAT("sub", 1, "u8"));
-    REFUSED(tg_sub(t, f->x, NULL), STATE, NULL_INPUT("sub", 1));
+    REFUSED(tg_sub(t, f->x, f->mask), DTYPE, NOT_FLOAT("sub", "b", "u8"));
+    REFUSED(tg_sub(t, f->x, NULL), STATE, NULL_ARGUMENT("sub", "b"));
     REFUSED(tg_mul(t, f->x, f->four), SHAPE, NO_BROADCAST("mul"));
     REFUSED(tg_mul(t, f->doubles, f->x), DTYPE, MIXED("mul", "f64", "f32"));
-    REFUSED(tg_mul(t, NULL, NULL), STATE, NULL_INPUT("mul", 0));
+    REFUSED(tg_mul(t, NULL, NULL), STATE, NULL_ARGUMENT("mul", "a"));
     REFUSED(tg_div(t, f->x, f->four), SHAPE, NO_BROADCAST("div"));
     REFUSED(tg_div(t, f->x, f->doubles), DTYPE, MIXED("div", "f32", "f64"));
-    REFUSED(tg_div(t, f->x, NULL), STATE, NULL_INPUT("div", 1));
+    REFUSED(tg_div(t, f->x, NULL), STATE, NULL_ARGUMENT("div", "b"));
     REFUSED(tg_pow(t, f->x, f->four), SHAPE, NO_BROADCAST("pow"));
-    REFUSED(tg_pow(t, f->x, f->ids), DTYPE, NOT_FLOAT("pow", 1, "i32"));
-    REFUSED(tg_pow(t, NULL, f->x), STATE, NULL_INPUT("pow", 0));
+    REFUSED(tg_pow(t, f->x, f->ids), DTYPE, NOT_FLOAT("pow", "b", "i32"));
+    REFUSED(tg_pow(t, NULL, f->x), STATE, NULL_ARGUMENT("pow", "a"));
     REFUSED(tg_maximum(t, f->x, f->four), SHAPE, NO_BROADCAST("maximum"));
     REFUSED(tg_maximum(t, f->x, f->doubles), DTYPE, MIXED("maximum", "f32", "f64"));
-    REFUSED(tg_maximum(t, f->x, NULL), STATE, NULL_INPUT("maximum", 1));
+    REFUSED(tg_maximum(t, f->x, NULL), STATE, NULL_ARGUMENT("maximum", "b"));
     REFUSED(tg_minimum(t, f->x, f->four), SHAPE, NO_BROADCAST("minimum"));
-    REFUSED(tg_minimum(t, f->mask, f->mask), DTYPE, NOT_FLOAT("minimum", 0, "u8"));
-    REFUSED(tg_minimum(t, NULL, f->x), STATE, NULL_INPUT("minimum", 0));
+    REFUSED(tg_minimum(t, f->mask, f->mask), DTYPE, NOT_FLOAT("minimum", "a", "u8"));
+    REFUSED(tg_minimum(t, NULL, f->x), STATE, NULL_ARGUMENT("minimum", "a"));
     REFUSED(tg_full(t, (tg_dtype)9, TG_SHAPE(2), 1), DTYPE, "full: 9 is not a dtype");
     REFUSED(tg_full(t, TG_F32, TG_SHAPE(2, -1), 1), SHAPE, "full: size -1 of axis 1 in (2,-1) is negative");
     REFUSED((tg_full(t, TG_F32, tg_shape_make(9, (int64_t[9]){6}), 1)), SHAPE, "full: rank 9 is outside [0,8]");
-    REFUSED(tg_add_scalar(t, f->ids, 1), DTYPE, NO_NUMBER("add_scalar", "i32"));
-    REFUSED(tg_add_scalar(t, NULL, 1), STATE, NULL_TENSOR("add_scalar", "input"));
-    REFUSED(tg_mul_scalar(t, f->mask, 1), DTYPE, NO_NUMBER("mul_scalar", "u8"));
-    REFUSED(tg_mul_scalar(t, NULL, 1), STATE, NULL_TENSOR("mul_scalar", "input"));
-    REFUSED(tg_div_scalar(t, f->ids, 1), DTYPE, NO_NUMBER("div_scalar", "i32"));
-    REFUSED(tg_div_scalar(t, NULL, 1), STATE, NULL_TENSOR("div_scalar", "input"));
-    REFUSED(tg_pow_scalar(t, f->ids, 1), DTYPE, NO_NUMBER("pow_scalar", "i32"));
-    REFUSED(tg_pow_scalar(t, NULL, 1), STATE, NULL_TENSOR("pow_scalar", "input"));
+    REFUSED(tg_add_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("add_scalar", "x", "i32"));
+    REFUSED(tg_add_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("add_scalar", "x"));
+    REFUSED(tg_mul_scalar(t, f->mask, 1), DTYPE, NOT_FLOAT("mul_scalar", "x", "u8"));
+    REFUSED(tg_mul_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("mul_scalar", "x"));
+    REFUSED(tg_div_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("div_scalar", "x", "i32"));
+    REFUSED(tg_div_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("div_scalar", "x"));
+    REFUSED(tg_pow_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("pow_scalar", "x", "i32"));
+    REFUSED(tg_pow_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("pow_scalar", "x"));
 }
 
 static void test_functions(void **state)
 {
     fixture *f = *state;
     tg_tape *t = f->tape;
-    REFUSED(tg_neg(t, f->ids), DTYPE, NOT_FLOAT("neg", 0, "i32"));
-    REFUSED(tg_neg(t, NULL), STATE, NULL_INPUT("neg", 0));
-    REFUSED(tg_exp(t, f->ids), DTYPE, NOT_FLOAT("exp", 0, "i32"));
-    REFUSED(tg_exp(t, NULL), STATE, NULL_INPUT("exp", 0));
-    REFUSED(tg_log(t, f->mask), DTYPE, NOT_FLOAT("log", 0, "u8"));
-    REFUSED(tg_log(t, NULL), STATE, NULL_INPUT("log", 0));
-    REFUSED(tg_sqrt(t, f->ids), DTYPE, NOT_FLOAT("sqrt", 0, "i32"));
-    REFUSED(tg_sqrt(t, NULL), STATE, NULL_INPUT("sqrt", 0));
-    REFUSED(tg_tanh(t, f->ids), DTYPE, NOT_FLOAT("tanh", 0, "i32"));
-    REFUSED(tg_tanh(t, NULL), STATE, NULL_INPUT("tanh", 0));
-    REFUSED(tg_sigmoid(t, f->ids), DTYPE, NOT_FLOAT("sigmoid", 0, "i32"));
-    REFUSED(tg_sigmoid(t, NULL), STATE, NULL_INPUT("sigmoid", 0));
-    REFUSED(tg_relu(t, f->ids), DTYPE, NOT_FLOAT("relu", 0, "i32"));
-    REFUSED(tg_relu(t, NULL), STATE, NULL_INPUT("relu", 0));
-    REFUSED(tg_gelu(t, f->ids), DTYPE, NOT_FLOAT("gelu", 0, "i32"));
-    REFUSED(tg_gelu(t, NULL), STATE, NULL_INPUT("gelu", 0));
-    REFUSED(tg_gelu_tanh(t, f->ids), DTYPE, NOT_FLOAT("gelu_tanh", 0, "i32"));
-    REFUSED(tg_gelu_tanh(t, NULL), STATE, NULL_INPUT("gelu_tanh", 0));
-    REFUSED(tg_silu(t, f->ids), DTYPE, NOT_FLOAT("silu", 0, "i32"));
-    REFUSED(tg_silu(t, NULL), STATE, NULL_INPUT("silu", 0));
-    REFUSED(tg_abs(t, f->ids), DTYPE, NOT_FLOAT("abs", 0, "i32"));
-    REFUSED(tg_abs(t, NULL), STATE, NULL_INPUT("abs", 0));
+    REFUSED(tg_neg(t, f->ids), DTYPE, NOT_FLOAT("neg", "x", "i32"));
+    REFUSED(tg_neg(t, NULL), STATE, NULL_ARGUMENT("neg", "x"));
+    REFUSED(tg_exp(t, f->ids), DTYPE, NOT_FLOAT("exp", "x", "i32"));
+    REFUSED(tg_exp(t, NULL), STATE, NULL_ARGUMENT("exp", "x"));
+    REFUSED(tg_log(t, f->mask), DTYPE, NOT_FLOAT("log", "x", "u8"));
+    REFUSED(tg_log(t, NULL), STATE, NULL_ARGUMENT("log", "x"));
+    REFUSED(tg_sqrt(t, f->ids), DTYPE, NOT_FLOAT("sqrt", "x", "i32"));
+    REFUSED(tg_sqrt(t, NULL), STATE, NULL_ARGUMENT("sqrt", "x"));
+    REFUSED(tg_tanh(t, f->ids), DTYPE, NOT_FLOAT("tanh", "x", "i32"));
+    REFUSED(tg_tanh(t, NULL), STATE, NULL_ARGUMENT("tanh", "x"));
+    REFUSED(tg_sigmoid(t, f->ids), DTYPE, NOT_FLOAT("sigmoid", "x", "i32"));
+    REFUSED(tg_sigmoid(t, NULL), STATE, NULL_ARGUMENT("sigmoid", "x"));
+    REFUSED(tg_relu(t, f->ids), DTYPE, NOT_FLOAT("relu", "x", "i32"));
+    REFUSED(tg_relu(t, NULL), STATE, NULL_ARGUMENT("relu", "x"));
+    REFUSED(tg_gelu(t, f->ids), DTYPE, NOT_FLOAT("gelu", "x", "i32"));
+    REFUSED(tg_gelu(t, NULL), STATE, NULL_ARGUMENT("gelu", "x"));
+    REFUSED(tg_gelu_tanh(t, f->ids), DTYPE, NOT_FLOAT("gelu_tanh", "x", "i32"));
+    REFUSED(tg_gelu_tanh(t, NULL), STATE, NULL_ARGUMENT("gelu_tanh", "x"));
+    REFUSED(tg_silu(t, f->ids), DTYPE, NOT_FLOAT("silu", "x", "i32"));
+    REFUSED(tg_silu(t, NULL), STATE, NULL_ARGUMENT("silu", "x"));
+    REFUSED(tg_abs(t, f->ids), DTYPE, NOT_FLOAT("abs", "x", "i32"));
+    REFUSED(tg_abs(t, NULL), STATE, NULL_ARGUMENT("abs", "x"));
     REFUSED(tg_clamp(t, f->x, 1, 0.5), VALUE, "clamp: low 1 and high 0.5; low must be at most high");
     REFUSED(tg_clamp(t, f->x, NAN, 0.5), VALUE, "clamp: low nan and high 0.5; low must be at most high");
     REFUSED(tg_clamp(t, f->x, 0, NAN), VALUE, "clamp: low 0 and high nan; low must be at most high");
-    REFUSED(tg_clamp(t, f->ids, 0, 1), DTYPE, NOT_FLOAT("clamp", 0, "i32"));
-    REFUSED(tg_clamp(t, NULL, 0, 1), STATE, NULL_INPUT("clamp", 0));
+    REFUSED(tg_clamp(t, f->ids, 0, 1), DTYPE, NOT_FLOAT("clamp", "x", "i32"));
+    REFUSED(tg_clamp(t, NULL, 0, 1), STATE, NULL_ARGUMENT("clamp", "x"));
 }
 
 static void test_masks(void **state)
@@ -93,39 +93,40 @@ static void test_masks(void **state)
     tg_tape *t = f->tape;
     REFUSED(tg_eq(t, f->x, f->four), SHAPE, NO_BROADCAST("eq"));
     REFUSED(tg_eq(t, f->x, f->doubles), DTYPE, MIXED("eq", "f32", "f64"));
-    REFUSED(tg_eq(t, f->x, NULL), STATE, NULL_INPUT("eq", 1));
+    REFUSED(tg_eq(t, f->x, NULL), STATE, NULL_ARGUMENT("eq", "b"));
     REFUSED(tg_ne(t, f->x, f->four), SHAPE, NO_BROADCAST("ne"));
     REFUSED(tg_ne(t, f->x, f->doubles), DTYPE, MIXED("ne", "f32", "f64"));
-    REFUSED(tg_ne(t, NULL, f->x), STATE, NULL_INPUT("ne", 0));
+    REFUSED(tg_ne(t, NULL, f->x), STATE, NULL_ARGUMENT("ne", "a"));
     REFUSED(tg_lt(t, f->x, f->four), SHAPE, NO_BROADCAST("lt"));
     REFUSED(tg_lt(t, f->x, f->doubles), DTYPE, MIXED("lt", "f32", "f64"));
-    REFUSED(tg_lt(t, f->x, NULL), STATE, NULL_INPUT("lt", 1));
+    REFUSED(tg_lt(t, f->x, NULL), STATE, NULL_ARGUMENT("lt", "b"));
     REFUSED(tg_le(t, f->x, f->four), SHAPE, NO_BROADCAST("le"));
     REFUSED(tg_le(t, f->x, f->doubles), DTYPE, MIXED("le", "f32", "f64"));
-    REFUSED(tg_le(t, f->x, NULL), STATE, NULL_INPUT("le", 1));
+    REFUSED(tg_le(t, f->x, NULL), STATE, NULL_ARGUMENT("le", "b"));
     REFUSED(tg_gt(t, f->x, f->four), SHAPE, NO_BROADCAST("gt"));
     REFUSED(tg_gt(t, f->x, f->doubles), DTYPE, MIXED("gt", "f32", "f64"));
-    REFUSED(tg_gt(t, f->x, NULL), STATE, NULL_INPUT("gt", 1));
+    REFUSED(tg_gt(t, f->x, NULL), STATE, NULL_ARGUMENT("gt", "b"));
     REFUSED(tg_ge(t, f->x, f->four), SHAPE, NO_BROADCAST("ge"));
     REFUSED(tg_ge(t, f->x, f->doubles), DTYPE, MIXED("ge", "f32", "f64"));
-    REFUSED(tg_ge(t, f->x, NULL), STATE, NULL_INPUT("ge", 1));
-    REFUSED(tg_where(t, f->x, f->x, f->x), DTYPE, "where: input 0 is f32; it must be u8 (tg_cast converts)");
+    REFUSED(tg_ge(t, f->x, NULL), STATE, NULL_ARGUMENT("ge", "b"));
+    REFUSED(tg_where(t, f->x, f->x, f->x), DTYPE, "where: argument 'mask' is f32; it must be u8 (tg_cast converts)");
     REFUSED(tg_where(t, f->mask, f->x, f->doubles), DTYPE, MIXED("where", "f32", "f64"));
-    REFUSED(tg_where(t, f->mask, f->x, f->ids), DTYPE, NOT_FLOAT("where", 2, "i32"));
+    REFUSED(tg_where(t, f->mask, f->x, f->ids), DTYPE, NOT_FLOAT("where", "b", "i32"));
     REFUSED(tg_where(t, f->mask, f->x, f->four), SHAPE, NO_BROADCAST("where"));
-    REFUSED(tg_where(t, f->mask, f->x, NULL), STATE, NULL_INPUT("where", 2));
-    REFUSED(tg_masked_fill(t, f->x, f->ids, 0), DTYPE, "masked_fill: input 1 is i32; it must be u8 (tg_cast converts)");
+    REFUSED(tg_where(t, f->mask, f->x, NULL), STATE, NULL_ARGUMENT("where", "b"));
+    REFUSED(tg_masked_fill(t, f->x, f->ids, 0), DTYPE,
+            "masked_fill: argument 'mask' is i32; it must be u8 (tg_cast converts)");
     REFUSED(tg_masked_fill(t, f->vector, f->mask, 0), SHAPE,
             "masked_fill: a mask of shape (2,3) does not broadcast to (3,)");
-    REFUSED(tg_masked_fill(t, f->x, NULL, 0), STATE, NULL_INPUT("masked_fill", 1));
-    REFUSED(tg_tril(t, f->vector, 0), SHAPE, "tril: the input has shape (3,); it must have rank 2 or more");
-    REFUSED(tg_tril(t, f->ids, 0), DTYPE, NOT_FLOAT("tril", 0, "i32"));
-    REFUSED(tg_tril(t, NULL, 0), STATE, NULL_INPUT("tril", 0));
-    REFUSED(tg_triu(t, f->vector, 0), SHAPE, "triu: the input has shape (3,); it must have rank 2 or more");
-    REFUSED(tg_triu(t, f->mask, 0), DTYPE, NOT_FLOAT("triu", 0, "u8"));
-    REFUSED(tg_triu(t, NULL, 0), STATE, NULL_INPUT("triu", 0));
+    REFUSED(tg_masked_fill(t, f->x, NULL, 0), STATE, NULL_ARGUMENT("masked_fill", "mask"));
+    REFUSED(tg_tril(t, f->vector, 0), SHAPE, "tril: argument 'x' has shape (3,); it must have rank 2 or more");
+    REFUSED(tg_tril(t, f->ids, 0), DTYPE, NOT_FLOAT("tril", "x", "i32"));
+    REFUSED(tg_tril(t, NULL, 0), STATE, NULL_ARGUMENT("tril", "x"));
+    REFUSED(tg_triu(t, f->vector, 0), SHAPE, "triu: argument 'x' has shape (3,); it must have rank 2 or more");
+    REFUSED(tg_triu(t, f->mask, 0), DTYPE, NOT_FLOAT("triu", "x", "u8"));
+    REFUSED(tg_triu(t, NULL, 0), STATE, NULL_ARGUMENT("triu", "x"));
     REFUSED(tg_one_hot(t, f->ids, 5, TG_F32), RANGE, "one_hot: id 8 at [0,1] is outside [0,5)");
-    REFUSED(tg_one_hot(t, f->x, 5, TG_F32), DTYPE, NAMED_NOT_IDS("one_hot", "ids", "f32"));
+    REFUSED(tg_one_hot(t, f->x, 5, TG_F32), DTYPE, NOT_IDS("one_hot", "ids", "f32"));
     REFUSED(tg_one_hot(t, f->ids, 0, TG_F32), VALUE,
             "one_hot: 0 classes for ids of rank 2; allowed are 1 class or more, and ranks up to 7");
     REFUSED(tg_one_hot(t, f->deep_ids, 9, TG_F32), VALUE,
@@ -143,31 +144,31 @@ static void test_reductions(void **state)
             "sum: 9 axes are listed; a tensor has at most 8");
     REFUSED(tg_sum(t, f->x, tg_axes_make(2, NULL), TG_DROP_AXES), STATE, "sum: the array of axes is NULL");
     REFUSED(tg_permute(t, f->x, tg_axes_make(2, NULL)), STATE, "permute: the array of axes is NULL");
-    REFUSED(tg_sum(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_TENSOR("sum", "input"));
+    REFUSED(tg_sum(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_ARGUMENT("sum", "x"));
     REFUSED(tg_mean(t, f->x, TG_AXES(-3), TG_DROP_AXES), RANGE, NO_AXIS("mean", -3));
     REFUSED(tg_mean(t, f->x, TG_AXES(1, 1), TG_DROP_AXES), RANGE, "mean: axis 1 is listed twice");
-    REFUSED(tg_mean(t, f->mask, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("mean", 0, "u8"));
-    REFUSED(tg_mean(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_TENSOR("mean", "input"));
+    REFUSED(tg_mean(t, f->mask, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("mean", "x", "u8"));
+    REFUSED(tg_mean(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_ARGUMENT("mean", "x"));
     REFUSED(tg_amax(t, f->x, TG_AXES(5), TG_DROP_AXES), RANGE, NO_AXIS("amax", 5));
     REFUSED(tg_amax(t, f->empty, TG_ALL_AXES, TG_DROP_AXES), SHAPE,
             "amax: axis 0 of (0,3) is empty, and has no maximum");
     REFUSED(tg_amax(t, f->empty, TG_AXES(0), TG_DROP_AXES), SHAPE,
             "amax: axis 0 of (0,3) is empty, and has no maximum");
-    REFUSED(tg_amax(t, f->ids, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("amax", 0, "i32"));
-    REFUSED(tg_amax(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_TENSOR("amax", "input"));
+    REFUSED(tg_amax(t, f->ids, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("amax", "x", "i32"));
+    REFUSED(tg_amax(t, NULL, TG_ALL_AXES, TG_DROP_AXES), STATE, NULL_ARGUMENT("amax", "x"));
     REFUSED(tg_var(t, f->x, TG_AXES(2), 1, TG_DROP_AXES), RANGE, NO_AXIS("var", 2));
     REFUSED(tg_var(t, f->x, TG_AXES(0, 1, 0), 1, TG_DROP_AXES), RANGE, "var: axis 0 is listed twice");
-    REFUSED(tg_var(t, f->ids, TG_ALL_AXES, 1, TG_DROP_AXES), DTYPE, NOT_FLOAT("var", 0, "i32"));
-    REFUSED(tg_var(t, NULL, TG_ALL_AXES, 1, TG_DROP_AXES), STATE, NULL_TENSOR("var", "input"));
+    REFUSED(tg_var(t, f->ids, TG_ALL_AXES, 1, TG_DROP_AXES), DTYPE, NOT_FLOAT("var", "x", "i32"));
+    REFUSED(tg_var(t, NULL, TG_ALL_AXES, 1, TG_DROP_AXES), STATE, NULL_ARGUMENT("var", "x"));
     REFUSED(tg_argmax(t, f->x, 2, TG_DROP_AXES), RANGE, NO_AXIS("argmax", 2));
     REFUSED(tg_argmax(t, f->empty, 0, TG_DROP_AXES), SHAPE,
             "argmax: axis 0 of (0,3); its size must be 1 to 2147483647");
-    REFUSED(tg_argmax(t, NULL, 0, TG_DROP_AXES), STATE, NULL_TENSOR("argmax", "input"));
+    REFUSED(tg_argmax(t, NULL, 0, TG_DROP_AXES), STATE, NULL_ARGUMENT("argmax", "x"));
     REFUSED(tg_topk(t, f->x, 4, 1, TG_LARGEST_FIRST, NULL), RANGE, "topk: k 4 is outside [0,3], the size of axis 1");
     REFUSED(tg_topk(t, f->x, -1, 1, TG_LARGEST_FIRST, NULL), RANGE, "topk: k -1 is outside [0,3], the size of axis 1");
     REFUSED(tg_topk(t, f->x, 1, 2, TG_LARGEST_FIRST, NULL), RANGE, NO_AXIS("topk", 2));
-    REFUSED(tg_topk(t, f->ids, 1, 0, TG_LARGEST_FIRST, NULL), DTYPE, NOT_FLOAT("topk", 0, "i32"));
-    REFUSED(tg_topk(t, NULL, 1, 0, TG_LARGEST_FIRST, NULL), STATE, NULL_TENSOR("topk", "input"));
+    REFUSED(tg_topk(t, f->ids, 1, 0, TG_LARGEST_FIRST, NULL), DTYPE, NOT_FLOAT("topk", "x", "i32"));
+    REFUSED(tg_topk(t, NULL, 1, 0, TG_LARGEST_FIRST, NULL), STATE, NULL_ARGUMENT("topk", "x"));
 }
 
 static void test_layout(void **state)
@@ -186,40 +187,40 @@ static void test_layout(void **state)
             "reshape: shape (0,3) to (0,-1); both must have 0 values, and one size may be -1");
     REFUSED((tg_reshape(t, f->x, tg_shape_make(9, (int64_t[9]){6}))), SHAPE,
             "reshape: shape (2,3) to (6,0,0,0,0,0,0,0); both must have 6 values, and one size may be -1");
-    REFUSED(tg_reshape(t, NULL, TG_SHAPE(6)), STATE, NULL_TENSOR("reshape", "input"));
+    REFUSED(tg_reshape(t, NULL, TG_SHAPE(6)), STATE, NULL_ARGUMENT("reshape", "x"));
     REFUSED(tg_transpose(t, f->x, 0, 2), RANGE, NO_AXIS("transpose", 2));
     REFUSED(tg_transpose(t, f->scalar, 0, 0), RANGE, "transpose: axis 0 of a scalar; a scalar has no axes");
-    REFUSED(tg_transpose(t, NULL, 0, 1), STATE, NULL_TENSOR("transpose", "input"));
+    REFUSED(tg_transpose(t, NULL, 0, 1), STATE, NULL_ARGUMENT("transpose", "x"));
     REFUSED(tg_permute(t, f->x, TG_AXES(0)), SHAPE, "permute: 1 axes for rank 2; every axis must be listed once");
     REFUSED(tg_permute(t, f->x, TG_AXES(1, -1)), RANGE, "permute: axis 1 is listed twice");
     REFUSED(tg_permute(t, f->x, TG_AXES(0, 2)), RANGE, NO_AXIS("permute", 2));
-    REFUSED(tg_permute(t, NULL, TG_AXES(0, 1)), STATE, NULL_TENSOR("permute", "input"));
+    REFUSED(tg_permute(t, NULL, TG_AXES(0, 1)), STATE, NULL_ARGUMENT("permute", "x"));
     REFUSED(tg_slice(t, f->x, 0, 0, 2, 0), VALUE, "slice: step 0; it must be at least 1");
     REFUSED(tg_slice(t, f->x, -3, 0, 2, 1), RANGE, NO_AXIS("slice", -3));
-    REFUSED(tg_slice(t, NULL, 0, 0, 2, 1), STATE, NULL_TENSOR("slice", "input"));
+    REFUSED(tg_slice(t, NULL, 0, 0, 2, 1), STATE, NULL_ARGUMENT("slice", "x"));
     REFUSED(tg_select(t, f->x, 1, 3), RANGE, "select: index 3 is outside [-3,3), axis 1");
     REFUSED(tg_select(t, f->x, 1, -4), RANGE, "select: index -4 is outside [-3,3), axis 1");
     REFUSED(tg_select(t, f->x, 2, 0), RANGE, NO_AXIS("select", 2));
-    REFUSED(tg_select(t, NULL, 0, 0), STATE, NULL_TENSOR("select", "input"));
+    REFUSED(tg_select(t, NULL, 0, 0), STATE, NULL_ARGUMENT("select", "x"));
     REFUSED(tg_expand(t, f->x, TG_SHAPE(4, 3)), SHAPE,
             "expand: shape (2,3) to (4,3); only axes of size 1 can get another size, and new axes come first");
     REFUSED(tg_expand(t, f->x, TG_SHAPE(3)), SHAPE,
             "expand: shape (2,3) to (3,); only axes of size 1 can get another size, and new axes come first");
     REFUSED(tg_expand(t, f->x, TG_SHAPE(-1, 2, 3)), SHAPE,
             "expand: shape (2,3) to (-1,2,3); only axes of size 1 can get another size, and new axes come first");
-    REFUSED(tg_expand(t, NULL, TG_SHAPE(3)), STATE, NULL_TENSOR("expand", "input"));
+    REFUSED(tg_expand(t, NULL, TG_SHAPE(3)), STATE, NULL_ARGUMENT("expand", "x"));
     REFUSED(tg_unsqueeze(t, f->x, 3), RANGE,
             "unsqueeze: axis 3 for rank 2; allowed are [-3,2], and a result of at most 8 axes");
     REFUSED(tg_unsqueeze(t, f->deep_ids, 0), RANGE,
             "unsqueeze: axis 0 for rank 8; allowed are [-9,8], and a result of at most 8 axes");
-    REFUSED(tg_unsqueeze(t, NULL, 0), STATE, NULL_TENSOR("unsqueeze", "input"));
+    REFUSED(tg_unsqueeze(t, NULL, 0), STATE, NULL_ARGUMENT("unsqueeze", "x"));
     REFUSED(tg_squeeze(t, f->x, 1), SHAPE, "squeeze: axis 1 has size 3; it must be 1");
     REFUSED(tg_squeeze(t, f->x, 2), RANGE, NO_AXIS("squeeze", 2));
-    REFUSED(tg_squeeze(t, NULL, 0), STATE, NULL_TENSOR("squeeze", "input"));
-    REFUSED(tg_contiguous(t, NULL), STATE, NULL_TENSOR("contiguous", "input"));
-    REFUSED(tg_detach(t, NULL), STATE, NULL_TENSOR("detach", "input"));
+    REFUSED(tg_squeeze(t, NULL, 0), STATE, NULL_ARGUMENT("squeeze", "x"));
+    REFUSED(tg_contiguous(t, NULL), STATE, NULL_ARGUMENT("contiguous", "x"));
+    REFUSED(tg_detach(t, NULL), STATE, NULL_ARGUMENT("detach", "x"));
     REFUSED(tg_cast(t, f->x, (tg_dtype)9), DTYPE, "cast: 9 is not a dtype");
-    REFUSED(tg_cast(t, NULL, TG_F64), STATE, NULL_TENSOR("cast", "input"));
+    REFUSED(tg_cast(t, NULL, TG_F64), STATE, NULL_ARGUMENT("cast", "x"));
     REFUSED(tg_cat(t, NULL, 2, 0), STATE, "cat: the array of 2 tensors is NULL");
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x}, 0, 0)), VALUE, "cat: 0 tensors; at least 1 is needed");
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x, f->four}, 2, 0)), SHAPE,
@@ -231,7 +232,7 @@ static void test_layout(void **state)
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x, f->ids}, 2, 0)), DTYPE,
             "cat: input 1 is i32; it must be f32 (tg_cast converts)");
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x, f->x}, 2, 2)), RANGE, NO_AXIS("cat", 2));
-    REFUSED((tg_cat(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE, NULL_INPUT("cat", 1));
+    REFUSED((tg_cat(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE, "cat: input 1 is NULL");
     REFUSED((tg_stack(t, (tg_tensor *[]){f->x}, 0, 0)), VALUE, "stack: 0 tensors; at least 1 is needed");
     CHAIN_REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->four}, 2, 0)), SHAPE);
     CHAIN_REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->doubles}, 2, 0)), DTYPE);
@@ -241,7 +242,7 @@ static void test_layout(void **state)
     REFUSED(split(t, f->x, 0, 0, 9), VALUE, "split: parts of size 0; it must be at least 1");
     REFUSED(split(t, f->x, 1, 2, 9), RANGE, NO_AXIS("split", 2));
     REFUSED(split(t, f->x, 1, 1, 2), RANGE, "split: 3 parts for an array with a capacity of 2");
-    REFUSED(split(t, NULL, 1, 0, 9), STATE, NULL_TENSOR("split", "input"));
+    REFUSED(split(t, NULL, 1, 0, 9), STATE, NULL_ARGUMENT("split", "x"));
     REFUSED(tg_gather(t, f->x, 1, f->ids), RANGE, "gather: id 8 at [0,1] is outside [0,3)");
     REFUSED(tg_gather(t, f->vector, 0, f->ids), SHAPE,
             "gather: ids (2,3) for an input (3,); the ranks must be equal, and only on axis 0 may ids be larger "
@@ -249,17 +250,17 @@ static void test_layout(void **state)
     REFUSED(tg_gather(t, f->row, 1, f->ids), SHAPE,
             "gather: ids (2,3) for an input (1,3); the ranks must be equal, and only on axis 1 may ids be larger "
             "than the input");
-    REFUSED(tg_gather(t, f->x, 1, f->mask), DTYPE, NAMED_NOT_IDS("gather", "ids", "u8"));
+    REFUSED(tg_gather(t, f->x, 1, f->mask), DTYPE, NOT_IDS("gather", "ids", "u8"));
     REFUSED(tg_gather(t, f->x, 2, f->ids), RANGE, NO_AXIS("gather", 2));
     REFUSED(tg_gather(t, f->x, 1, NULL), STATE, NULL_ARGUMENT("gather", "ids"));
     REFUSED(tg_index_select(t, f->x, 0, f->id_list), RANGE, "index_select: id 5 at [0] is outside [0,2)");
     REFUSED(tg_index_select(t, f->x, 0, f->ids), SHAPE,
             "index_select: argument 'ids' has shape (2,3); it must have rank 1");
     REFUSED(tg_index_select(t, f->scalar, 0, f->id_list), SHAPE,
-            "index_select: input 0 is a scalar, which has no axis");
-    REFUSED(tg_index_select(t, f->x, 0, f->vector), DTYPE, NAMED_NOT_IDS("index_select", "ids", "f32"));
+            "index_select: argument 'x' is a scalar, which has no axis");
+    REFUSED(tg_index_select(t, f->x, 0, f->vector), DTYPE, NOT_IDS("index_select", "ids", "f32"));
     REFUSED(tg_index_select(t, f->x, -3, f->id_list), RANGE, NO_AXIS("index_select", -3));
-    REFUSED(tg_index_select(t, NULL, 0, f->id_list), STATE, NULL_TENSOR("index_select", "input"));
+    REFUSED(tg_index_select(t, NULL, 0, f->id_list), STATE, NULL_ARGUMENT("index_select", "x"));
 }
 
 /* Calls without a tape. */

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define NOT_EQUAL(op, input) op ": input " #input " has shape (3,) and input 0 (2,3); they must be equal"
+#define NOT_EQUAL(op, name, first) \
+    op ": argument '" name "' has shape (3,) and argument '" first "' (2,3); they must be equal"
 #define NO_REDUCTION(op) op ": reduction 9 does not exist"
 #define ONLY_KL_DIV(op) op ": TG_REDUCTION_BATCH_MEAN is for kl_div; allowed are mean, sum and none"
 #define NO_GRADIENT(op, name) op ": the " name " requires a gradient, and has none in this loss (tg_detach)"
@@ -12,18 +13,18 @@ static void test_distances(void **state)
 {
     fixture *f = *state;
     tg_tape *t = f->tape;
-    REFUSED(tg_l1_loss(t, f->x, f->vector, TG_REDUCTION_MEAN), SHAPE, NOT_EQUAL("l1_loss", 1));
+    REFUSED(tg_l1_loss(t, f->x, f->vector, TG_REDUCTION_MEAN), SHAPE, NOT_EQUAL("l1_loss", "target", "prediction"));
     REFUSED(tg_l1_loss(t, f->x, f->x, (tg_reduction)9), VALUE, NO_REDUCTION("l1_loss"));
     REFUSED(tg_l1_loss(t, f->x, f->x, TG_REDUCTION_BATCH_MEAN), VALUE, ONLY_KL_DIV("l1_loss"));
     REFUSED(tg_l1_loss(t, f->x, f->doubles, TG_REDUCTION_MEAN), DTYPE, MIXED("l1_loss", "f32", "f64"));
-    REFUSED(tg_l1_loss(t, f->x, f->ids, TG_REDUCTION_MEAN), DTYPE, NOT_FLOAT("l1_loss", 1, "i32"));
-    REFUSED(tg_l1_loss(t, NULL, f->x, TG_REDUCTION_MEAN), STATE, NULL_INPUT("l1_loss", 0));
+    REFUSED(tg_l1_loss(t, f->x, f->ids, TG_REDUCTION_MEAN), DTYPE, NOT_FLOAT("l1_loss", "target", "i32"));
+    REFUSED(tg_l1_loss(t, NULL, f->x, TG_REDUCTION_MEAN), STATE, NULL_ARGUMENT("l1_loss", "prediction"));
     REFUSED(tg_mse_loss(t, f->x, f->x, TG_REDUCTION_BATCH_MEAN), VALUE, ONLY_KL_DIV("mse_loss"));
 
     tg_smooth_l1_loss_config smooth = tg_smooth_l1_loss_config_default();
-    REFUSED(tg_smooth_l1_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("smooth_l1_loss", 1));
-    REFUSED(tg_smooth_l1_loss(t, f->ids, f->x, NULL), DTYPE, NOT_FLOAT("smooth_l1_loss", 0, "i32"));
-    REFUSED(tg_smooth_l1_loss(t, f->x, NULL, NULL), STATE, NULL_INPUT("smooth_l1_loss", 1));
+    REFUSED(tg_smooth_l1_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("smooth_l1_loss", "target", "prediction"));
+    REFUSED(tg_smooth_l1_loss(t, f->ids, f->x, NULL), DTYPE, NOT_FLOAT("smooth_l1_loss", "prediction", "i32"));
+    REFUSED(tg_smooth_l1_loss(t, f->x, NULL, NULL), STATE, NULL_ARGUMENT("smooth_l1_loss", "target"));
     smooth.beta = -1;
     REFUSED(tg_smooth_l1_loss(t, f->x, f->x, &smooth), VALUE,
             "smooth_l1_loss: beta -1; it must be finite, and 0 or more");
@@ -32,9 +33,9 @@ static void test_distances(void **state)
             "smooth_l1_loss: beta nan; it must be finite, and 0 or more");
 
     tg_huber_loss_config huber = tg_huber_loss_config_default();
-    REFUSED(tg_huber_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("huber_loss", 1));
-    REFUSED(tg_huber_loss(t, f->mask, f->x, NULL), DTYPE, NOT_FLOAT("huber_loss", 0, "u8"));
-    REFUSED(tg_huber_loss(t, NULL, f->x, NULL), STATE, NULL_INPUT("huber_loss", 0));
+    REFUSED(tg_huber_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("huber_loss", "target", "prediction"));
+    REFUSED(tg_huber_loss(t, f->mask, f->x, NULL), DTYPE, NOT_FLOAT("huber_loss", "prediction", "u8"));
+    REFUSED(tg_huber_loss(t, NULL, f->x, NULL), STATE, NULL_ARGUMENT("huber_loss", "prediction"));
     huber.delta = 0;
     REFUSED(tg_huber_loss(t, f->x, f->x, &huber), VALUE, "huber_loss: delta 0; it must be finite, and above 0");
     huber.delta = INFINITY;
@@ -58,7 +59,7 @@ static void test_classes(void **state)
     REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), SHAPE,
             "cross_entropy: a weight of shape (1,3) for 3 classes; it must be (V)");
     weighted.weight = f->id_list;
-    REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), DTYPE, NOT_FLOAT("cross_entropy", 2, "i32"));
+    REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), DTYPE, NOT_FLOAT("cross_entropy", "weight", "i32"));
     weighted.weight = f->doubles;
     REFUSED(tg_cross_entropy(t, f->x, targets, &weighted), DTYPE, MIXED("cross_entropy", "f32", "f64"));
     weighted.weight = f->x;
@@ -70,19 +71,20 @@ static void test_classes(void **state)
     REFUSED(cross_entropy(t, f->x, f->x, loss_config(-100, 2, TG_REDUCTION_MEAN)), VALUE,
             "cross_entropy: label_smoothing 2 is outside [0,1]");
     REFUSED(cross_entropy(t, f->x, f->x, loss_config(-100, 0, (tg_reduction)9)), VALUE, NO_REDUCTION("cross_entropy"));
-    REFUSED(tg_nll_loss(t, f->x, f->x, NULL), DTYPE, NAMED_NOT_IDS("nll_loss", "targets", "f32"));
+    REFUSED(tg_nll_loss(t, f->x, f->x, NULL), DTYPE, NOT_IDS("nll_loss", "targets", "f32"));
 
     tg_binary_cross_entropy_with_logits_config binary = tg_binary_cross_entropy_with_logits_config_default();
 #define BINARY "binary_cross_entropy_with_logits"
-    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL(BINARY, 1));
-    REFUSED(tg_binary_cross_entropy_with_logits(t, f->ids, f->x, NULL), DTYPE, NOT_FLOAT(BINARY, 0, "i32"));
-    REFUSED(tg_binary_cross_entropy_with_logits(t, NULL, f->x, NULL), STATE, NULL_TENSOR(BINARY, "tensor of logits"));
-    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, NULL, NULL), STATE, NULL_INPUT(BINARY, 1));
+    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->vector, NULL), SHAPE,
+            NOT_EQUAL(BINARY, "target", "logits"));
+    REFUSED(tg_binary_cross_entropy_with_logits(t, f->ids, f->x, NULL), DTYPE, NOT_FLOAT(BINARY, "logits", "i32"));
+    REFUSED(tg_binary_cross_entropy_with_logits(t, NULL, f->x, NULL), STATE, NULL_ARGUMENT(BINARY, "logits"));
+    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, NULL, NULL), STATE, NULL_ARGUMENT(BINARY, "target"));
     binary.weight = f->four;
     REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &binary), SHAPE,
             BINARY ": the weight of shape (4,) does not broadcast to (2,3)");
     binary.weight = f->mask;
-    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &binary), DTYPE, NOT_FLOAT(BINARY, 2, "u8"));
+    REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &binary), DTYPE, NOT_FLOAT(BINARY, "weight", "u8"));
     binary.weight = f->x;
     REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &binary), STATE, NO_GRADIENT(BINARY, "weight"));
     binary.weight = NULL;
@@ -95,9 +97,9 @@ static void test_classes(void **state)
     REFUSED(tg_binary_cross_entropy_with_logits(t, f->x, f->x, &binary), VALUE, ONLY_KL_DIV(BINARY));
 
     tg_kl_div_config kl = tg_kl_div_config_default();
-    REFUSED(tg_kl_div(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("kl_div", 1));
-    REFUSED(tg_kl_div(t, f->x, f->ids, NULL), DTYPE, NOT_FLOAT("kl_div", 1, "i32"));
-    REFUSED(tg_kl_div(t, f->x, NULL, NULL), STATE, NULL_INPUT("kl_div", 1));
+    REFUSED(tg_kl_div(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("kl_div", "target", "log_probs"));
+    REFUSED(tg_kl_div(t, f->x, f->ids, NULL), DTYPE, NOT_FLOAT("kl_div", "target", "i32"));
+    REFUSED(tg_kl_div(t, f->x, NULL, NULL), STATE, NULL_ARGUMENT("kl_div", "target"));
     kl.reduction = (tg_reduction)9;
     REFUSED(tg_kl_div(t, f->x, f->x, &kl), VALUE, NO_REDUCTION("kl_div"));
 }
@@ -107,16 +109,18 @@ static void test_similarity(void **state)
     fixture *f = *state;
     tg_tape *t = f->tape;
     tg_tensor *signs = tg_full(t, TG_F32, TG_SHAPE(2), 1);
-#define NOT_ROWS(op, input) op ": input " #input " has shape (3,) and input 0 (2,3); they must be equal, and (..,D)"
+#define NOT_ROWS(op, name, first) NOT_EQUAL(op, name, first) ", and (..,D)"
     tg_cosine_embedding_loss_config cosine = tg_cosine_embedding_loss_config_default();
-    REFUSED(tg_cosine_embedding_loss(t, f->x, f->vector, signs, NULL), SHAPE, NOT_ROWS("cosine_embedding_loss", 1));
+    REFUSED(tg_cosine_embedding_loss(t, f->x, f->vector, signs, NULL), SHAPE,
+            NOT_ROWS("cosine_embedding_loss", "b", "a"));
     REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, f->vector, NULL), SHAPE,
             "cosine_embedding_loss: rows (2,3) and a target (3,); they must be (..,D) and (..)");
     REFUSED(tg_cosine_embedding_loss(t, f->scalar, f->scalar, f->scalar, NULL), SHAPE,
-            "cosine_embedding_loss: input 0 has shape () and input 0 (); they must be equal, and (..,D)");
-    REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, f->ids, NULL), DTYPE, NOT_FLOAT("cosine_embedding_loss", 2, "i32"));
+            "cosine_embedding_loss: argument 'a' has shape () and argument 'a' (); they must be equal, and (..,D)");
+    REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, f->ids, NULL), DTYPE,
+            NOT_FLOAT("cosine_embedding_loss", "target", "i32"));
     REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, f->x, NULL), STATE, NO_GRADIENT("cosine_embedding_loss", "target"));
-    REFUSED(tg_cosine_embedding_loss(t, f->x, NULL, signs, NULL), STATE, NULL_INPUT("cosine_embedding_loss", 1));
+    REFUSED(tg_cosine_embedding_loss(t, f->x, NULL, signs, NULL), STATE, NULL_ARGUMENT("cosine_embedding_loss", "b"));
     cosine.margin = NAN;
     REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, signs, &cosine), VALUE,
             "cosine_embedding_loss: margin nan; it must be finite");
@@ -125,27 +129,30 @@ static void test_similarity(void **state)
     REFUSED(tg_cosine_embedding_loss(t, f->x, f->x, signs, &cosine), VALUE, NO_REDUCTION("cosine_embedding_loss"));
 
     tg_hinge_embedding_loss_config hinge = tg_hinge_embedding_loss_config_default();
-    REFUSED(tg_hinge_embedding_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("hinge_embedding_loss", 1));
-    REFUSED(tg_hinge_embedding_loss(t, f->x, f->mask, NULL), DTYPE, NOT_FLOAT("hinge_embedding_loss", 1, "u8"));
+    REFUSED(tg_hinge_embedding_loss(t, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("hinge_embedding_loss", "target", "x"));
+    REFUSED(tg_hinge_embedding_loss(t, f->x, f->mask, NULL), DTYPE, NOT_FLOAT("hinge_embedding_loss", "target", "u8"));
     REFUSED(tg_hinge_embedding_loss(t, f->x, f->x, NULL), STATE, NO_GRADIENT("hinge_embedding_loss", "target"));
-    REFUSED(tg_hinge_embedding_loss(t, NULL, f->x, NULL), STATE, NULL_INPUT("hinge_embedding_loss", 0));
+    REFUSED(tg_hinge_embedding_loss(t, NULL, f->x, NULL), STATE, NULL_ARGUMENT("hinge_embedding_loss", "x"));
     hinge.margin = INFINITY;
     REFUSED(tg_hinge_embedding_loss(t, f->x, f->x, &hinge), VALUE,
             "hinge_embedding_loss: margin inf; it must be finite");
 
     tg_margin_ranking_loss_config ranking = tg_margin_ranking_loss_config_default();
-    REFUSED(tg_margin_ranking_loss(t, f->x, f->vector, f->x, NULL), SHAPE, NOT_EQUAL("margin_ranking_loss", 1));
-    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, f->vector, NULL), SHAPE, NOT_EQUAL("margin_ranking_loss", 2));
-    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, f->ids, NULL), DTYPE, NOT_FLOAT("margin_ranking_loss", 2, "i32"));
-    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, NULL, NULL), STATE, NULL_INPUT("margin_ranking_loss", 2));
+    REFUSED(tg_margin_ranking_loss(t, f->x, f->vector, f->x, NULL), SHAPE, NOT_EQUAL("margin_ranking_loss", "b", "a"));
+    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, f->vector, NULL), SHAPE,
+            NOT_EQUAL("margin_ranking_loss", "target", "a"));
+    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, f->ids, NULL), DTYPE,
+            NOT_FLOAT("margin_ranking_loss", "target", "i32"));
+    REFUSED(tg_margin_ranking_loss(t, f->x, f->x, NULL, NULL), STATE, NULL_ARGUMENT("margin_ranking_loss", "target"));
     ranking.margin = NAN;
     REFUSED(tg_margin_ranking_loss(t, f->x, f->x, f->x, &ranking), VALUE,
             "margin_ranking_loss: margin nan; it must be finite");
 
     tg_triplet_margin_loss_config triplet = tg_triplet_margin_loss_config_default();
-    REFUSED(tg_triplet_margin_loss(t, f->x, f->x, f->vector, NULL), SHAPE, NOT_ROWS("triplet_margin_loss", 2));
+    REFUSED(tg_triplet_margin_loss(t, f->x, f->x, f->vector, NULL), SHAPE,
+            NOT_ROWS("triplet_margin_loss", "negative", "anchor"));
     REFUSED(tg_triplet_margin_loss(t, f->x, f->x, f->doubles, NULL), DTYPE, MIXED("triplet_margin_loss", "f32", "f64"));
-    REFUSED(tg_triplet_margin_loss(t, f->x, NULL, f->x, NULL), STATE, NULL_INPUT("triplet_margin_loss", 1));
+    REFUSED(tg_triplet_margin_loss(t, f->x, NULL, f->x, NULL), STATE, NULL_ARGUMENT("triplet_margin_loss", "positive"));
 #define TRIPLET(text) \
     "triplet_margin_loss: " text "; margin and p must be above 0, eps at least 0, margin and eps finite"
     triplet.p = 0;
@@ -162,9 +169,9 @@ static void test_similarity(void **state)
     REFUSED(tg_cosine_similarity(t, f->x, f->x, 1, -1), VALUE,
             "cosine_similarity: eps -1; it must be finite, and 0 or more");
     REFUSED(tg_cosine_similarity(t, f->x, f->doubles, 1, 0), DTYPE, MIXED("cosine_similarity", "f32", "f64"));
-    REFUSED(tg_cosine_similarity(t, f->ids, f->ids, 1, 0), DTYPE, NOT_FLOAT("cosine_similarity", 0, "i32"));
-    REFUSED(tg_cosine_similarity(t, NULL, f->x, 1, 0), STATE, NULL_TENSOR("cosine_similarity", "first input"));
-    REFUSED(tg_cosine_similarity(t, f->x, NULL, 1, 0), STATE, NULL_TENSOR("cosine_similarity", "second input"));
+    REFUSED(tg_cosine_similarity(t, f->ids, f->ids, 1, 0), DTYPE, NOT_FLOAT("cosine_similarity", "a", "i32"));
+    REFUSED(tg_cosine_similarity(t, NULL, f->x, 1, 0), STATE, NULL_ARGUMENT("cosine_similarity", "a"));
+    REFUSED(tg_cosine_similarity(t, f->x, NULL, 1, 0), STATE, NULL_ARGUMENT("cosine_similarity", "b"));
 }
 
 /* A constant that requires a gradient is refused if the call is recorded, and accepted if not, as in torch: in both

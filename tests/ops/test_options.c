@@ -226,7 +226,7 @@ static void test_multinomial_refuses(void **state)
         {good, INT64_MAX, TG_ERROR_SHAPE, "multinomial"},
         {ids, 1, TG_ERROR_DTYPE, "multinomial: the weights are i32; they must be f32 or f64"},
         {scalar, 1, TG_ERROR_SHAPE, "multinomial: the weights have shape (); it must be (V) or (B,V)"},
-        {NULL, 1, TG_ERROR_STATE, "multinomial: the tensor of weights is NULL"},
+        {NULL, 1, TG_ERROR_STATE, "multinomial: argument 'weights' is NULL"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(tg_multinomial(t, cases[i].weights, cases[i].draws, false));

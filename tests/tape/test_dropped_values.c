@@ -229,9 +229,9 @@ static void test_reads(void **state)
         const char *call;
         bool (*read)(tg_tensor *y, tg_error *error);
     } reads[] = {
-        {"exp: input 0 is a result of 'tanh' whose values activation_checkpoint_end has dropped", read_op},
-        {"reshape: input 0 is a result of 'tanh'", read_view},
-        {"matmul: input 1 is a result of 'tanh'", read_second_input},
+        {"exp: argument 'x' is a result of 'tanh' whose values activation_checkpoint_end has dropped", read_op},
+        {"reshape: argument 'x' is a result of 'tanh'", read_view},
+        {"matmul: argument 'b' is a result of 'tanh'", read_second_input},
         {"exp: activation_checkpoint_end has dropped the values of this result of shape (2,3)", read_detached},
         {"bernoulli: activation_checkpoint_end has dropped the values", read_shape_rule},
         {"tensor_data: activation_checkpoint_end has dropped the values of this result of shape (2,3)", read_data},

@@ -391,7 +391,7 @@ static void test_first_error_stays(void **state)
     assert_null(tg_add(tape, a, single));
     assert_tape_error(tape, TG_ERROR_DTYPE, "tg_cast");
     assert_null(tg_add(tape, NULL, a));
-    assert_tape_error(tape, TG_ERROR_STATE, "input 0 is NULL");
+    assert_tape_error(tape, TG_ERROR_STATE, "argument 'a' is NULL");
     assert_non_null(tg_add(tape, a, a));
     assert_null(tg_add(NULL, a, a));
     tg_release(a);
@@ -424,7 +424,7 @@ static void test_result_of_another_tape_is_refused(void **state)
     tg_tensor *a = number(3);
     tg_tensor *foreign = tg_mul(other, a, a);
     assert_null(tg_mul(tape, a, foreign));
-    assert_tape_error(tape, TG_ERROR_STATE, "input 1 was recorded on another tape");
+    assert_tape_error(tape, TG_ERROR_STATE, "argument 'b' was recorded on another tape");
     tg_tape_free(other);
     tg_release(a);
 }
@@ -462,7 +462,7 @@ static void test_scopes_end(void **state)
     assert_int_equal(tg_tape_get_stats(tape).results, 2);
     assert_false(tg_scope_end(tape, kept));
     assert_int_equal(tg_tape_get_stats(tape).results, 1);
-    assert_tape_error(tape, TG_ERROR_STATE, "add: input 0 is NULL");
+    assert_tape_error(tape, TG_ERROR_STATE, "add: argument 'a' is NULL");
     /* what the inner scope kept belongs to the outer one */
     assert_true(tg_tensor_value_at(kept, 0) == 4);
     assert_true(tg_scope_end(tape, NULL));

@@ -371,7 +371,7 @@ static void test_a_file_that_cannot_be_written(void **state)
     /* a tape with an error refuses */
     assert_null(tg_exp(t, NULL));
     assert_null(tg_ledger_open(t, file));
-    assert_tape_error(t, TG_ERROR_STATE, "exp: input 0 is NULL");
+    assert_tape_error(t, TG_ERROR_STATE, "exp: argument 'x' is NULL");
     assert_int_equal(ftell(file), 0);
     fclose(file);
     tg_tape_free(t);

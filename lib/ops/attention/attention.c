@@ -130,6 +130,7 @@ static bool attention_shape(tg_op_call *call)
 static const tg_op attention_op = {
     .name = "scaled_dot_product_attention",
     .shape = attention_shape,
+    .input_names = {"queries", "keys", "values"},
     TG_KERNELS(tg_attention_forward, tg_attention_backward),
     .accepts_layout = attention_layout,
     .can_overwrite = true,

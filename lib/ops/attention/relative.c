@@ -173,6 +173,7 @@ static bool relative_shape(tg_op_call *call)
 static const tg_op relative_shift_op = {
     .name = "relative_shift",
     .shape = relative_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_relative_shift_forward, tg_relative_shift_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

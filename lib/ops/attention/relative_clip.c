@@ -166,6 +166,7 @@ static bool collect_shape(tg_op_call *call)
 static const tg_op spread_op = {
     .name = "relative_spread",
     .shape = spread_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_relative_spread_forward, tg_relative_spread_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -175,6 +176,7 @@ static const tg_op spread_op = {
 static const tg_op collect_op = {
     .name = "relative_collect",
     .shape = collect_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_relative_collect_forward, tg_relative_collect_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

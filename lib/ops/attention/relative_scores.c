@@ -149,6 +149,7 @@ static bool scores_shape(tg_op_call *call)
 static const tg_op scores_op = {
     .name = "relative_scores",
     .shape = scores_shape,
+    .input_names = {"queries", "distances"},
     TG_KERNELS(tg_relative_scores_forward, tg_relative_scores_backward),
     .accepts_layout = tg_rows_layout,
     .backward_ignores_outputs = TG_OP_ALL,

@@ -113,6 +113,7 @@ static bool rotary_shape(tg_op_call *call)
 static const tg_op rotary_op = {
     .name = "rotary",
     .shape = rotary_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_rotary_forward, tg_rotary_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

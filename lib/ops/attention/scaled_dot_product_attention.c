@@ -14,14 +14,15 @@ static const char call[] = "scaled_dot_product_attention";
 static bool check_dtypes(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v, const tg_tensor *bias)
 {
     const tg_tensor *inputs[] = {q, k, v, bias};
-    static const char *const names[] = {"tensor of queries", "tensor of keys", "tensor of values", "bias"};
+    static const char *const names[] = {"queries", "keys", "values", "bias"};
     for (int i = 0; i < (bias ? 4 : 3); i++) {
-        if (!tg_tape_expect_tensor(t, call, names[i], inputs[i])) {
+        if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
             return false;
         }
         if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != q->dtype) {
-            return tg_tape_fail(t, TG_ERROR_DTYPE, call, "the %s is %s; all must be f32, or all f64 (tg_cast converts)",
-                                names[i], tg_dtype_name(tg_dtype_of(inputs[i])));
+            return tg_tape_fail(t, TG_ERROR_DTYPE, call,
+                                "argument '%s' is %s; all must be f32, or all f64 (tg_cast converts)", names[i],
+                                tg_dtype_name(tg_dtype_of(inputs[i])));
         }
     }
     return true;
@@ -96,8 +97,8 @@ static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
     char text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
     const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths;
     int64_t sequences = q.rank >= 3 ? q.size[0] : -1, keys = k->shape[k->rank - 2];
-    if ((mask && !tg_tape_expect_values(t, call, "key mask", mask)) ||
-        (lengths && !tg_tape_expect_values(t, call, "tensor of lengths", lengths))) {
+    if ((mask && !tg_tape_expect_values(t, call, "key_mask", mask)) ||
+        (lengths && !tg_tape_expect_values(t, call, "lengths", lengths))) {
         return false;
     }
     tg_shape_format(q, q_text);

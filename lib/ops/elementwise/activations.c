@@ -78,7 +78,7 @@ TG_LOOP_2_WITH(double, leaky_relu_gradient, in[0], dy);
 TG_ELEMENTWISE_KERNELS(leaky_relu_op, leaky_relu_value_loop, leaky_relu_gradient_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise leaky_relu_op = {TG_ELEMENTWISE("leaky_relu", leaky_relu_op, 0, TG_OP_ALL)};
+static const tg_elementwise leaky_relu_op = {TG_ELEMENTWISE("leaky_relu", leaky_relu_op, 0, TG_OP_ALL, "x")};
 
 tg_tensor *tg_leaky_relu(tg_tape *t, tg_tensor *x, double slope)
 {
@@ -177,7 +177,7 @@ TG_LOOP_2_WITH(double, elu_gradient, in[0], dy);
 TG_ELEMENTWISE_KERNELS(elu_op, elu_value_loop, elu_gradient_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise elu_op = {TG_ELEMENTWISE("elu", elu_op, 0, TG_OP_ALL)};
+static const tg_elementwise elu_op = {TG_ELEMENTWISE("elu", elu_op, 0, TG_OP_ALL, "x")};
 
 tg_tensor *tg_elu(tg_tape *t, tg_tensor *x, double alpha)
 {
@@ -217,7 +217,7 @@ static bool softplus_shape(tg_op_call *call)
 }
 
 static const tg_elementwise softplus_op = {
-    TG_ELEMENTWISE_WITH_RULE("softplus", softplus_op, softplus_shape, 0, TG_OP_ALL)};
+    TG_ELEMENTWISE_WITH_RULE("softplus", softplus_op, softplus_shape, 0, TG_OP_ALL, "x")};
 
 tg_tensor *tg_softplus(tg_tape *t, tg_tensor *x, double beta, double threshold)
 {

@@ -28,7 +28,8 @@ TG_LOOP_2(add_value, in[0], in[1]);
 TG_ELEMENTWISE_KERNELS(add_op, add_value_loop, pass_gradient, pass_gradient);
 
 #ifdef TG_ONCE
-static const tg_elementwise add_op = {TG_ELEMENTWISE("add", add_op, TG_OP_ALL, TG_OP_ALL), .op.passes_gradient = 3};
+static const tg_elementwise add_op = {TG_ELEMENTWISE("add", add_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
+                                      .op.passes_gradient = 3};
 
 tg_tensor *tg_add(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -52,7 +53,8 @@ TG_LOOP_1(sub_gradient_b, dy);
 TG_ELEMENTWISE_KERNELS(sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", sub_op, TG_OP_ALL, TG_OP_ALL), .op.passes_gradient = 1};
+static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", sub_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
+                                      .op.passes_gradient = 1};
 
 tg_tensor *tg_sub(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -82,7 +84,7 @@ TG_LOOP_2(mul_gradient_b, in[0], dy);
 TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL)};
+static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL, "a", "b")};
 
 tg_tensor *tg_mul(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -112,7 +114,7 @@ TG_LOOP_3(div_gradient_b, in[1], y, dy);
 TG_ELEMENTWISE_KERNELS(div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise div_op = {TG_ELEMENTWISE("div", div_op, 1, 0)};
+static const tg_elementwise div_op = {TG_ELEMENTWISE("div", div_op, 1, 0, "a", "b")};
 
 tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -142,7 +144,7 @@ TG_LOOP_4(pow_gradient_b, in[0], in[1], y, dy);
 TG_ELEMENTWISE_KERNELS(pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise pow_op = {TG_ELEMENTWISE("pow", pow_op, 0, 0)};
+static const tg_elementwise pow_op = {TG_ELEMENTWISE("pow", pow_op, 0, 0, "a", "b")};
 
 tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -167,7 +169,7 @@ TG_LOOP_3(pow_number_gradient, in[0], in[1], dy);
 TG_ELEMENTWISE_KERNELS(pow_number_op, pow_number_value_loop, pow_number_gradient_loop, NULL);
 
 #ifdef TG_ONCE
-static const tg_elementwise pow_number_op = {TG_ELEMENTWISE("pow", pow_number_op, 0, TG_OP_ALL)};
+static const tg_elementwise pow_number_op = {TG_ELEMENTWISE("pow", pow_number_op, 0, TG_OP_ALL, "a", "b")};
 
 tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number)
 {
@@ -207,7 +209,7 @@ TG_LOOP_2(maximum_value, in[0], in[1]);
 TG_ELEMENTWISE_KERNELS(maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", maximum_op, 0, TG_OP_ALL)};
+static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", maximum_op, 0, TG_OP_ALL, "a", "b")};
 
 tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -225,7 +227,7 @@ TG_LOOP_2(minimum_value, in[0], in[1]);
 TG_ELEMENTWISE_KERNELS(minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", minimum_op, 0, TG_OP_ALL)};
+static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", minimum_op, 0, TG_OP_ALL, "a", "b")};
 
 tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -253,7 +255,8 @@ TG_LOOP_4(remainder_gradient_b, in[0], in[1], y, dy);
 TG_ELEMENTWISE_KERNELS(remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise remainder_op = {TG_ELEMENTWISE("remainder", remainder_op, 0, 0), .op.passes_gradient = 1};
+static const tg_elementwise remainder_op = {TG_ELEMENTWISE("remainder", remainder_op, 0, 0, "a", "b"),
+                                            .op.passes_gradient = 1};
 
 tg_tensor *tg_remainder(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -292,7 +295,7 @@ static bool clamp_shape(tg_op_call *call)
            tg_elementwise_shape(call);
 }
 
-static const tg_elementwise clamp_op = {TG_ELEMENTWISE_WITH_RULE("clamp", clamp_op, clamp_shape, 0, TG_OP_ALL)};
+static const tg_elementwise clamp_op = {TG_ELEMENTWISE_WITH_RULE("clamp", clamp_op, clamp_shape, 0, TG_OP_ALL, "x")};
 
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
 {
@@ -332,16 +335,17 @@ TG_ELEMENTWISE_KERNELS(clamp_tensor_op, clamp_tensor_value_loop, clamp_tensor_gr
                        clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise clamp_tensor_op = {TG_ELEMENTWISE("clamp_tensor", clamp_tensor_op, 0, TG_OP_ALL)};
+static const tg_elementwise clamp_tensor_op = {
+    TG_ELEMENTWISE("clamp_tensor", clamp_tensor_op, 0, TG_OP_ALL, "x", "low", "high")};
 
 tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)
 {
     const char *name = clamp_tensor_op.op.name;
-    if (!tg_tape_expect_tensor(t, name, "input", x)) {
+    if (!tg_tape_expect_input(t, name, "x", x)) {
         return NULL;
     }
     if (!low && !high) {
-        tg_tape_fail(t, TG_ERROR_STATE, name, "both bounds are NULL; one of them is needed");
+        tg_tape_fail(t, TG_ERROR_STATE, name, "arguments 'low' and 'high' are NULL; one of them is needed");
         return NULL;
     }
     tg_dtype dtype = tg_dtype_of(x);

@@ -41,13 +41,14 @@ static bool bernoulli_shape(tg_op_call *call)
 static const tg_op bernoulli_op = {
     .name = "bernoulli",
     .shape = bernoulli_shape,
+    .input_names = {"p"},
     TG_KERNELS(tg_bernoulli_forward, TG_NO_KERNEL),
 };
 
 /* p is detached, because the draws do not depend on it smoothly. */
 tg_tensor *tg_bernoulli(tg_tape *t, tg_tensor *p)
 {
-    if (!tg_tape_expect_tensor(t, "bernoulli", "tensor of probabilities", p)) {
+    if (!tg_tape_expect_input(t, "bernoulli", "p", p)) {
         return NULL;
     }
     tg_tape_point point;

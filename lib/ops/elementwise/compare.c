@@ -20,17 +20,18 @@ static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg
     tg_tensor *inputs[] = {a, b};
     return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
 }
-#define COMPARISON_OP(op, name) \
-    static const tg_elementwise op = {TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL)}
+#define COMPARISON_OP(op, name, ...)   \
+    static const tg_elementwise op = { \
+        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__)}
 #else
-#define COMPARISON_OP(op, name) TG_DECLARE_ELEMENTWISE(op)
+#define COMPARISON_OP(op, name, ...) TG_DECLARE_ELEMENTWISE(op)
 #endif
 
 /* Defines an op and its kernel: `value` is y of a and b. */
 #define COMPARISON(op, name, value)                 \
     TG_LOOP_2(value, in[0], in[1]);                 \
     TG_ELEMENTWISE_KERNELS(op, value##_loop, NULL); \
-    COMPARISON_OP(op, name)
+    COMPARISON_OP(op, name, "a", "b")
 
 static inline real eq_value(real a, real b)
 {
@@ -152,7 +153,7 @@ static inline real logical_not_value(real x)
 
 TG_LOOP_1(logical_not_value, in[0]);
 TG_ELEMENTWISE_KERNELS(logical_not_op, logical_not_value_loop, NULL);
-COMPARISON_OP(logical_not_op, "logical_not");
+COMPARISON_OP(logical_not_op, "logical_not", "x");
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
@@ -166,7 +167,7 @@ tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
 #ifdef TG_ONCE
 static bool is_integer(const tg_tensor *x)
 {
-    return tg_is_tensor(x) && !tg_dtype_is_float(x->dtype);
+    return x && !x->is_freed && !tg_dtype_is_float(x->dtype);
 }
 #endif
 
@@ -198,7 +199,8 @@ static bool where_shape(tg_op_call *call)
 }
 
 /* backward reads only the mask */
-static const tg_elementwise where_op = {TG_ELEMENTWISE_WITH_RULE("where", where_op, where_shape, 2 | 4, TG_OP_ALL)};
+static const tg_elementwise where_op = {
+    TG_ELEMENTWISE_WITH_RULE("where", where_op, where_shape, 2 | 4, TG_OP_ALL, "mask", "a", "b")};
 
 tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
 {
@@ -244,7 +246,7 @@ static bool masked_fill_shape(tg_op_call *call)
 }
 
 static const tg_elementwise masked_fill_op = {
-    TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_op, masked_fill_shape, 1, TG_OP_ALL)};
+    TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_op, masked_fill_shape, 1, TG_OP_ALL, "x", "mask")};
 
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)
 {

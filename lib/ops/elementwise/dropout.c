@@ -84,6 +84,7 @@ static bool dropout_shape(tg_op_call *call)
 static const tg_op dropout_op = {
     .name = "dropout",
     .shape = dropout_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_dropout_forward, tg_dropout_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -92,7 +93,7 @@ static const tg_op dropout_op = {
 
 tg_tensor *tg_dropout(tg_tape *t, tg_tensor *x, double p)
 {
-    if (!tg_tape_expect_tensor(t, "dropout", "input", x)) {
+    if (!tg_tape_expect_input(t, "dropout", "x", x)) {
         return NULL;
     }
     if (!(p >= 0 && p <= 1)) {

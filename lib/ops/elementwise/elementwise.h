@@ -21,7 +21,7 @@
  * exists once, points to those of all passes:
  *
  *     TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
- *     static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL)};       with TG_ONCE
+ *     static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL, "a", "b")};   with TG_ONCE
  *
  * A function of one input without options needs one line for all of that, a TG_FUNCTION_OF_INPUT, _OUTPUT or _NEITHER.
  */
@@ -103,20 +103,21 @@ typedef struct tg_elementwise {
     TG_DECLARE_ELEMENTWISE(op);                         \
     const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = {.forward = forward_kernel, .gradient = {__VA_ARGS__}}
 
-/* Initializes an op that has these kernels: its name, the op, and the inputs and outputs that backward does not read
- * (tg_op.backward_ignores_inputs). */
-#define TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs) \
-    TG_ELEMENTWISE_WITH_RULE(name, op, tg_elementwise_shape, ignores_inputs, ignores_outputs)
+/* Initializes an op that has these kernels: its name, the op, the inputs and outputs that backward does not read
+ * (tg_op.backward_ignores_inputs), and the names of the inputs. */
+#define TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs, ...) \
+    TG_ELEMENTWISE_WITH_RULE(name, op, tg_elementwise_shape, ignores_inputs, ignores_outputs, __VA_ARGS__)
 
 /* The same with another shape rule, which must end with tg_elementwise_shape or tg_elementwise_output. */
-#define TG_ELEMENTWISE_WITH_RULE(op_name, elementwise, rule, ignores_inputs, ignores_outputs) \
-    .op = {.name = op_name,                                                                   \
-           .shape = rule,                                                                     \
-           TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                       \
-           .accepts_layout = tg_any_layout,                                                   \
-           .backward_ignores_inputs = ignores_inputs,                                         \
-           .backward_ignores_outputs = ignores_outputs,                                       \
-           .can_overwrite = true},                                                            \
+#define TG_ELEMENTWISE_WITH_RULE(op_name, elementwise, rule, ignores_inputs, ignores_outputs, ...) \
+    .op = {.name = op_name,                                                                        \
+           .shape = rule,                                                                          \
+           .input_names = {__VA_ARGS__},                                                           \
+           TG_KERNELS(tg_elementwise_forward, tg_elementwise_backward),                            \
+           .accepts_layout = tg_any_layout,                                                        \
+           .backward_ignores_inputs = ignores_inputs,                                              \
+           .backward_ignores_outputs = ignores_outputs,                                            \
+           .can_overwrite = true},                                                                 \
     TG_ELEMENTWISE_TABLES(elementwise)
 
 #define TG_ELEMENTWISE_TABLES(op) \
@@ -145,7 +146,7 @@ typedef struct tg_elementwise {
 
 #ifdef TG_ONCE
 #define TG_FUNCTION_OP(op, name, ignores_inputs, ignores_outputs) \
-    static const tg_elementwise op = {TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs)}
+    static const tg_elementwise op = {TG_ELEMENTWISE(name, op, ignores_inputs, ignores_outputs, "x")}
 #else
 #define TG_FUNCTION_OP(op, name, ignores_inputs, ignores_outputs) TG_DECLARE_ELEMENTWISE(op)
 #endif

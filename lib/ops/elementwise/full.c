@@ -61,11 +61,11 @@ tg_tensor *tg_constant(tg_tape *t, tg_dtype dtype, tg_shape shape, const void *v
 static tg_tensor *with_number(tg_tape *t, const char *call, tg_tensor *(*op)(tg_tape *, tg_tensor *, tg_tensor *),
                               tg_tensor *x, double value)
 {
-    if (!tg_tape_expect_tensor(t, call, "input", x)) {
+    if (!tg_tape_expect_input(t, call, "x", x)) {
         return NULL;
     }
     if (!tg_dtype_is_float(x->dtype)) {
-        tg_tape_fail(t, TG_ERROR_DTYPE, call, "the input is %s; it must be f32 or f64 (tg_cast converts)",
+        tg_tape_fail(t, TG_ERROR_DTYPE, call, "argument 'x' is %s; it must be f32 or f64 (tg_cast converts)",
                      tg_dtype_name(tg_dtype_of(x)));
         return NULL;
     }

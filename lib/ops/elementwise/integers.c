@@ -62,6 +62,7 @@ static bool masked_fill_shape(tg_op_call *call)
 const tg_op tg_where_integers_op = {
     .name = "where",
     .shape = where_shape,
+    .input_names = {"mask", "a", "b"},
     .f32 = {where_integers, NULL},
     .f64 = {where_integers, NULL},
     .accepts_layout = tg_any_layout,
@@ -70,6 +71,7 @@ const tg_op tg_where_integers_op = {
 const tg_op tg_masked_fill_integers_op = {
     .name = "masked_fill",
     .shape = masked_fill_shape,
+    .input_names = {"x", "mask"},
     .f32 = {masked_fill_integers, NULL},
     .f64 = {masked_fill_integers, NULL},
     .accepts_layout = tg_any_layout,

@@ -12,7 +12,7 @@ static const char call[] = "multinomial";
 static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws)
 {
     char text[TG_SHAPE_TEXT];
-    if (!tg_tape_expect_values(t, call, "tensor of weights", weights)) {
+    if (!tg_tape_expect_values(t, call, "weights", weights)) {
         return false;
     }
     if (!tg_dtype_is_float(weights->dtype)) {

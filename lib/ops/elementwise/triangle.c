@@ -53,7 +53,7 @@ static bool triangle_shape(tg_op_call *call)
         return false;
     }
     if (shape.rank < 2) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the input has shape %s; it must have rank 2 or more",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "argument 'x' has shape %s; it must have rank 2 or more",
                           tg_shape_format(shape, text));
     }
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
@@ -61,12 +61,14 @@ static bool triangle_shape(tg_op_call *call)
 
 static const tg_op tril_op = {.name = "tril",
                               .shape = triangle_shape,
+                              .input_names = {"x"},
                               TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};
 static const tg_op triu_op = {.name = "triu",
                               .shape = triangle_shape,
+                              .input_names = {"x"},
                               TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,

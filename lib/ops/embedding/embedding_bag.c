@@ -273,7 +273,7 @@ static bool embedding_bag_shape(tg_op_call *call)
 static const tg_op embedding_bag_op = {
     .name = "embedding_bag",
     .shape = embedding_bag_shape,
-    .input_names = {"ids", "table"},
+    .input_names = {"ids", "table", "offsets"},
     TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
     .backward_ignores_inputs = 1u << 1, /* the table */
     .backward_ignores_outputs = TG_OP_ALL,
@@ -282,15 +282,14 @@ static const tg_op embedding_bag_op = {
 };
 
 /* With weights, backward also reads the table. */
-static const tg_op weighted_embedding_bag_op = {
-    .name = "embedding_bag",
-    .shape = embedding_bag_shape,
-    .input_names = {"ids", "table"},
-    TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward),
-    .backward_ignores_outputs = TG_OP_ALL,
-    .row_inputs = 1u << 1,
-    .is_lookup = true,
-};
+#define WEIGHTED_OP(...)                                                                                        \
+    {                                                                                                           \
+        .name = "embedding_bag", .shape = embedding_bag_shape, .input_names = {"ids", "table", __VA_ARGS__},    \
+        TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward), .backward_ignores_outputs = TG_OP_ALL, \
+        .row_inputs = 1u << 1, .is_lookup = true,                                                               \
+    }
+
+static const tg_op weighted_op = WEIGHTED_OP("weights"), weighted_op_with_offsets = WEIGHTED_OP("offsets", "weights");
 
 static const char mark[] = "tg_embedding_bag_config_default";
 
@@ -313,15 +312,16 @@ tg_tensor *tg_embedding_bag(tg_tape *t, tg_tensor *ids, tg_tensor *table, const 
                         .limit = {config.max_norm, config.norm_type}};
     tg_tensor *inputs[4] = {ids, table};
     int count = 2;
+    const tg_op *op = &embedding_bag_op;
     if (config.offsets) {
         inputs[count++] = config.offsets;
     }
     if (config.weights) {
         inputs[count++] = config.weights;
+        op = config.offsets ? &weighted_op_with_offsets : &weighted_op;
     }
-    return tg_padding_row(t, "embedding_bag", table, config.padding_index, &a.padding)
-               ? tg_apply(t, config.weights ? &weighted_embedding_bag_op : &embedding_bag_op, inputs, count, &a,
-                          sizeof a, NULL)
+    return tg_padding_row(t, op->name, table, config.padding_index, &a.padding)
+               ? tg_apply(t, op, inputs, count, &a, sizeof a, NULL)
                : NULL;
 }
 

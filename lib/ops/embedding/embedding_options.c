@@ -92,7 +92,7 @@ void tg_limit_copies(const tg_op_call *call, const tg_norm_limit *limit, void *c
 
 bool tg_padding_row(tg_tape *t, const char *call, const tg_tensor *table, int64_t padding_index, int64_t *row)
 {
-    if (!tg_tape_expect_tensor(t, call, "table", table)) {
+    if (!tg_tape_expect_input(t, call, "table", table)) {
         return false;
     }
     if (table->rank != 2) {

@@ -139,6 +139,7 @@ static bool linear_shape(tg_op_call *call)
 static const tg_op linear_op = {
     .name = "linear",
     .shape = linear_shape,
+    .input_names = {"x", "weight", "bias"},
     TG_KERNELS(tg_linear_forward, tg_linear_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,

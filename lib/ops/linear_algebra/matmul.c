@@ -240,6 +240,7 @@ static bool matmul_shape(tg_op_call *call)
 static const tg_op matmul_op = {
     .name = "matmul",
     .shape = matmul_shape,
+    .input_names = {"a", "b"},
     TG_KERNELS(tg_matmul_forward, tg_matmul_backward),
     .accepts_layout = matrix_layout,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -248,13 +249,12 @@ static const tg_op matmul_op = {
 
 tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
-    if (!tg_tape_expect_tensor(t, "matmul", "left operand", a) ||
-        !tg_tape_expect_tensor(t, "matmul", "right operand", b)) {
+    if (!tg_tape_expect_input(t, "matmul", "a", a) || !tg_tape_expect_input(t, "matmul", "b", b)) {
         return NULL;
     }
     if (a->rank == 0 || b->rank == 0) {
-        tg_tape_fail(t, TG_ERROR_SHAPE, "matmul", "the %s operand is a scalar; it must have rank 1 or more",
-                     a->rank == 0 ? "left" : "right");
+        tg_tape_fail(t, TG_ERROR_SHAPE, "matmul", "argument '%s' is a scalar; it must have rank 1 or more",
+                     a->rank == 0 ? "a" : "b");
         return NULL;
     }
     tg_tape_point point;

@@ -74,7 +74,8 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
 }
 
 static const tg_elementwise binary_cross_entropy_op = {
-    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_op, binary_cross_entropy_shape)};
+    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_op, binary_cross_entropy_shape, "logits",
+                      "target", "weight", "pos_weight")};
 
 static const char mark[] = "tg_binary_cross_entropy_with_logits_config_default";
 
@@ -89,8 +90,7 @@ tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg
     const tg_op *op = &binary_cross_entropy_op.op;
     tg_binary_cross_entropy_with_logits_config c =
         given ? *given : tg_binary_cross_entropy_with_logits_config_default();
-    if (!tg_tape_expect_config(t, op->name, given, mark) ||
-        !tg_tape_expect_tensor(t, op->name, "tensor of logits", logits)) {
+    if (!tg_tape_expect_config(t, op->name, given, mark) || !tg_tape_expect_input(t, op->name, "logits", logits)) {
         return NULL;
     }
     tg_tape_point point;

@@ -129,6 +129,7 @@ static bool cosine_shape(tg_op_call *call)
 static const tg_op cosine_op = {
     .name = "cosine_similarity",
     .shape = cosine_shape,
+    .input_names = {"a", "b"},
     TG_KERNELS(tg_cosine_similarity_forward, tg_cosine_similarity_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -143,7 +144,7 @@ static tg_tensor *expanded(tg_tape *t, tg_tensor *x, tg_shape shape)
 tg_tensor *tg_cosine_similarity(tg_tape *t, tg_tensor *a, tg_tensor *b, int axis, double eps)
 {
     const char *name = cosine_op.name;
-    if (!tg_tape_expect_tensor(t, name, "first input", a) || !tg_tape_expect_tensor(t, name, "second input", b)) {
+    if (!tg_tape_expect_input(t, name, "a", a) || !tg_tape_expect_input(t, name, "b", b)) {
         return NULL;
     }
     tg_shape a_shape = tg_shape_of(a), b_shape = tg_shape_of(b), joined;

@@ -245,7 +245,7 @@ static bool cross_entropy_shape(tg_op_call *call)
 static const tg_op cross_entropy_op = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
-    .input_names = {"logits", "targets"},
+    .input_names = {"logits", "targets", "weight"},
     TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
@@ -254,7 +254,7 @@ static const tg_op cross_entropy_op = {
 static const tg_op nll_loss_op = {
     .name = "nll_loss",
     .shape = cross_entropy_shape,
-    .input_names = {"log_probs", "targets"},
+    .input_names = {"log_probs", "targets", "weight"},
     TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
     .backward_ignores_outputs = TG_OP_ALL,
@@ -282,7 +282,7 @@ static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, tg_tensor *ta
 
 tg_tensor *tg_cross_entropy(tg_tape *t, tg_tensor *logits, tg_tensor *targets, const tg_cross_entropy_config *config)
 {
-    bool probabilities = tg_is_tensor(targets) && tg_dtype_is_float(targets->dtype);
+    bool probabilities = targets && !targets->is_freed && tg_dtype_is_float(targets->dtype);
     return apply(t, probabilities ? &tg_cross_entropy_probabilities_op : &cross_entropy_op, logits, targets, config,
                  false);
 }

@@ -137,7 +137,7 @@ static bool probabilities_shape(tg_op_call *call)
 const tg_op tg_cross_entropy_probabilities_op = {
     .name = "cross_entropy",
     .shape = probabilities_shape,
-    .input_names = {"logits", "targets"},
+    .input_names = {"logits", "targets", "weight"},
     TG_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };

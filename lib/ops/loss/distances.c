@@ -61,7 +61,8 @@ TG_LOOP_3(mse_loss_gradient_target, in[0], in[1], dy);
 TG_ELEMENTWISE_KERNELS(mse_loss_op, mse_loss_value_loop, mse_loss_gradient_loop, mse_loss_gradient_target_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise mse_loss_op = {TG_POINTWISE_LOSS("mse_loss", mse_loss_op, loss_shape)};
+static const tg_elementwise mse_loss_op = {
+    TG_POINTWISE_LOSS("mse_loss", mse_loss_op, loss_shape, "prediction", "target")};
 
 tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
@@ -91,7 +92,7 @@ TG_LOOP_3(l1_loss_gradient_target, in[0], in[1], dy);
 TG_ELEMENTWISE_KERNELS(l1_loss_op, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise l1_loss_op = {TG_POINTWISE_LOSS("l1_loss", l1_loss_op, loss_shape)};
+static const tg_elementwise l1_loss_op = {TG_POINTWISE_LOSS("l1_loss", l1_loss_op, loss_shape, "prediction", "target")};
 
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
@@ -125,7 +126,8 @@ TG_ELEMENTWISE_KERNELS(smooth_l1_loss_op, smooth_l1_loss_value_loop, smooth_l1_l
                        smooth_l1_loss_gradient_target_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise smooth_l1_loss_op = {TG_POINTWISE_LOSS("smooth_l1_loss", smooth_l1_loss_op, loss_shape)};
+static const tg_elementwise smooth_l1_loss_op = {
+    TG_POINTWISE_LOSS("smooth_l1_loss", smooth_l1_loss_op, loss_shape, "prediction", "target")};
 
 static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
 
@@ -171,7 +173,8 @@ TG_LOOP_3_WITH(tg_loss_attributes, huber_loss_gradient_target, in[0], in[1], dy)
 TG_ELEMENTWISE_KERNELS(huber_loss_op, huber_loss_value_loop, huber_loss_gradient_loop, huber_loss_gradient_target_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise huber_loss_op = {TG_POINTWISE_LOSS("huber_loss", huber_loss_op, loss_shape)};
+static const tg_elementwise huber_loss_op = {
+    TG_POINTWISE_LOSS("huber_loss", huber_loss_op, loss_shape, "prediction", "target")};
 
 static const char huber_mark[] = "tg_huber_loss_config_default";
 
@@ -245,8 +248,9 @@ static bool kl_div_shape(tg_op_call *call)
     return tg_loss_check_reduction(call, a->reduction, true) && tg_loss_shape(call, call->input_count);
 }
 
-static const tg_elementwise kl_div_op = {TG_POINTWISE_LOSS("kl_div", kl_div_op, kl_div_shape)};
-static const tg_elementwise kl_div_log_op = {TG_POINTWISE_LOSS("kl_div", kl_div_log_op, kl_div_shape)};
+static const tg_elementwise kl_div_op = {TG_POINTWISE_LOSS("kl_div", kl_div_op, kl_div_shape, "log_probs", "target")};
+static const tg_elementwise kl_div_log_op = {
+    TG_POINTWISE_LOSS("kl_div", kl_div_log_op, kl_div_shape, "log_probs", "target")};
 
 static const char kl_div_mark[] = "tg_kl_div_config_default";
 
@@ -291,7 +295,7 @@ static bool hinge_embedding_shape(tg_op_call *call)
 }
 
 static const tg_elementwise hinge_embedding_loss_op = {
-    TG_POINTWISE_LOSS("hinge_embedding_loss", hinge_embedding_loss_op, hinge_embedding_shape)};
+    TG_POINTWISE_LOSS("hinge_embedding_loss", hinge_embedding_loss_op, hinge_embedding_shape, "x", "target")};
 
 static const char hinge_embedding_mark[] = "tg_hinge_embedding_loss_config_default";
 
@@ -346,7 +350,7 @@ TG_ELEMENTWISE_KERNELS(margin_ranking_loss_op, margin_ranking_loss_value_loop, m
 
 #ifdef TG_ONCE
 static const tg_elementwise margin_ranking_loss_op = {
-    TG_POINTWISE_LOSS("margin_ranking_loss", margin_ranking_loss_op, loss_shape)};
+    TG_POINTWISE_LOSS("margin_ranking_loss", margin_ranking_loss_op, loss_shape, "a", "b", "target")};
 
 static const char margin_ranking_mark[] = "tg_margin_ranking_loss_config_default";
 

@@ -139,7 +139,7 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
 static const tg_op linear_cross_entropy_op = {
     .name = "linear_cross_entropy",
     .shape = linear_cross_entropy_shape,
-    .input_names = {"x", "targets", "weight"},
+    .input_names = {"x", "targets", "weight", "config.weight"},
     TG_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };

@@ -157,19 +157,24 @@ bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name)
            tg_op_fail(call, TG_ERROR_STATE, "the %s requires a gradient, and has none in this loss (tg_detach)", name);
 }
 
+bool tg_loss_report_shapes(tg_op_call *call, int input, const char *rule)
+{
+    char x[TG_SHAPE_TEXT], x_name[TG_INPUT_TEXT], other[TG_SHAPE_TEXT], name[TG_INPUT_TEXT];
+    return tg_op_fail(call, TG_ERROR_SHAPE, "%s has shape %s and %s %s; they must be equal%s",
+                      tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(call->inputs[input]), other),
+                      tg_op_input_text(call->op, 0, x_name), tg_shape_format(tg_shape_of(call->inputs[0]), x), rule);
+}
+
 bool tg_loss_shape(tg_op_call *call, int equal)
 {
     const tg_loss_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     for (int i = 0; i < equal; i++) {
         if (!tg_op_expect_float(call, i)) {
             return false;
         }
         if (!tg_same_shape(x, call->inputs[i])) {
-            return tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s and input 0 %s; they must be equal", i,
-                              tg_shape_format(tg_shape_of(call->inputs[i]), text),
-                              tg_shape_format(tg_shape_of(x), x_text));
+            return tg_loss_report_shapes(call, i, "");
         }
     }
     if (a->reduction == TG_REDUCTION_NONE) {

@@ -19,17 +19,22 @@ TG_DECLARE_KERNEL(tg_loss_forward);
 TG_DECLARE_KERNEL(tg_loss_backward);
 
 /* Initializes a pointwise loss; the arguments are those of TG_ELEMENTWISE_WITH_RULE. */
-#define TG_POINTWISE_LOSS(op_name, elementwise, rule)     \
-    .op = {.name = op_name,                               \
-           .shape = rule,                                 \
-           TG_KERNELS(tg_loss_forward, tg_loss_backward), \
-           .backward_ignores_outputs = TG_OP_ALL,         \
-           .can_overwrite = true},                        \
+#define TG_POINTWISE_LOSS(op_name, elementwise, rule, ...) \
+    .op = {.name = op_name,                                \
+           .shape = rule,                                  \
+           .input_names = {__VA_ARGS__},                   \
+           TG_KERNELS(tg_loss_forward, tg_loss_backward),  \
+           .backward_ignores_outputs = TG_OP_ALL,          \
+           .can_overwrite = true},                         \
     TG_ELEMENTWISE_TABLES(elementwise)
 
 /* Checks the reduction (VALUE), and that inputs 0 to `equal` - 1 are floats of one shape (DTYPE, SHAPE). Declares the
  * output, and the memory of the sums. For shape rules of pointwise losses. */
 bool tg_loss_shape(tg_op_call *call, int equal);
+
+/* Sets the error of an input whose shape differs from that of input 0: SHAPE, "they must be equal<rule>". Returns
+ * false. */
+bool tg_loss_report_shapes(tg_op_call *call, int input, const char *rule);
 
 /* Checks that the reduction exists and is allowed for this loss (VALUE). */
 bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allows_batch_mean);

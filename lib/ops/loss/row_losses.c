@@ -240,7 +240,6 @@ static bool row_loss_shape(tg_op_call *call, int equal)
     const row_loss_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     tg_shape losses = tg_shape_of(x);
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     if (!tg_loss_check_reduction(call, a->reduction, false)) {
         return false;
     }
@@ -249,9 +248,7 @@ static bool row_loss_shape(tg_op_call *call, int equal)
             return false;
         }
         if (x->rank == 0 || !tg_same_shape(x, call->inputs[i])) {
-            return tg_op_fail(
-                call, TG_ERROR_SHAPE, "input %d has shape %s and input 0 %s; they must be equal, and (..,D)", i,
-                tg_shape_format(tg_shape_of(call->inputs[i]), text), tg_shape_format(tg_shape_of(x), x_text));
+            return tg_loss_report_shapes(call, i, ", and (..,D)");
         }
     }
     losses.rank--;
@@ -281,6 +278,7 @@ static bool triplet_shape(tg_op_call *call)
 static const tg_op cosine_op = {
     .name = "cosine_embedding_loss",
     .shape = cosine_shape,
+    .input_names = {"a", "b", "target"},
     TG_KERNELS(tg_cosine_embedding_loss_forward, tg_cosine_embedding_loss_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -288,6 +286,7 @@ static const tg_op cosine_op = {
 static const tg_op triplet_op = {
     .name = "triplet_margin_loss",
     .shape = triplet_shape,
+    .input_names = {"anchor", "positive", "negative"},
     TG_KERNELS(tg_triplet_margin_loss_forward, tg_triplet_margin_loss_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };

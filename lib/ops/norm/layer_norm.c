@@ -240,6 +240,7 @@ static bool layer_norm_shape(tg_op_call *call)
 static const tg_op layer_norm_op = {
     .name = "layer_norm",
     .shape = layer_norm_shape,
+    .input_names = {"x", "weight", "bias"},
     TG_KERNELS(tg_layer_norm_forward, tg_layer_norm_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
@@ -248,7 +249,7 @@ static const tg_op layer_norm_op = {
 
 tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps)
 {
-    if (!tg_tape_expect_tensor(t, "layer_norm", "input", x)) {
+    if (!tg_tape_expect_input(t, "layer_norm", "x", x)) {
         return NULL;
     }
     tg_dtype dtype = tg_dtype_of(x);

@@ -126,6 +126,7 @@ static bool rms_norm_shape(tg_op_call *call)
 static const tg_op rms_norm_op = {
     .name = "rms_norm",
     .shape = rms_norm_shape,
+    .input_names = {"x", "weight"},
     TG_KERNELS(tg_rms_norm_forward, tg_rms_norm_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -237,6 +237,7 @@ static bool softmax_shape(tg_op_call *call)
 static const tg_op softmax_op = {
     .name = "softmax",
     .shape = softmax_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_softmax_forward, tg_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
@@ -245,6 +246,7 @@ static const tg_op softmax_op = {
 static const tg_op log_softmax_op = {
     .name = "log_softmax",
     .shape = softmax_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -51,11 +51,13 @@ static bool argmax_shape(tg_op_call *call)
     return tg_op_output(call, 0, TG_I32, shape);
 }
 
-static const tg_op argmax_op = {.name = "argmax", .shape = argmax_shape, TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
+static const tg_op argmax_op = {
+    .name = "argmax", .shape = argmax_shape, .input_names = {"x"}, TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL)};
 
 static const tg_op argmin_op = {
     .name = "argmin",
     .shape = argmax_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL),
 };
 

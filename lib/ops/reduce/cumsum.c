@@ -73,6 +73,7 @@ static bool cumsum_shape(tg_op_call *call)
 static const tg_op cumsum_op = {
     .name = "cumsum",
     .shape = cumsum_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_cumsum_forward, tg_cumsum_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

@@ -318,6 +318,7 @@ static bool extreme_shape(tg_op_call *call)
 static const tg_op sum_op = {
     .name = "sum",
     .shape = tg_reduce_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_sum_forward, tg_sum_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
@@ -327,6 +328,7 @@ static const tg_op sum_op = {
 static const tg_op mean_op = {
     .name = "mean",
     .shape = tg_reduce_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_mean_forward, tg_mean_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
@@ -336,6 +338,7 @@ static const tg_op mean_op = {
 static const tg_op amax_op = {
     .name = "amax",
     .shape = extreme_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
 };
@@ -343,6 +346,7 @@ static const tg_op amax_op = {
 static const tg_op amin_op = {
     .name = "amin",
     .shape = extreme_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
 };
@@ -350,6 +354,7 @@ static const tg_op amin_op = {
 static const tg_op var_op = {
     .name = "var",
     .shape = tg_reduce_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
@@ -358,13 +363,14 @@ static const tg_op var_op = {
 static const tg_op std_op = {
     .name = "std",
     .shape = tg_reduce_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
 };
 
 tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
 {
-    if (!tg_tape_expect_tensor(t, op->name, "input", x)) {
+    if (!tg_tape_expect_input(t, op->name, "x", x)) {
         return NULL;
     }
     if (!tg_expect_axes(t, op->name, axes)) {
@@ -395,7 +401,7 @@ static const tg_reduce_attributes no_attributes;
 
 tg_tensor *tg_sum(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    bool is_integer = tg_is_tensor(x) && !tg_dtype_is_float(x->dtype);
+    bool is_integer = x && !x->is_freed && !tg_dtype_is_float(x->dtype);
     return tg_reduce(t, is_integer ? &tg_sum_integers_op : &sum_op, x, axes, keep, no_attributes);
 }
 

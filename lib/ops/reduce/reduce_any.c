@@ -83,9 +83,10 @@ static bool sum_shape(tg_op_call *call)
     return tg_reduce_output(call, TG_I32);
 }
 
-#define ANY_OP(op_name, rule, kernel)                                                                     \
-    {                                                                                                     \
-        .name = op_name, .shape = rule, TG_KERNELS(kernel, TG_NO_KERNEL), .accepts_layout = tg_any_layout \
+#define ANY_OP(op_name, rule, kernel)                                                           \
+    {                                                                                           \
+        .name = op_name, .shape = rule, .input_names = {"x"}, TG_KERNELS(kernel, TG_NO_KERNEL), \
+        .accepts_layout = tg_any_layout                                                         \
     }
 
 static const tg_op any_op = ANY_OP("any", any_shape, tg_any_forward);

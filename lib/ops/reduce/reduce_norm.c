@@ -182,6 +182,7 @@ void KERNEL(tg_norm_backward)(const tg_op_call *call)
 static const tg_op logsumexp_op = {
     .name = "logsumexp",
     .shape = tg_reduce_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_logsumexp_forward, tg_logsumexp_backward),
     .accepts_layout = tg_any_layout,
 };
@@ -196,6 +197,7 @@ static bool norm_shape(tg_op_call *call)
 static const tg_op norm_op = {
     .name = "norm",
     .shape = norm_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_norm_forward, tg_norm_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,

@@ -194,6 +194,7 @@ static bool topk_shape(tg_op_call *call)
 static const tg_op topk_op = {
     .name = "topk",
     .shape = topk_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
@@ -202,6 +203,7 @@ static const tg_op topk_op = {
 static const tg_op sort_op = {
     .name = "sort",
     .shape = topk_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,

@@ -210,6 +210,7 @@ static bool conv1d_shape(tg_op_call *call)
 static const tg_op conv1d_op = {
     .name = "conv1d",
     .shape = conv1d_shape,
+    .input_names = {"x", "weight", "bias"},
     TG_KERNELS(tg_conv1d_forward, tg_conv1d_backward),
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,

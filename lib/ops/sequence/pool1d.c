@@ -124,7 +124,7 @@ static bool pool_shape(tg_op_call *call)
         return false;
     }
     if (shape.rank == 0) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "the input is a scalar; it must be (..,T)");
+        return tg_op_fail(call, TG_ERROR_SHAPE, "argument 'x' is a scalar; it must be (..,T)");
     }
     if (a->kernel < 1 || a->stride < 1 || a->dilation < 1 || a->padding < 0 || a->padding > a->kernel / 2) {
         return tg_op_fail(call, TG_ERROR_VALUE,
@@ -147,6 +147,7 @@ static bool pool_shape(tg_op_call *call)
 static const tg_op max_pool1d_op = {
     .name = "max_pool1d",
     .shape = pool_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_max_pool1d_forward, tg_max_pool1d_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -154,6 +155,7 @@ static const tg_op max_pool1d_op = {
 static const tg_op avg_pool1d_op = {
     .name = "avg_pool1d",
     .shape = pool_shape,
+    .input_names = {"x"},
     TG_KERNELS(tg_avg_pool1d_forward, tg_avg_pool1d_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

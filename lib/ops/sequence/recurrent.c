@@ -387,6 +387,7 @@ static bool lstm_shape(tg_op_call *call)
 static const tg_op gru_op = {
     .name = "gru",
     .shape = gru_shape,
+    .input_names = {"inputs", "state", "weight"},
     TG_KERNELS(tg_gru_forward, tg_gru_backward),
     .backward_ignores_inputs = 1u << INPUTS,
     .can_overwrite = true,
@@ -395,6 +396,7 @@ static const tg_op gru_op = {
 static const tg_op lstm_op = {
     .name = "lstm",
     .shape = lstm_shape,
+    .input_names = {"inputs", "state", "weight", "cell"},
     TG_KERNELS(tg_lstm_forward, tg_lstm_backward),
     .backward_ignores_inputs = 1u << INPUTS,
     .backward_ignores_outputs = 1u << 1,

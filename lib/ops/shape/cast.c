@@ -39,13 +39,14 @@ static bool cast_shape(tg_op_call *call)
 
 static const tg_op cast_op = {.name = "cast",
                               .shape = cast_shape,
+                              .input_names = {"x"},
                               TG_KERNELS(tg_cast_forward, tg_cast_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL};
 
 tg_tensor *tg_cast(tg_tape *t, tg_tensor *x, tg_dtype dtype)
 {
-    if (!tg_tape_expect_tensor(t, "cast", "input", x)) {
+    if (!tg_tape_expect_input(t, "cast", "x", x)) {
         return NULL;
     }
     return tg_dtype_of(x) == dtype ? x : tg_apply(t, &cast_op, &x, 1, &dtype, sizeof dtype, NULL);

@@ -5,7 +5,7 @@
 
 tg_tensor *tg_contiguous(tg_tape *t, tg_tensor *x)
 {
-    if (!tg_tape_expect_tensor(t, "contiguous", "input", x)) {
+    if (!tg_tape_expect_input(t, "contiguous", "x", x)) {
         return NULL;
     }
     return x->contiguous ? x : tg_make_contiguous(t, x);
@@ -14,7 +14,7 @@ tg_tensor *tg_contiguous(tg_tape *t, tg_tensor *x)
 /* Not an op, because the result of an op would be recorded. */
 tg_tensor *tg_detach(tg_tape *t, tg_tensor *x)
 {
-    if (!tg_tape_expect_tensor(t, "detach", "input", x)) {
+    if (!tg_tape_expect_input(t, "detach", "x", x)) {
         return NULL;
     }
     tg_shape shape = tg_shape_of(x);

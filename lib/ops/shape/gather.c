@@ -105,7 +105,7 @@ static bool index_select_shape(tg_op_call *call)
         return false;
     }
     if (shape.rank == 0) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis");
+        return tg_op_fail(call, TG_ERROR_SHAPE, "argument 'x' is a scalar, which has no axis");
     }
     if (!tg_op_expect_ids_below(call, 1, shape.size[axis])) {
         return false;

@@ -6,6 +6,8 @@
  * The axes before the joined one are the rows of y. Each input contributes a run of values to each row; runs of any
  * dtype are copied. stack is cat along a new axis of size 1. Follows torch.cat and torch.stack.
  */
+#include <stdio.h>
+
 #include "ops/kernel.h"
 
 TG_DECLARE_KERNEL(tg_cat_forward);
@@ -104,7 +106,8 @@ static bool check_list(tg_tape *t, const char *name, tg_tensor *const *tensors, 
 
 tg_tensor *tg_cat(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    if (!check_list(t, "cat", tensors, count) || !tg_tape_expect_axis(t, "cat", tensors[0], &axis)) {
+    if (!check_list(t, "cat", tensors, count) || !tg_tape_expect_input(t, "cat", "tensors[0]", tensors[0]) ||
+        !tg_tape_expect_axis(t, "cat", tensors[0], &axis)) {
         return NULL;
     }
     if (tensors[0]->rank == 0) {
@@ -117,7 +120,7 @@ tg_tensor *tg_cat(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 /* Compares the shapes here, so that an error shows them without the new axis. */
 tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    if (!check_list(t, "stack", tensors, count) || !tg_tape_expect_tensor(t, "stack", "first tensor", tensors[0])) {
+    if (!check_list(t, "stack", tensors, count) || !tg_tape_expect_input(t, "stack", "tensors[0]", tensors[0])) {
         return NULL;
     }
     int rank = tensors[0]->rank + 1, asked = axis;
@@ -134,8 +137,11 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
         return NULL;
     }
     for (int k = 0; k < count; k++) {
-        if (tg_tape_expect_tensor(t, "stack", "tensor in the array", tensors[k]) &&
-            !tg_same_shape(tensors[k], tensors[0])) {
+        if (!tensors[k] || tensors[k]->is_freed) {
+            char name[32];
+            snprintf(name, sizeof name, "tensors[%d]", k);
+            tg_tape_expect_input(t, "stack", name, tensors[k]);
+        } else if (!tg_same_shape(tensors[k], tensors[0])) {
             char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
             tg_tape_fail(t, TG_ERROR_SHAPE, "stack", "input %d has shape %s and input 0 %s; they must be equal", k,
                          tg_shape_format(tg_shape_of(tensors[k]), a), tg_shape_format(tg_shape_of(tensors[0]), b));

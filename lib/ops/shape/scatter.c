@@ -136,7 +136,7 @@ static bool index_add_shape(tg_op_call *call)
         return false;
     }
     if (x->rank == 0) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "input 0 is a scalar, which has no axis");
+        return tg_op_fail(call, TG_ERROR_SHAPE, "argument 'x' is a scalar, which has no axis");
     }
     needed.size[axis] = call->inputs[1]->count;
     if (!tg_shape_equal(needed, tg_shape_of(call->inputs[2]))) {

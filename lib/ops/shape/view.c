@@ -74,7 +74,7 @@ static bool view_shape(tg_op_call *call)
 /* passes: 1 if dy, without gaps, has the values of dx in the same order, unless some are left out or repeated */
 #define VIEW_OP(op_name, passes)                                                                                      \
     {                                                                                                                 \
-        .name = op_name, .shape = view_shape, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),                             \
+        .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),       \
         .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
         .passes_gradient = passes                                                                                     \
     }
@@ -161,7 +161,7 @@ tg_tensor *tg_transpose(tg_tape *t, tg_tensor *x, int axis, int other)
 
 tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
 {
-    if (!tg_tape_expect_tensor(t, "permute", "input", x)) {
+    if (!tg_tape_expect_input(t, "permute", "x", x)) {
         return NULL;
     }
     if (!tg_expect_axes(t, "permute", axes)) {
@@ -218,7 +218,7 @@ tg_tensor *tg_slice(tg_tape *t, tg_tensor *x, int axis, int64_t begin, int64_t e
 
 tg_tensor *tg_flip(tg_tape *t, tg_tensor *x, tg_axes axes)
 {
-    if (!tg_tape_expect_tensor(t, "flip", "input", x)) {
+    if (!tg_tape_expect_input(t, "flip", "x", x)) {
         return NULL;
     }
     plan p = plan_of(x);
@@ -245,7 +245,7 @@ tg_tensor *tg_flip(tg_tape *t, tg_tensor *x, tg_axes axes)
 /* One copy: the repetitions are views until the reshape. */
 tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
 {
-    if (!tg_tape_expect_tensor(t, "repeat", "input", x)) {
+    if (!tg_tape_expect_input(t, "repeat", "x", x)) {
         return NULL;
     }
     char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
@@ -311,7 +311,7 @@ tg_tensor *tg_select(tg_tape *t, tg_tensor *x, int axis, int64_t index)
 
 tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
 {
-    if (!tg_tape_expect_tensor(t, "expand", "input", x)) {
+    if (!tg_tape_expect_input(t, "expand", "x", x)) {
         return NULL;
     }
     char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
@@ -340,7 +340,7 @@ tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
 
 tg_tensor *tg_unsqueeze(tg_tape *t, tg_tensor *x, int axis)
 {
-    if (!tg_tape_expect_tensor(t, "unsqueeze", "input", x)) {
+    if (!tg_tape_expect_input(t, "unsqueeze", "x", x)) {
         return NULL;
     }
     int asked = axis;
@@ -390,7 +390,7 @@ static bool complete_shape(tg_shape *shape, int64_t count)
 
 tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
 {
-    if (!tg_tape_expect_tensor(t, "reshape", "input", x)) {
+    if (!tg_tape_expect_input(t, "reshape", "x", x)) {
         return NULL;
     }
     view_attributes a = {.shape = shape};
