@@ -202,7 +202,7 @@ TG_API tg_tensor *tg_one_hot(tg_tape *tape, tg_tensor *ids, int64_t classes, tg_
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* A list of axes. An empty list means all axes, and so does a negative count. */
+/* A list of axes. VALUE for a list without axes, except TG_ALL_AXES: torch takes an empty list as all axes. */
 typedef struct tg_axes {
     int count;
     int axis[TG_MAX_RANK];
@@ -228,7 +228,7 @@ template <typename... integers> inline tg_axes tg_axes_of_list(integers... axes)
 #define TG_AXES(...) tg_axes_make((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__})
 #endif
 
-/* All axes. */
+/* All axes, the list with the count -1. */
 #define TG_ALL_AXES tg_axes_make(-1, NULL)
 
 /* The sum, or the mean, over a list of axes; RANGE if an axis is listed twice. Values are added in double, so an f32

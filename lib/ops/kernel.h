@@ -85,9 +85,20 @@ static inline int64_t line_offset(const axis_split *split, int64_t line)
 #define TG_NULL_AXES INT_MAX
 
 /* Refuses that list. */
-static inline bool tg_expect_axes(tg_tape *t, const char *call, tg_axes axes)
+static inline bool tg_expect_list(tg_tape *t, const char *call, tg_axes axes)
 {
     return axes.count != TG_NULL_AXES || tg_tape_fail(t, TG_ERROR_STATE, call, "the array of axes is NULL");
+}
+
+/* The same, and a list without axes that is not TG_ALL_AXES, or with too many. */
+static inline bool tg_expect_axes(tg_tape *t, const char *call, tg_axes axes)
+{
+    return tg_expect_list(t, call, axes) &&
+           (axes.count == -1 || (axes.count >= 1 && axes.count <= TG_MAX_RANK) ||
+            (axes.count < 1 ? tg_tape_fail(t, TG_ERROR_VALUE, call,
+                                           "%d axes are listed; at least 1 is needed, or TG_ALL_AXES", axes.count)
+                            : tg_tape_fail(t, TG_ERROR_RANGE, call, "%d axes are listed; a tensor has at most %d",
+                                           axes.count, TG_MAX_RANK)));
 }
 
 #endif

@@ -56,11 +56,40 @@ static void test_functions(void **state)
             "masked_fill: a mask of shape (2,3) does not broadcast to (4,)");
 }
 
+/* Checks the calls that take a list of axes, with a list that has none and is not TG_ALL_AXES. */
+static void check_list_without_axes(fixture *f, int count)
+{
+    tg_tape *t = f->tape;
+    const tg_axes none = tg_axes_make(count, NULL);
+    static const char *const names[] = {"sum", "mean", "amax", "amin", "logsumexp", "norm",
+                                        "any", "all",  "var",  "std",  "flip",      "sum"};
+    for (int i = 0; i < 12; i++) {
+        tg_tensor *y = i == 0    ? tg_sum(t, f->x, none, TG_DROP_AXES)
+                       : i == 1  ? tg_mean(t, f->x, none, TG_KEEP_AXES)
+                       : i == 2  ? tg_amax(t, f->x, none, TG_DROP_AXES)
+                       : i == 3  ? tg_amin(t, f->x, none, TG_DROP_AXES)
+                       : i == 4  ? tg_logsumexp(t, f->x, none, TG_DROP_AXES)
+                       : i == 5  ? tg_norm(t, f->x, 2, none, TG_DROP_AXES)
+                       : i == 6  ? tg_any(t, f->x, none, TG_DROP_AXES)
+                       : i == 7  ? tg_all(t, f->x, none, TG_DROP_AXES)
+                       : i == 8  ? tg_var(t, f->x, none, 1, TG_DROP_AXES)
+                       : i == 9  ? tg_std(t, f->x, none, 1, TG_DROP_AXES)
+                       : i == 10 ? tg_flip(t, f->x, none)
+                                 : tg_sum(t, f->ids, none, TG_DROP_AXES);
+        char text[100];
+        snprintf(text, sizeof text, "%s: %d axes are listed; at least 1 is needed, or TG_ALL_AXES", names[i], count);
+        check_refused(f, y, TG_ERROR_VALUE, text, __LINE__);
+    }
+}
+
 static void test_reductions(void **state)
 {
     fixture *f = *state;
     tg_tape *t = f->tape;
     REFUSED(tg_amin(t, f->x, TG_AXES(2), TG_DROP_AXES), RANGE, NO_AXIS("amin", 2));
+    check_list_without_axes(f, 0);
+    check_list_without_axes(f, -2);
+    REFUSED(tg_flip(t, f->x, tg_axes_make(2, NULL)), STATE, "flip: the array of axes is NULL");
     REFUSED(tg_amin(t, f->empty, TG_AXES(0), TG_DROP_AXES), SHAPE,
             "amin: axis 0 of (0,3) is empty, and has no minimum");
     REFUSED(tg_amin(t, f->ids, TG_ALL_AXES, TG_DROP_AXES), DTYPE, NOT_FLOAT("amin", "x", "i32"));

@@ -103,21 +103,6 @@ static void test_empty(void **state)
     tg_rng_free(rng);
 }
 
-/* An empty list of axes means all axes, as in torch. */
-static void test_no_axes_are_all(void **state)
-{
-    (void)state;
-    tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_tensor *x = tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, 3, 6});
-    const tg_axes none = tg_axes_make(0, NULL);
-    assert_values(tg_sum(t, x, none, TG_DROP_AXES), (double[]){12}, 1, 0, 0);
-    assert_values(tg_mean(t, x, none, TG_KEEP_AXES), (double[]){3}, 1, 0, 0);
-    assert_values(tg_amax(t, x, none, TG_DROP_AXES), (double[]){6}, 1, 0, 0);
-    assert_values(tg_var(t, x, none, 0, TG_DROP_AXES), (double[]){3.5}, 1, 0, 0);
-    tg_release(x);
-    tg_tape_free(t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,7 +110,6 @@ int main(void)
         cmocka_unit_test(test_topk_ties),
         cmocka_unit_test(test_triangle_gradient),
         cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_no_axes_are_all),
         cmocka_unit_test(test_large_logits_sum_to_one),
     };
     return cmocka_run_group_tests_name("values", tests, NULL, NULL);

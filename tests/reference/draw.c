@@ -99,7 +99,7 @@ int draw_axis(trial *t, int rank)
 
 tg_axes draw_axes(trial *t, int rank)
 {
-    tg_axes axes = {draw_chance(t, 50) ? (int)DRAW_ONE_OF(t, -1, INT32_MIN) : 0, {0}};
+    tg_axes axes = {draw_chance(t, 3) ? (int)DRAW_ONE_OF(t, 0, -2, INT32_MIN) : -1, {0}};
     for (int axis = 0; axis < rank && axis < TG_MAX_RANK && draw_chance(t, 90); axis++) {
         if (draw_chance(t, 60)) {
             axes.count = axes.count < 0 ? 0 : axes.count;

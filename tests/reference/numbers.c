@@ -202,7 +202,10 @@ int axis_from_front(int axis, int rank)
 bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK])
 {
     for (int axis = 0; axis < rank; axis++) {
-        is_along[axis] = axes.count <= 0;
+        is_along[axis] = axes.count < 0;
+    }
+    if (axes.count == 0 || axes.count < -1) {
+        return false;
     }
     for (int k = 0; k < axes.count; k++) {
         int axis = k < TG_MAX_RANK && is_axis(axes.axis[k], rank) ? axis_from_front(axes.axis[k], rank) : -1;

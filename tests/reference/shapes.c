@@ -259,7 +259,7 @@ static bool permute_shape(const layout_options *o, tg_shape x, tg_shape *y)
 {
     bool is_along[TG_MAX_RANK];
     *y = x;
-    if (o->axes.count != x.rank || !axes_along(o->axes, x.rank, is_along)) {
+    if (o->axes.count != x.rank || (x.rank > 0 && !axes_along(o->axes, x.rank, is_along))) {
         return false;
     }
     for (int axis = 0; axis < x.rank; axis++) {

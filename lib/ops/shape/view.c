@@ -161,10 +161,7 @@ tg_tensor *tg_transpose(tg_tape *t, tg_tensor *x, int axis, int other)
 
 tg_tensor *tg_permute(tg_tape *t, tg_tensor *x, tg_axes axes)
 {
-    if (!tg_tape_expect_input(t, "permute", "x", x)) {
-        return NULL;
-    }
-    if (!tg_expect_axes(t, "permute", axes)) {
+    if (!tg_tape_expect_input(t, "permute", "x", x) || !tg_expect_list(t, "permute", axes)) {
         return NULL;
     }
     if (axes.count != x->rank) {
@@ -218,17 +215,13 @@ tg_tensor *tg_slice(tg_tape *t, tg_tensor *x, int axis, int64_t begin, int64_t e
 
 tg_tensor *tg_flip(tg_tape *t, tg_tensor *x, tg_axes axes)
 {
-    if (!tg_tape_expect_input(t, "flip", "x", x)) {
+    if (!tg_tape_expect_input(t, "flip", "x", x) || !tg_expect_axes(t, "flip", axes)) {
         return NULL;
     }
     plan p = plan_of(x);
-    int count = axes.count <= 0 ? x->rank : axes.count;
-    if (count > TG_MAX_RANK) {
-        tg_tape_fail(t, TG_ERROR_RANGE, "flip", "%d axes are listed; a tensor has at most %d", count, TG_MAX_RANK);
-        return NULL;
-    }
+    int count = axes.count < 0 ? x->rank : axes.count;
     for (int i = 0; i < count; i++) {
-        int axis = axes.count <= 0 ? i : axes.axis[i];
+        int axis = axes.count < 0 ? i : axes.axis[i];
         if (!expect_axis(t, "flip", x, &axis)) {
             return NULL;
         }
