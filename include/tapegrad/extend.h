@@ -30,7 +30,9 @@ TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...)
 /* Returns true if a config is NULL or begins with this mark. Otherwise sets an error that begins with `call`.
  *
  * A mark is the address of a string, the name of the config's default function. Each config has a string of its own, so
- * the address identifies the config, and the message can name the function:
+ * one comparison identifies the config, and the message can name the function. (If 0 meant the default, nobody could
+ * set a 0; initializer macros do not compile in C++.)
+ *
  *
  *     static const char mark[] = "my_config_default";
  */

@@ -1,3 +1,8 @@
+/* alloc: all memory of the library, from the allocator of the program.
+ *
+ * Large blocks ask the system for huge pages. The ids of a batch name rows on as many pages of 4 KiB, and the processor
+ * looks up the address of each. Smaller blocks would gain less, and lose memory at their ends.
+ */
 #if defined __linux__
 #define _DEFAULT_SOURCE /* madvise */
 #endif

@@ -8,6 +8,14 @@
  *
  * The error is at most 1 ulp for every float, and 2.5 ulp for tanh (tests/base/test_exp.c). The code has no branch, no
  * fma and no table, so any vector width gives the same bits.
+ *
+ * Subnormal numbers. Arithmetic with them takes up to a hundred times as long on many processors, and the next op is
+ * often a large matrix product. So results that are not normal numbers are 0 in softmax, attention, cross-entropy,
+ * sigmoid, SiLU, GELU, softplus, log_sigmoid and the binary cross-entropy of logits, and so are their gradients and
+ * that of ELU. tg_exp keeps PyTorch's values. No floating-point mode of the processor is changed.
+ *
+ * The tanh form of GELU uses exp, too: (1 + tanh u) / 2 is a sigmoid. The other form has a density and a tail of its
+ * own (base/normal_tail.h), which need fewer operations.
  */
 #ifndef TG_BASE_EXP_H
 #define TG_BASE_EXP_H

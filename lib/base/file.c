@@ -1,3 +1,9 @@
+/* file: files are replaced, never written over.
+ *
+ * All writers replace a file in the same way: a temporary file in the same folder, fsync, rename, fsync of the folder.
+ * The mode comes from `open` and fchmod, because the umask belongs to the whole process. Values are read by pread and
+ * never mapped: a mapped file that another process truncates raises SIGBUS.
+ */
 #include "base/file.h"
 
 #include <errno.h>

@@ -1,3 +1,8 @@
+/* json: the reader of JSON, token by token.
+ *
+ * A hostile file needs only a few times its header's size, because no tree is built. Each error has the byte's
+ * position.
+ */
 #include <tapegrad/extend.h>
 
 #include <stdarg.h>

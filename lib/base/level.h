@@ -18,6 +18,10 @@
  *
  * All versions give the same bits: a compiler neither fuses nor reorders floating-point operations (meson.build), and
  * sums have a fixed number of lanes. On other processors the baseline is the only level, and each table has one entry.
+ *
+ * The kernels use no intrinsics: plain loops vectorize if neighboring values are independent. FMA instructions are used
+ * only for `fma` in the source, because fused products would have other bits at the baseline. ifunc and target_clones
+ * do not exist on musl and macOS, and a version of the whole shared library per level would not serve a static library.
  */
 #ifndef TG_BASE_LEVEL_H
 #define TG_BASE_LEVEL_H

@@ -7,6 +7,9 @@
  * only:
  *
  *     void KERNEL(tg_square_forward)(const tg_op_call *call);
+ *
+ * So the formula, the kernels and the public function of an op are in one file. No formula is in a macro: macros write
+ * tables, and the loops of elementwise ops.
  */
 #ifndef TG_BASE_REAL_H
 #define TG_BASE_REAL_H

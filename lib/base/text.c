@@ -1,3 +1,9 @@
+/* text: a message is escaped once, when it is complete.
+ *
+ * Names in downloaded files may have newlines and terminal sequences. tg_error_set and the reports escape the finished
+ * text, so callers quote with a plain %s, and a new message cannot forget it. A backslash is not escaped: a text that
+ * passes twice does not change.
+ */
 #include "base/text.h"
 
 #include <locale.h>

@@ -1,5 +1,9 @@
 /* pending (private): values that were read for tensors, and that replace the tensors' values all at once. Reading can
- * fail and changes nothing; the commit cannot fail. */
+ * fail and changes nothing; the commit cannot fail.
+ *
+ * Each tensor's values are read into a new storage, and the commit exchanges the storages. A storage that another
+ * tensor shares is overwritten instead, so that views and detached tensors have the new values, too.
+ */
 #ifndef TG_FILES_PENDING_H
 #define TG_FILES_PENDING_H
 

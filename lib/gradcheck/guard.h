@@ -6,6 +6,10 @@
  *
  * The zones, and all memory that has no values yet, are filled with one byte. A kernel that reads them computes other
  * numbers for another byte.
+ *
+ * The check's tape calls a hook instead of the kernel; other tapes pay one branch per record. The copies are attached
+ * to the same tensors, because ops compare addresses. Zones around the blocks of the pool could not name the buffer,
+ * and would not cover inputs and the gradients of leaves.
  */
 #ifndef TG_GRADCHECK_GUARD_H
 #define TG_GRADCHECK_GUARD_H

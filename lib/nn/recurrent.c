@@ -3,6 +3,9 @@
  * A layer projects the inputs of all positions with one product, and an op goes through the positions
  * (lib/ops/sequence/recurrent.c). The other direction goes from the last position to the first. A position that is 0 in
  * the mask keeps the state and gives zeros, so a padded sequence has the results of torch's pack_padded_sequence.
+ *
+ * One op per position would call BLAS for each product with the state. BLAS copies the weight each time, which takes
+ * half as long as a product with 16 rows, and the gradient of the weight would be many products of a few rows.
  */
 #include <tapegrad/sequence.h>
 

@@ -8,8 +8,11 @@
  * Each step also applies the steps of the next ROWS_PER_STEP rows of the table, in turn. So no row misses more than
  * rows / ROWS_PER_STEP steps, and the log has a fixed size.
  *
- * While rows have missed steps, the storages of the table and its moments have the guard that is here. Making up
- * steps is no modification for the versions of the tape: nothing recorded can have read the rows that it changes.
+ * While rows have missed steps, the storages of the table and its moments have the guard that is here. It refuses
+ * every call that reads or writes values (tests/lint/values lists these calls), except a recorded lookup
+ * (tg_op.is_lookup): tg_apply has the guard apply the missed steps of the rows that the ids name, before the kernel
+ * runs. So no read writes, and a forgotten flush is an error instead of an old value. Catching a row up does not bump
+ * its version, because nothing recorded can have read it.
  */
 #include "optim/deferred.h"
 

@@ -1,5 +1,5 @@
-/* deferred (private): steps that the rows of a table make up later. Rows, turns and the guard of reads are in
- * deferred.c; a log of steps, and the formula that applies them, in deferred_adam.c and deferred_sgd.c. */
+/* deferred (private): steps of an optimizer that the rows of a table catch up with later. Rows, turns and the guard of
+ * reads are in deferred.c; a log of steps, and the formula that applies them, in deferred_adam.c and deferred_sgd.c. */
 #ifndef TG_OPTIM_DEFERRED_H
 #define TG_OPTIM_DEFERRED_H
 

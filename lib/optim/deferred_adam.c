@@ -1,4 +1,4 @@
-/* deferred_adam: the steps of Adam and AdamW that rows make up later (deferred.c).
+/* deferred_adam: the missed steps of Adam and AdamW, in one formula (deferred.c).
  *
  * Let x, m and v be an element after step s, and let it have no gradient in the steps s+1 .. T. In step t = s + j
  *
@@ -18,8 +18,9 @@
  *   x = D x - m / den sum_k (-p)^k D S_k,   D = d_{s+1} ... d_T,   S_k = sum_t a_t c_t q^j (u_t/u0 - 1)^k / D_t
  *
  * where D_t is the product of d up to step t. Eight terms suffice, and S_8 bounds the error. An element for which it is
- * too large, because eps is not small beside sqrt(v) in the first steps of a training, is replayed: its steps are made
- * one after the other.
+ * too large, because eps is not small beside sqrt(v) in the first steps of a training, or because beta2 is far from 1,
+ * is replayed: its steps are made one after the other. Replaying all elements would cost as much as the dense sweep. An
+ * expansion in eps / sqrt(v) would have the same sums, but it diverges for small gradients.
  *
  * The log has one entry per step s, with S_k for the present T. A step adds its terms to the last `window` entries: q^j
  * is negligible in older ones, whose sums are complete. No sum is a difference of larger sums.

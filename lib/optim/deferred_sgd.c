@@ -1,4 +1,4 @@
-/* deferred_sgd: the steps of SGD that rows make up later (deferred.c).
+/* deferred_sgd: the missed steps of SGD, in one formula (deferred.c).
  *
  * Where an element x has no gradient, a step of SGD is linear in x and its momentum buffer b. With the weight decay d,
  * the momentum m, and f = 1 - dampening, which is 1 in the first step,

@@ -7,6 +7,11 @@
  *
  * Random numbers. generators[] has the state of the generator before the first kernel of a span, and before each kernel
  * that found another state than the recorded kernels before it had left: something else drew, which is not repeated.
+ *
+ * torch.utils.checkpoint calls a function of the program again instead. That would need a tape inside the tape and
+ * errors in the middle of backward, and whatever else the function does would be done twice. Here the plan reserves the
+ * memory of a span as it reserves that of adjoints, so a replay cannot fail. An op whose kernel has another effect,
+ * such as max_norm, leaves it out in a replay (tg_op_call.is_repeated).
  */
 #include "base/alloc.h"
 #include "tape/backward.h"

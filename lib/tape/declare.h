@@ -1,4 +1,8 @@
-/* declare (private): what a shape rule declares of a call. */
+/* declare (private): what a shape rule declares of a call.
+ *
+ * A kernel gets a plain struct, tg_op_call, and sees no declarations: they are behind an opaque pointer. The library's
+ * ops use the same interface as a user's.
+ */
 #ifndef TG_TAPE_DECLARE_H
 #define TG_TAPE_DECLARE_H
 

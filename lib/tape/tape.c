@@ -1,5 +1,12 @@
 /* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, backward.c differentiates them,
- * and precision.c has the precision of their products. */
+ * and precision.c has the precision of their products.
+ *
+ * A call of several ops returns to a point of the tape if one of them fails (tg_tape_save_point, tg_tape_end). Records
+ * and results are stacks, so the call removes what it added. The generator is restored from a copy.
+ *
+ * A module gives back what nobody can read (tg_tape_end_module). Its caller gets the result alone. So at the end the
+ * values of its other results go back to the pool, unless a backward kernel reads them.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

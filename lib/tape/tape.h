@@ -5,11 +5,13 @@
  *     states[]    parallel to tensors[]: the storage's version at the call, and whether a gradient was needed
  *     attributes  the copied attributes of all records, one after the other
  *     results[]   every tensor that the tape owns, recorded or not, in the order of its creation
- *     held[]      the inputs of records that are no recorded results, such as parameters: the tape has a reference
+ *     held[]      inputs that this tape did not compute, such as parameters: the tape has a reference to each
  *
  * All six grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates nothing.
- * Recorded results live until the reset anyway. Another input is held once, however many records it has,
- * or once for each time that another tape begins to hold it in between.
+ * Recorded results live until the reset anyway. Another input is held once, however many records read
+ * it: reference counts are atomic, and slow. A tensor has the address of the tape that began to hold it last, so the
+ * check is one comparison. If the tapes of two threads take turns, each holds the input several times, and gives back
+ * all of its references.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H

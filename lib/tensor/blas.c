@@ -1,4 +1,17 @@
-/* blas: matrix products by the CBLAS of the build (-Dblas). */
+/* blas: matrix products by the CBLAS of the build (-Dblas).
+ *
+ * BLAS has its own threads. Large products run on them, one after the other. The tiles of attention are divided among
+ * the library's threads, and OpenBLAS computes their small products in the calling thread (TG_GEMM_ONE_THREAD). Setting
+ * another number of OpenBLAS threads for one loop would change the bits of other tapes' products. Between two products
+ * OpenBLAS's threads wait without sleeping, and take the processor from the library's; only OPENBLAS_THREAD_TIMEOUT
+ * stops that.
+ *
+ * Other libraries may divide a product of any size, so their number of threads is 1 during small products. The number
+ * is global, except MKL's: while another tape computes small products, a large one may have one thread. Its values are
+ * right, and with BLIS the bits do not depend on the number. An OpenBLAS that was compiled without threads has no
+ * locks, and two products at the same time overwrite each other's buffers. So its products take turns, and so do those
+ * of a BLAS that is known by its name alone. tests/ci/blas runs the suites with each.
+ */
 #include "tensor/blas.h"
 
 #include <pthread.h>

@@ -4,6 +4,14 @@
  * oneDNN compiles code for each shape of a product. A tg_onednn holds the products that a tape has prepared, and their
  * scratch memory. So a product that is prepared cannot fail. The library's threads divide a product, each computes its
  * part by oneDNN on one thread.
+ *
+ * So no second pool of threads competes for the processors, and the same number of threads gives the same bits. The
+ * shape rule of an op prepares its product (tg_onednn_prepare), because compiling can fail and a kernel cannot. The
+ * products of the last step are kept; others only as long as they are few.
+ *
+ * oneDNN decides which instructions it may use. From 2.5 on it asks Linux for AMX (arch_prctl, ARCH_REQ_XCOMP_PERM),
+ * and computes with AVX512_BF16 if Linux refuses; the build accepts no older one. Products in bf16 go to oneDNN only if
+ * the instructions that it reports include those of bf16. A product that it refuses is an error of the op.
  */
 #ifndef TG_TENSOR_ONEDNN_H
 #define TG_TENSOR_ONEDNN_H

@@ -2,7 +2,8 @@
  *
  * The first version of the new storage is higher than every version of the old one, so backward detects from this
  * number that a call was recorded before the resize. The owner of a follower (tg_row_state) compares its shape and that
- * of the table.
+ * of the table, and resizes all of its followers or none. Until then a second resize is refused, so no history of sizes
+ * is kept.
  */
 #include <string.h>
 

@@ -1,4 +1,8 @@
-/* rows: the state of the rows of a tensor (frozen rows, counts of updates, shards), and row norms and neighbors. */
+/* rows: the state of the rows of a tensor (frozen rows, counts of updates, shards), and row norms and neighbors.
+ *
+ * Frozen rows belong to the tensor, so no op and no module handles them: backward removes the gradient of frozen rows
+ * after each record that may have written to it. A padding row is a frozen row, and stays zero under a tied head.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,8 @@
-/* shape: counts, bytes, strides, broadcasting and texts of shapes. Products of sizes are checked for overflow here. */
+/* shape: counts, bytes, strides, broadcasting and texts of shapes. Products of sizes are checked for overflow here.
+ *
+ * A tensor without values has sizes, too: those other than 0 multiply to at most 2^62 - 1, so that loops and shape
+ * rules can add lengths and double them.
+ */
 #include <stdio.h>
 #include <string.h>
 

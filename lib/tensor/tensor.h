@@ -6,8 +6,8 @@
  *       +--- rows ------> tg_row_state
  *
  * A tensor is one block of memory, and a storage is another (pool.h). The blocks go back where the last reference is
- * dropped: a tape returns them to its pool, and tg_release to the allocator. So a tensor that a user keeps stays valid
- * after its tape was freed.
+ * dropped: a tape returns them to its pool, and tg_release to the allocator. So pools need no
+ * locks, and a tensor that a user keeps stays valid after its tape was freed.
  */
 #ifndef TG_TENSOR_TENSOR_H
 #define TG_TENSOR_TENSOR_H

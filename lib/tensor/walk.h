@@ -1,4 +1,5 @@
-/* walk (private): visits the values of a strided tensor in row-major order, run by run.
+/* walk (private): visits the values of a strided tensor in row-major order, run by run. Copies, fills, reductions,
+ * views and elementwise ops all use it.
  *
  * A walk lists the axes of a shape with the strides of one or two tensors (such as x and its gradient). Axes of size 1
  * are left out, and neighboring axes that can be visited with one stride are merged, so a contiguous tensor becomes a

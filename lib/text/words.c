@@ -1,5 +1,9 @@
 /* words: a vocabulary of words, encoding and decoding. The words stand one after the other in one text, and a hash
- * table finds the id of a word. */
+ * table finds the id of a word.
+ *
+ * It is a type of its own and not a fourth format of the tokenizer: it has no bytes, merges or ranks, an unknown word
+ * has one id, and it needs no PCRE2.
+ */
 #include "text/words.h"
 
 #include <string.h>

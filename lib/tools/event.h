@@ -2,7 +2,8 @@
  *
  * A record of a TFRecord file is: u64 length, u32 masked CRC of the length, the bytes, u32 masked CRC of the bytes, all
  * little-endian (tensorflow/core/lib/io/record_writer.cc). The bytes are an Event in the wire format of protocol
- * buffers (tensorflow/core/util/event.proto and summary.proto):
+ * buffers (tensorflow/core/util/event.proto and summary.proto). The fields are so few that no library of protocol
+ * buffers is needed:
  *
  *   Event     1 wall_time double, 2 step int64, 3 file_version string, 5 summary Summary
  *   Summary   1 value Value            Value   1 tag string, 2 simple_value float, 5 histo HistogramProto

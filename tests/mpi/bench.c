@@ -1,7 +1,7 @@
-/* bench [KIB]: measures the terms of the cost model in lib/README.md on the ranks of mpirun: the time of a reduction
- * without gradients, with dense gradients, and with gradients by rows; and of a reduction and a step of SparseAdam for
- * tables of 1,000 and 1,000,000 rows that every rank has. KIB is the size of a bucket, by default 4096. A
- * time is that of the slowest rank; the best and the median of several runs are printed. They differ where other
+/* bench [KIB]: measures the terms of the cost model in lib/mpi/README.md on the ranks of mpirun: the time of a
+ * reduction without gradients, with dense gradients, and with gradients by rows; and of a reduction and a step of
+ * SparseAdam for tables of 1,000 and 1,000,000 rows that every rank has. KIB is the size of a bucket, by default 4096.
+ * A time is that of the slowest rank; the best and the median of several runs are printed. They differ where other
  * processes use the same processors. */
 #include "ranks.h"
 

@@ -12,6 +12,14 @@
  * The rows of E that a pass needs are projected once, and copied to the distances. Both products are then scores by
  * distance (lib/ops/attention/relative.h): for the second one, keys and queries exchange their roles, and so the order
  * of the distances is reversed.
+ *
+ * All layers share a table of distances, and each projects it. The table is a parameter that the caller creates once
+ * and gives to the positions of every layer, like its norm. Without one, a layer has its own. With shared projections
+ * (share_att_key) the attention sets the projections of a copy of the positions in each pass, as slices of its own
+ * weight: no other module could keep a part of a packed weight.
+ *
+ * Projecting before copying lets buckets and clipped distances, which map several distances to one row, use the
+ * products of Transformer-XL. A gather of the products by bucket would move a value per pair of query and key.
  */
 #include <math.h>
 

@@ -1,4 +1,13 @@
-/* positions (private): the kinds of positions, each a constant structure of functions. */
+/* positions (private): the kinds of positions, each a constant structure of functions, like GSL's interpolation types.
+ * No code compares kinds.
+ *
+ * Relative kinds are scores by distance, which become the bias of attention, so the fused path serves all of them.
+ * ALiBi and T5 compute one number per distance, and lib/ops/attention/relative.c moves it to the pairs of queries and
+ * keys. Transformer-XL multiplies with vectors of distances (relative_scores.c), and relative key uses the same op, for
+ * keys with the roles exchanged. Shaw has 2 k + 1 clipped distances, so its products are small, and one pass copies
+ * them to the pairs (relative_clip.c). The exception is Shaw's values, which need the weights, and so the elementary
+ * path.
+ */
 #ifndef TG_NN_POSITIONS_H
 #define TG_NN_POSITIONS_H
 

@@ -1,5 +1,6 @@
 /* scaled_dot_product_attention: the public function of attention. It checks the arguments, and chooses between one op
- * (attention.c) and a chain of ops (attention_elementary.c).
+ * (attention.c) and a chain of ops (attention_elementary.c), which a textbook explains. Both draw the same random
+ * numbers in the same order, and the tests run both.
  */
 #include <float.h>
 

@@ -5,6 +5,9 @@
  * parameter to a copy that the tape keeps until the reset, any other factor to scratch memory. oneDNN reads values in
  * bf16. BLAS, which computes products that are too small or too large for oneDNN, and all of them in a build without
  * oneDNN, reads floats with the same values.
+ *
+ * So every machine has the same products, and the tests of one path hold for the other. Factors that are not normal
+ * numbers become 0 on both paths, because the processor's bf16 instructions read them as 0.
  */
 #ifndef TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 #define TG_OPS_LINEAR_ALGEBRA_PRODUCT_H

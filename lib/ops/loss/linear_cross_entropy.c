@@ -10,6 +10,9 @@
  * gradient in place, and adds the products to dx and dW. So the memory of the logits does not grow with the number of
  * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Follows
  * torch.nn.functional.linear_cross_entropy, whose chunks save the same memory.
+ *
+ * Computing the gradients in forward and keeping them would save that product, but needs a second gradient of the
+ * weight. For GPT-2 and 512 positions it is larger than the logits.
  */
 #include <tapegrad/extend.h>
 

@@ -1,4 +1,4 @@
-/* loss: the loop of pointwise losses, which loss.h describes.
+/* pointwise: the loop of losses that are computed value by value, which pointwise.h describes.
  *
  *   forward     y = sum_i l_i / divisor
  *   gradient    dx_i += dl (d l_i / d x_i),    with dl = dy / divisor

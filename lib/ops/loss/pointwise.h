@@ -1,9 +1,9 @@
-/* loss (private): what all losses share: the reductions, and the loop of losses that are computed value by value.
+/* pointwise (private): what all losses share: the reductions, and the loop of losses that are computed value by value.
  *
  * A pointwise loss is an elementwise op (elementwise.h) whose losses are reduced while they are computed: a chunk of
- * losses exists only on the stack. With TG_REDUCTION_NONE it is an ordinary elementwise op. Its attributes begin with a
- * tg_loss_attributes. The losses have the shape of input 0; the other inputs have it, or broadcast to it. An input
- * that broadcasts has no gradient.
+ * losses exists only on the stack, so a loss takes one pass over its inputs and no memory. With TG_REDUCTION_NONE it is
+ * an ordinary elementwise op. Its attributes begin with a tg_loss_attributes. The losses have the shape of input 0; the
+ * other inputs have it, or broadcast to it. An input that broadcasts has no gradient.
  */
 #ifndef TG_OPS_LOSS_POINTWISE_H
 #define TG_OPS_LOSS_POINTWISE_H
