@@ -4,7 +4,8 @@
  *   - It never prints, exits or aborts. Errors are values that a program reads.
  *   - A call that fails changes nothing: tensors and the state of the random generator remain as they were.
  *   - Any pointer may be NULL. A getter then returns 0, NULL or an empty value, and a call that can fail reports STATE,
- *     unless its comment calls the argument optional. Calls that cannot fail, such as _free and tg_release, do nothing.
+ *     unless its comment calls the argument optional. Calls that cannot fail, such as _free and tg_release, then do
+ *     nothing.
  *   - The only process-wide state is in this header: the allocator, the number of threads and the CPU level.
  */
 #ifndef TAPEGRAD_BASE_H
@@ -54,12 +55,12 @@ TG_API const char *tg_version(void);
  * and loaders return the new object with the error in it; they return NULL only when memory is exhausted.
  *
  * The first error stays until it is cleared. Later ones are dropped, because the first one explains them. While a tape,
- * params, an optimizer or a loader holds an error, it refuses further calls that can fail. The _error function of one
- * that is NULL returns an error, too: it could not be created.
+ * params, an optimizer or a loader holds an error, it refuses further calls that can fail. If the object itself is
+ * NULL, its _error function returns an error, too: the object could not be created.
  *
- * A `tg_error` is not cleared by a call that succeeds, so check what a call returns, and not the code. A failure that
- * the program accepts stays in it, too, and a later failure would show its text. So give a call that may fail a
- * tg_error of its own, or clear it afterwards (tg_error_clear):
+ * A call that succeeds does not clear a `tg_error`, so check what the call returns, and not the code. A failure that
+ * the program accepts stays in it, too, and would hide a later one. So give a call that may fail a tg_error of its own,
+ * or clear it afterwards (tg_error_clear):
  *
  * ```c
  * tg_error refusal = TG_NO_ERROR;
@@ -95,8 +96,8 @@ typedef enum tg_code {
 
 /* A code for programs, and one sentence for people with the call, the offending value and what is allowed: "embedding:
  * id 50257 at [3,1] is outside [0,50257)". The text is one line of UTF-8. A message may quote a name from a file, a
- * path or a text of the caller; in it a newline is "\n", and the bytes of other control characters, and those that are
- * not UTF-8, are "\xNN". So it can be printed on a terminal. */
+ * path or a text of the caller. In the quotation a newline is "\n". Bytes of other control characters, and bytes that
+ * are not UTF-8, are "\xNN". So a message can be printed on a terminal. */
 typedef struct tg_error {
     tg_code code;
     char text[TG_ERROR_TEXT];
@@ -116,7 +117,7 @@ TG_API void tg_error_clear(tg_error *error);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* Frees a text or an array of bytes that a call has returned as yours to free. */
+/* Frees a text or an array of bytes whose comment says that it is yours to free. */
 TG_API void tg_text_free(char *text);
 
 /* ---- configs ------------------------------------------------------------------------------------------------- */
@@ -140,8 +141,8 @@ typedef const char *tg_config_mark;
 
 /* The source of the library's memory. `allocate` returns a block of `bytes` (> 0) bytes, aligned to `alignment` (a
  * power of two, at most 64), or NULL. `release` takes a block back; it never receives NULL. Both receive `context`.
- * Both are called from every thread that uses the library, so they must be thread-safe. OpenBLAS and the C library
- * allocate their own memory. */
+ * Both are called from every thread that uses the library, so they must be thread-safe. BLAS and the C library allocate
+ * their own memory. */
 typedef struct tg_allocator {
     void *(*allocate)(void *context, size_t bytes, size_t alignment);
     void (*release)(void *context, void *block);
@@ -156,17 +157,17 @@ TG_API void tg_set_allocator(const tg_allocator *allocator);
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 /* The library starts its threads in the first call that uses them, and they stay until the process ends. So the library
  * cannot be unloaded: after dlclose it stays in memory, and a later dlopen finds it with its state (-z nodelete, on
- * systems with ELF). A shared library of your own that contains the static library needs this flag of the linker, too.
+ * systems with ELF). If your own shared library contains the static library, link it with this flag, too.
  */
 
-/* Sets the number of threads that a call may use, those of BLAS included, up to the most that it has
- * (tg_blas.most_threads). RANGE unless it is 1 to 256. The default is the number of processors that the process may run
- * on. The number changes no bit of a result, except of matrix products: OpenBLAS gives the same bits only for the same
- * number of threads. Not thread-safe: call it while no other thread is inside the library.
+/* Sets the number of threads that a call may use. BLAS uses the same number, up to tg_blas.most_threads. The default is
+ * the number of processors that the process may run on. The number changes no bit of a result, except of matrix
+ * products: OpenBLAS gives the same bits only for the same number of threads. RANGE unless it is 1 to 256. Not
+ * thread-safe: call it while no other thread is inside the library.
  *
- * After a product OpenBLAS's threads keep their processors for some milliseconds, and ask for work. Models with small
- * products train faster if they sleep instead: set OPENBLAS_THREAD_TIMEOUT=4 in the environment of the program.
- * OpenBLAS reads it when it is loaded. The example programs do that themselves (examples/common/blas.h). */
+ * After a product OpenBLAS's threads keep their processors busy for some milliseconds, waiting for work. Models with
+ * small products train faster if the threads sleep instead: set OPENBLAS_THREAD_TIMEOUT=4 in the environment of the
+ * program. OpenBLAS reads it when it is loaded. The example programs set it themselves (examples/common/blas.h). */
 TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */
@@ -180,10 +181,11 @@ typedef struct tg_blas {
     char library[32];
     /* of the library that is loaded: "0.3.21"; "" if it does not report one */
     char version[32];
-    /* the processor that its kernels are written for, as the library calls it: "Cooperlake"; FlexiBLAS reports the
-     * library behind it; "" if it does not report one */
+    /* the processor that its kernels are written for, by the library's name for it: "Cooperlake"; of FlexiBLAS, the
+     * library behind it; "" if the library does not report it */
     char kernels[64];
-    /* the most threads of a product: 1 if the library was compiled without threads, and 0 if it does not report it */
+    /* the largest number of threads of a product: 1 if the library was compiled without threads, 0 if it does not
+     * report it */
     int most_threads;
 } tg_blas;
 
@@ -202,14 +204,14 @@ typedef enum tg_cpu_level {
     TG_CPU_AVX512
 } tg_cpu_level;
 
-/* Returns "baseline", "avx2" or "avx512"; "unknown" for a number that is no level. */
+/* Returns "baseline", "avx2" or "avx512"; "unknown" for a number that is not a level. */
 TG_API const char *tg_cpu_level_name(tg_cpu_level level);
 
 /* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
- * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products, whose level
- * OpenBLAS chooses. VALUE for a level that the processor or the build lacks; a tape that is created while TG_CPU_LEVEL
- * names such a level has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is
- * inside the library. */
+ * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result. BLAS chooses its own level for matrix
+ * products. VALUE for a level that the processor or the build does not have. If TG_CPU_LEVEL names such a level, every
+ * new tape has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is inside the
+ * library. */
 TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);
 
 /* Returns the level in use. */

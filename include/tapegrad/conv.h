@@ -23,9 +23,9 @@ typedef struct tg_conv1d_config {
 
 TG_API tg_conv1d_config tg_conv1d_config_default(void);
 
-/* torch.nn.functional.conv1d: x (B,C,T), weight (O,C/groups,K) and bias (O), which is optional -> (B,O,T') with
- * T' = (T + 2 padding - dilation (K - 1) - 1) / stride + 1. VALUE for an invalid option; SHAPE also for a kernel that
- * does not fit into a sequence. */
+/* torch.nn.functional.conv1d: x (B,C,T), weight (O,C/groups,K) and bias (O), which is optional -> (B,O,T') with T' = (T
+ * + 2 padding - dilation (K - 1) - 1) / stride + 1. VALUE for an invalid option; SHAPE also for a kernel that does not
+ * fit into the padded sequence. */
 TG_API tg_tensor *tg_conv1d(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias,
                             const tg_conv1d_config *config);
 
@@ -44,8 +44,8 @@ TG_API tg_pool1d_config tg_pool1d_config_default(void);
 
 /* The maximum, or the mean, of each window of `kernel` values along the last axis: x (..,T) -> (..,T'), with T' as for
  * tg_conv1d. Added positions count as -inf in a maximum, and as 0 in a mean, which divides by `kernel`. With dilation a
- * window may hold added positions alone: its maximum is -inf. The gradient of a maximum goes to its first value. Errors
- * as for tg_conv1d. */
+ * window may have only added positions; its maximum is -inf. On ties the gradient of a maximum goes to the first value.
+ * Errors as for tg_conv1d. */
 TG_API tg_tensor *tg_max_pool1d(tg_tape *tape, tg_tensor *x, int64_t kernel, const tg_pool1d_config *config);
 TG_API tg_tensor *tg_avg_pool1d(tg_tape *tape, tg_tensor *x, int64_t kernel, const tg_pool1d_config *config);
 

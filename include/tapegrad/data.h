@@ -31,8 +31,7 @@
  * Files. The contents of every file are checked before they are used, and an error names the line or the value. A file
  * is written under a temporary name in the same folder and then renamed, so the old file survives a crash.
  *
- * Errors. A call can also report MEMORY, and a call that takes a path FILE. The comments do not repeat these two, nor
- * STATE for a NULL.
+ * Errors. The comments do not repeat three errors: MEMORY; FILE, of a call that takes a path; and STATE for a NULL.
  */
 #ifndef TAPEGRAD_DATA_H
 #define TAPEGRAD_DATA_H
@@ -44,13 +43,13 @@ extern "C" {
 #endif
 
 /* ---- token files ------------------------------------------------------------------------------------------------- */
-/* For texts larger than memory. A file has only ids, little-endian, of 2 bytes each (as nanoGPT's .bin files) or of 4.
- * They stay in the file, and a read fetches those that it needs. If a file changes while it is open, a read returns the
- * new ids, or an error. */
+/* For texts larger than memory. A file has only ids, little-endian, of 2 bytes each (as in nanoGPT's .bin files) or of
+ * 4. They stay in the file, and a read fetches only those that it needs. If a file changes while it is open, a read
+ * returns the new ids, or an error. */
 
 typedef struct tg_token_file tg_token_file;
 
-/* Opens a file of ids of `bytes` bytes each, 2 or 4 (VALUE). Yours to free. FORMAT if the size of the file is no
+/* Opens a file of ids of `bytes` bytes each, 2 or 4 (VALUE). Yours to free. FORMAT if the size of the file is not a
  * multiple of that. FILE if it is not a regular file. */
 TG_API tg_token_file *tg_token_file_open(const char *path, int bytes, tg_error *error);
 TG_API void tg_token_file_free(tg_token_file *file);
@@ -63,7 +62,7 @@ TG_API int64_t tg_token_file_count(const tg_token_file *file);
 TG_API bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error);
 
 /* Writes a file of ids of `bytes` bytes each, 2 or 4 (VALUE). RANGE, with the index, for an id that is negative or does
- * not fit into that. */
+ * not fit. */
 TG_API bool tg_token_file_write(const char *path, int bytes, const int32_t *ids, int64_t count, tg_error *error);
 
 /* ---- loader: torch.utils.data.DataLoader ------------------------------------------------------------------------- */
@@ -78,32 +77,32 @@ TG_API bool tg_token_file_write(const char *path, int bytes, const int32_t *ids,
 
 typedef struct tg_loader tg_loader;
 
-/* The defaults are those of the DataLoader. With them a pass has every item once, in order, so an evaluation leaves
- * nothing out. For training set shuffle, and drop_last as well to follow the course's create_dataloader_v1. */
+/* The defaults are those of the DataLoader. With them a pass returns every item once, in order, so an evaluation leaves
+ * nothing out. For training set shuffle. The course's create_dataloader_v1 also sets drop_last. */
 typedef struct tg_loader_config {
     /* private: tg_loader_config_default() sets it */
     tg_config_mark mark;
     /* B, the number of items per batch; must be set */
     int64_t batch_size;
-    /* a new random order in each pass; default false */
+    /* whether each pass has a new random order; default false */
     bool shuffle;
-    /* no last batch with fewer items than the others; default false */
+    /* whether a last batch with fewer items than the others is left out; default false */
     bool drop_last;
-    /* The number of parts into which each batch is divided, and the index of the part that this loader returns. The
-     * loaders of all parts draw the same order if their generators are in the same state, and their batches, one after
-     * the other, are the batch of a loader without parts. B, and the number of items in a last batch that is not full,
-     * must be multiples of `parts`. Default 1 and 0. */
+    /* The number of parts into which each batch is divided, and the index of the part that this loader returns. If
+     * their generators are in the same state, the loaders of all parts draw the same order, and their batches, joined,
+     * are the batch of a loader without parts. `parts` must divide B, and the number of items in an incomplete last
+     * batch. Default 1 and 0. */
     int64_t parts, part;
-    /* Detection of the use of a batch after the next call of tg_loader_next, for debugging. A call that reads its
-     * values sets STATE; getters return what they return for NULL, and set the error of the loader. The loader then
-     * uses new tensors for each batch, and keeps those without their values. Default false. */
+    /* Reports use of a batch after the next call of tg_loader_next, for debugging. A call that reads its values reports
+     * STATE. Getters treat its tensors as NULL, and set the error of the loader. The loader then uses new tensors for
+     * each batch, and keeps the old ones without their values. Default false. */
     bool detect_stale_batches;
     /* of windows: T, the number of ids per window; must be set */
     int64_t context;
     /* of windows: the number of ids from the start of one window to the start of the next; must be set */
     int64_t stride;
-    /* of tensors: the indices of the rows that belong to the data set, of which the loader keeps a copy:
-     * torch.utils.data.Subset; default NULL, all rows */
+    /* of tensors: the indices of the rows that belong to the data set, torch.utils.data.Subset; the loader copies them;
+     * default NULL, all rows */
     const int64_t *rows;
     /* of tensors: the number of these indices; default 0 */
     int64_t row_count;
@@ -113,8 +112,8 @@ TG_API tg_loader_config tg_loader_config_default(void);
 
 /* Return a loader of windows over a copy of the ids, or over a file, which must outlive the loader. Yours to free.
  * `rng` stays yours and must outlive the loader. The error is in the loader: VALUE for a size below 1, for an option of
- * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); SHAPE for less than
- * T + 1 ids, for fewer items than parts, or, with drop_last, for fewer items than a batch has. NULL when memory is
+ * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); SHAPE for fewer than T
+ * + 1 ids, for fewer items than parts, and, with drop_last, for fewer items than a batch has. NULL when memory is
  * exhausted. */
 TG_API tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config);
 TG_API tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config);
@@ -127,9 +126,9 @@ TG_API tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int coun
                                              const tg_loader_config *config);
 TG_API void tg_loader_free(tg_loader *loader);
 
-/* One batch, valid until the next call of tg_loader_next: the loader owns its tensors, and fills them again. A batch
- * that is needed longer must be retained: while anybody else holds one of its tensors, the loader uses others. A tape
- * holds those that it recorded. A loader with detect_stale_batches reports the use of an old batch. */
+/* One batch, valid until the next call of tg_loader_next: the loader owns its tensors, and fills them again. To keep a
+ * batch longer, retain its tensors; the loader then uses others. A tape retains the tensors that it has recorded. A
+ * loader with detect_stale_batches reports the use of an old batch. */
 typedef struct tg_batch {
     /* tensors[0] and tensors[1]; `targets` is NULL in a loader of one tensor */
     tg_tensor *inputs, *targets;
@@ -141,10 +140,10 @@ typedef struct tg_batch {
 } tg_batch;
 
 /* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and after an
- * error: after the loop a program checks tg_loader_error, or the tape that watches it (tg_tape_watch_error). The call
- * after the end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends
- * it. RANGE or FILE for a file whose ids cannot be read; STATE if a tensor of the loader was resized
- * (tg_tensor_resize_rows) or has deferred steps (tg_optim_flush). */
+ * error. So after the loop check tg_loader_error, or the tape that watches it (tg_tape_watch_error). The call after the
+ * end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends it. RANGE
+ * or FILE for a file whose ids cannot be read; STATE if a tensor of the loader was resized (tg_tensor_resize_rows) or
+ * has deferred steps (tg_optim_flush). */
 TG_API bool tg_loader_next(tg_loader *loader, tg_batch *batch);
 
 /* Ends the pass: the next call of tg_loader_next begins another one, as every iterator of a DataLoader does. Nothing is
@@ -162,8 +161,8 @@ TG_API void tg_loader_clear_error(tg_loader *loader);
 TG_API int64_t tg_loader_batches(const tg_loader *loader);
 
 /* Divides the indices 0 .. row_count - 1 at random into parts of these lengths: torch.utils.data.random_split. Writes
- * them to rows[0 .. row_count), part after part. VALUE unless row_count is the sum of the lengths; SHAPE for less than
- * 1 part, a negative length, and for no rows at all. */
+ * them to rows[0 .. row_count), part after part. VALUE unless row_count is the sum of the lengths; SHAPE for fewer than
+ * 1 part, for a negative length, and for row_count 0. */
 TG_API bool tg_random_split(tg_rng *rng, const int64_t *lengths, int parts, int64_t *rows, int64_t row_count,
                             tg_error *error);
 

@@ -1,9 +1,9 @@
 /* extend: what a library on top of tapegrad needs and a program does not. tapegrad_text, tapegrad_tools and
- * tapegrad_mpi use the public headers and this one, nothing else, so a library of yours can do what they do. New ops,
- * and loops on the library's threads, are op.h's subject.
+ * tapegrad_mpi use only the public headers and this one, so your own library can do what they do. For new ops, and for
+ * loops on the library's threads, see op.h.
  *
- * Before version 1.0 these declarations may change with every release. Calls check no argument for NULL unless the
- * comment names it, because they are called by code that has checked its own arguments.
+ * Before version 1.0 these declarations may change with every release. Unless a comment says so, no call checks its
+ * arguments for NULL: the caller has checked its own arguments.
  */
 #ifndef TAPEGRAD_EXTEND_H
 #define TAPEGRAD_EXTEND_H
@@ -33,7 +33,6 @@ TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...)
  * one comparison identifies the config, and the message can name the function. (If 0 meant the default, nobody could
  * set a 0; initializer macros do not compile in C++.)
  *
- *
  *     static const char mark[] = "my_config_default";
  */
 static inline bool tg_config_check(const char *call, const void *config, const char *mark, tg_error *error)
@@ -43,8 +42,8 @@ static inline bool tg_config_check(const char *call, const void *config, const c
                         mark);
 }
 
-/* Returns true if a list in a config and the number of its elements agree: without elements the list is NULL, and only
- * then. Otherwise sets an error that names both fields. */
+/* Returns true if a list in a config and its number of elements agree: the list is NULL if and only if the number is 0.
+ * Otherwise sets an error that names both fields. */
 static inline bool tg_config_check_list(const char *call, const char *list_field, const void *list,
                                         const char *count_field, int64_t count, tg_error *error)
 {
@@ -59,8 +58,9 @@ static inline bool tg_config_check_list(const char *call, const char *list_field
                         (long long)count, list_field, list ? "not NULL" : "NULL");
 }
 
-/* Returns true if x is a tensor whose values can be read. Otherwise sets an error, "<call>: the <name> is NULL" and the
- * like: its tape has freed it, its values were dropped, or its table has steps to catch up with. x may be NULL. */
+/* Returns true if x is a tensor whose values can be read. Otherwise sets an error such as "<call>: the <name> is NULL".
+ * Other reasons are that its tape has freed it, that its values were dropped, and that its table has deferred steps. x
+ * may be NULL. */
 TG_API bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
@@ -68,22 +68,22 @@ TG_API bool tg_tensor_check(const char *call, const char *name, const tg_tensor 
  * "\x1b]0;...", or have a newline in its name. So every text for people is escaped when it is complete: those of errors
  * by tg_error_set, the others by tg_format_line. */
 
-/* Copies `text` so that it is one line of UTF-8 that moves no terminal's cursor: a newline becomes \n, and each byte of
- * another control character (U+0000 to U+001F, U+007F to U+009F) or of what is not UTF-8 becomes \xNN. A backslash is
+/* Copies `text` as one line of UTF-8 that is safe to print on a terminal: a newline becomes \n, and each byte of
+ * another control character (U+0000 to U+001F, U+007F to U+009F), or that is not UTF-8, becomes \xNN. A backslash is
  * copied, so a text that was escaped stays as it is. The copy ends before the first character that does not fit into
  * `size` bytes with the NUL. Returns its length. */
 TG_API size_t tg_escape(char *copy, size_t size, const char *text);
 
-/* Formats as snprintf, but a NaN as "nan" of either sign, and escapes the result, of which the first 1000 bytes are
- * used. Returns its length. */
+/* Formats like snprintf, and escapes the first 1000 bytes of the result. A NaN is "nan", whatever its sign. Returns the
+ * length. */
 TG_API size_t tg_format_line(char *line, size_t size, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 
-/* The two arguments of a %.*s that writes at most `most` bytes of a string, and no part of a character. A %.40s would
- * cut characters. */
+/* The two arguments of a %.*s that writes at most `most` bytes of a string, in whole characters. A %.40s could cut a
+ * character. */
 #define TG_CUT(text, most) tg_cut(text, most), (text)
 
-/* Returns the length of the longest beginning of `text` that has at most `most` bytes and no part of a character.
- * `most` for NULL. */
+/* Returns the length of the longest beginning of `text` that has at most `most` bytes and only whole characters. `most`
+ * for NULL. */
 TG_API int tg_cut(const char *text, int most);
 
 /* The same for `length` bytes that need not end with a NUL. */
@@ -95,13 +95,13 @@ TG_API size_t tg_utf8_check(const char *text, size_t length);
 /* Writes the index of a row-major position in a shape, such as "[3,1]", to an array of TG_SHAPE_TEXT. Returns it. */
 TG_API const char *tg_index_format(const struct tg_shape *shape, int64_t position, char *text);
 
-/* Converts a number with a decimal point, in any locale. Returns false if the text is no number. */
+/* Converts a number with a decimal point, in any locale. Returns false if the text is not a number. */
 TG_API bool tg_parse_number(const char *text, double *value);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Returns count * size uninitialized bytes, aligned to a cache line, from the program's allocator (tg_set_allocator);
- * NULL when memory is exhausted, when the product exceeds PTRDIFF_MAX, and for 0 bytes. `count` has 64 bits everywhere,
+/* Returns count * size uninitialized bytes, aligned to a cache line, from the program's allocator (tg_set_allocator).
+ * NULL when memory is exhausted, when the product exceeds PTRDIFF_MAX, and for 0 bytes. `count` always has 64 bits,
  * because a size_t of 32 bits would cut it. */
 TG_API void *tg_alloc(uint64_t count, size_t size);
 
@@ -127,9 +127,9 @@ static inline bool tg_grow(void *array, size_t *capacity, size_t used, size_t ne
 
 /* ---- texts that grow --------------------------------------------------------------------------------------------- */
 
-/* Bytes that are written one part after the other. Begin with {0}; end with tg_free(buffer.bytes). After memory was
- * exhausted `failed` is set and further calls do nothing, so one check at the end is enough. A NUL, which `length` does
- * not count, follows the bytes. */
+/* A buffer of bytes that grows. Begin with {0}; end with tg_free(buffer.bytes). When memory is exhausted, `failed` is
+ * set and further calls do nothing, so one check at the end is enough. A NUL follows the bytes; `length` does not count
+ * it. */
 typedef struct tg_text_buffer {
     char *bytes;
     size_t length, capacity;
@@ -145,9 +145,9 @@ TG_API void tg_text_add_format(tg_text_buffer *buffer, const char *format, ...) 
 TG_API void tg_text_add_json(tg_text_buffer *buffer, const char *text, size_t length);
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
-/* A strict reader of JSON (RFC 8259) that is in memory. It builds no tree: the caller takes one token after the other,
- * so a hostile file needs no more memory than its text. Strings are decoded where they stand; nothing is allocated. An
- * object {"a":1,"b":2} is read by
+/* A strict reader of JSON (RFC 8259) in memory. It builds no tree: the caller takes one token after the other, so a
+ * hostile file needs no more memory than its text. Strings are decoded in place; nothing is allocated. An object
+ * {"a":1,"b":2} is read by
  *
  *     size_t members = 0;
  *     tg_json_text key;
@@ -169,7 +169,7 @@ typedef struct tg_json {
     tg_error *error;
 } tg_json;
 
-/* A decoded string. It ends with a NUL and contains no other. */
+/* A decoded string. It ends with a NUL and contains no other NUL. */
 typedef struct tg_json_text {
     char *text;
     size_t at; /* the position of its quotation mark in the JSON text */
@@ -202,7 +202,7 @@ TG_API bool tg_json_key(tg_json *j, size_t *count, tg_json_text *key);
 
 TG_API bool tg_json_string(tg_json *j, tg_json_text *string);
 
-/* Takes a whole number in [0,2^63), written with digits alone. */
+/* Takes a whole number in [0,2^63), written with digits only. */
 TG_API bool tg_json_uint(tg_json *j, int64_t *value);
 
 /* Takes a number of at most 60 characters. */
@@ -251,8 +251,9 @@ typedef struct tg_file_writer {
     char *bytes; /* where the contents go if they stay in memory; else NULL */
 } tg_file_writer;
 
-/* After true, call commit or abandon. Both free the writer. If commit fails, the target is unchanged, with one
- * exception: the last step writes the folder to the disk, and its error reports that the new file is in use. */
+/* If begin returns true, call commit or abandon later. Both free the writer. If commit fails, the target is unchanged,
+ * with one exception: the last step writes the folder to the disk, and if that fails, the error says that the new file
+ * is in use. */
 TG_API bool tg_file_writer_begin(tg_file_writer *writer, const char *call, const char *path, tg_error *error);
 TG_API bool tg_file_writer_write(tg_file_writer *writer, const void *bytes, size_t length, tg_error *error);
 TG_API bool tg_file_writer_commit(tg_file_writer *writer, tg_error *error);
@@ -293,21 +294,22 @@ TG_API int64_t tg_tape_record_count(const tg_tape *tape);
 /* Returns record number `index`; zeros for an index that does not exist. */
 TG_API tg_tape_record tg_tape_record_at(const tg_tape *tape, int64_t index);
 
-/* Returns the state of tensor number `tensor` of a record: its inputs come first, then its outputs. TG_VALUES_GONE for
- * numbers that do not exist. */
+/* Returns what has become of the values of tensor number `tensor` of a record, where the inputs come first, then the
+ * outputs. TG_VALUES_GONE for numbers that do not exist. */
 TG_API tg_recorded_values tg_tape_recorded_values(const tg_tape *tape, int64_t index, int tensor);
 
-/* Returns the number of the record that computed x, or -1: a leaf, a constant, or a result that is not recorded. */
+/* Returns the number of the record that computed x; -1 for a leaf, a constant, or a result that is not recorded. */
 TG_API int64_t tg_tape_record_of(const tg_tape *tape, const tg_tensor *x);
 
-/* Functions that the tape calls around each kernel, forward and backward, also of ops that are not recorded; a view has
- * no kernel, but is announced, too. A call that backward repeats has call->is_repeated. Neither function may call ops
- * on the tape. */
+/* Functions that the tape calls before and after each kernel, forward and backward, even if the op is not recorded.
+ * They are called for a view, too, which has no kernel. A call that backward repeats has call->is_repeated. Neither
+ * function may call ops on the tape. */
 typedef struct tg_kernel_watch {
     void (*before)(void *context, const struct tg_op_call *call, bool is_backward); /* optional */
     void (*after)(void *context, const struct tg_op_call *call, bool is_backward);  /* optional */
     void *context;
-    /* whether results must keep their values until the reset. Otherwise a tape gives back what nobody can read. */
+    /* whether results must keep their values until the reset; otherwise the tape gives back values that nobody can
+     * read */
     bool keeps_results;
     /* private */
     struct tg_kernel_watch *next;

@@ -26,13 +26,13 @@ typedef struct tg_nan_report {
  *     'log' (op 2 of 4) computed a NaN at [1,0] of (2,2), from inputs without one (largest absolute value 8)
  *     input 1 of 'mul' (op 2 of 2), (2,), has a NaN at [1] that no recorded op computed
  *
- * Inside of a block or layer of a transformer, and of a GPT, results that backward does not read give their values
- * back, and so do those of a span (tg_activation_checkpoint_begin). The report then names the first op of those that
- * may have computed the NaN, too.
+ * Some results have no values any more: those inside a transformer's block or layer, or a GPT, that backward does not
+ * read, and those of a span (tg_activation_checkpoint_begin). If one of them may have had the NaN first, the report
+ * also names the first op that may have computed it.
  *
- * If no output has one, the report names an input that has a NaN now, such as a parameter after an optimizer step.
- * Results of ops that were not recorded are examined only as inputs of recorded ops. Slow, because every value of the
- * step is read. */
+ * If no output has a NaN, the report names an input that has one now, such as a parameter after an optimizer step.
+ * Results of ops that were not recorded are examined only as inputs of recorded ops. The call is slow: it reads every
+ * value of the step. */
 TG_API bool tg_find_nan(const tg_tape *tape, tg_nan_report *report);
 
 #ifdef __cplusplus

@@ -27,8 +27,8 @@ extern "C" {
 
 /* The initial values of a model. */
 typedef enum tg_gpt_init {
-    /* the draws of its modules, as in the course: torch.nn's defaults. Tables are N(0,1), so a tied head starts at a
-     * loss far above ln V */
+    /* the draws of its modules, as in the course: torch.nn's defaults. Tables are drawn from N(0,1), so a model with a
+     * tied head starts at a loss far above ln V */
     TG_GPT_INIT_MODULES,
     /* GPT-2's (Radford et al. 2019, section 2.3), at a loss near ln V. After the draws of the modules, each matrix and
      * table is drawn again, in the order of the params: from N(0, 0.02), and the output projections of attention and of
@@ -51,21 +51,20 @@ typedef struct tg_gpt_config {
     int64_t layers;
     /* the probability of dropout of embeddings, attention weights and residual branches, in [0,1); default 0 */
     double dropout;
-    /* whether queries, keys and values have biases, as in the published GPT-2 and not in the course; default false */
+    /* whether queries, keys and values have biases, as in the published GPT-2, but not in the course; default false */
     bool qkv_bias;
-    /* whether the head's weight is the token table, as in GPT-2, and not one of its own, as in the course;
+    /* whether the token table is also the weight of the head, as in GPT-2; in the course the head has its own weight;
      * default false */
     bool tied_head;
-    /* the kind of positions. Absolute kinds are "pos_emb". Relative kinds are "position", shared by all blocks, except
-     * Shaw's and Transformer-XL's, of which each block has its own: "trf_blocks.N.att.position". Default
-     * TG_POSITION_LEARNED */
+    /* the kind of positions. Absolute kinds are "pos_emb". Rotary, ALiBi and T5 are "position", shared by all blocks.
+     * Of the other relative kinds each block has its own, "trf_blocks.N.att.position". Default TG_POSITION_LEARNED */
     tg_position position;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
     /* the initial values; default TG_GPT_INIT_MODULES */
     tg_gpt_init init;
-    /* whether each block is a span of tg_activation_checkpoint_begin while the tape trains: a step has the same
-     * figures, needs less memory and takes more time; default false */
+    /* whether each block is a span of tg_activation_checkpoint_begin in training: a step then gives the same numbers
+     * with less memory, and takes longer; default false */
     bool activation_checkpointing;
 } tg_gpt_config;
 
@@ -85,11 +84,11 @@ typedef struct tg_gpt tg_gpt;
 TG_API tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config);
 TG_API void tg_gpt_free(tg_gpt *model);
 
-/* Returns the model's config, borrowed from the model, with the present vocabulary and context. */
+/* Returns the model's config with the current vocabulary and context, borrowed from the model. */
 TG_API const tg_gpt_config *tg_gpt_get_config(const tg_gpt *model);
 
-/* Changes the number of tokens: tg_nn_embedding_resize of the token table. A head that is not tied is resized, too, and
- * its new rows are drawn as a Linear's. Both are resized, or none. Errors as for tg_nn_embedding_resize. */
+/* Changes the number of tokens: tg_nn_embedding_resize of the token table. A head that is not tied is resized, too; its
+ * new rows are drawn as those of a Linear. Either both are resized or neither. Errors as for tg_nn_embedding_resize. */
 TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error);
 
 /* Extends the context, to continue training on longer texts: tg_nn_positional_extend, with its errors. */
@@ -103,7 +102,7 @@ TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *
 
 /* Returns the loss of predicting the targets (B,T) i32 from the ids (B,T) i32: tg_cross_entropy of tg_gpt_forward, but
  * the logits (B,T,V) never exist as a whole (tg_linear_cross_entropy). A step of GPT-2 small with 2 x 256 tokens takes
- * 1.16 times as long, and its peak of memory is 0.94 of that with logits (tests/bench/run). Errors as for the two. */
+ * 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). Errors as for the two. */
 TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
                               const tg_cross_entropy_config *config);
 
@@ -125,26 +124,27 @@ typedef struct tg_gpt_open_config {
     tg_config_mark mark;
     /* default TG_GPT_NAMES_TRANSFORMERS */
     tg_gpt_names names;
-    /* the number of heads, which no tensor shows; config.json must not have another. Default TG_HEADS_OF_FILE; without
-     * a config.json that is the number of the published GPT-2 with the same width */
+    /* the number of heads, which the tensors do not show. It must be that of config.json, if there is one. Default
+     * TG_HEADS_OF_FILE; without a config.json this is the number of the published GPT-2 with the same width */
     int64_t heads;
 } tg_gpt_open_config;
 
 TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
 
-/* Adds the parameters of a GPT-2 that another program has written to `params`, and returns the model, as tg_gpt_new:
- * GPT2LMHeadModel.from_pretrained(path). `path` is a folder with model.safetensors or model.safetensors.index.json, or
- * such a file. F16 and BF16 are converted. The sizes are those of the tensors. A config.json beside them is read; it
- * gives the heads and the dropout, and what it does not have is as in transformers' GPT2Config. Without one the dropout
- * is 0.1. tg_tokenizer_open reads the vocabulary of the folder.
+/* Opens a GPT-2 that another program has written: adds its parameters to `params` and returns the model, as tg_gpt_new
+ * does: GPT2LMHeadModel.from_pretrained(path). `path` is a folder with model.safetensors or
+ * model.safetensors.index.json, or such a file. F16 and BF16 are converted. The sizes are those of the tensors. A
+ * config.json beside them gives the heads and the dropout; a setting that it lacks has the default of transformers'
+ * GPT2Config. Without a config.json the dropout is 0.1. tg_tokenizer_open reads the vocabulary of the folder.
  *
  *     tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
  *     tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
  *
- * NULL, with the error in the params and nothing added or drawn. VALUE for what a tg_gpt cannot be, by the name of the
- * setting (another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
- * cross-attention, different probabilities of dropout); for settings that disagree with the tensors; and for missing
- * and unknown tensors. FORMAT for an invalid file; SHAPE and DTYPE as for tg_params_load; the errors of tg_gpt_new. */
+ * NULL, with the error in the params and nothing added or drawn. VALUE, with the name of the setting, for a model that
+ * is not a tg_gpt: another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
+ * cross-attention, different probabilities of dropout. VALUE also for settings that disagree with the tensors, and for
+ * missing and unknown tensors. FORMAT for an invalid file; SHAPE and DTYPE as for tg_params_load; the errors of
+ * tg_gpt_new. */
 TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
 
 typedef struct tg_gpt_save_config {
@@ -171,16 +171,16 @@ TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_sa
 typedef struct tg_sample_config {
     /* private: tg_sample_config_default() sets it */
     tg_config_mark mark;
-    /* whether the most probable token is returned, of equals the smaller id, without a draw; default true. The options
-     * below need false: set together with true, they are an error */
+    /* whether the most probable token is returned, without a draw; on ties the smaller id. Default true. The options
+     * below need false; setting them together with true is an error */
     bool greedy;
     /* the divisor of the logits, above 0 and finite; default 1 */
     double temperature;
-    /* the number of largest logits that are kept, 1 to V, with those that tie with the last; default TG_NO_TOP_K,
-     * all */
+    /* the number of largest logits that are kept, 1 to V; those that tie with the last are kept, too; default
+     * TG_NO_TOP_K, all */
     int64_t top_k;
-    /* the probability, in (0,1], that the most probable of the kept tokens must reach together; only these are kept;
-     * default 1, all */
+    /* of the kept tokens, only the most probable ones are kept that together reach this probability, in (0,1]; default
+     * 1, all */
     double top_p;
 } tg_sample_config;
 
@@ -204,7 +204,7 @@ typedef struct tg_gpt_generate_config {
     tg_sample_config sample;
     /* the id that ends the generation, and is not written; default -1, none */
     int32_t end_token;
-    /* whether keys and values are kept for the next token, which is faster and needs more memory; default true */
+    /* whether keys and values are kept for the next token: faster, with more memory; default true */
     bool use_cache;
     /* a function that is called with `context` and each new id; it returns false to end the generation; default NULL */
     bool (*on_token)(void *context, int32_t id);
@@ -216,11 +216,11 @@ TG_API tg_gpt_generate_config tg_gpt_generate_config_default(void);
 /* Continues a prompt of `count` ids, at least 1 and at most the context. Writes the new ids to `ids`, an array of
  * max_new_tokens, and returns their number. A text that becomes longer than the context continues from its last
  * `context` tokens, as in the course's generate_text_simple; each further token then costs a whole pass. Recording and
- * training are off during the call and as they were after it. Draws from the tape's generator unless greedy.
+ * training are off during the call, and restored after it. Draws from the tape's generator unless greedy.
  *
- * -1 after an error, with the generator as it was and nothing written; on_token may have been called. SHAPE for an
- * empty prompt; RANGE for a longer prompt, and, with the index, for an id outside of [0,V); VALUE for an invalid
- * option; the errors of tg_gpt_forward and tg_sample. */
+ * -1 after an error: nothing is written, and the generator is as it was before, but on_token may have been called.
+ * SHAPE for an empty prompt; RANGE for a longer prompt, and, with the index, for an id outside of [0,V); VALUE for an
+ * invalid option; the errors of tg_gpt_forward and tg_sample. */
 TG_API int64_t tg_gpt_generate(tg_tape *tape, const tg_gpt *model, const int32_t *prompt, int64_t count, int32_t *ids,
                                const tg_gpt_generate_config *config);
 

@@ -1,8 +1,8 @@
 /* gradcheck: compares the gradient that backward computes (analytic) with differences of the function (numeric).
  *
- * Each entry is compared with a central difference. Follows torch.autograd.gradcheck: its steps and tolerances, its
- * rule that a check with nothing to compare fails, and that an infinite derivative agrees only with itself, and NaN
- * with nothing.
+ * Each entry is compared with a central difference. Steps and tolerances are those of torch.autograd.gradcheck. As
+ * there, a check with nothing to compare fails, an infinite derivative agrees only with itself, and NaN agrees with
+ * nothing.
  *
  * ```c
  * static tg_tensor *f(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
@@ -23,24 +23,24 @@
  * Both modes are stricter than PyTorch's. They also refuse
  *   - a check in which every number is zero, because it cannot detect a mistake;
  *   - a backward that is not linear in the gradient of the result: of either sign, large and small, zero;
- *   - a backward that does not add to a gradient that exists, by rows or dense, or that gives other bits when it runs
+ *   - a backward that does not add to an existing gradient, by rows or dense, or that gives other bits when it runs
  *     again;
- *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient), or is new
- *     (tg_op.can_overwrite);
+ *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient), or if the
+ *     gradient is new (tg_op.can_overwrite);
  *   - a result that changes between two calls with the same inputs;
- *   - a kernel that writes before or behind an input, an output, a gradient, the saved or the scratch memory, or that
- *     changes what it may only read: inputs, in backward also outputs, their gradients, and the saved memory. The check
- *     runs the kernels on copies between guard zones of 512 bytes, so such a write does no harm: "gradcheck: the
- *     backward kernel of 'my_op' writes value 6 of the gradient of input 0, which has 6";
- *   - a kernel that uses what nothing has written: scratch memory, the values of an output, values outside of a buffer,
- *     and inputs and outputs that backward ignores (tg_op.backward_ignores_inputs). In one run they are NaN, and in the
- *     next one a small number. The gaps in the memory of a strided input are NaN.
+ *   - a kernel that writes outside of an input, an output, a gradient, the saved or the scratch memory, or that changes
+ *     what it may only read: inputs, and in backward also outputs, their gradients and the saved memory. The check runs
+ *     the kernels on copies between guard zones of 512 bytes, so such a write does no harm: "gradcheck: the backward
+ *     kernel of 'my_op' writes value 6 of the gradient of input 0, which has 6";
+ *   - a kernel that uses memory that was never written: scratch memory, the values of an output, values outside of a
+ *     buffer, and inputs and outputs that backward ignores (tg_op.backward_ignores_inputs). They are NaN in one run,
+ *     and a small number in the next. The gaps in the memory of a strided input are NaN.
  *
  * Saved and scratch memory that the shape rule has not declared is NULL: a kernel that uses it crashes, here as in a
  * program.
  *
- * No check of single inputs finds a mistake at other values, sizes or strides, or one that occurs only if some inputs
- * need no gradient: check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
+ * A check knows only its own inputs: a mistake may appear at other values, sizes or strides, or only if some inputs
+ * need no gradient. So check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
  * (relu at 0) and ties (amax), where the function has no derivative.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
@@ -56,31 +56,31 @@ extern "C" {
 /* The function under test: returns one f32 or f64 result, computed from the inputs on the tape. `context` is the
  * argument of tg_gradcheck. The function is called many times, on a private tape whose generator is in the same state
  * each time, so that dropout drops the same values. It must keep nothing between calls, and must not write to its
- * inputs. NULL, with the error in the tape, ends the check. */
+ * inputs. Returning NULL, with an error in the tape, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
 /* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
  * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives
- * the values of the result. `context` is the argument of tg_gradcheck; sizes come through it, as the reference gets
- * arrays alone. */
+ * the values of the result. `context` is the argument of tg_gradcheck. Pass the sizes through it: the reference gets
+ * only arrays. */
 typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
 
 typedef enum tg_gradcheck_mode {
-    /* every entry of every Jacobian, with 2 evaluations per input value and 3 backward passes per output value */
+    /* every entry of every Jacobian: 2 evaluations per input value, and 3 backward passes per output value */
     TG_GRADCHECK_SLOW,
-    /* sums of all entries with random factors of 1/4 to 1, without and with signs: 4 evaluations per input, and 11
-     * backward passes in all. After a failure the slow mode runs, too, to find the entry.
+    /* sums of all entries, weighted with random factors of 1/4 to 1, without and with signs: 4 evaluations per input,
+     * and 11 backward passes altogether. After a failure the slow mode runs, too, to find the entry.
      *
-     * The sums of the mistakes must exceed the tolerance, which is atol times the root of the number of output values,
-     * and rtol times the root of the sum of the squares of all terms. So a mistake that all entries share is found if
-     * it is larger than rtol. But a mistake in one entry among n equal ones is certain to be found only if it is larger
-     * than 5 rtol sqrt(n), and one in an entry that is small beside the others may be missed altogether. */
+     * A mistake is found if its sum exceeds the tolerance: atol times the root of the number of output values, plus
+     * rtol times the root of the sum of the squares of all terms. So a relative mistake in all entries is found if it
+     * is larger than rtol. A mistake in one of n equal entries is certain to be found only if it is larger than 5 rtol
+     * sqrt(n). One in an entry that is small beside the others may be missed altogether. */
     TG_GRADCHECK_FAST
 } tg_gradcheck_mode;
 
 /* A row (an index on axis 0) of an input that has no gradient by design, such as the padding row of an embedding. Its
- * analytic gradient must be exactly zero, and its differences are not computed. Frozen rows (tapegrad/rows.h) need not
- * be listed. */
+ * analytic gradient must be exactly zero; no differences are computed. Frozen rows (tapegrad/rows.h) need not be
+ * listed. */
 typedef struct tg_gradcheck_row {
     /* the index of the input */
     int input;
@@ -89,8 +89,8 @@ typedef struct tg_gradcheck_row {
 
 /* The defaults are PyTorch's, for f64.
  *
- * A check of f32 kernels needs differences of doubles: a difference of floats has four digits at best. Set dtype TG_F32
- * and a reference. eps, atol and rtol stay as they are, so the slow mode finds an error of 1 % in one entry:
+ * A check of f32 kernels needs differences of doubles, because a difference of floats has four digits at best. Set
+ * dtype to TG_F32, and a reference. Keep eps, atol and rtol: the slow mode then finds an error of 1 % in one entry.
  *
  * ```c
  * static tg_tensor *wave(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
@@ -118,9 +118,9 @@ typedef struct tg_gradcheck_row {
  * tg_release(floats);
  * ```
  *
- * For a function of ops that have f64 kernels, too, numeric_in_f64 does the same without a reference. With neither of
- * them, use eps 1e-2, relative_eps true, atol 1e-3 and rtol 1e-2: such a check finds a wrong formula, but no error of a
- * few percent. */
+ * If all ops of the function have f64 kernels, numeric_in_f64 does the same without a reference. Without either, use
+ * eps 1e-2, relative_eps true, atol 1e-3 and rtol 1e-2: such a check finds a wrong formula, but not an error of a few
+ * percent. */
 typedef struct tg_gradcheck_config {
     /* private: tg_gradcheck_config_default() sets it */
     tg_config_mark mark;
@@ -136,10 +136,11 @@ typedef struct tg_gradcheck_config {
     bool relative_eps;
     /* the tolerances: a pair passes if |analytic - numeric| <= atol + rtol * |numeric|; default 1e-5 and 1e-3 */
     double atol, rtol;
-    /* the function whose differences are computed, for f32 kernels; the results of both must agree within the
-     * tolerances; default NULL, the function under test */
+    /* for f32 kernels: the function whose differences are computed. Its results must agree with those of the function
+     * under test within the tolerances. Default NULL, the function under test */
     tg_gradcheck_reference reference;
-    /* differences of f32 inputs in f64 copies, for a function that works in both dtypes; default false */
+    /* whether differences for f32 inputs are computed on f64 copies of them; the function must work in both dtypes;
+     * default false */
     bool numeric_in_f64;
     /* whether a check with nothing to compare (a result or inputs of size 0) passes; default false */
     bool allow_empty;
@@ -149,7 +150,7 @@ typedef struct tg_gradcheck_config {
     const tg_rng *rng;
     /* the seed of the fast mode's vectors; default 67280421310721, that of a new torch.Generator */
     uint64_t projection_seed;
-    /* the rows without a gradient by design, and their number; both must be set; default NULL and 0 */
+    /* the rows without a gradient by design, and their number; both are set or neither; default NULL and 0 */
     const tg_gradcheck_row *rows_without_gradient;
     int row_count;
 } tg_gradcheck_config;
@@ -161,28 +162,29 @@ typedef struct tg_gradcheck_report {
     /* the number of pairs that were compared */
     int64_t compared;
 
-    /* the input of the worst pair that is out of tolerance, or -1; parameters follow the inputs, in their order; the
-     * flat row-major indices of the input's value and of the output's value, -1 in the fast mode. Without a pair: the
-     * gradient that is refused for another reason. */
+    /* the input of the worst pair that is out of tolerance, or -1, where the parameters follow the inputs in their
+     * order; and the flat row-major indices of the input's value and of the output's value, -1 in the fast mode. If a
+     * gradient was refused for another reason, `input` is the input of that gradient */
     int input;
     int64_t input_index, output_index;
     /* input_index as text: "[3,1]" */
     char input_position[TG_SHAPE_TEXT];
-    /* the numbers of this pair, and the difference that is allowed */
+    /* the numbers of this pair, and the largest difference that passes */
     double analytic, numeric, tolerance;
 
     /* max |analytic - numeric| over all pairs */
     double max_absolute_error;
-    /* the largest value of max |analytic - numeric| / max(|analytic|, |numeric|) of an input, each max over its
-     * pairs */
+    /* the largest of max |analytic - numeric| / max(|analytic|, |numeric|) over the inputs, where each max is over an
+     * input's pairs */
     double max_relative_error;
     /* one line for people, also for a check that passed */
     char text[TG_ERROR_TEXT];
 } tg_gradcheck_report;
 
-/* Returns true if the gradients of `function` with respect to all inputs that require one are right. The inputs are
- * only read, and keep their gradients: the function receives copies with the same strides. A tensor that is several
- * inputs has one copy. No other thread may use a tensor that the function reads. `context` and `report` are optional.
+/* Returns true if the gradients of `function` with respect to all inputs that require one are right. The function
+ * receives copies with the same strides, so the inputs keep their values and gradients. A tensor that is given as
+ * several inputs has one copy. No other thread may use a tensor that the function reads. `context` and `report` are
+ * optional.
  *
  * Errors: VALUE for a wrong gradient or kernel, for a check in which every number is zero, for a result that changes or
  * that differs from the reference's, and for an invalid option; STATE if no input requires a gradient, if an input that
@@ -212,7 +214,7 @@ TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tenso
  *
  * An error reads: "gradcheck: d output [0,2] / d parameter 'head.weight' [3,2]: ...". The parameters keep their values
  * and gradients. `inputs`, `context` and `report` are optional. Errors: those of tg_gradcheck and of the params; VALUE
- * for numeric_in_f64 (a reference is allowed). */
+ * for numeric_in_f64, which a reference can replace. */
 TG_API bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void *context,
                                 tg_tensor *const *inputs, int input_count, const tg_gradcheck_config *config,
                                 tg_gradcheck_report *report, tg_error *error);

@@ -4,13 +4,12 @@
  *     writes it with safetensors.torch.
  *   - NPY and NPZ, NumPy's formats: one array, and an archive of arrays.
  *
- * Writing replaces a file as a whole: the new file is written beside the old one, flushed to the disk and then renamed.
- * So after a failure or a crash the path has either the old file or the new one. An existing file keeps its mode, a new
- * one gets the mode that the umask leaves, and a symbolic link is followed. FILE if the path is a folder, a pipe or a
- * device.
+ * Writing replaces a whole file: the new file is written beside the old one, flushed to the disk and then renamed. So
+ * after a failure or a crash the path has either the old file or the new one. An existing file keeps its mode, the
+ * umask sets the mode of a new one, and a symbolic link is followed. FILE if the path is a folder, a pipe or a device.
  *
  * Reading trusts nothing: each number of a file is checked before it is used, and no file needs much more memory than
- * its size. A file that breaks a rule of its format is FORMAT, and the message has the byte's position in the file.
+ * its size. FORMAT for a file that breaks a rule of its format; the message has the byte's position in the file.
  *
  * All calls report FILE if the system refuses a file, and MEMORY, in addition to the errors that their comments name.
  */
@@ -45,9 +44,9 @@ typedef struct tg_params_save_config {
     tg_config_mark mark;
     /* default TG_SAVE_FLOATS_KEEP */
     tg_save_floats floats;
-    /* put before each name, such as "model."; NULL is "". Default NULL */
+    /* a prefix of each name in the file, such as "model."; NULL is "". Default NULL */
     const char *prefix;
-    /* texts for the file's metadata and their number, borrowed during the call; both must be set; default NULL and 0 */
+    /* texts for the file's metadata, and their number; both are set or neither; default NULL and 0 */
     const tg_metadata *metadata;
     int64_t metadata_count;
 } tg_params_save_config;
@@ -56,16 +55,16 @@ TG_API tg_params_save_config tg_params_save_config_default(void);
 
 /* Writes all parameters and buffers to a safetensors file: safetensors.torch.save_model(model, path). An alias is
  * written once, under its first name, and the metadata has "alias": "first name" as in save_model. The metadata also
- * has "format": "pt", which transformers expects, unless yours has another "format". The layout of the file is the
- * reference's.
+ * has "format": "pt", which transformers expects, unless yours has another "format". The file has the layout that the
+ * reference implementation writes.
  *
  * VALUE for names, keys or texts that are not UTF-8, and for an invalid option; STATE for a shard (tapegrad/rows.h). */
 TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_params_save_config *config,
                            tg_error *error);
 
-/* A model is of use only with the names of its classes, its vocabulary or its configuration. As metadata they are in
- * the same file, and tg_checkpoint_read_text (tapegrad/checkpoint.h) returns them by their keys, for example before the
- * model is created:
+/* Metadata keeps what a model needs, such as the names of its classes, its vocabulary or its configuration, in the same
+ * file. tg_checkpoint_read_text (tapegrad/checkpoint.h) returns a text by its key, for example before the model is
+ * created:
  *
  * ```c
  * const tg_metadata texts[] = {{"labels", "cat\ndog\nbird"}, {"width", "64"}};
@@ -79,8 +78,8 @@ TG_API bool tg_params_save(const tg_params *params, const char *path, const tg_p
  * ```
  */
 
-/* Returns the bytes of that file, and writes their number to *size. Yours to free with tg_text_free; a NUL comes after
- * the last byte. It is also how a program keeps the best parameters in memory:
+/* Returns the bytes of such a file, and writes their number to *size. Yours to free with tg_text_free; a NUL comes
+ * after the last byte. A program can keep its best parameters in memory this way:
  *
  *     if (loss < best) {
  *         best = loss;
@@ -101,9 +100,10 @@ TG_API char *tg_params_save_bytes(const tg_params *params, int64_t *size, const 
 typedef struct tg_load_report {
     /* the number of parameters and buffers that are in the file and fit */
     int64_t loaded;
-    /* of those that the file does not have, and of tensors in the file that the params do not have */
+    /* the number of parameters and buffers that the file does not have, and of tensors in the file that the params do
+     * not have */
     int64_t missing, unexpected;
-    /* of those that have another shape or dtype in the file */
+    /* the number of those that have another shape or dtype in the file */
     int64_t mismatched;
     /* one line for each name of the last three kinds: "missing: head.bias", "unexpected: h.0.attn.mask", and
      * "mismatched: tok_emb.weight is F32 (10,4) in the file and f32 (12,4) here"; cut if it is too long. Names are
@@ -118,12 +118,12 @@ typedef struct tg_params_load_config {
     bool strict;
     /* whether f32 and f64 are converted into each other; default false */
     bool convert_floats;
-    /* whether a table, but not a shard, may have more rows than the file; its first rows are loaded, and the others
-     * keep their values. Default false */
+    /* whether a table may have more rows than in the file: its first rows are loaded, and the others keep their values.
+     * Not for shards. Default false */
     bool grown_rows;
-    /* put before each name, such as "model."; names in the file without it are left out. NULL is "". Default NULL */
+    /* a prefix of each name in the file, such as "model."; names without it are ignored. NULL is "". Default NULL */
     const char *prefix;
-    /* the largest header that is read, in bytes, 1 to 100000000; default 16777216 */
+    /* the size in bytes of the largest header that is read, 1 to 100000000; default 16777216 */
     int64_t max_header;
     /* receives what the load found, also after an error; zeros if the file is invalid. Default NULL */
     tg_load_report *report;
@@ -132,8 +132,8 @@ typedef struct tg_params_load_config {
 TG_API tg_params_load_config tg_params_load_config_default(void);
 
 /* Reads all parameters and buffers from a safetensors file: safetensors.torch.load_model(model, path). A path that ends
- * in ".index.json" is a model in several files, which are in the same folder. Of the names of a tied tensor the file
- * needs one; of several, the values of the first name in the params are read.
+ * in ".index.json" is a model in several files, which are in the same folder. A tied tensor needs only one of its names
+ * in the file. If the file has several, the first name in the params decides.
  *
  * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats.
  *
@@ -142,8 +142,7 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * backward that needs the values from before the load reports STATE.
  *
  * FORMAT for an invalid file. VALUE for missing and unexpected tensors, unless `strict` is false. SHAPE and DTYPE for
- * other shapes and dtypes, which `strict` does not allow. These three errors list the names. STATE if the params have
- * an error. */
+ * other shapes and dtypes, whatever `strict` is. These errors list the names. STATE if the params have an error. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
 
 /* The same from the bytes of one file. VALUE for a negative size. */
@@ -155,7 +154,7 @@ TG_API bool tg_params_load_bytes(tg_params *params, const char *bytes, int64_t s
 /* One tensor of a safetensors file. */
 typedef struct tg_safetensors_item {
     const char *name;
-    /* the format's name of the dtype, such as "F32" or "BF16"; it may be one that cannot be read */
+    /* the format's name of the dtype, such as "F32" or "BF16"; tapegrad cannot read all of them */
     const char *dtype;
     tg_shape shape;
 } tg_safetensors_item;
@@ -167,7 +166,7 @@ typedef struct tg_safetensors_list {
 } tg_safetensors_list;
 
 /* Returns the names, dtypes and shapes of all tensors of a safetensors file, for example to create the model that it
- * holds; no values are read. Yours to free. A path that ends in ".index.json" is a model in several files, as in
+ * holds. No values are read. Yours to free. A path that ends in ".index.json" is a model in several files, as in
  * tg_params_load. NULL after an error: FORMAT for an invalid file, and for a header of more than 16777216 bytes. */
 TG_API tg_safetensors_list *tg_safetensors_list_new(const char *path, tg_error *error);
 TG_API void tg_safetensors_list_free(tg_safetensors_list *list);
@@ -177,7 +176,7 @@ typedef struct tg_named_tensor {
     const char *name;
     const tg_tensor *tensor;
     /* the dtype in the file: "F16" or "BF16" for f32, rounded to nearest, ties to even; "I64" for i32; "BOOL" for u8,
-     * in which every value except 0 becomes 1. NULL is the dtype of the tensor. */
+     * where every value except 0 becomes 1. NULL is the dtype of the tensor. */
     const char *dtype;
 } tg_named_tensor;
 
@@ -193,13 +192,13 @@ typedef struct tg_named_tensor {
  * ```
  *
  * STATE for a name or a tensor that is NULL. VALUE for a name that is not UTF-8, that another tensor has, or that is
- * "__metadata__", and for a negative count. DTYPE for a dtype to which the tensor's cannot be converted. */
+ * "__metadata__", and for a negative count. DTYPE if the tensor cannot be converted to `dtype`. */
 TG_API bool tg_safetensors_save(const char *path, const tg_named_tensor *tensors, int64_t count, tg_error *error);
 
 /* ---- one array --------------------------------------------------------------------------------------------------- */
-/* The constructors return a contiguous tensor that is yours (tg_release). Stored dtypes become: F16, BF16, f2 and f4
- * f32; F64 and f8 f64; I32, I64, i4 and i8 i32 (RANGE, with the index, for a value that does not fit); U8, BOOL, u1 and
- * b1 u8. Other dtypes are DTYPE. */
+/* The constructors return a contiguous tensor that is yours (tg_release). F16, BF16, F32, f2 and f4 become f32; F64 and
+ * f8 become f64; I32, I64, i4 and i8 become i32 (RANGE, with the index, for a value that does not fit); U8, BOOL, u1
+ * and b1 become u8. DTYPE for any other dtype. */
 
 /* Reads the tensor `name` of a safetensors file: safetensors.torch.load_file(path)[name]. RANGE for an unknown name. */
 TG_API tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error);

@@ -1,8 +1,8 @@
-/* ledger: a trace of the operations of a run, one line per op, so that two runs can be compared.
+/* ledger: a trace of a run, one line per op, to compare two runs.
  *
- * It finds the first op in which two runs differ that should give the same numbers: runs of two versions, on two
- * machines, or of tapegrad and PyTorch. Write a ledger of each run, and compare the files. tests/goldens/make_ledger.py
- * writes the ledger of a GPT in PyTorch.
+ * If two runs should give the same numbers and do not, their ledgers show the first op that differs: runs of two
+ * versions, on two machines, or of tapegrad and PyTorch. Write a ledger of each run, and compare the files.
+ * tests/goldens/make_ledger.py writes the ledger of a GPT in PyTorch.
  *
  * ```c
  * FILE *file = fopen("run.ledger", "w");
@@ -32,7 +32,7 @@
  *   1. Give both programs the same parameters and ids, and set both seeds directly before the forward pass:
  *      torch.manual_seed(7) and tg_rng_seed(rng, 7).
  *   2. In Python, write one line for each op that tapegrad runs, with its name in tapegrad. A torch call that is
- *      several ops here is several lines, and a view is none. Write "-" as checksum. Dropout draws two numbers per
+ *      several ops here is several lines, and a view is no line. Write "-" as checksum. Dropout draws two numbers per
  *      value.
  *   3. Compare with a tolerance of 1e-5, for the rounding of two libraries in f32: `gpt compare`, or tg_ledger_compare.
  *
@@ -75,7 +75,7 @@ typedef struct tg_ledger_difference {
 } tg_ledger_difference;
 
 /* Compares two ledgers, from the current positions of the files to their ends, and writes the result to *difference.
- * Returns true also if the ledgers differ. Sums and sizes may differ by tolerance times the larger size; infinities and
+ * Returns true even if the ledgers differ. Sums and sizes may differ by tolerance times the larger size; infinities and
  * NaN must be equal. With a tolerance of 0, checksums are compared, too. A ledger that ends earlier than the other
  * differs. False after an error: VALUE for a tolerance that is negative or not finite; FORMAT, with the file and the
  * line, for an invalid line or one that is cut off. */

@@ -1,9 +1,9 @@
 /* losses: the ops that compute a loss, with torch's names and reductions.
  *
- * The rules of tapegrad/ops.h hold. Two intentional differences from PyTorch. The classes are on the last axis, and not
- * on axis 1 as in torch.nn.functional.cross_entropy. And the prediction and the target have one shape: torch broadcasts
- * a prediction (B,1) and a target (B) to (B,B), which is a mistake. VALUE for a number of a config that is not allowed,
- * and for a reduction that does not exist.
+ * The rules of tapegrad/ops.h hold. There are two intentional differences from PyTorch. The classes are on the last
+ * axis, and not on axis 1 as in torch.nn.functional.cross_entropy. The prediction and the target must have the same
+ * shape: torch broadcasts a prediction (B,1) and a target (B) to (B,B), which is hardly ever meant. VALUE for an
+ * invalid number in a config, and for a reduction that does not exist.
  */
 #ifndef TAPEGRAD_LOSSES_H
 #define TAPEGRAD_LOSSES_H
@@ -35,8 +35,8 @@ typedef struct tg_cross_entropy_config {
     int32_t ignore_index;
     /* the probability that is spread over all classes, in [0,1], and 0 for tg_nll_loss; default 0 */
     double label_smoothing;
-    /* mean, sum or none. The mean is over the targets that count, and NaN if none does; with a weight and ids it
-     * divides by the sum of their weights. Default TG_REDUCTION_MEAN */
+    /* mean, sum or none. The mean is over the targets that count, and NaN if none does. With a weight and targets that
+     * are ids, the divisor is the sum of their weights. Default TG_REDUCTION_MEAN */
     tg_reduction reduction;
     /* the weights of the classes (V), of the dtype of the logits, without a gradient; default NULL, all 1 */
     tg_tensor *weight;
@@ -52,10 +52,10 @@ TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *
                                    const tg_cross_entropy_config *config);
 
 /* The cross-entropy of the logits x weight^T: x (..,C), weight (V,C) and targets (..) i32, the result as above. The
- * logits, the largest tensor of a model with a large vocabulary, and their gradient never exist as a whole: at most
- * 2^23 of them, or those of 64 rows. Backward computes them again. The result differs from that of tg_linear and
- * tg_cross_entropy by roundings, and the products are those of the dtype, whatever the tape's precision. A head with a
- * bias needs these two ops. Follows torch.nn.functional.linear_cross_entropy. */
+ * logits are the largest tensor of a model with a large vocabulary. They and their gradient never exist as a whole:
+ * only 2^23 of them at a time, or those of 64 rows. Backward computes them again. The result differs by roundings from
+ * that of tg_linear and tg_cross_entropy, which a head with a bias needs. The products are those of the dtype, whatever
+ * the tape's precision. Follows torch.nn.functional.linear_cross_entropy. */
 TG_API tg_tensor *tg_linear_cross_entropy(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
                                           const tg_cross_entropy_config *config);
 
@@ -68,7 +68,8 @@ typedef struct tg_binary_cross_entropy_with_logits_config {
     tg_config_mark mark;
     /* the factor of each loss, which broadcasts to the logits, without a gradient; default NULL, 1 */
     tg_tensor *weight;
-    /* the factor of the part of positive targets, broadcast to the logits, without a gradient; default NULL, 1 */
+    /* the factor of the term of positive targets, `target log(sigmoid(logits))`, which broadcasts to the logits,
+     * without a gradient; default NULL, 1 */
     tg_tensor *pos_weight;
     /* default TG_REDUCTION_MEAN */
     tg_reduction reduction;
@@ -164,8 +165,8 @@ typedef struct tg_hinge_embedding_loss_config {
 
 TG_API tg_hinge_embedding_loss_config tg_hinge_embedding_loss_config_default(void);
 
-/* For a distance x: x for a target of 1, and max(0, margin - x) for -1; any other target adds both. STATE for a target
- * that requires a gradient. */
+/* For a distance x: x for a target of 1, max(0, margin - x) for a target of -1, and the sum of both for any other
+ * target. STATE for a target that requires a gradient. */
 TG_API tg_tensor *tg_hinge_embedding_loss(tg_tape *tape, tg_tensor *x, tg_tensor *target,
                                           const tg_hinge_embedding_loss_config *config);
 
@@ -187,13 +188,13 @@ TG_API tg_tensor *tg_margin_ranking_loss(tg_tape *tape, tg_tensor *a, tg_tensor 
 typedef struct tg_triplet_margin_loss_config {
     /* private: tg_triplet_margin_loss_config_default() sets it */
     tg_config_mark mark;
-    /* the difference of the distances from which on a triplet has no loss, above 0; default 1 */
+    /* the difference of the two distances from which on a triplet has no loss, above 0; default 1 */
     double margin;
     /* the p of the distance, above 0 or INFINITY; default 2 */
     double p;
-    /* the summand of each difference, which keeps the gradient finite; default 1e-6 */
+    /* what is added to each difference to keep the gradient finite; default 1e-6 */
     double eps;
-    /* whether the distance from the positive to the negative counts if it is smaller than that from the anchor to the
+    /* whether the distance from the positive to the negative is used if it is smaller than that from the anchor to the
      * negative (Balntas et al. 2016); default false */
     bool swap;
     /* default TG_REDUCTION_MEAN */

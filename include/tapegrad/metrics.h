@@ -11,8 +11,8 @@
  * ```
  *
  * The calls take logits (..,C) f32 or f64 and targets (..) i32 of any layout, as tg_cross_entropy does, and record
- * nothing. The prediction is the class with the largest logit, and of equal ones the first; a NaN is the largest:
- * tg_argmax.
+ * nothing. The prediction is the class with the largest logit, as by tg_argmax: on ties the first, and a NaN counts as
+ * the largest.
  *
  * Errors. SHAPE or DTYPE for other tensors; RANGE, with the index, for a target that is neither ignored nor in [0,C);
  * STATE for a NULL. A call that fails adds nothing.
@@ -35,18 +35,18 @@ typedef struct tg_metric_config {
 
 TG_API tg_metric_config tg_metric_config_default(void);
 
-/* The targets that count, and how many of them are predicted. Begins as zeros. */
+/* The number of targets that count, and of those that were predicted. Begins as zeros. */
 typedef struct tg_accuracy {
     int64_t correct, count;
 } tg_accuracy;
 
-/* Adds the targets that count, and those among them that the logits predict: (logits.argmax(-1) == targets).sum(). */
+/* Adds the number of targets that count, and of those that the logits predict: (logits.argmax(-1) == targets).sum(). */
 TG_API bool tg_accuracy_add(tg_accuracy *accuracy, const tg_tensor *logits, const tg_tensor *targets,
                             const tg_metric_config *config, tg_error *error);
 
-/* Adds 1 to matrix[target,prediction] for each target that counts: scikit-learn's confusion_matrix. The matrix (C,C)
- * i32 is the caller's, who creates it with zeros. RANGE if a count could exceed INT32_MAX; STATE for a matrix that
- * shares memory with the targets. */
+/* Adds 1 to matrix[target,prediction] for each target that counts: scikit-learn's confusion_matrix. The caller creates
+ * the matrix (C,C) i32 with zeros. RANGE if a count could exceed INT32_MAX; STATE for a matrix that shares memory with
+ * the targets. */
 TG_API bool tg_confusion_add(tg_tensor *matrix, const tg_tensor *logits, const tg_tensor *targets,
                              const tg_metric_config *config, tg_error *error);
 

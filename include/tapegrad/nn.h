@@ -4,10 +4,10 @@
  * initial values from the params' generator in PyTorch's order. So the same seed gives the same model. The params must
  * outlive the module.
  *
- * Errors. After an error of `_make` the error is in the params, and nothing is added or drawn. A forward call of that
- * module fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an
- * invalid size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and
- * MEMORY. The comments do not repeat these. A forward call also reports the errors of the ops that it calls
+ * Errors. If `_make` fails, the error is in the params, and nothing is added or drawn. A forward call of that module
+ * fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an invalid
+ * size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and MEMORY. The
+ * comments do not repeat these errors. A forward call also reports the errors of the ops that it calls
  * (tapegrad/ops.h).
  *
  * ```c
@@ -17,7 +17,7 @@
  * tg_tensor *x = tg_nn_positional_forward(t, &positions, embedded, 0);       // (B,T,256)
  * ```
  *
- * The fields of a module may be read, and must not be written.
+ * A program may read the fields of a module, but must not write them.
  */
 #ifndef TAPEGRAD_NN_H
 #define TAPEGRAD_NN_H
@@ -42,10 +42,10 @@ typedef struct tg_nn_embedding_config {
     /* private: tg_nn_embedding_config_default() sets it */
     tg_config_mark mark;
     /* the padding row, counted from the end if negative. It starts as zeros, unless the table is given (`from`), and is
-     * frozen (tapegrad/rows.h): unlike in PyTorch it also gets no gradient from a tied output head, and no weight
-     * decay. Default TG_NO_PADDING */
+     * frozen (tapegrad/rows.h). So it gets no gradient from a tied output head and no weight decay, unlike in PyTorch.
+     * Default TG_NO_PADDING */
     int64_t padding_index;
-    /* the normal distribution of the initial values; default 0 and 1 */
+    /* the mean and the standard deviation of the initial values, which are normal; default 0 and 1 */
     double mean, std;
     /* a table (rows,width) of the params' dtype to use, as in Embedding.from_pretrained; it is retained, not copied,
      * and nothing is drawn; default NULL */
@@ -90,9 +90,9 @@ typedef struct tg_nn_embedding_bag_config {
     /* whether offsets have one more entry, the end of the last bag; default false */
     bool last_offset;
     /* the padding row, which starts as zeros and is frozen, as in tg_nn_embedding_config. Its ids do not count: a mean
-     * is over the other ids of the bag, and a bag without others is zeros. Default TG_NO_PADDING */
+     * is over the other ids of the bag, and a bag with no other id gives zeros. Default TG_NO_PADDING */
     int64_t padding_index;
-    /* as in tg_nn_embedding_config, with the same defaults; scale_by_frequency not with TG_BAG_MAX */
+    /* as in tg_nn_embedding_config, with the same defaults; scale_by_frequency must be false with TG_BAG_MAX */
     double mean, std;
     tg_tensor *from;
     bool frozen;
@@ -132,7 +132,7 @@ typedef struct tg_nn_linear {
     tg_nn_module module;
     /* the matrix, (out,in) */
     tg_tensor *weight;
-    /* the summand, (out); NULL without a bias */
+    /* the bias, (out); NULL without one */
     tg_tensor *bias;
 } tg_nn_linear;
 
@@ -150,7 +150,7 @@ TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear
 typedef struct tg_nn_layer_norm_config {
     /* private: tg_nn_layer_norm_config_default() sets it */
     tg_config_mark mark;
-    /* the summand of the variance, > 0; default 1e-5 */
+    /* what is added to the variance, > 0; default 1e-5 */
     double eps;
 } tg_nn_layer_norm_config;
 
@@ -176,7 +176,7 @@ TG_API tg_tensor *tg_nn_layer_norm_forward(tg_tape *tape, const tg_nn_layer_norm
 typedef struct tg_nn_rms_norm_config {
     /* private: tg_nn_rms_norm_config_default() sets it */
     tg_config_mark mark;
-    /* the summand of the mean square, > 0; default TG_EPS_OF_DTYPE */
+    /* what is added to the mean square, > 0; default TG_EPS_OF_DTYPE */
     double eps;
 } tg_nn_rms_norm_config;
 
@@ -232,7 +232,7 @@ typedef enum tg_position {
 } tg_position;
 
 /* Returns "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw", "transformer-xl", "relative-key",
- * "relative-key-query", "deberta" or "none"; "unknown" for a number that is no kind. */
+ * "relative-key-query", "deberta" or "none"; "unknown" for a number that is not a kind. */
 TG_API const char *tg_position_name(tg_position kind);
 
 /* Writes the kind with this name to *kind. VALUE, with the list of names, for an unknown name. */
@@ -241,20 +241,20 @@ TG_API bool tg_position_from_name(const char *name, tg_position *kind, tg_error 
 typedef struct tg_nn_positional_config {
     /* private: tg_nn_positional_config_default() sets it */
     tg_config_mark mark;
-    /* relative kinds: the number of heads of the attention, which divides the width; must be set */
+    /* relative kinds: the number of heads of the attention, a divisor of the width; must be set */
     int64_t heads;
-    /* learned: whether the table starts as the sinusoidal table, with no draws; default false */
+    /* learned: whether the table starts as the sinusoidal table, and nothing is drawn; default false */
     bool sinusoidal_start;
     /* T5: the number of buckets, a multiple of 4; default 32 */
     int64_t buckets;
-    /* T5: the distance from which on all share the last bucket, above buckets / 2; default 128 */
+    /* T5: the distance from which on all distances share the last bucket, above buckets / 2; default 128 */
     int64_t max_distance;
     /* Shaw: the largest distance with a vector of its own, at least 1; default 16 */
     int64_t clip;
     /* rotary: its options; default tg_rotary_config_default() */
     tg_rotary_config rotary;
-    /* DeBERTa: whether queries are multiplied with distances, and whether keys are ("c2p" and "p2c" in pos_att_type);
-     * at least one is true; default both */
+    /* DeBERTa: whether queries are multiplied with distances ("c2p" in pos_att_type), and whether keys are ("p2c"); at
+     * least one must be true; default both */
     bool content_to_position, position_to_content;
     /* DeBERTa: whether the attention's own projections to queries and keys also project the distances (share_att_key);
      * default false */
@@ -262,11 +262,11 @@ typedef struct tg_nn_positional_config {
     /* DeBERTa 2: the number of buckets of each direction, at least 2. Half of them hold one distance each, and the
      * others grow exponentially up to max_relative_positions. Default -1, a vector per distance */
     int64_t position_buckets;
-    /* DeBERTa: the distance from which on all share the last vector, above position_buckets / 2 + 1; default -1, the
-     * context */
+    /* DeBERTa: the distance from which on all distances share the last vector, above position_buckets / 2 + 1; default
+     * -1, the context */
     int64_t max_relative_positions;
-    /* DeBERTa: the table of distances that all layers share. It has (2 span,width) values of the params' dtype, where
-     * the span is position_buckets, or else max_relative_positions, and it must outlive the module. Default NULL, a
+    /* DeBERTa: the table of distances that all layers share, (2 span,width) of the params' dtype. The span is
+     * position_buckets, or max_relative_positions without buckets. The table must outlive the module. Default NULL, a
      * table of its own */
     tg_tensor *distances;
     /* DeBERTa: the layer norm of the table (norm_rel_ebd), made for the width. The module keeps a copy of the struct.
@@ -312,15 +312,16 @@ TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional
                                            int64_t start);
 
 /* Extends the context. A learned table is interpolated linearly: the first and the last row stay, and each row between
- * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer. A
- * sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other kinds accept any context.
- * RANGE for a smaller context; STATE if a row is frozen; the other errors of tg_tensor_resize_rows. */
+ * them is a combination of two old rows. Its rows then belong to other positions, so continue with a new optimizer,
+ * without the old moments. A sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other
+ * kinds accept any context. RANGE for a smaller context; STATE if a row is frozen; the other errors of
+ * tg_tensor_resize_rows. */
 TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
 
 /* ---- cache of keys and values ------------------------------------------------------------------------------------ */
 /* For generation, in which each pass continues the text of the last one. Attention writes the keys and values of a pass
- * to its layer of the cache, and the next pass attends to them. A pass belongs to the cache after tg_kv_cache_commit
- * only: the next pass overwrites one that failed. */
+ * to its layer of the cache, and the next pass attends to them. tg_kv_cache_commit completes a pass. A pass that was
+ * not committed, because it failed, is overwritten by the next one. */
 
 typedef struct tg_kv_cache tg_kv_cache;
 
@@ -358,16 +359,17 @@ typedef struct tg_nn_multihead_attention_config {
     tg_config_mark mark;
     /* torch's or the course's; default TG_ATTENTION_IN_PROJ */
     tg_attention_layout layout;
-    /* whether the projections to queries, keys and values have biases, and in torch's layout the output projection,
-     * which always has one in the other layout; default true */
+    /* whether the projections to queries, keys and values have biases. In torch's layout this also holds for the output
+     * projection; in the other layout it always has a bias. Default true */
     bool bias;
     /* whether a position attends only to itself and to earlier positions; default false */
     bool is_causal;
     /* the probability that an attention weight is dropped in training, in [0,1); default 0 */
     double dropout;
     /* relative positions, made for the same width and number of heads. The module keeps a copy of the struct, which
-     * refers to the same parameters. If they share the projections, `in` and `out` are equal. Shaw's positions always
-     * use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL, none */
+     * refers to the same parameters. If the positions share the projections of the attention, `in` must be equal to
+     * `out`. Shaw's positions always use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL,
+     * none */
     const tg_nn_positional *positional;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
@@ -384,7 +386,7 @@ typedef struct tg_nn_multihead_attention {
     int64_t heads;
     /* the relative positions; not made without them */
     tg_nn_positional positional;
-    /* that of tg_nn_multihead_attention_make, without its pointer to the positions */
+    /* the config of tg_nn_multihead_attention_make, without its pointer to the positions */
     tg_nn_multihead_attention_config config;
 } tg_nn_multihead_attention;
 
@@ -400,31 +402,32 @@ TG_API tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *param
 typedef struct tg_nn_multihead_attention_forward_config {
     /* private: tg_nn_multihead_attention_forward_config_default() sets it */
     tg_config_mark mark;
-    /* the M positions before x, (B,M,in): their keys and values are computed, too, and they get no gradient, as in
+    /* M positions before x, (B,M,in), whose keys and values are computed, too. They get no gradient, as in
      * Transformer-XL's recurrence over segments. Default NULL, none */
     tg_tensor *memory;
     /* the cache of earlier passes, which x continues, and the index of this module's layer in it. Recording must be off
      * (STATE), and `memory` NULL. RANGE if the positions exceed the cache. Default NULL and 0 */
     tg_kv_cache *cache;
     int64_t layer;
-    /* the sequences of keys and of values, (B,S,in) each: cross-attention, as of a decoder to an encoder's result. Not
-     * with a memory, a cache or relative positions (VALUE). Default NULL: the key is x, and the value is the key */
+    /* the sequences of keys and of values, (B,S,in) each, for cross-attention, such as that of a decoder to an
+     * encoder's result. VALUE together with a memory, a cache or relative positions. Default NULL: the key is x, and
+     * the value is the key */
     tg_tensor *key, *value;
     /* the keys that exist, as in tg_scaled_dot_product_attention_config: their number, (B) i32, or a mask, (B,S) u8, in
-     * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. A query without keys attends
-     * to zeros, as in torch with need_weights=False. S counts memory and cache. Default NULL, all keys */
+     * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. S includes memory and cache.
+     * A query without keys gets zeros, as in torch with need_weights=False. Default NULL, all keys */
     tg_tensor *lengths, *key_mask;
     /* receives the attention weights of each head, (B,H,T,S), after dropout: need_weights=True with
-     * average_attn_weights=False. torch's default is their mean, tg_mean(t, weights, TG_AXES(1), TG_DROP_AXES). NULL
-     * after an error. A pass with them takes the elementary path. A query without keys has weights of 0; torch's are
-     * NaN. Default NULL */
+     * average_attn_weights=False. torch's default is their mean over the heads, tg_mean(t, weights, TG_AXES(1),
+     * TG_DROP_AXES). NULL after an error. Asking for them selects the elementary path. A query without keys has weights
+     * of 0; torch's are NaN. Default NULL */
     tg_tensor **weights;
 } tg_nn_multihead_attention_forward_config;
 
 TG_API tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_config_default(void);
 
-/* The attention of x to itself, or to another sequence: x (B,T,in) -> (B,T,out). With a cache, tg_kv_cache_commit
- * follows after the last layer. */
+/* The attention of x to itself, or to another sequence: x (B,T,in) -> (B,T,out). With a cache, call tg_kv_cache_commit
+ * after the last layer. */
 TG_API tg_tensor *tg_nn_multihead_attention_forward(tg_tape *tape, const tg_nn_multihead_attention *attention,
                                                     tg_tensor *x,
                                                     const tg_nn_multihead_attention_forward_config *config);
@@ -475,9 +478,9 @@ typedef struct tg_nn_transformer_block {
 
 TG_API tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void);
 
-/* Adds a block of GPT-2 and of the course, with a norm before each half (Xiong et al. 2020): "<name>.att", "<name>.ff"
- * with 4 width hidden channels and GELU, "<name>.norm1" and "<name>.norm2", in this order. The parameters of the norms
- * are "scale" and "shift", as in the course. */
+/* Adds a transformer block as in GPT-2 and in the course, with a norm before each half (Xiong et al. 2020):
+ * "<name>.att", "<name>.ff" with 4 width hidden channels and GELU, "<name>.norm1" and "<name>.norm2", in this order.
+ * The parameters of the norms are "scale" and "shift", as in the course. */
 TG_API tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width,
                                                             int64_t heads,
                                                             const tg_nn_transformer_block_config *config);

@@ -56,14 +56,14 @@
  * tg_tensor *volumes = scaled_square(t, x, y);
  * ```
  *
- * An op for both dtypes has two pairs of kernels from one source: write them over a type `real`, in a file that is
- * compiled or included once with `real` as float and once as double, each time with other names of the functions. The
- * library's own ops are written so (lib/ops).
+ * An op for both dtypes has two pairs of kernels from one source. Write them over a type `real`, and compile or include
+ * the file twice, with `real` as float and as double, and with different function names. The library's own ops are
+ * written this way (lib/ops).
  *
  * Check the gradient of each new op with tg_gradcheck: in f64, or in f32 with a reference; with both inputs, and with
  * each alone.
  *
- * A call has five steps. If one fails, everything is as it was before the call:
+ * A call has five steps. If a step fails, everything is as it was before the call:
  *   1. The tape checks the inputs: none is NULL, and all float inputs have one dtype. It replaces an input whose layout
  *      the op does not accept by a contiguous copy, which is recorded like any op.
  *   2. The shape rule checks the rest, and declares the outputs, the bytes to save and the scratch memory.
@@ -76,7 +76,7 @@
  * ones to zero.
  *
  * The ops of tapegrad/ops.h are written in the same way. In the source tree, tests/tape/test_own_op.c has ops with
- * attributes, saved memory and several outputs. The kernels of the library also use private headers: OpenBLAS
+ * attributes, saved memory and several outputs. The kernels of the library also use private headers: BLAS
  * (lib/tensor/blas.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
  * a tensor (lib/tensor/tensor.h).
  */
@@ -107,7 +107,7 @@ typedef struct tg_op_call {
     /* the attributes given to tg_apply, in backward a copy of them aligned to 16 bytes; NULL without attributes */
     const void *attributes;
     /* memory that forward writes and backward reads; NULL unless the shape rule declared it (tg_op_save), so that a
-     * kernel whose rule forgot it crashes */
+     * forgotten declaration is a crash and not a wrong number */
     void *saved;
     /* memory of the running kernel, uninitialized; NULL unless the shape rule declared it (tg_op_scratch) */
     void *scratch;
@@ -115,8 +115,9 @@ typedef struct tg_op_call {
     tg_rng *rng;
     /* whether training was on when the op was called */
     bool training;
-    /* in forward: whether backward calls the kernel again (tg_activation_checkpoint_begin). If a kernel has an effect
-     * besides its outputs, such as the running mean of a batch norm, a repeated call must leave it out. */
+    /* in forward: whether this is a repetition of an earlier call, during backward (tg_activation_checkpoint_begin). If
+     * a kernel has an effect besides its outputs, such as the running mean of a batch norm, a repetition must leave it
+     * out. */
     bool is_repeated;
 
     /* in backward: dy, the gradient of each output; NULL for an output that the result does not depend on (zero) */
@@ -138,9 +139,9 @@ typedef void (*tg_op_kernel)(const tg_op_call *call);
 
 /* The kernels of one dtype. */
 typedef struct tg_op_kernels {
-    /* computes the outputs; NULL: a call in this dtype is an error (DTYPE), unless all outputs are views */
+    /* computes the outputs. If NULL, a call in this dtype is an error (DTYPE), unless all outputs are views */
     tg_op_kernel forward;
-    /* adds to the gradients of the inputs; NULL: a backward through a call in this dtype is an error (DTYPE) */
+    /* adds to the gradients of the inputs. If NULL, a backward through a call in this dtype is an error (DTYPE) */
     tg_op_kernel backward;
 } tg_op_kernels;
 
@@ -157,8 +158,8 @@ struct tg_op {
     /* the shape rule: checks the inputs, and declares outputs and memory; returns false after an error */
     bool (*shape)(tg_op_call *call);
 
-    /* the kernels; the dtype of the float inputs selects the pair, without a float input the dtype of output 0, and
-     * without any float f64 */
+    /* the kernels. The dtype of the float inputs selects the pair; without a float input, the dtype of output 0; if
+     * that is not a float either, f64 */
     tg_op_kernels f32, f64;
 
     /* the names of the first inputs in errors: "argument 'ids' is f32"; NULL: "input 0 is f32" */
@@ -170,17 +171,18 @@ struct tg_op {
 
     /* bit masks of the inputs and outputs whose values backward does not read; inputs from the 32nd on share the last
      * bit. Backward reports STATE if any other input or output was modified after the call. The ignored ones may have
-     * no values any more when backward runs: it may read their shapes only. */
+     * lost their values when backward runs: the kernel may read only their shapes. */
     uint32_t backward_ignores_inputs, backward_ignores_outputs;
 
     /* bit mask of the inputs whose gradients backward writes through tg_op_grad_rows */
     uint32_t row_inputs;
 
-    /* whether backward obeys tg_op_call.overwrite; if not, the tape sets new gradients to zero before backward runs */
+    /* whether backward obeys tg_op_call.overwrite; if not, the tape sets new gradients to zero first */
     bool can_overwrite;
 
-    /* bit mask of the inputs whose gradient is dy of output 0, with the values in the same order, if they have as many
-     * values as output 0, such as both inputs of a sum. Backward may then use dy as their gradient without a copy. */
+    /* bit mask of the inputs whose gradient is dy of output 0, with the values in the same order, such as both inputs
+     * of a sum. Backward may use dy as their gradient without a copy. Inputs with another number of values than output
+     * 0 are excluded. */
     uint32_t passes_gradient;
 
     /* private: whether the op reads only those rows of input 1, a table, that the ids of input 0 name */

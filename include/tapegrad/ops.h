@@ -6,12 +6,12 @@
  * copy, unless the comment calls it a view: then it shares the storage of its input.
  *
  * Inputs. Any strides are accepted. Inputs are f32 or f64, and results have the same dtype, unless the comment names
- * others. The section on shapes and layouts accepts every dtype.
+ * other dtypes. The ops on shapes and layouts accept every dtype.
  *
  * Errors. DTYPE for another dtype, and for a mix of f32 and f64, because no dtype is promoted (tg_cast converts); SHAPE
  * for shapes that do not match; RANGE for axes and ids out of bounds; MEMORY; STATE for a NULL tensor, unless the
  * comment calls it optional, and for a result that another tape recorded (tg_detach drops its history). The comments do
- * not repeat these.
+ * not repeat these errors.
  *
  * Axes. 0 is the first axis, and negative axes count from the end. TG_AXES(0, -1) is a list of axes, and TG_ALL_AXES is
  * all of them. With TG_KEEP_AXES a reduced axis stays, with size 1. A scalar has no axis, but counts as a line of one
@@ -54,37 +54,37 @@ TG_API tg_tensor *tg_minimum(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_remainder(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
 /* min(max(x, low), high): torch.clamp with tensors. The gradient goes to x where low <= x <= high, and else to the
- * bound that is the result. One bound may be NULL, which is none (STATE if both are). */
+ * bound that is the result. One of the bounds may be NULL, for no bound (STATE if both are). */
 TG_API tg_tensor *tg_clamp_tensor(tg_tape *tape, tg_tensor *x, tg_tensor *low, tg_tensor *high);
 
 /* x + value, x * value, x / value, or x to the power of `value`. As in torch, the powers 0.5 and -0.5 are square roots:
- * tg_pow gives inf and 0 for an x of -inf, and tg_pow_scalar NaN. */
+ * for x = -inf, tg_pow_scalar gives NaN, where tg_pow gives inf and 0. */
 TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_pow_scalar(tg_tape *tape, tg_tensor *x, double value);
 
-/* 1 with the probability that each value of p gives, else 0, in p's dtype and without a gradient: torch.bernoulli. The
- * draws are torch's, from the tape's generator (STATE without one), in row-major order. VALUE, with the index, for a
+/* For each value of p: 1 with this probability, else 0, in p's dtype and without a gradient: torch.bernoulli. The draws
+ * are torch's, from the tape's generator (STATE without one), in row-major order. VALUE, with the index, for a
  * probability outside of [0,1]. */
 TG_API tg_tensor *tg_bernoulli(tg_tape *tape, tg_tensor *p);
 
 /* Draws `draws` categories for each row of weights (V) or (B,V), which need not sum to 1: (draws) or (B,draws) i32,
  * without a gradient: torch.multinomial. The draws are torch's, from the tape's generator (STATE without one). Without
- * replacement no category is drawn twice in a row. VALUE, and nothing is drawn, for a weight that is negative or not
- * finite, a row without a weight above 0, and a number of draws that is below 1 or, without replacement, above the
- * number of weights above 0. SHAPE for another rank, and for more than 2^24 categories. */
+ * replacement each row draws a category at most once. VALUE, and nothing is drawn, for a weight that is negative or not
+ * finite, and for a row without a weight above 0. `draws` must be at least 1 and, without replacement, at most the
+ * number of weights above 0 (VALUE). SHAPE for another rank, and for more than 2^24 categories. */
 TG_API tg_tensor *tg_multinomial(tg_tape *tape, tg_tensor *weights, int64_t draws, bool replacement);
 
 /* A constant tensor of any dtype in which every value is `value`: torch.full. With the shape TG_SCALAR it broadcasts to
  * every shape. */
 TG_API tg_tensor *tg_full(tg_tape *tape, tg_dtype dtype, tg_shape shape, double value);
 
-/* A constant tensor that the tape owns, a copy of `values`, a row-major array of the dtype's C type: torch.tensor. For
- * a batch that changes in every step: the next tg_tape_reset frees it. */
+/* A constant tensor with a copy of `values`, a row-major array of the dtype's C type: torch.tensor. The next
+ * tg_tape_reset frees it, so it suits a batch that changes in every step. */
 TG_API tg_tensor *tg_constant(tg_tape *tape, tg_dtype dtype, tg_shape shape, const void *values);
 
-/* The same for each dtype, of an array that the compiler checks. */
+/* The same for each dtype. The compiler checks the array. */
 static inline tg_tensor *tg_constant_f32(tg_tape *tape, tg_shape shape, const float *values)
 {
     return tg_constant(tape, TG_F32, shape, values);
@@ -141,8 +141,8 @@ TG_API tg_tensor *tg_abs(tg_tape *tape, tg_tensor *x);
 TG_API tg_tensor *tg_sin(tg_tape *tape, tg_tensor *x);
 TG_API tg_tensor *tg_cos(tg_tape *tape, tg_tensor *x);
 
-/* 1, -1 or 0; x rounded to the nearest integer, or to the even one of two; the largest integer that is at most x. The
- * gradient is 0. */
+/* The sign of x, which is 1, -1 or 0; x rounded to the nearest integer, ties to even; the largest integer that is at
+ * most x. The gradients are 0. */
 TG_API tg_tensor *tg_sign(tg_tape *tape, tg_tensor *x);
 TG_API tg_tensor *tg_round(tg_tape *tape, tg_tensor *x);
 TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
@@ -150,8 +150,8 @@ TG_API tg_tensor *tg_floor(tg_tape *tape, tg_tensor *x);
 /* x where x > 0, slope x elsewhere. torch's slope is 0.01. */
 TG_API tg_tensor *tg_leaky_relu(tg_tape *tape, tg_tensor *x, double slope);
 
-/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient
- * passes, as in torch's scalar code; its vectors give NaN. */
+/* x where x > 0, alpha (e^x - 1) elsewhere (Clevert et al. 2016). torch's alpha is 1. At a NaN the gradient passes, as
+ * in torch's scalar code; torch's vectorized code gives NaN. */
 TG_API tg_tensor *tg_elu(tg_tape *tape, tg_tensor *x, double alpha);
 
 /* log(1 + e^(beta x)) / beta, and x itself where beta x > threshold. torch's beta is 1 and its threshold 20. VALUE
@@ -169,8 +169,8 @@ TG_API tg_tensor *tg_clamp(tg_tape *tape, tg_tensor *x, double low, double high)
 /* A mask is u8: 0 is false, any other value is true. */
 
 /* a == b, a != b, a < b, a <= b, a > b, or a >= b, elementwise with broadcasting: a u8 mask of zeros and ones, without
- * a gradient. The inputs have any dtypes, except f32 beside f64. A u8 input counts as 0 or 1. i32 beside f32 is rounded
- * to f32, and exact otherwise. */
+ * a gradient. The inputs may have any dtypes, but not f32 together with f64. A u8 input counts as 0 or 1. Comparisons
+ * are exact, except that i32 is rounded to f32 for a comparison with f32. */
 TG_API tg_tensor *tg_eq(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_ne(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_lt(tg_tape *tape, tg_tensor *a, tg_tensor *b);
@@ -187,8 +187,8 @@ TG_API tg_tensor *tg_logical_not(tg_tape *tape, tg_tensor *x);
 /* a where the mask is true, b elsewhere, with broadcasting: torch.where. a and b have one dtype, any. */
 TG_API tg_tensor *tg_where(tg_tape *tape, tg_tensor *mask, tg_tensor *a, tg_tensor *b);
 
-/* `value` where the mask is true, x elsewhere. The mask is broadcast to x's shape. x has any dtype, to which the value
- * is converted. */
+/* `value` where the mask is true, x elsewhere. The mask is broadcast to x's shape. x may have any dtype; the value is
+ * converted to it. */
 TG_API tg_tensor *tg_masked_fill(tg_tape *tape, tg_tensor *x, tg_tensor *mask, double value);
 
 /* The lower or the upper triangle of the matrices on the last two axes. tril keeps the entries (i,j) with
@@ -197,7 +197,7 @@ TG_API tg_tensor *tg_tril(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 TG_API tg_tensor *tg_triu(tg_tape *tape, tg_tensor *x, int64_t diagonal);
 
 /* ids (..) i32 -> (..,classes) of any dtype: 1 at the id, 0 elsewhere. RANGE for an id outside of [0,classes), VALUE
- * for less than 1 class. */
+ * for fewer than 1 class. */
 TG_API tg_tensor *tg_one_hot(tg_tape *tape, tg_tensor *ids, int64_t classes, tg_dtype dtype);
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
@@ -253,8 +253,8 @@ static inline tg_tensor *tg_mean_all(tg_tape *tape, tg_tensor *x)
 TG_API tg_tensor *tg_amax(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 TG_API tg_tensor *tg_amin(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
-/* log(sum(e^x)) over a list of axes, without overflow. The gradient is that of torch, e^(x - y): where |x| is so large
- * that y = x + log(count) is rounded to x, each gradient is 1 (tg_softmax and the losses do not round it). */
+/* log(sum(e^x)) over a list of axes, without overflow. The gradient is torch's, e^(x - y). If |x| is so large that y =
+ * x + log(count) is rounded to x, each gradient is 1; tg_softmax and the losses have no such rounding. */
 TG_API tg_tensor *tg_logsumexp(tg_tape *tape, tg_tensor *x, tg_axes axes, tg_keep_axes keep);
 
 /* The p-norm (sum |x|^p)^(1/p) over a list of axes: torch.linalg.vector_norm. INFINITY gives the maximum of |x|, and
@@ -281,9 +281,9 @@ TG_API tg_tensor *tg_argmin(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes 
 /* An order of values. NaN counts as the largest value. */
 typedef enum tg_order { TG_LARGEST_FIRST, TG_SMALLEST_FIRST } tg_order;
 
-/* The first k values of a line along an axis in this order: the k largest or smallest ones. Writes their indices, i32,
- * to *indices, which is optional. On ties the smaller index comes first. The gradient goes to the selected values.
- * RANGE unless 0 <= k <= the size of the axis. The result for a scalar is a scalar, its value, for k = 0, too. */
+/* The k largest or smallest values along an axis, in this order. Writes their indices, i32, to *indices, which is
+ * optional. On ties the smaller index comes first. The gradient goes to the selected values. RANGE unless 0 <= k <= the
+ * size of the axis. For a scalar the result is its value, a scalar, even for k = 0. */
 TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices);
 
 /* All values along an axis in this order, and their indices, as for tg_topk: torch.sort with stable=True. */
@@ -294,8 +294,8 @@ TG_API tg_tensor *tg_cumsum(tg_tape *tape, tg_tensor *x, int axis);
 
 /* ---- shapes and layouts ------------------------------------------------------------------------------------------ */
 
-/* The same values in another shape, in which one size may be -1 and is computed. A view of x if x is contiguous, else
- * of a contiguous copy. */
+/* The same values in another shape, in which one size may be -1: it is computed. A view of x if x is contiguous, else a
+ * view of a contiguous copy. */
 TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
 
 /* x with two axes exchanged. A view. */
@@ -311,21 +311,21 @@ TG_API tg_tensor *tg_slice(tg_tape *tape, tg_tensor *x, int axis, int64_t begin,
 /* x with the order of its values reversed along a list of axes. A view, where torch.flip copies. */
 TG_API tg_tensor *tg_flip(tg_tape *tape, tg_tensor *x, tg_axes axes);
 
-/* x repeated along its axes: x.repeat(times). `times` has a count for each axis; further counts in front add axes.
- * SHAPE for fewer counts, and for a negative one. */
+/* x repeated along its axes: x.repeat(times). `times` has a count for each axis of x; more counts add axes in front.
+ * SHAPE for fewer counts than axes, and for a negative count. */
 TG_API tg_tensor *tg_repeat(tg_tape *tape, tg_tensor *x, tg_shape times);
 
 /* x[index] along an axis, which is removed; a negative index counts from the end. A view. */
 TG_API tg_tensor *tg_select(tg_tape *tape, tg_tensor *x, int axis, int64_t index);
 
-/* x in another shape: axes of size 1 are repeated, and so are new axes in front; -1 keeps a size. A view without a
- * copy. */
+/* x with its axes of size 1 repeated to these sizes, and with new axes in front; -1 keeps a size: x.expand(shape). A
+ * view. */
 TG_API tg_tensor *tg_expand(tg_tape *tape, tg_tensor *x, tg_shape shape);
 
 /* x with a new axis of size 1 at this index. A view. */
 TG_API tg_tensor *tg_unsqueeze(tg_tape *tape, tg_tensor *x, int axis);
 
-/* x without this axis, which has size 1 (SHAPE). A view. */
+/* x without this axis, whose size must be 1 (SHAPE). A view. */
 TG_API tg_tensor *tg_squeeze(tg_tape *tape, tg_tensor *x, int axis);
 
 /* x itself if it is contiguous, else a contiguous copy. */
@@ -338,12 +338,12 @@ TG_API tg_tensor *tg_detach(tg_tape *tape, tg_tensor *x);
  * passes between f32 and f64. */
 TG_API tg_tensor *tg_cast(tg_tape *tape, tg_tensor *x, tg_dtype dtype);
 
-/* `count` tensors of one dtype, joined along an axis that exists (cat) or along a new axis (stack). All other sizes are
- * equal. VALUE unless count >= 1. */
+/* `count` tensors of one dtype, joined along one of their axes (cat) or along a new axis (stack). All other sizes must
+ * be equal (SHAPE). VALUE unless count >= 1. */
 TG_API tg_tensor *tg_cat(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 TG_API tg_tensor *tg_stack(tg_tape *tape, tg_tensor *const *tensors, int count, int axis);
 
-/* Splits x along an axis into views of this size, of which the last may be smaller. Writes them to `parts`, an array of
+/* Splits x along an axis into views of this size; the last one may be smaller. Writes them to `parts`, an array of
  * `capacity` tensors, and returns their number. 0 after an error: VALUE unless size >= 1, RANGE if the capacity is too
  * small. */
 TG_API int64_t tg_split(tg_tape *tape, tg_tensor *x, int64_t size, int axis, tg_tensor **parts, int64_t capacity);
@@ -361,15 +361,15 @@ TG_API tg_tensor *tg_index_select(tg_tape *tape, tg_tensor *x, int axis, tg_tens
 TG_API tg_tensor *tg_scatter_add(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source);
 
 /* x with slices of a source added at ids (N) i32 along an axis: for axis 1, y[i,ids[n],k] += source[i,n,k]. x and the
- * source are f32 or f64, with sizes that are equal except on this axis. */
+ * source are f32 or f64, and their sizes must be equal except on this axis. */
 TG_API tg_tensor *tg_index_add(tg_tape *tape, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source);
 
 /* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 
 /* The matrix product (..,M,K) x (..,K,N) -> (..,M,N). The matrices are on the last two axes, and the axes before them
  * broadcast. A vector (K) is a row on the left and a column on the right, and its axis is removed from the result.
- * Transposed operands are not copied. OpenBLAS computes the product: the bits are the same for the same number of
- * threads (tg_set_threads). */
+ * Transposed operands are not copied. BLAS computes the product (tg_get_blas). OpenBLAS gives the same bits only for
+ * the same number of threads (tg_set_threads). */
 TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 
 /* x weight^T + bias: x (..,in), weight (out,in) and bias (out) -> (..,out). The bias is optional. */
@@ -385,14 +385,14 @@ typedef struct tg_embedding_config {
     tg_config_mark mark;
     /* the row that gets no gradient from this call, counted from the end if negative; default TG_NO_PADDING */
     int64_t padding_index;
-    /* the largest norm of a row, or 0 for no limit. Before the lookup, the rows that the ids name are scaled down to
-     * it, in place, as by torch's max_norm; a backward that needs their old values reports STATE. With recording off
-     * the result has the scaled rows, but the table does not change (torch changes it then, too), so that several
-     * threads may read it. Default 0 */
+    /* the largest norm of a row, or 0 for no limit. Before the lookup, the rows that the ids name are scaled down to it
+     * in place: torch's max_norm. A backward that needs their old values reports STATE. With recording off the result
+     * has the scaled rows, but the table does not change, so that several threads may read it; torch changes it then,
+     * too. Default 0 */
     double max_norm;
     /* the p of that norm, above 0 or INFINITY; default 2 */
     double norm_type;
-    /* division of each row's gradient by the number of times that the ids name the row: torch's scale_grad_by_freq;
+    /* whether each row's gradient is divided by the number of ids that name the row: torch's scale_grad_by_freq;
      * default false */
     bool scale_by_frequency;
 } tg_embedding_config;
@@ -413,17 +413,17 @@ typedef struct tg_embedding_bag_config {
     tg_config_mark mark;
     /* sum, mean or maximum; an empty bag gives zeros in every mode; default TG_BAG_MEAN */
     tg_bag_mode mode;
-    /* the index in ids (N) at which each bag begins, (bags) i32. The first is 0, and none is smaller than the one
-     * before. The last bag ends at N. Without an offset, all ids are left out. NULL: ids are
-     * (bags,length), one bag per row. Default NULL */
+    /* the index in ids (N) at which each bag begins, (bags) i32: the first is 0, and none is smaller than the one
+     * before. The last bag ends at N. With an empty list, (0), no id is in a bag. With NULL, ids are (bags,length), one
+     * bag per row. Default NULL */
     tg_tensor *offsets;
-    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset. Ids from there on are
-     * left out, in every mode; torch 2.13 leaves them out of sums alone. They must exist in the table, and max_norm
-     * counts them as named. Default false */
+    /* whether offsets has one more entry, the end of the last bag: torch's include_last_offset. Ids after it are left
+     * out, in every mode; torch 2.13 leaves them out only of sums. They must still exist in the table, and max_norm
+     * scales their rows. Default false */
     bool last_offset;
     /* the factor of each id, in the shape of ids, for TG_BAG_SUM only; default NULL, all 1 */
     tg_tensor *weights;
-    /* the id that does not count in sums, means and maxima, from the end if negative; default TG_NO_PADDING */
+    /* the id that does not count in sums, means and maxima; counted from the end if negative; default TG_NO_PADDING */
     int64_t padding_index;
     /* as in tg_embedding_config; default 0 and 2 */
     double max_norm, norm_type;
@@ -442,10 +442,10 @@ TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *ids, tg_tensor *tab
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Two ways to compute attention, with the same random numbers. TG_ATTENTION_FUSED is one op. For backward it keeps no
- * (T,S) matrix, except one bit per weight with dropout (Dao et al. 2022, without the tiling of keys).
- * TG_ATTENTION_ELEMENTARY is a chain of ops: matmul, add, masked_fill, softmax, dropout and matmul. It is for teaching
- * (the course's chapter 3) and for tests. */
+/* Two ways to compute attention, with the same random numbers. TG_ATTENTION_FUSED is one op, which computes tiles (Dao
+ * et al. 2022). For backward it keeps no (T,S) matrix, except one bit per weight with dropout. TG_ATTENTION_ELEMENTARY
+ * is a chain of ops: matmul, add, masked_fill, softmax, dropout and matmul. It is for teaching (the course's chapter 3)
+ * and for tests. */
 typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
 
 /* The scale that means 1 / sqrt(D), as torch's None does. */
@@ -461,21 +461,22 @@ typedef struct tg_scaled_dot_product_attention_config {
     double dropout;
     /* the factor of q k^T, finite and at least 0; default TG_SCALE_OF_WIDTH */
     double scale;
-    /* the summand of the scaled scores, (..,T,S), where the axes before the last two are equal to the result's, or 1,
-     * or absent: a float attn_mask in torch. A query with -inf for every key is one without keys; default NULL, none */
+    /* what is added to the scaled scores, (..,T,S), where each axis before the last two has the size of the result's
+     * axis, or 1, or is absent: a float attn_mask in torch. A query with -inf for every key counts as one without keys;
+     * default NULL, none */
     tg_tensor *bias;
-    /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for the
-     * keys that no query attends to, like a boolean attn_mask in torch. B is the result's first axis of at least three.
-     * A query without keys gets zeros and no gradient, as in torch's function of this name; torch's softmax of -inf is
-     * NaN. At most one of the two is given; default NULL, all keys */
+    /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for keys
+     * that no query attends to, like a boolean attn_mask in torch. B is the first axis of the result, which then has at
+     * least three axes. A query without keys gets zeros and no gradient, as in torch's function of this name. At most
+     * one of the two may be set; default NULL, all keys */
     tg_tensor *lengths, *key_mask;
-    /* whether keys and values may have fewer heads than the queries, by a whole factor n, so that each serves n
+    /* whether keys and values may have fewer heads than the queries, by an integer factor n: each then serves n
      * neighboring heads (Ainslie et al. 2023). Heads are on the third axis from the end; default false */
     bool enable_gqa;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
     /* receives the weights, (..,T,S), after softmax and dropout; NULL after an error. VALUE on the fused path, which
-     * never has them in memory. Default NULL */
+     * never stores them. Default NULL */
     tg_tensor **weights;
 } tg_scaled_dot_product_attention_config;
 
@@ -483,10 +484,10 @@ TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_co
 
 /* softmax(scale q k^T + bias) v: queries (..,T,D), keys (..,S,D) and values (..,S,D) -> (..,T,D). The axes before the
  * last two broadcast. Dropout draws from the tape's generator (STATE without one) what torch.nn.functional.dropout
- * draws for the whole (..,T,S) matrix, masked weights included; its batch axes are those of queries, keys, bias and
- * mask, and values with more of them share the weights. As in torch, a result without values draws nothing, unless the
- * weights are asked for. D may be 0: then q k^T is 0, with any scale. VALUE for an invalid option; RANGE, with the
- * index, for a length outside of [0,S]. */
+ * draws for the whole (..,T,S) matrix, masked weights included. The batch axes of this matrix are those of queries,
+ * keys, bias and mask; values with more batch axes share the weights. As in torch, nothing is drawn for an empty
+ * result, unless the weights are asked for. D may be 0: then q k^T is 0, with any scale. VALUE for an invalid option;
+ * RANGE, with the index, for a length outside of [0,S]. */
 TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                                   const tg_scaled_dot_product_attention_config *config);
 
@@ -535,11 +536,11 @@ TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, 
  * VALUE unless eps > 0. */
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
-/* In training, each value becomes 0 with probability p, and is divided by 1 - p otherwise. In evaluation, and for
- * p = 0, the result is x itself. The draws are torch's, from the tape's generator (STATE without one), in the order of
- * x's memory, and the result has that order, too. The results of other ops are row-major, except views. Where torch's
- * keep the order of a permuted input, dropout draws in that order in torch, and in row-major order here. VALUE unless
- * 0 <= p <= 1. */
+/* In training, each value becomes 0 with probability p, and is divided by 1 - p otherwise. In evaluation, and for p =
+ * 0, the result is x itself. The draws are torch's, from the tape's generator (STATE without one), in the order of x's
+ * memory, and the result has that order, too. One difference: other torch ops keep the memory order of a permuted
+ * input, while here their results are row-major, so a dropout after such an op draws in another order. VALUE unless 0
+ * <= p <= 1. */
 TG_API tg_tensor *tg_dropout(tg_tape *tape, tg_tensor *x, double p);
 
 #ifdef __cplusplus

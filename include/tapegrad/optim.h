@@ -15,16 +15,16 @@
  * ```
  *
  * An optimizer allocates its memory when it is created, and a step allocates nothing. The exception is the first step
- * after a table was resized (tapegrad/rows.h), in which the moments follow: rows that remain keep their moments, and
- * new rows begin with initial ones. As in PyTorch, a parameter without a gradient is skipped: neither its values nor
- * its moments change.
+ * after a table was resized (tapegrad/rows.h), which resizes the moments: rows that remain keep their moments, and new
+ * rows begin with initial ones. As in PyTorch, a parameter without a gradient is skipped: neither its values nor its
+ * moments change.
  *
- * A gradient by rows gives the same bits as the same gradient made dense, except in SparseAdam. Where the method allows
- * it, only the listed rows are visited. The bits do not depend on the number of threads.
+ * A gradient by rows gives the same bits as the same gradient in dense form, except in SparseAdam. If the method allows
+ * it, a step visits only the listed rows. The bits do not depend on the number of threads.
  *
  * Errors. A constructor that fails returns NULL, with the error in the params, so one check after building a model and
  * its optimizer is enough. Later errors stay in the optimizer: until they are cleared, its calls return false and
- * change nothing. tg_optim_flush clears an error that names it.
+ * change nothing. If an error asks for tg_optim_flush, that call clears it.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -63,7 +63,7 @@ typedef struct tg_sgd_config {
     double weight_decay;
     /* whether the momentum is Nesterov's, which needs a momentum above 0 and no dampening; default false */
     bool nesterov;
-    /* whether the rows of a table make up later the steps in which they have no gradient (see below); default false */
+    /* whether rows without a gradient catch up when they are next used (see below); default false */
     bool deferred;
 } tg_sgd_config;
 
@@ -77,7 +77,7 @@ TG_API tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *config);
  *     v = beta2 * v + (1 - beta2) * g^2
  *     x = x - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
  *
- * With amsgrad (Reddi et al. 2018) the last line has the largest v so far instead of v. */
+ * With amsgrad (Reddi et al. 2018) the last line uses the largest v so far instead of v. */
 typedef struct tg_adam_config {
     /* private: tg_adam_config_default() sets it */
     tg_config_mark mark;
@@ -91,7 +91,7 @@ typedef struct tg_adam_config {
     double weight_decay;
     /* default false */
     bool amsgrad;
-    /* whether the rows of a table make up later the steps in which they have no gradient (see below); default false */
+    /* whether rows without a gradient catch up when they are next used (see below); default false */
     bool deferred;
 } tg_adam_config;
 
@@ -115,18 +115,19 @@ typedef struct tg_adamw_config {
     double weight_decay;
     /* default false */
     bool amsgrad;
-    /* whether the rows of a table make up later the steps in which they have no gradient (see below); default false */
+    /* whether rows without a gradient catch up when they are next used (see below); default false */
     bool deferred;
 } tg_adamw_config;
 
 TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
 
-/* Deferred steps. SGD with momentum, Adam and AdamW move every row of a table in every step, even the rows that have no
- * gradient, because the moments and the weight decay go on. With `deferred` a step visits the rows of a gradient by
- * rows and eight more, so its time is that of the batch's rows. A row applies the steps that it has missed, s+1 .. t,
- * in one formula. A step j of SGD without a gradient is linear in x and b, so the missed steps are a product of 2 x 2
- * matrices. With f_j = (1 - dampening) * weight_decay, and weight_decay in the first step,
+/* Deferred steps. SGD with momentum, Adam and AdamW move every row of a table in every step, even rows without a
+ * gradient, because the moments and the weight decay go on. With `deferred` a step visits only the rows of a gradient
+ * by rows and eight more, so it takes time for the batch's rows, and not for the table. The other rows miss the step. A
+ * row that has missed the steps s+1 .. t applies all of them in one formula. A step j of SGD without a gradient is
+ * linear in x and b, so the missed steps are a product of 2 x 2 matrices. With f_j = (1 - dampening) * weight_decay,
+ * and weight_decay in the first step,
  *
  *     (x, b) = A_t ... A_{s+1} (x, b),   A_j = ( 1 - lr_j * f_j   -lr_j * momentum )
  *                                              ( f_j                       momentum )
@@ -141,14 +142,14 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  *     m = beta1^(t-s) * m
  *     v = beta2^(t-s) * v
  *
- * So the values are those of the same optimizer without `deferred`, up to rounding. It needs 4 bytes per row, and for a
- * log 14 to 28 bytes per row, or 8 to 16 for SGD.
+ * So the values are those of the same optimizer without `deferred`, up to rounding. The additional memory is 4 bytes
+ * per row, and a log of 14 to 28 bytes per row, or of 8 to 16 for SGD.
  *
  * A recorded tg_embedding or tg_embedding_bag applies the steps of the rows that its ids name, before it reads them.
- * Nothing else may read or write a table, a view of it, or its moments, while rows have missed steps: such a call
- * reports STATE and names tg_optim_flush. Examples are an embedding that is not recorded, tg_tensor_data (it returns
- * NULL, with the error in the optimizer), saving, loading, tg_tensor_resize_rows, and tg_tensor_set_rows_frozen. Call
- * tg_optim_flush before an evaluation or a checkpoint; its time is proportional to the table.
+ * While rows have missed steps, no other call may read or write the table, a view of it, or its moments: it reports
+ * STATE and names tg_optim_flush. Examples are an embedding that is not recorded, tg_tensor_data (it returns NULL, with
+ * the error in the optimizer), saving, loading, tg_tensor_resize_rows, and tg_tensor_set_rows_frozen. So call
+ * tg_optim_flush before an evaluation or a checkpoint. Its time is proportional to the size of the table.
  *
  * ```c
  * tg_nn_embedding table = tg_nn_embedding_make(params, "tok_emb", 1000, 64, NULL);
@@ -168,15 +169,16 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * tg_optim_free(adamw);
  * ```
  *
- * A step with a dense gradient applies all missed steps, and then moves all rows. So does a step of Adam in a group
- * with a weight decay above 0, where the decay is a part of the gradient, and a step whose weight decay takes more than
- * half of a value (AdamW: lr * weight_decay > 1/2) or adds to it (SGD with a dampening above 1). Parameters other than
- * tables are not affected. SGD with neither momentum nor weight decay moves no row without a gradient, and defers
- * nothing. The constructors report VALUE for a momentum of 1 or more, for amsgrad, for eps 0, and unless beta1 /
- * sqrt(beta2) <= 0.9975; STATE if a table has an alias: a tied head reads the whole table in every step. */
+ * Some steps cannot be deferred. They apply all missed steps, and then move all rows: a step with a dense gradient; a
+ * step of Adam in a group with a weight decay above 0, where the decay is a part of the gradient; and a step whose
+ * weight decay takes more than half of a value (AdamW: lr * weight_decay > 1/2) or adds to it (SGD with a dampening
+ * above 1). Parameters other than tables are not affected. SGD with neither momentum nor weight decay moves no row
+ * without a gradient, and defers nothing. The constructors report VALUE for a momentum of 1 or more, for amsgrad, for
+ * eps 0, and unless beta1 / sqrt(beta2) <= 0.9975. They report STATE if a table has an alias: a tied head reads the
+ * whole table in every step. */
 
-/* torch.optim.SparseAdam: Adam for the rows that have a gradient. All other rows keep their values and moments, so the
- * time of a step is that of the batch's rows, where Adam updates the whole table. A dense gradient updates all rows.
+/* torch.optim.SparseAdam: Adam for the rows that have a gradient. All other rows keep their values and moments. So a
+ * step takes time only for the batch's rows, and not for the whole table as in Adam. A dense gradient updates all rows.
  *
  *     m = m + (1 - beta1) * (g - m)
  *     v = v + (1 - beta2) * (g^2 - v)
@@ -202,7 +204,7 @@ TG_API tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_conf
  *     s = s + g^2
  *     x = x - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
  *
- * Without weight decay only the listed rows of a gradient by rows are visited: the others would not change. */
+ * Without weight decay a step visits only the listed rows of a gradient by rows: the others would not change. */
 typedef struct tg_adagrad_config {
     /* private: tg_adagrad_config_default() sets it */
     tg_config_mark mark;
@@ -277,14 +279,14 @@ TG_API void tg_optim_free(tg_optim *optim);
 /* Sets the gradients of its parameters to none: optimizer.zero_grad(). */
 TG_API void tg_optim_zero_grad(tg_optim *optim);
 
-/* Updates every parameter that has a gradient: optimizer.step(). False, and nothing updated, after an error: STATE if a
- * parameter was added to the params after the optimizer was created; an error of tg_tensor_resize_rows, as a rule
- * MEMORY, if the moments cannot follow a resized table. */
+/* Updates every parameter that has a gradient: optimizer.step(). After an error it returns false and has updated
+ * nothing: STATE if a parameter was added to the params after the optimizer was created; an error of
+ * tg_tensor_resize_rows, usually MEMORY, if the moments of a resized table cannot be resized. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
 /* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read; does
- * nothing for other optimizers. tg_optim_free does the same. If the error of the optimizer is that of a call that met
- * its own deferred steps, such as tg_tensor_data, this clears it. False after another error. */
+ * nothing for other optimizers. tg_optim_free does the same. If the optimizer's error came from a call on a table with
+ * deferred steps, such as tg_tensor_data, this call clears it. Returns false after any other error. */
 TG_API bool tg_optim_flush(tg_optim *optim);
 
 /* Returns the first error since the last clear; never NULL. STATE for a NULL optimizer, because it could not be
@@ -320,9 +322,9 @@ TG_API double tg_optim_weight_decay(const tg_optim *optim, const char *group);
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* One state tensor of one parameter, of the parameter's shape and dtype; after a resize of the parameter it follows at
- * the next step. Everything is borrowed from the optimizer. To save and continue a training, save these tensors and
- * tg_optim_steps, and write them back with tg_tensor_copy_from and tg_optim_set_steps. */
+/* One state tensor of one parameter, with the parameter's shape and dtype. If the parameter was resized, the next step
+ * resizes this tensor, too. Everything is borrowed from the optimizer. To save and continue a training, save these
+ * tensors and tg_optim_steps, and write them back with tg_tensor_copy_from and tg_optim_set_steps. */
 typedef struct tg_optim_state {
     /* the key in torch's state_dict: "momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg",
      * "grad_avg" */
@@ -338,21 +340,20 @@ TG_API tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index);
 /* Returns the number of steps that updated a parameter (t in the formulas); 0 for an unknown name. */
 TG_API int64_t tg_optim_steps(const tg_optim *optim, const char *name);
 
-/* Sets this number, to continue from a saved state. RANGE for an unknown name, VALUE for a number below 0, STATE for a
+/* Sets this number, to continue from a saved state. RANGE for an unknown name; VALUE for a negative number; STATE for a
  * table with missed steps. */
 TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps);
 
 /* ---- gradients, between backward and step ------------------------------------------------------------------------ */
-/* These calls change the gradients, dense and by rows, of all parameters that have one; tied parameters once. The error
- * is in the params. */
+/* These calls change all gradients of the params, dense and by rows, and those of tied parameters once. Errors are in
+ * the params. */
 
-/* Scales the gradients by min(1, max_norm / (norm + 1e-6)): torch.nn.utils.clip_grad_norm_. Returns the norm, the
- * 2-norm of all gradients together before the scaling; 0 without gradients. With INFINITY as max_norm the call only
- * measures, as long as the norm is finite. A norm that is not finite changes the gradients as in PyTorch: all become
- * NaN, except that finite ones become 0 if the norm is infinite and max_norm is not. NaN and VALUE if max_norm is
- * negative or NaN. Squares are added in double, where PyTorch adds floats: the norm is more exact than PyTorch's. For
- * 124 million normal floats, torch 2.13's norm was too small by the fraction 8.5e-4 in the shapes of GPT-2, and by
- * 1.3e-2 in one tensor. */
+/* Scales the gradients by min(1, max_norm / (norm + 1e-6)): torch.nn.utils.clip_grad_norm_. Returns the norm: the
+ * 2-norm of all gradients together before the scaling, or 0 without gradients. If max_norm is INFINITY and the norm is
+ * finite, the call only measures. If the norm is not finite, the gradients change as in PyTorch: all become NaN, except
+ * that finite ones become 0 if the norm is infinite and max_norm is not. NaN and VALUE if max_norm is negative or NaN.
+ * The norm is more exact than PyTorch's, because squares are added in double, not in float. For 124 million normal
+ * floats, torch 2.13's norm was too small by 0.085 % in the shapes of GPT-2, and by 1.3 % in one tensor. */
 TG_API double tg_clip_grad_norm(tg_params *params, double max_norm);
 
 /* Clamps every value to [-limit,limit]: torch.nn.utils.clip_grad_value_. VALUE unless limit >= 0. */
@@ -393,8 +394,8 @@ typedef struct tg_schedule_config {
     tg_schedule_kind kind;
     /* the learning rate after the warm-up, >= 0; default 1e-3 */
     double lr;
-    /* the learning rate of step 0, >= 0, and the length of a linear warm-up that comes first: step s < warmup_steps has
-     * initial_lr + s * (lr - initial_lr) / warmup_steps; default 0 and 0, no warm-up */
+    /* a linear warm-up at the beginning: its first learning rate, >= 0, and its number of steps. Step s < warmup_steps
+     * has initial_lr + s * (lr - initial_lr) / warmup_steps; default 0 and 0, no warm-up */
     double initial_lr;
     int64_t warmup_steps;
     /* cosine and linear: the learning rate from step total_steps on, >= 0; default 0 */
@@ -409,8 +410,8 @@ typedef struct tg_schedule_config {
 
 TG_API tg_schedule_config tg_schedule_config_default(void);
 
-/* Returns the learning rate of a step, from 0. After an error it returns NaN, which tg_optim_set_lr refuses: VALUE for
- * a negative step or an invalid field. */
+/* Returns the learning rate of a step; the first step is 0. VALUE for a negative step or an invalid field; it then
+ * returns NaN, which tg_optim_set_lr refuses. */
 TG_API double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error);
 
 #ifdef __cplusplus

@@ -35,8 +35,8 @@ TG_API void tg_params_clear_error(tg_params *params);
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 /* Each call returns the tensor, which the params own. Names are those of PyTorch: "tok_emb.weight". NULL after an
- * error: VALUE for a name that is in use, that has not 1 to 255 characters, or an empty part: ".weight" and
- * "head..weight", the names of a module "" or "head."; SHAPE for an invalid shape; MEMORY. */
+ * error: VALUE for a name that is in use, that does not have 1 to 255 characters, or that has an empty part, as
+ * ".weight" and "head..weight" do; SHAPE for an invalid shape; MEMORY. */
 
 /* Adds a parameter of zeros: torch.nn.Parameter(torch.zeros(shape)). */
 TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape);
@@ -46,8 +46,8 @@ TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape sh
 TG_API tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std);
 TG_API tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high);
 
-/* Adds x as a parameter: retains it, and lets it require a gradient. STATE unless x is a contiguous leaf without
- * another name here; DTYPE unless it has the params' dtype. */
+/* Adds x as a parameter: retains it, and lets it require a gradient. STATE unless x is a contiguous leaf that is not in
+ * these params yet; DTYPE unless it has the params' dtype. */
 TG_API tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor *x);
 
 /* Adds a buffer of zeros: torch.nn.Module.register_buffer. */
@@ -56,11 +56,10 @@ TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_s
 /* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. RANGE if no entry has that name. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
-/* Returns params of their own with the parameters whose names match a pattern. In it * stands for any number of
- * characters, dots included, and every other character for itself: "h.0.*", "*.bias". Both own the
- * tensors. So an optimizer, and clipping, can work on a part of a model: torch.optim.Adam([p for name, p in
- * model.named_parameters() if ...]). Yours to free. NULL, with the error in `params`: RANGE if no name matches;
- * MEMORY. */
+/* Returns new params with the parameters whose names match a pattern. A * stands for any number of characters, dots
+ * included, and every other character for itself: "h.0.*", "*.bias". Both params own the tensors. So an optimizer, or
+ * clipping, can work on a part of a model: torch.optim.Adam([p for name, p in model.named_parameters() if ...]). Yours
+ * to free. NULL, with the error in `params`: RANGE if no name matches; MEMORY. */
 TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
 
 /* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, as in tg_params_new_part:
@@ -85,8 +84,8 @@ TG_API int64_t tg_params_count(const tg_params *params);
 /* Returns entry number `index`, from 0; NULLs for an index outside of [0,tg_params_count). */
 TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);
 
-/* Returns the tensor of a name, borrowed; NULL for an unknown name, which is no error: it is how a program asks whether
- * an entry exists. A call on that NULL sets STATE in its tape or its tg_error, and is silent if it has none. */
+/* Returns the tensor of a name, borrowed. NULL for an unknown name; this is not an error, so a program can ask whether
+ * an entry exists. A call on that NULL sets STATE in its tape or its tg_error, and is silent without either. */
 TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name);
 
 /* Returns the number of values in all parameters, without buffers and aliases: sum(p.numel() for p in
@@ -110,9 +109,9 @@ typedef enum tg_fan { TG_FAN_IN, TG_FAN_OUT } tg_fan;
 TG_API bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 TG_API bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 
-/* Normal values in [low,high], drawn as in PyTorch 2.13: values outside are drawn again. x has any rank; DTYPE
- * unless it is contiguous f32 or f64; VALUE unless std > 0 and low < high. The time grows without bound for an interval
- * far out in a tail of the distribution. */
+/* Normal values in [low,high], drawn as in PyTorch 2.13: values outside are drawn again. x has any rank; DTYPE unless
+ * it is contiguous f32 or f64; VALUE unless std > 0 and low < high. For an interval far out in a tail of the
+ * distribution the time grows without bound. */
 TG_API bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high,
                                  tg_error *error);
 

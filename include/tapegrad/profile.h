@@ -31,7 +31,7 @@ typedef struct tg_profile tg_profile;
 typedef struct tg_profile_row {
     /* the op's name */
     const char *op;
-    /* a call that backward computes again (tg_activation_checkpoint_begin) counts twice */
+    /* the number of calls; one that backward computes again (tg_activation_checkpoint_begin) counts twice */
     int64_t calls;
     /* the time of its kernels, without the tape's own work */
     double forward_seconds, backward_seconds;
@@ -50,7 +50,7 @@ TG_API void tg_profile_free(tg_profile *profile);
 TG_API void tg_profile_reset(tg_profile *profile);
 
 /* Returns the number of ops, and op number `index` in the order of the first calls; zeros and a NULL for an index that
- * does not exist. Of more than 256 ops the rest is one row, "others". */
+ * does not exist. If there are more than 256 ops, the rest is one row, "others". */
 TG_API int64_t tg_profile_count(const tg_profile *profile);
 TG_API tg_profile_row tg_profile_at(const tg_profile *profile, int64_t index);
 

@@ -1,9 +1,9 @@
 /* random: the generator of torch.manual_seed on a CPU, bit for bit.
  *
- * The library has no global generator: a tg_rng is passed to the calls that draw. After tg_rng_new(seed) each of these
- * calls draws the numbers that the PyTorch function it follows draws after torch.manual_seed(seed), in PyTorch 2.13 on
- * x86-64. Values that are computed with libm have the same bits with the same libm, and differ by at most 1 ulp with
- * another. The engine is MT19937 (Matsumoto and Nishimura 1998). The numbers do not depend on the number of threads.
+ * The library has no global generator: a tg_rng is passed to the calls that draw. After tg_rng_new(seed) such a call
+ * draws the same numbers as the PyTorch function that it follows after torch.manual_seed(seed), in PyTorch 2.13 on
+ * x86-64. Values that libm computes have the same bits with the same libm, and differ by at most 1 ulp with another.
+ * The engine is MT19937 (Matsumoto and Nishimura 1998). The numbers do not depend on the number of threads.
  *
  * Profiles. On a processor with AVX2, PyTorch computes the normal values of large float tensors with polynomials, and
  * fuses multiplications with additions in some other streams. On other processors it calls libm, and rounds each
@@ -30,8 +30,8 @@ typedef enum tg_rng_profile { TG_RNG_AVX2, TG_RNG_GENERIC } tg_rng_profile;
 TG_API tg_rng *tg_rng_new(uint64_t seed);
 TG_API void tg_rng_free(tg_rng *rng);
 
-/* Sets the state of torch.manual_seed(seed). This also drops the normal value that PyTorch caches, the second one of a
- * pair. The profile stays. */
+/* Sets the state of torch.manual_seed(seed). This also drops the cached normal value: PyTorch draws normal values in
+ * pairs, and keeps the second. The profile stays. */
 TG_API void tg_rng_seed(tg_rng *rng, uint64_t seed);
 
 /* Copies the state of `from` into `to`: the stream, the cached normal value, the position and the profile. To repeat a
@@ -46,8 +46,8 @@ TG_API void tg_rng_set_profile(tg_rng *rng, tg_rng_profile profile);
 TG_API uint64_t tg_rng_position(const tg_rng *rng);
 
 /* ---- one number ---------------------------------------------------------------------------------------------- */
-/* Each draws what its PyTorch method draws for one f32 value, or one integer; tg_tensor_fill_uniform and its siblings
- * fill tensors. STATE without a generator, VALUE for invalid parameters; nothing is drawn then. */
+/* Each draws one f32 value, or one integer, as the PyTorch method does. tg_tensor_fill_uniform and its siblings fill
+ * tensors. STATE without a generator, VALUE for invalid parameters; nothing is drawn then. */
 
 /* Returns a number in [low,high): torch.empty(1).uniform_(low, high). The bounds are finite, low <= high. NaN after an
  * error. */

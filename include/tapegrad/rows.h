@@ -3,7 +3,7 @@
  * A row is one index on axis 0: row `id` of an embedding (V,C) is the vector of token `id`.
  *
  * Frozen rows and counts belong to the tensor, so every op, module and optimizer that uses the tensor respects them.
- * tg_detach returns a tensor over the same values without them.
+ * tg_detach returns a tensor with the same values but without frozen rows and counts.
  */
 #ifndef TAPEGRAD_ROWS_H
 #define TAPEGRAD_ROWS_H
@@ -16,7 +16,7 @@ extern "C" {
 
 /* ---- frozen rows ------------------------------------------------------------------------------------------------- */
 /* A frozen row keeps its bits while the rest of its table is trained. No op gives it a gradient. Optimizer steps,
- * weight decay and max_norm skip it and its moments. Only your own writes (tg_tensor_data_mut, fills) change it.
+ * weight decay and max_norm skip it and its moments. Only your own writes change it (tg_tensor_data_mut, fills).
  *
  * So a padding row stays zero even under a tied output head. PyTorch's padding_idx blocks the gradient of the lookup,
  * but neither the gradient of the head nor decoupled weight decay. Another use: keep a pretrained table, and train only
@@ -31,8 +31,8 @@ TG_API bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count
 TG_API bool tg_tensor_row_is_frozen(const tg_tensor *x, int64_t row);
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
-/* Updates are counted on request, which costs 16 bytes per row. Each optimizer step then counts the rows that have a
- * gradient: in a gradient by rows the listed rows, in a dense gradient the rows that are not all zeros. */
+/* Updates are counted on request; this takes 16 bytes per row. Each optimizer step then counts the rows that have a
+ * gradient: the listed rows of a gradient by rows, and the rows of a dense gradient that are not all zeros. */
 
 typedef struct tg_row_updates {
     /* the number of steps that updated the row */
@@ -65,11 +65,11 @@ typedef struct tg_row_neighbor {
     double cosine;
 } tg_row_neighbor;
 
-/* Finds the `count` rows with the largest cosine to `row`, and writes them to `neighbors`, nearest first; of equals the
- * smaller index comes first. Returns how many it wrote: fewer if the table has fewer. `row` itself is left out. `among`
- * is optional and has one byte per row: rows with 0 are left out. A row with a NaN or an infinity has no neighbors and
- * is no neighbor. -1 and RANGE for a row that does not exist or a negative count. The time is one pass over the
- * table. */
+/* Writes the `count` rows with the largest cosine to `row` to `neighbors`, nearest first; on ties the smaller index
+ * comes first. Returns the number of rows that it wrote, which is smaller if the table has fewer. `row` itself is left
+ * out. `among` is optional and has one byte per row: rows with 0 are left out. A row with a NaN or an infinity has no
+ * neighbors and is no neighbor. Takes one pass over the table. -1 and RANGE for a row that does not exist or a negative
+ * count. */
 TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among,
                                        tg_row_neighbor *neighbors, int64_t count, tg_error *error);
 
@@ -78,14 +78,15 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
 /* Changes the number of rows to 1 or more. Rows that remain keep their values, counts and frozen state; new rows are
  * zeros. The tensor stays the same object, so modules, params and optimizers that hold it continue to work. An
  * optimizer's moments follow at its next step. Addresses from tg_tensor_data become invalid. A backward through a call
- * that was recorded before the resize reports STATE. tg_nn_embedding_resize (tapegrad/nn.h) also draws initial values.
+ * that was recorded before the resize reports STATE. To draw initial values for the new rows, use
+ * tg_nn_embedding_resize (tapegrad/nn.h).
  *
  * STATE, and nothing changed, if
  *   - x is the result of an op, or not contiguous;
  *   - x has a gradient (tg_tensor_zero_grad drops it);
  *   - another tensor shares its values (a view on a tape that was not reset, a detached tensor);
  *   - a row that would be removed is frozen, or was updated while watched;
- *   - an optimizer that keeps moments of x has made no step since the last resize;
+ *   - an optimizer with moments of x has not made a step since the last resize;
  *   - rows have deferred steps (tg_optim_flush);
  *   - x is itself a gradient, the state of an optimizer, or a shard.
  *
@@ -94,12 +95,12 @@ TG_API bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error);
 
 /* ---- shards ------------------------------------------------------------------------------------------------------ */
 
-/* Declares x a shard: it has the rows first, first + 1, ... of a table of `rows` rows that is divided into shards.
- * Files have the whole table: tg_params_load and tg_checkpoint_load read only the rows of the shard, and
- * tg_checkpoint_save_together writes them. All shards of a table together must have each row once.
+/* Declares x a shard of a table of `rows` rows: x has the rows first, first + 1, .... Together the shards must have
+ * each row once. Files have the whole table: tg_params_load and tg_checkpoint_load read only the rows of the shard, and
+ * tg_checkpoint_save_together writes them.
  *
- * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE unless the table has all rows of
- * x; MEMORY. */
+ * STATE if x is the result of an op; SHAPE for a scalar; DTYPE for i32 and u8; RANGE if the table does not have all
+ * rows of x; MEMORY. */
 TG_API bool tg_tensor_set_shard(tg_tensor *x, int64_t first, int64_t rows, tg_error *error);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* sequence: modules for sequences besides attention: recurrent layers and convolutions.
  *
  * The rules of tapegrad/nn.h hold for modules, and those of tapegrad/ops.h for ops. Recurrent layers read sequences
- * (B,T,C), as all of this library, which is torch's batch_first=True. Convolutions read (B,C,T), as torch's.
+ * (B,T,C), like the rest of this library: torch's batch_first=True. Convolutions read (B,C,T), as in torch.
  *
- * A model of letters writes a text: it reads one letter, draws the next one (tg_sample in tapegrad/gpt.h), and keeps
- * its state across the reset of the tape.
+ * This example writes a text letter by letter: it reads one letter, draws the next one (tg_sample in tapegrad/gpt.h),
+ * and keeps its state across the reset of the tape.
  *
  * ```c
  * tg_nn_embedding letters = tg_nn_embedding_make(params, "letters", 27, 8, NULL);
@@ -48,12 +48,12 @@ typedef struct tg_nn_recurrent_config {
     tg_config_mark mark;
     /* the number of layers, each of which reads the results of the one before; default 1 */
     int layers;
-    /* a second direction, from the last position to the first; default false */
+    /* whether there is a second direction, from the last position to the first; default false */
     bool bidirectional;
     /* default true */
     bool bias;
-    /* the probability in [0,1] with which a result of each layer except the last is dropped in training; draws as
-     * torch's does without packed sequences; default 0 */
+    /* the probability, in [0,1], that a result of a layer other than the last is dropped in training; the draws are
+     * torch's for sequences that are not packed; default 0 */
     double dropout;
 } tg_nn_recurrent_config;
 
@@ -103,8 +103,8 @@ typedef struct tg_nn_recurrent_forward_config {
     /* the states before the first position (layers directions,B,H), and the cells of an LSTM, which must be NULL for a
      * GRU (VALUE); default NULL, zeros */
     tg_tensor *state, *cell;
-    /* u8 (B,T): 0 at the positions behind the end of a sequence, which change no state and give zeros, as with torch's
-     * pack_padded_sequence; default NULL, no such positions */
+    /* u8 (B,T), with 0 at the positions after the end of a sequence. These change no state and give zeros, as with
+     * torch's pack_padded_sequence. Default NULL, no such positions */
     tg_tensor *mask;
 } tg_nn_recurrent_forward_config;
 

@@ -9,10 +9,10 @@
  * A call of an op is recorded if recording is on and an input requires a gradient. The order of the calls is a
  * topological order, so tg_backward is one loop over the records, last to first.
  *
- * Errors. The first error stays in the tape. The call that met it returns NULL or false. Until the error is cleared,
- * every later call on the tape does the same without any effect. So one check per step is enough, at tg_backward. After
- * an error a program continues with tg_tape_clear_error and tg_tape_reset. To repeat the same step, it also restores
- * the state of the generator that it copied before the step (tg_rng_copy).
+ * Errors. The first error stays in the tape. The call that failed returns NULL or false, and so does every later call
+ * on the tape until the error is cleared; they have no effect. So one check per step is enough, at tg_backward. To go
+ * on after an error, call tg_tape_clear_error and tg_tape_reset. To repeat the same step, also restore a copy of the
+ * generator from before the step (tg_rng_copy).
  *
  * Threads. A tape belongs to one thread. Tapes of several threads may use the same parameters at the same time only
  * while recording is off in all of them.
@@ -31,16 +31,17 @@ typedef struct tg_tape tg_tape;
 typedef struct tg_tape_config {
     /* private: tg_tape_config_default() sets it */
     tg_config_mark mark;
-    /* Reuse of the memory that a reset frees: a step whose shapes were used before allocates nothing. With false,
-     * memory returns to the allocator at once. Then valgrind detects every use after free, and AddressSanitizer in a
-     * program and a library that are both built with it: meson setup build -Db_sanitize=address. Default true. */
+    /* Whether memory that a reset frees is used again: then a step whose shapes were used before allocates nothing.
+     * With false, memory returns to the allocator at once, and valgrind detects every use after free. So does
+     * AddressSanitizer if both the program and the library are built with it: meson setup build -Db_sanitize=address.
+     * Default true. */
     bool recycle;
-    /* Detection of the use of a result after a reset or the end of a scope has freed it, for debugging. A call with
-     * such a result sets STATE in the tape, with the name of the op that computed it; getters return what they return
-     * for NULL. The tape then keeps the header of every result until the tape is freed. Default false. */
+    /* Reports use of a freed result, for debugging: a result that a reset or the end of a scope has freed. A call with
+     * such a result sets STATE in the tape, and the error names the op that computed it. Getters treat it as NULL. The
+     * tape then keeps the header of every result until the tape is freed. Default false. */
     bool detect_freed_results;
-    /* The most backwards without retain_graph between two resets. Records that a backward went through are of no more
-     * use but keep their memory, so a program with more of them has forgotten tg_tape_reset, and tg_backward reports
+    /* The largest number of backwards without retain_graph between two resets. Records that a backward went through are
+     * useless but keep their memory, so a program with more backwards has forgotten tg_tape_reset: tg_backward reports
      * STATE. 0 is no limit. Default 1000. */
     int64_t max_backwards;
 } tg_tape_config;
@@ -48,7 +49,7 @@ typedef struct tg_tape_config {
 TG_API tg_tape_config tg_tape_config_default(void);
 
 /* Returns a tape with recording and training on. Yours to free. Dropout draws from `rng`, which stays yours and must
- * outlive the tape; it is optional if nothing draws. The error of an invalid config is in the tape. NULL when memory is
+ * outlive the tape; it is optional if nothing draws. An invalid config is an error in the tape. NULL when memory is
  * exhausted. */
 TG_API tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *config);
 
@@ -59,21 +60,20 @@ TG_API void tg_tape_free(tg_tape *tape);
  * history. Open scopes are closed. The error stays. */
 TG_API void tg_tape_reset(tg_tape *tape);
 
-/* Returns the first error since the last clear; never NULL. Without an error of its own, the tape returns the first of
+/* Returns the first error since the last clear; never NULL. If the tape has no error of its own, returns the first of
  * those that it watches. MEMORY for a NULL tape, because it could not be created. */
 TG_API const tg_error *tg_tape_error(const tg_tape *tape);
 
-/* Lets the errors of a whole program meet in its tape, so that one check per step finds all of them:
+/* Lets a tape watch the error of another object, so that one check per step finds all errors:
  *
  *     tg_tape_watch_error(t, tg_params_error(params));
  *     tg_tape_watch_error(t, tg_optim_error(adam));
  *     tg_tape_watch_error(t, tg_loader_error(loader));
  *
  * While a watched error is set, tg_backward reports it and does nothing, and tg_tape_error returns it. `error` is what
- * the _error function of an object returns, or a tg_error of the program. Name the params first: they have the error
- * of an optimizer that could not be created. The tape does not know when an object is
- * freed: every watched object must outlive the tape, so free the tape first, and create a new tape to go on with
- * another optimizer. VALUE for the 17th, STATE for NULL. */
+ * the _error function of an object returns, or a tg_error of the program. Name the params first: they have the error of
+ * an optimizer that could not be created. Every watched object must outlive the tape, so free the tape first. To go on
+ * with another optimizer, create a new tape. VALUE for the 17th error, STATE for NULL. */
 TG_API bool tg_tape_watch_error(tg_tape *tape, const tg_error *error);
 
 /* Clears the tape's own error, so that it accepts calls again. A watched error is cleared by its owner
@@ -92,8 +92,9 @@ typedef struct tg_evaluation {
     bool recording, training;
 } tg_evaluation;
 
-/* Begin and end an evaluation: the begin turns both switches off, and returns how they were; the end sets them to that
- * again. So evaluations nest, and may contain resets. Neither fails, not even while the tape holds an error.
+/* Begin and end an evaluation. The first call turns both switches off, and returns how they were. The second call
+ * restores them. So evaluations nest, and may contain resets. Neither call fails, not even while the tape holds an
+ * error.
  *
  *     tg_evaluation before = tg_evaluation_begin(t);
  *     double loss = mean_loss(t, &model, validation);
@@ -113,47 +114,46 @@ typedef enum tg_matmul_precision {
 } tg_matmul_precision;
 
 /* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
- * in backward. A backward has the precision that was set when the call was recorded. Tensors, gradients and the state
- * of optimizers stay f32, and so do the products inside of other ops, such as fused attention, convolution, and the
- * products with the state of a GRU or an LSTM. f64 does not change.
+ * in backward. The backward of a call has the precision that was set when the call was recorded. Tensors, gradients and
+ * the state of optimizers stay f32. So do the products inside other ops: fused attention, convolution, and the products
+ * with the state of a GRU or an LSTM. f64 does not change.
  *
  * In bf16 each factor of a product is rounded to the upper half of a float, with 8 significant bits: to nearest, ties
  * to even. Values beyond 3.39e38 become infinite, and values below 1.18e-38, the smallest normal number, become 0. The
  * rounded copy of a parameter is kept until the reset, in memory of the tape (2 or 4 bytes per value).
  *
  * With oneDNN and a processor that has AVX512_BF16 or AMX_BF16, products in bf16 are faster than in f32. Everywhere
- * else TG_MATMUL_BF16 gives the same products of the same rounded factors, in the time of f32; only the order of the
- * sums differs. TG_MATMUL_BF16_FAST is STATE there, and the error names what is missing. VALUE for another number;
- * MEMORY. */
+ * else TG_MATMUL_BF16 multiplies the same rounded factors in the time of f32, and only the order of the sums differs;
+ * TG_MATMUL_BF16_FAST is STATE, and the error names what is missing. VALUE for another number; MEMORY. */
 TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
 TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 
 /* Begin and end a scope, which frees memory during a long evaluation or generation. The end frees the results of the
  * scope, except `keep`, which is optional and moves to the enclosing scope. Recorded results stay until the reset,
- * because a backward may need them. Scopes nest. An end without a begin is STATE; a begin can report MEMORY. A scope
- * ends even while the tape holds an error, but returns false then. */
+ * because a backward may need them. Scopes nest. A scope ends even while the tape holds an error; the call then returns
+ * false. STATE for an end without a begin; MEMORY for a begin. */
 TG_API bool tg_scope_begin(tg_tape *tape);
 TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
 
-/* Begin and end a span: calls whose results lose their values at the end, and which backward computes again. Follows
- * torch.utils.checkpoint (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The cost is one more
- * forward of the span. The gradients have the bits that they have without it.
+/* Begin and end a span of calls. At its end their results lose their values, and backward computes the values again.
+ * Follows torch.utils.checkpoint (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). A span costs one
+ * more forward of its calls. The gradients have the same bits without it.
  *
  * ```c
  * tg_activation_checkpoint_begin(t);
  * tg_tensor *hidden = tg_activation_checkpoint_end(t, tg_gelu(t, tg_nn_linear_forward(t, &linear, x)));
  * ```
  *
- * At the end every recorded float result of the span loses its values, except `result`, those that share its storage,
- * those that were changed in place, and those to which the caller has a reference (tg_retain). The memory that the ops
- * saved for backward is freed, too. A result without values keeps its shape and its gradient (tg_retain_grad); a call
- * that reads its values is STATE.
+ * At the end every recorded float result of the span loses its values, except `result`, results that share its storage,
+ * results that were changed in place, and results that the caller has retained (tg_retain). The memory that the ops
+ * saved for backward is freed, too. A result without values keeps its shape and its gradient (tg_retain_grad). A call
+ * that reads its values reports STATE.
  *
- * Backward reserves memory for the values of one span at a time, and draws the same random numbers again. It needs the
- * inputs of the span as they were: STATE if one was changed in place, even if no gradient depends on its values.
+ * Backward reserves memory for the values of one span at a time, and draws the same random numbers again. The inputs of
+ * the span must not change in place: STATE, even if no gradient depends on the changed values.
  *
- * The end returns `result`, or NULL after an error; the span is closed in both cases. An inner span is a part of the
- * outer one, and drops nothing by itself. Spans and scopes may contain each other, but not overlap: STATE. A reset
+ * The end returns `result`, or NULL after an error; the span is closed in both cases. An inner span belongs to the
+ * outer one, and drops nothing itself. Spans and scopes may contain each other, but must not overlap (STATE). A reset
  * closes the open spans. A span drops nothing if recording was off, if the tape detects freed results or has an
  * observer, or if a backward without retain_graph went through it before its end. MEMORY. */
 TG_API bool tg_activation_checkpoint_begin(tg_tape *tape);
@@ -164,31 +164,32 @@ TG_API tg_tensor *tg_activation_checkpoint_end(tg_tape *tape, tg_tensor *result)
 typedef struct tg_backward_config {
     /* private: tg_backward_config_default() sets it */
     tg_config_mark mark;
-    /* The gradient of the result to start from, of the result's shape and dtype; tg_backward then adds the
-     * vector-Jacobian product. NULL starts from 1, and the result must have one value. Default NULL. */
+    /* The gradient of the result from which the pass starts, of the result's shape and dtype; tg_backward then adds the
+     * vector-Jacobian product. With NULL the pass starts from 1, and the result must have one value. Default NULL. */
     const tg_tensor *gradient;
     /* Whether the buffers that the ops saved are kept, so that another backward can go through the same records.
      * Default false. */
     bool retain_graph;
-    /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as the pass
-     * will not change it again, so that the gradient can be used while the rest is computed: sent to other processes,
-     * for example. It must not call ops on the tape or modify `gradient`. The leaf used last is first. Default NULL. */
+    /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as that
+     * gradient is final. So the gradient can be used while the rest is computed, for example sent to other processes.
+     * The leaf that was used last comes first. The function must not call ops on the tape or modify `gradient`. Default
+     * NULL. */
     void (*on_gradient)(void *context, tg_tensor *leaf);
     void *context;
 } tg_backward_config;
 
 TG_API tg_backward_config tg_backward_config_default(void);
 
-/* Adds d result / d leaf to the gradient of every leaf that requires a gradient and that `result` depends on:
+/* Adds d result / d leaf to the gradient of each leaf on which `result` depends and which requires one:
  * torch.Tensor.backward. Gradients accumulate until they are zeroed (tg_optim_zero_grad, tg_tensor_zero_grad). If
  * `result` is itself a leaf, the gradient that the pass starts from is added to its gradient.
  *
- * Returns false, and no gradient has changed, after an earlier error of the tape or of what it watches, and for
- *   - SHAPE: a result that has not one value, without a gradient to start from; a gradient of another shape;
- *   - DTYPE: a gradient of another dtype; an op without a gradient for its dtype;
+ * Returns false, without changing a gradient, after an earlier error of the tape or of what it watches, and for
+ *   - SHAPE: a result with more or less than one value, without config.gradient; a config.gradient of another shape;
+ *   - DTYPE: a config.gradient of another dtype; an op without a gradient for its dtype;
  *   - STATE: a result that does not require a gradient, or was recorded on another tape; records whose buffers an
  *     earlier backward has freed (retain_graph); a tensor that was modified or resized after an op that needs its old
- *     values; more backwards without a reset than tg_tape_config.max_backwards;
+ *     values; more than tg_tape_config.max_backwards without a reset;
  *   - MEMORY. */
 TG_API bool tg_backward(tg_tape *tape, tg_tensor *result, const tg_backward_config *config);
 

@@ -7,8 +7,8 @@
  * Ownership. A tensor from tg_tensor_new or another constructor is yours: free it with tg_release. The result of an op
  * (tapegrad/ops.h) belongs to the tape and lives until the tape is reset; tg_retain keeps it longer.
  *
- * Errors. A call that fails sets the tg_error, which is optional, returns NULL or false, and changes nothing. STATE for
- * a NULL tensor, generator or array is a general rule (tapegrad/base.h), and the comments do not repeat it.
+ * Errors. A call that fails returns NULL or false, changes nothing, and sets the tg_error, which is optional. Every
+ * call reports STATE for a NULL tensor, generator or array (tapegrad/base.h); the comments do not repeat this.
  *
  * The letters in shapes, here and in all headers: B batch, T time (positions), C channels (width), V vocabulary (rows
  * of a table), H heads, D channels of one head, S positions of keys where they can differ from those of the queries.
@@ -39,7 +39,7 @@ typedef enum tg_dtype {
     TG_U8
 } tg_dtype;
 
-/* Returns "f32", "f64", "i32" or "u8"; "unknown" for a number that is no dtype. */
+/* Returns "f32", "f64", "i32" or "u8"; "unknown" for a number that is not a dtype. */
 TG_API const char *tg_dtype_name(tg_dtype dtype);
 
 /* The largest rank. */
@@ -51,8 +51,8 @@ typedef struct tg_shape {
     int64_t size[TG_MAX_RANK];
 } tg_shape;
 
-/* Returns the shape with these sizes. A rank outside of [0,TG_MAX_RANK] gives an invalid shape, and so do NULL sizes:
- * every call refuses it with SHAPE. */
+/* Returns the shape with these sizes. A rank outside of [0,TG_MAX_RANK], or NULL sizes, give an invalid shape, which
+ * every call refuses with SHAPE. */
 TG_API tg_shape tg_shape_make(int rank, const int64_t *sizes);
 
 /* TG_SHAPE(2, 3) is the shape (2,3). */
@@ -82,8 +82,8 @@ TG_API bool tg_shape_equal(tg_shape a, tg_shape b);
 TG_API const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT]);
 
 /* ---- constructors -------------------------------------------------------------------------------------------- */
-/* Each returns a contiguous tensor that is yours (tg_release). Errors: SHAPE for an invalid shape, or for more values
- * than any memory can hold; DTYPE for a number that is no dtype; MEMORY.
+/* Each returns a contiguous tensor that is yours (tg_release). Errors: SHAPE for an invalid shape, and for more values
+ * than any memory can hold; DTYPE for a number that is not a dtype; MEMORY.
  *
  * Values are converted between dtypes as C does, except that a float outside of an integer's range is clamped, and NaN
  * becomes 0. */
@@ -93,17 +93,16 @@ typedef struct tg_tensor tg_tensor;
 /* Returns a tensor of zeros: torch.zeros. */
 TG_API tg_tensor *tg_tensor_new(tg_dtype dtype, tg_shape shape, tg_error *error);
 
-/* Returns a tensor whose values all are `value`, converted to the dtype: torch.full. */
+/* Returns a tensor in which every value is `value`, converted to the dtype: torch.full. */
 TG_API tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_error *error);
 
-/* Returns a copy of `values`, a row-major array: torch.tensor. Prefer tg_tensor_new_from_f32, _f64, _i32 and _u8 below,
- * for which the compiler checks the array. This one is for a dtype that is known only when the program runs: the array
- * must have the dtype's C type (float, double, int32_t, uint8_t), which nothing checks. An array of double with TG_F32
- * gives wrong numbers without an error. */
+/* Returns a copy of `values`, a row-major array: torch.tensor. Prefer tg_tensor_new_from_f32, _f64, _i32 and _u8 below:
+ * the compiler checks their arrays. Use this one if the dtype is known only when the program runs. The array must have
+ * the dtype's C type (float, double, int32_t, uint8_t). Nothing checks this: an array of double with TG_F32 gives wrong
+ * numbers without an error. */
 TG_API tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values, tg_error *error);
 
-/* The same for each dtype, of an array that the compiler checks: one of double is not taken for f32, nor one of int64_t
- * for i32. */
+/* The same for each dtype. The compiler checks the array: it does not take double for f32, or int64_t for i32. */
 static inline tg_tensor *tg_tensor_new_from_f32(tg_shape shape, const float *values, tg_error *error)
 {
     return tg_tensor_new_from(TG_F32, shape, values, error);
@@ -134,10 +133,10 @@ TG_API tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_erro
 /* Adds an owner, and returns x. Reference counts are atomic. */
 TG_API tg_tensor *tg_retain(tg_tensor *x);
 
-/* Removes an owner. The last owner frees the tensor. If that is a tape, the call does nothing but report STATE in it: a
- * result was released that was not retained, or that was released twice. A call after the last owner's reads freed
- * memory, which is undefined: it can be detected only if no header is ever freed, as a tape with detect_freed_results
- * does for its results. AddressSanitizer reports it. */
+/* Removes an owner. The last owner frees the tensor. If the last owner is a tape, the call does nothing but report
+ * STATE in the tape: the result was not retained, or was released twice. A release after the last owner's is undefined,
+ * because it reads freed memory. AddressSanitizer reports it; a tape with detect_freed_results detects it for its own
+ * results. */
 TG_API void tg_release(tg_tensor *x);
 
 /* ---- getters ------------------------------------------------------------------------------------------------- */
@@ -165,17 +164,16 @@ TG_API bool tg_tensor_is_contiguous(const tg_tensor *x);
  * optimizer, for a table with deferred steps (tapegrad/optim.h). */
 TG_API const void *tg_tensor_data(const tg_tensor *x);
 
-/* The same for writing. Marks the storage as modified, so that a backward that needs the old values reports STATE
- * instead of computing a wrong gradient. The call sets the mark, not the write: call it again before each later
- * write. */
+/* The same for writing. Marks the storage as modified: a backward that needs the old values then reports STATE instead
+ * of computing a wrong gradient. The call sets the mark, not the write, so call it again before each later write. */
 TG_API void *tg_tensor_data_mut(tg_tensor *x);
 
 /* Returns the value at a flat row-major index, from any dtype and layout; NaN for an index out of bounds. Slow, with a
  * division per axis: for tests and printing. */
 TG_API double tg_tensor_value_at(const tg_tensor *x, int64_t index);
 
-/* Returns the value of a tensor with exactly one value: x.item(). NaN and SHAPE for any other tensor;
- * with a NULL error the NaN is the only sign. */
+/* Returns the value of a tensor with exactly one value: x.item(). NaN and SHAPE for any other tensor. Without a
+ * tg_error the NaN is the only sign. */
 TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
 
 /* ---- writing in place ---------------------------------------------------------------------------------------- */
@@ -183,9 +181,9 @@ TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
  * tg_tensor_data_mut). The calls return false after an error.
  *
  * The random fills draw the numbers that the named PyTorch method draws. They accept f32 and f64 (DTYPE), unless the
- * comment names other dtypes. VALUE for invalid parameters of the distribution. As in PyTorch, values
- * are drawn in the order of the tensor's memory: the axis with the smallest stride varies fastest. A tensor that is not
- * contiguous needs a buffer (MEMORY). */
+ * comment names other dtypes. VALUE for invalid parameters of the distribution. As in PyTorch, values are drawn in the
+ * order of the tensor's memory: the axis with the smallest stride varies fastest. For a tensor that is not contiguous
+ * the call allocates a buffer (MEMORY). */
 
 /* Sets all values to `value`, converted to the dtype: x.fill_(value). */
 TG_API bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error);
@@ -212,9 +210,9 @@ TG_API bool tg_tensor_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64
 
 /* ---- gradients of leaves ------------------------------------------------------------------------------------- */
 /* A leaf is a tensor that no recorded op computed. It owns its gradient, which is of one of three kinds: none, by rows,
- * or dense. An embedding gives its table a gradient by rows. It holds only the rows that an id names, each once, with
- * duplicates summed; if no id counts, it has no rows, and optimizers step as with zeros. The first contribution of
- * another op turns it into a dense gradient. tg_tensor_zero_grad sets the kind to none again. */
+ * or dense. An embedding gives its table a gradient by rows. This holds only the rows that an id names, each once, with
+ * duplicates summed. If no id counts, it has no rows, and optimizers step as with zeros. The first contribution of
+ * another op makes the gradient dense. tg_tensor_zero_grad sets the kind to none again. */
 
 typedef enum tg_grad_kind { TG_GRAD_NONE, TG_GRAD_ROWS, TG_GRAD_DENSE } tg_grad_kind;
 
@@ -222,7 +220,7 @@ typedef enum tg_grad_kind { TG_GRAD_NONE, TG_GRAD_ROWS, TG_GRAD_DENSE } tg_grad_
  * that were recorded earlier adds nothing to x. STATE if x is the result of a recorded op; DTYPE for i32 and u8. */
 TG_API bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error);
 
-/* Returns whether x collects a gradient: a leaf that was set to, or an f32 or f64 result of a recorded op. */
+/* Returns whether x requires a gradient: a leaf for which it was set, or an f32 or f64 result of a recorded op. */
 TG_API bool tg_tensor_requires_grad(const tg_tensor *x);
 
 /* Returns the kind of the gradient; TG_GRAD_NONE for NULL. */
@@ -230,7 +228,7 @@ TG_API tg_grad_kind tg_tensor_grad_kind(const tg_tensor *x);
 
 /* Returns the dense gradient of a leaf, or of a result after tg_retain_grad, of x's shape and dtype, contiguous:
  * x.grad. NULL unless the kind is TG_GRAD_DENSE. Borrowed from x; writing to it changes the gradient. An op may read
- * it; whatever changes the gradient later counts as a modification (tg_tensor_data_mut). */
+ * it. Any later change of the gradient counts as a modification (tg_tensor_data_mut). */
 TG_API tg_tensor *tg_tensor_grad(const tg_tensor *x);
 
 /* A gradient by rows: row ids[i] of x has the gradient values[i * width .. (i + 1) * width). The rows are in the order
@@ -260,7 +258,7 @@ TG_API void tg_tensor_zero_grad(tg_tensor *x);
  * be a leaf that requires a gradient (STATE). */
 
 /* Adds values[i * width .. (i + 1) * width) to the gradient of row ids[i], for 0 <= i < count. `values` has x's dtype.
- * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, even without rows, or stays TG_GRAD_DENSE.
+ * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, even if count is 0, or stays TG_GRAD_DENSE.
  * Frozen rows get no gradient. SHAPE unless x has rank 2; RANGE for a negative count and, with the index, for an id
  * outside of x; MEMORY. The arrays are optional if the count is 0. */
 TG_API bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count,
@@ -270,9 +268,9 @@ TG_API bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void
  * MEMORY. */
 TG_API bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error);
 
-/* Reserves memory, so that tg_tensor_make_grad_dense (TG_GRAD_DENSE), or a tg_tensor_add_grad_rows of at most `rows`
- * new rows (TG_GRAD_ROWS), cannot report MEMORY before the next backward. `rows` is ignored for a dense gradient. SHAPE
- * for rows of a tensor whose rank is not 2; VALUE for another kind or a negative number; MEMORY. */
+/* Reserves memory for tg_tensor_make_grad_dense (TG_GRAD_DENSE), or for a tg_tensor_add_grad_rows of at most `rows` new
+ * rows (TG_GRAD_ROWS). Until the next backward that call cannot report MEMORY. `rows` is ignored for a dense gradient.
+ * SHAPE for rows of a tensor whose rank is not 2; VALUE for another kind or a negative number; MEMORY. */
 TG_API bool tg_tensor_reserve_grad(tg_tensor *x, tg_grad_kind kind, int64_t rows, tg_error *error);
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */
@@ -282,13 +280,13 @@ typedef struct tg_tensor_print_config {
     tg_config_mark mark;
     /* digits after the point, 0 to 1074; default 4 */
     int precision;
-    /* the largest number of values that are all printed; of more, the middle is left out; default 1000 */
+    /* the largest number of values that are printed in full; of a larger tensor the middle is left out; default 1000 */
     int64_t threshold;
-    /* values at each end of an axis whose middle is left out; default 3 */
+    /* the number of values at each end of an axis whose middle is left out; default 3 */
     int edge_items;
     /* characters per line; default 80 */
     int line_width;
-    /* no exponents, 0.0000 instead of 1.0000e-08: torch's sci_mode=False; default false */
+    /* whether exponents are avoided, 0.0000 instead of 1.0000e-08: torch's sci_mode=False; default false */
     bool plain;
 } tg_tensor_print_config;
 
@@ -299,8 +297,8 @@ TG_API tg_tensor_print_config tg_tensor_print_config_default(void);
  *     tensor([[ 0.3374, -0.1778, -0.1690],
  *             [ 0.9178,  1.5810,  1.3010]])
  *
- * No dtype is written: each dtype is printed as torch prints its default dtype. FILE if the file cannot be written,
- * VALUE for an option out of bounds, MEMORY. */
+ * The dtype is not written: each dtype is printed as torch prints its default dtype. FILE if the file cannot be
+ * written, VALUE for an option out of bounds, MEMORY. */
 TG_API bool tg_tensor_print(const tg_tensor *x, FILE *file, const tg_tensor_print_config *config, tg_error *error);
 
 #ifdef __cplusplus

@@ -10,8 +10,8 @@
  * tg_tensorboard_free(log);
  * ```
  *
- * `tensorboard --logdir runs` shows the runs, one folder each. Each record is complete in its file when the call
- * returns. A call that fails writes no record, and adds no table to projector_config.pbtxt.
+ * `tensorboard --logdir runs` shows the runs, one folder each. When a call returns, its record is complete in the file.
+ * A call that fails writes no record, and adds no table to projector_config.pbtxt.
  *
  * The calls report STATE for a NULL, VALUE for a step below 0 and for a tag that is empty or not UTF-8, and FILE if the
  * system refuses a file.
@@ -27,8 +27,8 @@ extern "C" {
 
 typedef struct tg_tensorboard tg_tensorboard;
 
-/* Opens the folder of a run, which is created with its parents if it does not exist, and begins a new file of events in
- * it, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER. TensorBoard joins the files of a folder, so a run that continues
+/* Opens the folder of a run, and begins a new file of events in it, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
+ * The folder and its parents are created if necessary. TensorBoard joins the files of a folder, so a run that continues
  * opens its folder again. Yours to free. */
 TG_API tg_tensorboard *tg_tensorboard_open(const char *folder, tg_error *error);
 TG_API void tg_tensorboard_free(tg_tensorboard *log);
@@ -39,19 +39,18 @@ TG_API bool tg_tensorboard_add_scalar(tg_tensorboard *log, const char *tag, doub
                                       tg_error *error);
 
 /* Adds a histogram of the values of x, of any shape: SummaryWriter.add_histogram with its default bins. Bin limits are
- * 0 and +-1e-12 * 1.1^i up to 1e20. Values that are not finite are left out. Values beyond the limits are in no bin,
- * but in the minimum, maximum and sums. VALUE if no value is within the limits; DTYPE unless x is f32 or f64. */
+ * 0 and +-1e-12 * 1.1^i up to 1e20. Values that are not finite are left out. Values beyond the limits count in the
+ * minimum, maximum and sums, but in no bin. VALUE if no value is within the limits; DTYPE unless x is f32 or f64. */
 TG_API bool tg_tensorboard_add_histogram(tg_tensorboard *log, const char *tag, const tg_tensor *x, int64_t step,
                                          tg_error *error);
 
 /* Adds a table (rows,C) for the embedding projector: SummaryWriter.add_embedding(table, labels, tag=tag). Writes
  * STEP/TAG/tensors.tsv, metadata.tsv with one label per row, and projector_config.pbtxt in the folder. `labels` is
- * optional. A newline in a label is written as \n, and each byte of another control character or of what is not UTF-8
- * as \xHH. A label of spaces alone gets quotation marks, because the projector would skip its line.
+ * optional. A newline in a label is written as \n, and each byte of another control character, or that is not UTF-8, as
+ * \xHH. A label of only spaces is written in quotation marks, because the projector would skip its line.
  *
- * VALUE for a tag with other characters than letters, digits, '_', '-' and '.', because it is a folder's name, and for
- * a value that is not finite. SHAPE unless the table has rank 2 and `label_count` rows. DTYPE unless it is f32 or
- * f64. */
+ * The tag is the name of a folder, so it may have only letters, digits, '_', '-' and '.' (VALUE). VALUE also for a
+ * value that is not finite. SHAPE unless the table has rank 2 and `label_count` rows. DTYPE unless it is f32 or f64. */
 TG_API bool tg_tensorboard_add_embedding(tg_tensorboard *log, const char *tag, const tg_tensor *table,
                                          const char *const *labels, int64_t label_count, int64_t step, tg_error *error);
 

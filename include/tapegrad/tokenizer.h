@@ -10,8 +10,7 @@
  * Files. The contents of every file are checked before they are used, and an error names the line or the value. A file
  * is written under a temporary name in the same folder and then renamed, so the old file survives a crash.
  *
- * Errors. A call can also report MEMORY, and a call that takes a path FILE. The comments do not repeat these two, nor
- * STATE for a NULL.
+ * Errors. The comments do not repeat three errors: MEMORY; FILE, of a call that takes a path; and STATE for a NULL.
  */
 #ifndef TAPEGRAD_TOKENIZER_H
 #define TAPEGRAD_TOKENIZER_H
@@ -23,7 +22,7 @@ extern "C" {
 #endif
 
 /* ---- tokenizer: GPT-2's byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019) --------------------------- */
-/* Text is split into words by GPT-2's pattern. Each word begins as a sequence of bytes, in which pairs are merged, the
+/* Text is split into words by GPT-2's pattern. Each word begins as a sequence of bytes. Then pairs are merged, the
  * lowest rank first. Letters and digits are those of the Unicode version of the installed PCRE2.
  *
  * Threads. Only one thread at a time may encode with a tokenizer; all other calls on it only read. */
@@ -38,16 +37,16 @@ typedef enum tg_vocabulary_format {
     TG_VOCABULARY_MERGES,
     /* Hugging Face's tokenizer.json: ids, merges and special tokens */
     TG_VOCABULARY_JSON,
-    /* tiktoken's r50k_base.tiktoken: one token per line in base64, a space, and its rank, which is its id. The id that
-     * is left out, or else the one after the last, is <|endoftext|>. */
+    /* tiktoken's r50k_base.tiktoken: each line has a token in base64, a space, and its rank, which is its id.
+     * <|endoftext|> is the id that is left out, or else the one after the last. */
     TG_VOCABULARY_RANKS
 } tg_vocabulary_format;
 
 typedef struct tg_tokenizer_open_config {
     /* private: tg_tokenizer_open_config_default() sets it */
     tg_config_mark mark;
-    /* the path of the ids that belong to a file of merges: GPT-2's encoder.json, which transformers calls vocab.json.
-     * NULL: the ids follow from the order of the merges. Default NULL */
+    /* the path of the ids for a file of merges: GPT-2's encoder.json, which transformers calls vocab.json. With NULL
+     * the ids follow from the order of the merges. Default NULL */
     const char *ids;
 } tg_tokenizer_open_config;
 
@@ -57,28 +56,30 @@ TG_API tg_tokenizer_open_config tg_tokenizer_open_config_default(void);
  * published GPT-2, it opens tokenizer.json, or else vocab.json and merges.txt, or else encoder.json and vocab.bpe.
  * Yours to free.
  *
- * FORMAT, with the line or the byte's position, for a file that breaks a rule of its format, and above 1 GiB. All 256
- * bytes must be tokens, and ids must be 0, 1, 2, ... A tokenizer.json must split texts as GPT-2 does: by a ByteLevel,
- * or by a Split with GPT-2's pattern. What would give other ids, such as a normalizer, is refused by name. A rank file
- * has no merges; the merge of a token is the pair into which the merges of lower ranks encode it. */
+ * FORMAT, with the line or the byte's position, for a file that breaks a rule of its format, and for one above 1 GiB.
+ * All 256 bytes must be tokens, and ids must be 0, 1, 2, ... A tokenizer.json must split texts as GPT-2 does: by a
+ * ByteLevel, or by a Split with GPT-2's pattern. The error names any setting that would give other ids, such as a
+ * normalizer. A file of ranks has no merges: the merge of a token is the pair that the merges of lower ranks give for
+ * it. */
 TG_API tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error);
 
-/* Trains a vocabulary of at most `vocabulary` ids on a text of `length` bytes of UTF-8. Yours to free. The
- * most frequent pair of neighbors becomes a new id, again and again; of equally frequent pairs the one with the smaller
- * ids. Training ends early when no pair occurs twice. The time grows with the vocabulary times the number of distinct
- * words. VALUE for less than 257 ids; FORMAT, with the offset of the byte, for bytes that are not UTF-8. */
+/* Trains a vocabulary of at most `vocabulary` ids on a text of `length` bytes of UTF-8. Yours to free. Again and again,
+ * the most frequent pair of neighbors becomes a new id; of equally frequent pairs, the one with the smaller ids.
+ * Training ends early when no pair occurs twice. The time grows with the vocabulary times the number of distinct words.
+ * VALUE for fewer than 257 ids; FORMAT, with the offset of the byte, for bytes that are not UTF-8. */
 TG_API tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t vocabulary, tg_error *error);
 
-/* Return a tokenizer from the text of a vocabulary's file, yours to free, and the text of a tokenizer's file, yours to
- * free with tg_text_free: so a program can keep the vocabulary beside a model's weights, in one file. The errors are
- * those of tg_tokenizer_open. The text is that of TG_VOCABULARY_MERGES if the ids follow from the order of the merges,
- * and otherwise that of TG_VOCABULARY_JSON. `length` is optional in the second call. */
+/* Return a tokenizer from the text of a vocabulary's file, yours to free, and the text of the file for a tokenizer,
+ * yours to free with tg_text_free. So a program can keep the vocabulary in the file of the model's weights. The text
+ * has the format TG_VOCABULARY_MERGES if the ids follow from the order of the merges, and otherwise TG_VOCABULARY_JSON.
+ * `length` is optional in the second call. Errors as for tg_tokenizer_open. */
 TG_API tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_error *error);
 TG_API char *tg_tokenizer_text(const tg_tokenizer *tokenizer, size_t *length, tg_error *error);
 
-/* Writes the vocabulary to a file that tg_tokenizer_open reads, and which Python opens: TG_VOCABULARY_JSON with
+/* Writes the vocabulary to a file. tg_tokenizer_open reads it, and so does Python: TG_VOCABULARY_JSON with
  * tokenizers.Tokenizer.from_file, TG_VOCABULARY_RANKS with tiktoken.load.load_tiktoken_bpe. VALUE for a vocabulary that
- * the format cannot express; TG_VOCABULARY_JSON expresses all but two ids with the same bytes. */
+ * the format cannot express; TG_VOCABULARY_JSON can express every vocabulary in which no two ids have the same
+ * bytes. */
 TG_API bool tg_tokenizer_save(const tg_tokenizer *tokenizer, const char *path, tg_vocabulary_format format,
                               tg_error *error);
 TG_API void tg_tokenizer_free(tg_tokenizer *tokenizer);
@@ -95,10 +96,10 @@ typedef struct tg_tokens {
     int64_t count;
 } tg_tokens;
 
-/* Encodes a text of `length` bytes of UTF-8 into ids, which are yours (tg_tokens_free). With `special` the characters
- * of a special token, such as <|endoftext|>, become its id. Without it they are ordinary text, which is the right
- * choice for text from users. The special tokens of a tokenizer.json are its added_tokens.
- * FORMAT, with the offset of the byte, for bytes that are not UTF-8. After an error *tokens is empty. */
+/* Encodes a text of `length` bytes of UTF-8 into ids, which are yours (tg_tokens_free). With `special` a special token
+ * in the text, such as <|endoftext|>, becomes its id. Without it the token is ordinary text, which is the right choice
+ * for text from users. The special tokens of a tokenizer.json are its added_tokens. FORMAT, with the offset of the
+ * byte, for bytes that are not UTF-8. After an error *tokens is empty. */
 TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_t length, bool special,
                                 tg_tokens *tokens, tg_error *error);
 

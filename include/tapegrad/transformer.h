@@ -27,15 +27,15 @@ typedef struct tg_nn_transformer_layer_config {
     tg_config_mark mark;
     /* the number of channels between the two Linears: torch's dim_feedforward; default 2048 */
     int64_t hidden;
-    /* the probability of dropout, in [0,1): of attention's weights, after the activation, and of the result of each
+    /* the probability of dropout, in [0,1), for attention's weights, after the activation, and for the result of each
      * part before it is added to x; default 0.1 */
     double dropout;
     /* relu or gelu; default TG_ACTIVATION_RELU */
     tg_activation activation;
-    /* whether each part normalizes its input, x + part(norm(x)), instead of the sum, norm(x + part(x)) (Xiong et al.
+    /* whether each part normalizes its input, x + part(norm(x)), and not the sum, norm(x + part(x)) (Xiong et al.
      * 2020); default false */
     bool norm_first;
-    /* the summand of the variance in the norms, > 0: torch's layer_norm_eps; default 1e-5 */
+    /* what is added to the variance in the norms, > 0: torch's layer_norm_eps; default 1e-5 */
     double eps;
     /* whether the self-attention is causal; default false */
     bool is_causal;

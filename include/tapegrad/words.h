@@ -10,10 +10,10 @@
  * tg_words_save(words, "vocabulary.txt", &error);                     // one word per line
  * ```
  *
- * White space is what Python's str.isspace calls so. It separates words and belongs to none.
+ * White space is that of Python's str.isspace. It separates words and belongs to none.
  *
- * Errors. A call can also report MEMORY, and a call that takes a path FILE. The comments do not repeat these two, nor
- * STATE for a NULL. A text must be UTF-8 without a NUL: FORMAT, with the offset of the byte.
+ * Errors. A text must be UTF-8 without a NUL: FORMAT, with the offset of the byte. The comments do not repeat this one,
+ * nor three others: MEMORY; FILE, of a call that takes a path; and STATE for a NULL.
  */
 #ifndef TAPEGRAD_WORDS_H
 #define TAPEGRAD_WORDS_H
@@ -28,8 +28,8 @@ typedef struct tg_words tg_words;
 
 /* How a text becomes words. */
 typedef enum tg_word_split {
-    /* The rule of the course's chapter 2: each of , . : ; ? _ ! " ( ) ' is a word, and so is --; the other words are
-     * between these and white space. */
+    /* The rule of the course's chapter 2: each of , . : ; ? _ ! " ( ) ' is a word, and so is --. The other words are
+     * what these and white space separate. */
     TG_WORD_SPLIT_PUNCTUATION,
     /* what is between white space: Python's str.split() */
     TG_WORD_SPLIT_SPACE
@@ -48,18 +48,18 @@ typedef struct tg_words_config {
     tg_config_mark mark;
     /* default TG_WORD_SPLIT_PUNCTUATION */
     tg_word_split split;
-    /* the token that a word outside of the vocabulary becomes. NULL: such a word is an error. Default "<|unk|>" */
+    /* the token that replaces a word outside of the vocabulary. With NULL such a word is an error. Default "<|unk|>" */
     const char *unknown;
 
     /* The fields below have no effect in tg_words_open. */
     /* default TG_WORD_ORDER_FREQUENCY */
     tg_word_order order;
-    /* words that are rarer are left out, at least 1; default 1 */
+    /* the smallest frequency of a word, at least 1; rarer words are left out; default 1 */
     int64_t min_count;
     /* the largest number of ids, special tokens included; the most frequent words stay. Default INT32_MAX */
     int32_t vocabulary;
-    /* Special tokens, in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". `unknown` follows them if it
-     * is none of them. The text of a special token is one word of `split`. Default NULL */
+    /* Tokens that are in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". `unknown` follows them unless
+     * it is one of them. Each must be a single word of `split`. Default NULL */
     const char *const *special;
     /* the number of these tokens, which must be set with them; default 0 */
     int special_count;
@@ -69,15 +69,15 @@ typedef struct tg_words_config {
 
 TG_API tg_words_config tg_words_config_default(void);
 
-/* Returns the vocabulary of a text of `length` bytes. Yours to free. VALUE for a field that is not allowed: `special`
- * without special_count or the reverse, a special token that is no single word or is given twice, a min_count below 1,
- * and a vocabulary without an id for each special token. */
+/* Returns the vocabulary of a text of `length` bytes. Yours to free. VALUE for an invalid field: `special` without
+ * special_count or the reverse, a special token that is not a single word or is given twice, a min_count below 1, and a
+ * vocabulary without an id for each special token. */
 TG_API tg_words *tg_words_new(const char *text, size_t length, const tg_words_config *config, tg_error *error);
 
 /* Opens a file with one word per line, whose ids are 0, 1, 2, ...: the files of tg_words_save, and those of torchtext
  * and BERT. Yours to free. Lines end with LF or CR LF, and a byte-order mark is skipped. FORMAT, with the line, for an
- * empty line, a word that an earlier line has, white space inside of a line, a NUL, and bytes that are not UTF-8; also
- * for a file without the token `unknown`. */
+ * empty line, a word that an earlier line has, white space inside a line, a NUL, and bytes that are not UTF-8. FORMAT
+ * also for a file without the token `unknown`. */
 TG_API tg_words *tg_words_open(const char *path, const tg_words_config *config, tg_error *error);
 
 /* Writes the words to a file, one per line, in the order of their ids. */
@@ -98,10 +98,10 @@ TG_API const char *tg_words_at(const tg_words *words, int32_t id);
  * *tokens is empty. */
 TG_API bool tg_words_encode(const tg_words *words, const char *text, size_t length, tg_tokens *tokens, tg_error *error);
 
-/* Decodes `count` ids into a text that ends with a NUL; yours (tg_text_free). A space stands before each word except
- * the first, and with TG_WORD_SPLIT_PUNCTUATION also except the words that begin with one of , . ? ! " ( ) ', as in the
- * course. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does not
- * exist. */
+/* Decodes `count` ids into a text that ends with a NUL; yours (tg_text_free). A space stands before each word, except
+ * before the first. With TG_WORD_SPLIT_PUNCTUATION no space stands before words that begin with one of , . ? ! " ( ) ',
+ * as in the course. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does
+ * not exist. */
 TG_API char *tg_words_decode(const tg_words *words, const int32_t *ids, int64_t count, size_t *length, tg_error *error);
 
 #ifdef __cplusplus
