@@ -13,16 +13,16 @@ bool tg_rng_check(const char *call, const tg_rng *rng, tg_error *error)
 bool tg_rng_check_uniform(const char *call, double low, double high, tg_error *error)
 {
     return (isfinite(low) && isfinite(high) && low <= high) ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: from %g to %g; allowed are finite bounds, low <= high", call, low,
-                        high);
+           tg_error_set(error, TG_ERROR_VALUE, "%s: from %g to %g; the bounds must be finite, and low <= high", call,
+                        low, high);
 }
 
 bool tg_rng_check_normal(const char *call, double mean, double std, tg_error *error)
 {
     return (isfinite(mean) && isfinite(std) && std >= 0) ||
            tg_error_set(error, TG_ERROR_VALUE,
-                        "%s: mean %g and standard deviation %g; allowed are finite numbers, the latter >= 0", call,
-                        mean, std);
+                        "%s: mean %g and standard deviation %g; both must be finite, and the deviation at least 0",
+                        call, mean, std);
 }
 
 double tg_rng_uniform(tg_rng *rng, double low, double high, tg_error *error)

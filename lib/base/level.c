@@ -49,7 +49,7 @@ static int from_environment(tg_error *error)
             return check(level, "TG_CPU_LEVEL", error) ? level : -1;
         }
     }
-    tg_error_set(error, TG_ERROR_VALUE, "TG_CPU_LEVEL is '%.*s'; allowed are baseline, avx2 and avx512",
+    tg_error_set(error, TG_ERROR_VALUE, "TG_CPU_LEVEL is '%.*s'; it must be baseline, avx2 or avx512",
                  TG_CUT(name, 40));
     return -1;
 }
@@ -82,7 +82,7 @@ const char *tg_cpu_level_name(tg_cpu_level level)
 bool tg_set_cpu_level(tg_cpu_level level, tg_error *error)
 {
     if ((unsigned)level >= (unsigned)NAMES) {
-        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level; allowed are 0 to %d", (int)level,
+        return tg_error_set(error, TG_ERROR_VALUE, "set_cpu_level: %d is not a level; it must be 0 to %d", (int)level,
                             NAMES - 1);
     }
     if (!check((int)level, "set_cpu_level", error)) {

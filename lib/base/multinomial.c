@@ -149,9 +149,9 @@ static bool check(const weight_row *row, const char *name, int64_t draws, bool r
     if (draws < 1 || (!replacement && draws > positive)) {
         return tg_error_set(
             error, TG_ERROR_VALUE,
-            "multinomial: %s%lld draws %s replacement from %lld weights above 0; allowed are at least 1%s", name,
+            "multinomial: %s%lld draws %s replacement from %lld weights above 0; it must be at least 1%s", name,
             (long long)draws, replacement ? "with" : "without", (long long)positive,
-            replacement ? "" : ", at most one per weight");
+            replacement ? "" : " and at most one per weight");
     }
     return draws == 1 || !replacement || isfinite(sum) ||
            tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", name,

@@ -76,8 +76,7 @@ int tg_threads(void)
 bool tg_set_threads(int threads, tg_error *error)
 {
     if (threads < 1 || threads > MAX_THREADS) {
-        return tg_error_set(error, TG_ERROR_RANGE, "set_threads: %d threads; allowed are 1 to %d", threads,
-                            MAX_THREADS);
+        return tg_error_set(error, TG_ERROR_RANGE, "set_threads: %d threads; it must be 1 to %d", threads, MAX_THREADS);
     }
     atomic_store(&pool.threads, threads);
     return true;

@@ -22,7 +22,7 @@ struct tg_token_file {
 static bool check_width(const char *name, int width, tg_error *error)
 {
     return width == 2 || width == 4 ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; allowed are 2 and 4", name, width);
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; it must be 2 or 4", name, width);
 }
 
 tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
@@ -153,7 +153,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
         return tg_error_set(error, TG_ERROR_STATE, "token_file_write: the %s NULL", path ? "ids are" : "path is");
     }
     if (count < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; allowed are 0 or more",
+        return tg_error_set(error, TG_ERROR_VALUE, "token_file_write: %lld ids; it must be 0 or more",
                             (long long)count);
     }
     unsigned char *bytes = tg_alloc((uint64_t)count + 1, (size_t)width);

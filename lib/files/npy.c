@@ -60,7 +60,7 @@ static bool parse_descr(tg_json *j, tg_array *array)
     }
     j->failed = true;
     return tg_error_set(j->error, TG_ERROR_DTYPE,
-                        "%s: '%s', byte %llu: dtype '%.*s' cannot be read; allowed are f2, f4, f8, i4, i8, u1 and b1 "
+                        "%s: '%s', byte %llu: dtype '%.*s' cannot be read; it must be f2, f4, f8, i4, i8, u1 or b1 "
                         "with < or > in front",
                         j->call, j->path, (unsigned long long)(j->offset + descr.at), TG_CUT(descr.text, 40));
 }
@@ -177,7 +177,7 @@ static bool find_header(const tg_file *file, uint64_t begin, uint64_t end, uint6
         return fail(file, begin, "this is not an NPY file: it does not begin with \\x93NUMPY", error);
     }
     if (count < 8 || bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
-        return fail(file, begin + 6, "an unknown version; allowed are 1.0, 2.0 and 3.0", error);
+        return fail(file, begin + 6, "an unknown version; it must be 1.0, 2.0 or 3.0", error);
     }
     size_t width = bytes[6] == 1 ? 2 : 4;
     if (count < 8 + width) {

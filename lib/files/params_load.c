@@ -161,7 +161,7 @@ static bool check_load(const char *call, const tg_params *params, const tg_param
         return false;
     }
     if (config && (config->max_header < 1 || config->max_header > TG_SAFETENSORS_MAX_HEADER)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: max_header is %lld; allowed are 1 to %lld", call,
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: max_header is %lld; it must be 1 to %lld", call,
                             (long long)config->max_header, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
     if (config && config->report) {
@@ -209,7 +209,7 @@ bool tg_params_load_bytes(tg_params *params, const char *bytes, int64_t size, co
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, params ? "bytes are" : "params are");
     }
     if (size < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld bytes; allowed are 0 or more", call, (long long)size);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld bytes; it must be 0 or more", call, (long long)size);
     }
     return load(call, params, NULL, bytes, size, config, error);
 }

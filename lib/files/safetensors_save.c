@@ -10,12 +10,13 @@ static const char call[] = "safetensors_save";
 static bool find_stored(const tg_named_tensor *item, int64_t index, tg_stored *stored, tg_error *error)
 {
     static const char *const allowed[] = {
-        [TG_F32] = "F32, F16 and BF16", [TG_F64] = "F64", [TG_I32] = "I32 and I64", [TG_U8] = "U8 and BOOL"};
+        [TG_F32] = "F32, F16 or BF16", [TG_F64] = "F64", [TG_I32] = "I32 or I64", [TG_U8] = "U8 or BOOL"};
     tg_dtype dtype = tg_dtype_of(item->tensor);
     *stored = item->dtype ? tg_stored_from_name(item->dtype) : tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP);
     return (*stored < TG_STORED_COUNT && tg_stored_fits(*stored, dtype, false)) ||
-           tg_error_set(error, TG_ERROR_DTYPE, "%s: tensor %lld, '%.*s': %s cannot be written as '%.*s'; allowed: %s",
-                        call, (long long)index, TG_CUT(item->name, 100), tg_dtype_name(dtype), TG_CUT(item->dtype, 20),
+           tg_error_set(error, TG_ERROR_DTYPE,
+                        "%s: tensor %lld, '%.*s': %s cannot be written as '%.*s'; the dtype must be %s", call,
+                        (long long)index, TG_CUT(item->name, 100), tg_dtype_name(dtype), TG_CUT(item->dtype, 20),
                         allowed[dtype]);
 }
 
@@ -37,7 +38,7 @@ bool tg_safetensors_save(const char *path, const tg_named_tensor *tensors, int64
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", call, path ? "tensors are" : "path is");
     }
     if (count < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld tensors; allowed are 0 or more", call, (long long)count);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld tensors; it must be 0 or more", call, (long long)count);
     }
     tg_safetensors_writer *writer = tg_safetensors_writer_new(call, error);
     bool is_ready = writer && tg_safetensors_add_metadata(writer, "", "format", "pt", error);

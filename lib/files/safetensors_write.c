@@ -221,8 +221,9 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
     }
     uint64_t length = text->length - 8;
     if (length > (uint64_t)TG_SAFETENSORS_MAX_HEADER) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: the names and metadata need %llu bytes; allowed are %lld",
-                            w->call, (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: the names and metadata need %llu bytes; a header has at most %lld", w->call,
+                            (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
     for (int i = 0; i < 8; i++) {
         text->bytes[i] = (char)(length >> (8 * i));

@@ -119,7 +119,7 @@ static bool check_config(const tg_mpi_config *given, tg_error *local)
 {
     return tg_mpi_expect_config(given, mark, local) &&
            (!given || (given->bucket_bytes >= 64 && given->bucket_bytes <= INT32_MAX) ||
-            tg_error_set(local, TG_ERROR_VALUE, "bucket_bytes %lld; allowed are 64 to %d",
+            tg_error_set(local, TG_ERROR_VALUE, "bucket_bytes %lld; it must be 64 to %d",
                          (long long)given->bucket_bytes, INT32_MAX));
 }
 

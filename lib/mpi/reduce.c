@@ -33,7 +33,7 @@ tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given
         tg_error_set(local, given->cause->code, "%s", given->cause->text);
     }
     if (given->share != TG_MPI_EQUAL_SHARE && !(given->share >= 0 && isfinite(given->share))) {
-        tg_error_set(local, TG_ERROR_VALUE, "the share is %g; allowed are finite numbers >= 0, and TG_MPI_EQUAL_SHARE",
+        tg_error_set(local, TG_ERROR_VALUE, "the share is %g; it must be finite and at least 0, or TG_MPI_EQUAL_SHARE",
                      given->share);
     }
     return *given;

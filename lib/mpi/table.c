@@ -73,8 +73,8 @@ static bool check(const tg_mpi *mpi, const tg_params *shards, const tg_rng *rng,
     int64_t per_rank = rows <= INT32_MAX ? (rows + mpi->size - 1) / mpi->size : 0;
     return (width >= 1 && width <= INT32_MAX && per_rank * (mpi->size - 1) < rows && per_rank > 0) ||
            tg_error_set(local, TG_ERROR_SHAPE,
-                        "%lld rows of width %lld on %d ranks; every rank must own a row, and allowed are %d rows and a "
-                        "width of at least 1",
+                        "%lld rows of width %lld on %d ranks; every rank must own a row, with at most %d rows "
+                        "altogether and a width of at least 1",
                         (long long)rows, (long long)width, mpi->size, INT32_MAX);
 }
 
@@ -251,7 +251,7 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
     expect_usable("params", params, &local);
     expect_usable("shards", shards, &local);
     if (!(max_norm >= 0)) {
-        tg_error_set(&local, TG_ERROR_VALUE, "max_norm %g; allowed are numbers >= 0", max_norm);
+        tg_error_set(&local, TG_ERROR_VALUE, "max_norm %g; it must be at least 0", max_norm);
     }
     char text[40];
     snprintf(text, sizeof text, "%.17g", max_norm);

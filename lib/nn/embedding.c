@@ -19,7 +19,7 @@ static bool check_table(tg_params *params, const char *call, const char *name, t
     if (rows < 1 || width < 1 || rows > INT32_MAX) {
         return tg_params_fail(
             params, TG_ERROR_SHAPE,
-            "%s: '%s' has %lld rows of width %lld; allowed are 1 to %d rows, and a width of at least 1", call, name,
+            "%s: '%s' has %lld rows of width %lld; it must have 1 to %d rows, and a width of at least 1", call, name,
             rows, width, INT32_MAX);
     }
     if (o->padding_index != TG_NO_PADDING && (o->padding_index < -rows || o->padding_index >= rows)) {
@@ -28,13 +28,14 @@ static bool check_table(tg_params *params, const char *call, const char *name, t
     }
     if (!isfinite(o->mean) || !isfinite(o->std) || o->std < 0) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: '%s' has mean %g and std %g; allowed are finite numbers, std >= 0", call, name,
+                              "%s: '%s' has mean %g and std %g; both must be finite, and std at least 0", call, name,
                               o->mean, o->std);
     }
     if (!(o->max_norm >= 0) || !(o->norm_type > 0)) {
-        return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: '%s' has max_norm %g and norm_type %g; allowed are >= 0 (0: no limit) and > 0", call,
-                              name, o->max_norm, o->norm_type);
+        return tg_params_fail(
+            params, TG_ERROR_VALUE,
+            "%s: '%s' has max_norm %g and norm_type %g; max_norm must be at least 0 (0: no limit), norm_type above 0",
+            call, name, o->max_norm, o->norm_type);
     }
     if (o->from && !tg_shape_equal(tg_tensor_shape(o->from), shape)) {
         char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];

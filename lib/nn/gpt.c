@@ -69,7 +69,7 @@ bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *
         }
     }
     return tg_error_set(error, TG_ERROR_VALUE,
-                        "%s: '%.*s'; allowed are gpt2-small, gpt2-medium, gpt2-large, gpt2-xl and tiny", call,
+                        "%s: '%.*s'; it must be gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny", call,
                         TG_CUT(name, 40));
 }
 
@@ -95,17 +95,16 @@ static bool check_gpt_config(tg_params *params, const tg_gpt_config *c)
                               (long long)c->heads, (long long)c->width);
     }
     if ((unsigned)c->position > TG_POSITION_NONE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist; allowed are 0 to %d", call,
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist; it must be 0 to %d", call,
                               (int)c->position, TG_POSITION_NONE);
     }
     if ((unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: path %d does not exist; allowed are 0, fused, and 1, elementary", call,
-                              (int)c->path);
+                              "%s: path %d does not exist; it must be 0 (fused) or 1 (elementary)", call, (int)c->path);
     }
     if ((unsigned)c->init > TG_GPT_INIT_GPT2) {
-        return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: init %d; allowed are TG_GPT_INIT_MODULES and TG_GPT_INIT_GPT2", call, (int)c->init);
+        return tg_params_fail(params, TG_ERROR_VALUE, "%s: init %d; it must be TG_GPT_INIT_MODULES or TG_GPT_INIT_GPT2",
+                              call, (int)c->init);
     }
     return (c->dropout >= 0 && c->dropout < 1) ||
            tg_params_fail(params, TG_ERROR_VALUE, "%s: dropout %g is outside [0,1)", call, c->dropout);

@@ -21,7 +21,7 @@ static bool check_cache_sizes(tg_dtype dtype, int64_t layers, int64_t batch, int
     } sizes[] = {{"layers", layers}, {"batch", batch}, {"heads", heads}, {"context", context}, {"width", width}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1 || sizes[i].value > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_VALUE, "%s: %s %lld; allowed are 1 to %d", call, sizes[i].name,
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: %s %lld; it must be 1 to %d", call, sizes[i].name,
                                 (long long)sizes[i].value, INT32_MAX);
         }
     }

@@ -24,7 +24,7 @@ const char *tg_module_name(tg_params *params, const char *name, const char *part
 {
     int length = snprintf(text, TG_NAME_SIZE, "%s.%s", name, part);
     if (length < 0 || length >= TG_NAME_SIZE) {
-        tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%.*s...' has %d characters; allowed are up to %d",
+        tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%.*s...' has %d characters; it must have at most %d",
                        TG_CUT(name, 40), length, TG_NAME_SIZE - 1);
         return NULL;
     }

@@ -64,12 +64,12 @@ static bool check_attention_sizes(tg_params *params, const char *call, const cha
     }
     if ((unsigned)config->layout > TG_ATTENTION_SEPARATE) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: '%s' has layout %d, which does not exist; allowed are 0, in_proj, and 1, separate",
+                              "%s: '%s' has layout %d, which does not exist; it must be 0 (in_proj) or 1 (separate)",
                               call, name, (int)config->layout);
     }
     if ((unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: '%s' has path %d, which does not exist; allowed are 0, fused, and 1, elementary",
+                              "%s: '%s' has path %d, which does not exist; it must be 0 (fused) or 1 (elementary)",
                               call, name, (int)config->path);
     }
     if (config->layout == TG_ATTENTION_IN_PROJ && in != out) {

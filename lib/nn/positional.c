@@ -48,11 +48,10 @@ bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error)
             return true;
         }
     }
-    return tg_error_set(
-        error, TG_ERROR_VALUE,
-        "%s: '%.*s'; allowed are learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, "
-        "relative-key-query, deberta and none",
-        call, TG_CUT(name, 40));
+    return tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: '%.*s'; it must be learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, "
+                        "relative-key, relative-key-query, deberta or none",
+                        call, TG_CUT(name, 40));
 }
 
 /* ---- the module ---- */

@@ -32,8 +32,8 @@ static bool check_transformer_layer(tg_params *params, const char *call, const c
 {
     if ((unsigned)config->activation > TG_ACTIVATION_GELU) {
         return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: '%s' has activation %d, which does not exist; allowed are 0, relu, and 1, gelu",
-                              call, name, (int)config->activation);
+                              "%s: '%s' has activation %d, which does not exist; it must be 0 (relu) or 1 (gelu)", call,
+                              name, (int)config->activation);
     }
     return (config->dropout >= 0 && config->dropout < 1) ||
            tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has dropout %g, outside [0,1)", call, name,

@@ -135,7 +135,7 @@ static void change_all(tg_params *params, const loops versions, double factor)
 double tg_clip_grad_norm(tg_params *params, double max_norm)
 {
     if (!tg_params_is_usable(params) || !(max_norm >= 0)) {
-        tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_norm: max_norm %g; allowed are numbers >= 0", max_norm);
+        tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_norm: max_norm %g; it must be at least 0", max_norm);
         return NAN;
     }
     double total = 0;
@@ -159,7 +159,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
 bool tg_clip_grad_value(tg_params *params, double limit)
 {
     if (!tg_params_is_usable(params) || !(limit >= 0)) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: limit %g; allowed are numbers >= 0", limit);
+        return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: limit %g; it must be at least 0", limit);
     }
     change_all(params, clamp_values, limit);
     return true;
@@ -168,7 +168,7 @@ bool tg_clip_grad_value(tg_params *params, double limit)
 bool tg_scale_grad(tg_params *params, double factor)
 {
     if (!tg_params_is_usable(params) || !isfinite(factor)) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: factor %g; allowed are finite numbers", factor);
+        return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: factor %g; it must be finite", factor);
     }
     change_all(params, scale_values, factor);
     return true;

@@ -253,8 +253,7 @@ bool tg_deferred_check_adam(tg_params *params, const char *method, const tg_adam
     double q = config->beta1 / sqrt(config->beta2);
     if (config->amsgrad || !(config->eps > 0)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: deferred with %s", method,
-                              config->amsgrad ? "amsgrad; allowed is Adam without amsgrad"
-                                              : "eps 0; allowed are numbers above 0");
+                              config->amsgrad ? "amsgrad; amsgrad must be false" : "eps 0; eps must be above 0");
     }
     return q <= LARGEST_Q ||
            tg_params_fail(params, TG_ERROR_VALUE,

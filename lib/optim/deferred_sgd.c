@@ -149,7 +149,7 @@ const tg_deferred_kind tg_deferred_sgd = {
 bool tg_deferred_check_sgd(tg_params *params, const char *method, const tg_sgd_config *config)
 {
     return config->momentum < 1 ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: deferred with momentum %g; allowed are numbers below 1", method,
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: deferred with momentum %g; it must be below 1", method,
                           config->momentum);
 }
 

@@ -41,7 +41,7 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "pattern" : "group");
     }
     if (!*name || strlen(name) > TG_MAX_GROUP_NAME) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: a name of %zu characters; allowed are 1 to %d", call,
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d", call,
                             strlen(name), TG_MAX_GROUP_NAME);
     }
     int64_t matching = 0;
@@ -73,7 +73,7 @@ static bool find_groups(tg_optim *optim, const char *call, const char *name, dou
         return false;
     }
     if (!(isfinite(value) && value >= 0)) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %g; allowed are finite numbers >= 0", call, value);
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %g; it must be finite and at least 0", call, value);
     }
     const tg_group *found = name ? find_group(optim, name) : optim->groups;
     if (!found) {

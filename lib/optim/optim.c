@@ -16,7 +16,7 @@
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value)
 {
     return (isfinite(value) && value >= 0) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", method, option, value);
+           tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", method, option, value);
 }
 
 bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value)
@@ -176,7 +176,7 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
         return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
     }
     if (steps < 0) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; allowed are 0 or more", call,
+        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; it must be 0 or more", call,
                             (long long)steps, name);
     }
     if (slot->tensor->storage->guard) {

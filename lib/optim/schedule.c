@@ -23,20 +23,20 @@ tg_schedule_config tg_schedule_config_default(void)
 static bool check_rate(const char *name, double value, tg_error *error)
 {
     return (isfinite(value) && value >= 0) ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; allowed are finite numbers >= 0", call, name, value);
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", call, name, value);
 }
 
 static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *error)
 {
     if (step < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; allowed are 0 or more", call, (long long)step);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; it must be 0 or more", call, (long long)step);
     }
     if (!check_rate("lr", c->lr, error) || !check_rate("initial_lr", c->initial_lr, error) ||
         !check_rate("minimum_lr", c->minimum_lr, error) || !check_rate("gamma", c->gamma, error)) {
         return false;
     }
     if (c->warmup_steps < 0) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: warmup_steps %lld; allowed are 0 or more", call,
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: warmup_steps %lld; it must be 0 or more", call,
                             (long long)c->warmup_steps);
     }
     switch (c->kind) {
@@ -48,7 +48,7 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
                             "%s: total_steps %lld; it must be set to more than warmup_steps %lld", call,
                             (long long)c->total_steps, (long long)c->warmup_steps);
     case TG_SCHEDULE_STEP:
-        return c->step_size >= 1 || tg_error_set(error, TG_ERROR_VALUE, "%s: step_size %lld; allowed are 1 or more",
+        return c->step_size >= 1 || tg_error_set(error, TG_ERROR_VALUE, "%s: step_size %lld; it must be 1 or more",
                                                  call, (long long)c->step_size);
     }
     return tg_error_set(error, TG_ERROR_VALUE, "%s: kind %d does not exist", call, (int)c->kind);

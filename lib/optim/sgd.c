@@ -80,7 +80,7 @@ tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
         return NULL;
     }
     if (!isfinite(config.dampening)) {
-        tg_params_fail(params, TG_ERROR_VALUE, "sgd: dampening %g; allowed are finite numbers", config.dampening);
+        tg_params_fail(params, TG_ERROR_VALUE, "sgd: dampening %g; it must be finite", config.dampening);
         return NULL;
     }
     if (config.nesterov && (config.momentum == 0 || config.dampening != 0)) {

@@ -40,7 +40,7 @@ static bool xavier_std(const char *call, const tg_tensor *x, double gain, double
         return false;
     }
     if (!(gain >= 0) || !isfinite(gain)) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: gain %g; allowed are finite numbers >= 0", call, gain);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: gain %g; it must be finite and at least 0", call, gain);
     }
     *std = gain * sqrt(2.0 / (fan_in + fan_out));
     return true;
@@ -164,15 +164,14 @@ bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, do
         return tg_error_set(error, TG_ERROR_STATE, "%s: the generator is NULL", call);
     }
     if (!tg_dtype_is_float(x->dtype) || !x->contiguous) {
-        return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; allowed are contiguous f32 and f64", call,
+        return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; it must be contiguous f32 or f64", call,
                             tg_dtype_name(tg_dtype_of(x)), x->contiguous ? "" : " with gaps");
     }
     if (!(std > 0) || !(low < high) || !isfinite(mean) || !isfinite(std) || !isfinite(low) || !isfinite(high)) {
-        return tg_error_set(
-            error, TG_ERROR_VALUE,
-            "%s: mean %g, standard deviation %g, cut at %g and %g; allowed are finite numbers, a deviation "
-            "above 0 and low < high",
-            call, mean, std, low, high);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: mean %g, standard deviation %g, cut at %g and %g; all must be finite, the deviation "
+                            "above 0, and low < high",
+                            call, mean, std, low, high);
     }
     double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
     truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};

@@ -137,7 +137,7 @@ static bool check_name(tg_params *params, const char *name)
         return tg_params_fail(params, TG_ERROR_STATE, "params: the name is NULL");
     }
     if (!*name || strlen(name) > MAX_NAME) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "params: a name of %zu characters; allowed are 1 to %d",
+        return tg_params_fail(params, TG_ERROR_VALUE, "params: a name of %zu characters; it must have 1 to %d",
                               strlen(name), MAX_NAME);
     }
     if (has_empty_part(name)) {

@@ -342,7 +342,7 @@ tg_tensor *tg_apply(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int i
         return NULL;
     }
     if (input_count < 0) {
-        tg_tape_fail(t, TG_ERROR_VALUE, op->name, "%d inputs; allowed are 0 or more", input_count);
+        tg_tape_fail(t, TG_ERROR_VALUE, op->name, "%d inputs; it must be 0 or more", input_count);
         return NULL;
     }
     const input_facts facts = check_inputs(t, op, inputs, input_count);

@@ -14,7 +14,7 @@ bool tg_tape_set_matmul_precision(tg_tape *t, tg_matmul_precision precision)
     }
     if ((unsigned)precision > TG_MATMUL_BF16_FAST) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call,
-                            "%d is not a precision; allowed are TG_MATMUL_F32, TG_MATMUL_BF16 and TG_MATMUL_BF16_FAST",
+                            "%d is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16 or TG_MATMUL_BF16_FAST",
                             (int)precision);
     }
     const char *missing = precision == TG_MATMUL_F32 ? NULL : tg_onednn_missing();

@@ -262,11 +262,10 @@ static bool check(const tg_tensor *x, const FILE *file, const tg_tensor_print_co
     }
     if (c && (c->precision < 0 || c->precision > PRECISION_MAX || c->threshold < 0 || c->edge_items < 0 ||
               c->line_width < 0)) {
-        return tg_error_set(
-            error, TG_ERROR_VALUE,
-            "tensor_print: precision %d, threshold %lld, edge_items %d, line_width %d; allowed are 0 or "
-            "more, and a precision of at most %d",
-            c->precision, (long long)c->threshold, c->edge_items, c->line_width, PRECISION_MAX);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "tensor_print: precision %d, threshold %lld, edge_items %d, line_width %d; they must be 0 "
+                            "or more, and the precision at most %d",
+                            c->precision, (long long)c->threshold, c->edge_items, c->line_width, PRECISION_MAX);
     }
     return file || tg_error_set(error, TG_ERROR_STATE, "tensor_print: the file is NULL");
 }

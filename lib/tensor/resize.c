@@ -39,7 +39,7 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
         return false;
     }
     if (rows < 1 || (x->rank == 2 && rows > INT32_MAX)) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "%s: %lld rows; allowed are 1 to %d", call, (long long)rows,
+        return tg_error_set(error, TG_ERROR_SHAPE, "%s: %lld rows; it must be 1 to %d", call, (long long)rows,
                             INT32_MAX);
     }
     if (tg_tensor_grad_kind(x) != TG_GRAD_NONE) {

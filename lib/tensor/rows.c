@@ -312,7 +312,7 @@ int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *
     }
     if (count < 0 || (!neighbors && count > 0)) {
         tg_error_set(error, count < 0 ? TG_ERROR_RANGE : TG_ERROR_STATE, "%s: %lld neighbors%s", call, (long long)count,
-                     count < 0 ? "; allowed are 0 or more" : " into an array that is NULL");
+                     count < 0 ? "; it must be 0 or more" : " into an array that is NULL");
         return -1;
     }
     int64_t found = 0, rows = rows_of(x);

@@ -305,11 +305,10 @@ tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values
 tg_tensor *tg_tensor_new_arange(tg_dtype dtype, double start, double end, double step, tg_error *error)
 {
     if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0 || (end - start) / step < 0) {
-        tg_error_set(
-            error, TG_ERROR_VALUE,
-            "tensor_new_arange: from %g to %g by steps of %g; allowed are finite numbers and a step towards the "
-            "end",
-            start, end, step);
+        tg_error_set(error, TG_ERROR_VALUE,
+                     "tensor_new_arange: from %g to %g by steps of %g; all must be finite, and the step must lead "
+                     "towards the end",
+                     start, end, step);
         return NULL;
     }
     double steps = ceil((end - start) / step);

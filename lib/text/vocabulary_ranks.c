@@ -102,7 +102,7 @@ static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t en
         return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", shown_length, shown);
     }
     if (count > TG_LONGEST_RANKED) {
-        return tg_vocabulary_fail(v, number, "the token has %zu bytes; at most %d are allowed", count,
+        return tg_vocabulary_fail(v, number, "the token has %zu bytes; it must have at most %d", count,
                                   TG_LONGEST_RANKED);
     }
     list->tokens[list->count++] = (ranked_token){(uint32_t)begin, (uint32_t)count, (uint32_t)number, rank};

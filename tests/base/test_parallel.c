@@ -323,7 +323,7 @@ static void test_numbers_of_threads(void **state)
     static const int bad[] = {0, -1, 257, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(tg_set_threads(bad[i], &error));
-        assert_error(&error, TG_ERROR_RANGE, "threads; allowed are 1 to 256");
+        assert_error(&error, TG_ERROR_RANGE, "threads; it must be 1 to 256");
         assert_int_equal(tg_threads(), 3);
     }
     assert_true(tg_set_threads(256, &error));

@@ -277,9 +277,10 @@ static void test_single_numbers(void **state)
     assert_int_equal(error.code, TG_OK);
     tg_rng_copy(before, rng);
     assert_true(isnan(tg_rng_uniform(rng, 1, 0, &error)));
-    refused(&error, TG_ERROR_VALUE, "rng_uniform: from 1 to 0; allowed are finite bounds, low <= high");
+    refused(&error, TG_ERROR_VALUE, "rng_uniform: from 1 to 0; the bounds must be finite, and low <= high");
     assert_true(isnan(tg_rng_normal(rng, 0, -1, &error)));
-    refused(&error, TG_ERROR_VALUE, "rng_normal: mean 0 and standard deviation -1");
+    refused(&error, TG_ERROR_VALUE,
+            "rng_normal: mean 0 and standard deviation -1; both must be finite, and the deviation at least 0");
     assert_int_equal(tg_rng_randint(rng, 4, 4, &error), 0);
     refused(&error, TG_ERROR_VALUE, "rng_randint: [4,4) is empty; low must be below high");
     assert_true(isnan(tg_rng_uniform(NULL, 0, 1, &error)));

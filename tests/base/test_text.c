@@ -151,7 +151,7 @@ static void test_nans(void **state)
     tg_schedule_config schedule = tg_schedule_config_default();
     schedule.lr = minus;
     tg_schedule_lr(0, &schedule, &error);
-    assert_error(&error, TG_ERROR_VALUE, "schedule_lr: lr nan; allowed");
+    assert_error(&error, TG_ERROR_VALUE, "schedule_lr: lr nan; it must be finite");
 }
 
 int main(void)

@@ -85,9 +85,9 @@ static void test_paths_and_counts(void **state)
     assert_false(write_ids("", 1));
     assert_error(&error, TG_ERROR_VALUE, "the path is empty");
     assert_false(tg_token_file_write(in_folder("ids"), 3, (int32_t[]){1}, 1, &error));
-    assert_error(&error, TG_ERROR_VALUE, "3 bytes per id; allowed are 2 and 4");
+    assert_error(&error, TG_ERROR_VALUE, "3 bytes per id; it must be 2 or 4");
     assert_false(tg_token_file_write(path, 2, (int32_t[]){1}, -1, &error));
-    assert_error(&error, TG_ERROR_VALUE, "-1 ids; allowed are 0 or more");
+    assert_error(&error, TG_ERROR_VALUE, "-1 ids; it must be 0 or more");
     assert_false(tg_token_file_write(path, 2, (int32_t[]){1, 65536}, 2, &error));
     assert_error(&error, TG_ERROR_RANGE, "id 65536 at index 1");
     assert_int_equal(entries(), 0);

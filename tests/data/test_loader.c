@@ -407,7 +407,7 @@ static void test_token_files(void **state)
     assert_false(tg_token_file_write(path, 2, (int32_t[]){-7}, 1, &error));
     assert_error(&error, TG_ERROR_RANGE, "id -7 at index 0");
     assert_null(tg_token_file_open(path, 3, &error));
-    assert_error(&error, TG_ERROR_VALUE, "3 bytes per id; allowed are 2 and 4");
+    assert_error(&error, TG_ERROR_VALUE, "3 bytes per id; it must be 2 or 4");
     assert_int_equal(truncate(path, 5), 0);
     assert_null(tg_token_file_open(path, 2, &error));
     assert_error(&error, TG_ERROR_FORMAT, "5 bytes are not a multiple of 2");

@@ -1,6 +1,7 @@
 /* tg_params_save and tg_params_load: what is saved is loaded, with the options; a load that fails changes nothing; and
  * training continues after a load. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
@@ -131,7 +132,7 @@ static void test_bytes(void **state)
     assert_error(&error, TG_ERROR_SHAPE,
                  "params_load_bytes: 'bytes' does not fit: 0 missing, 0 unexpected, 1 mismatched");
     assert_false(tg_params_load_bytes(other, bytes, -1, NULL, &error));
-    assert_error(&error, TG_ERROR_VALUE, "params_load_bytes: -1 bytes; allowed are 0 or more");
+    assert_error(&error, TG_ERROR_VALUE, "params_load_bytes: -1 bytes; it must be 0 or more");
     assert_false(tg_params_load_bytes(other, NULL, 0, NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "params_load_bytes: the bytes are NULL");
     assert_null(tg_params_save_bytes(saved, NULL, NULL, &error));
@@ -363,8 +364,21 @@ static void test_invalid_options(void **state)
     for (int i = 0; i < 3; i++) {
         load_config.max_header = limits[i];
         assert_false(tg_params_load(params, path, &load_config, &error));
+        assert_non_null(strstr(error.text, "; it must be 1 to 100000000"));
         assert_error(&error, TG_ERROR_VALUE, "params_load: max_header is");
     }
+    /* a text in the metadata that the header cannot hold */
+    const size_t most = 100000000;
+    char *text = malloc(most + 1);
+    memset(text, 'x', most);
+    text[most] = '\0';
+    config = tg_params_save_config_default();
+    config.metadata = &(tg_metadata){"text", text};
+    config.metadata_count = 1;
+    assert_false(tg_params_save(params, path, &config, &error));
+    assert_non_null(strstr(error.text, "params_save: the names and metadata need 1000"));
+    assert_error(&error, TG_ERROR_VALUE, " bytes; a header has at most 100000000");
+    free(text);
     save(params, NULL);
     load_config.max_header = 50;
     assert_refused(params, path, &load_config, TG_ERROR_FORMAT, "at most 50 are read");

@@ -24,7 +24,7 @@ typedef struct row {
 
 static const row rows[] = {
     {"tg_mpi_new", {"config", UNMARKED}, call_new, VALUE, UNMARKED_TEXT},
-    {"tg_mpi_new", {"config", ZERO}, call_new, VALUE, "bucket_bytes 0"},
+    {"tg_mpi_new", {"config", ZERO}, call_new, VALUE, "bucket_bytes 0; it must be 64 to 2147483647"},
     {"tg_mpi_new", {"config", DIFFERENT}, call_new, VALUE, "bucket_bytes is "},
     {"tg_mpi_agree", {"local", HAS_ERROR}, call_agree, TG_ERROR_FILE, "no such file"},
     {"tg_mpi_agree", {"order", ANOTHER_CALL}, call_agree, STATE, ORDER_TEXT},
@@ -81,7 +81,11 @@ static const row rows[] = {
     {"tg_mpi_table_new", {"name", TOO_LARGE}, call_table_new, VALUE, "the name has more than"},
     {"tg_mpi_table_new", {"rows", DIFFERENT}, call_table_new, VALUE, "the number of rows is 2"},
     {"tg_mpi_table_new", {"rows", ZERO}, call_table_new, TG_ERROR_SHAPE, "0 rows of width 2"},
-    {"tg_mpi_table_new", {"rows", NEGATIVE}, call_table_new, TG_ERROR_SHAPE, "-4 rows of width 2"},
+    {"tg_mpi_table_new",
+     {"rows", NEGATIVE},
+     call_table_new,
+     TG_ERROR_SHAPE,
+     "; every rank must own a row, with at most 2147483647 rows altogether and a width of at least 1"},
     {"tg_mpi_table_new", {"rows", TOO_LARGE}, call_table_new, TG_ERROR_SHAPE, "9223372036854775807 rows of width 2"},
     {"tg_mpi_table_new", {"width", ZERO}, call_table_new, TG_ERROR_SHAPE, "20 rows of width 0"},
     {"tg_mpi_table_new", {"width", DIFFERENT}, call_table_new, VALUE, "the width is "},

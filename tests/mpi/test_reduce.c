@@ -300,8 +300,9 @@ static void test_invalid_calls(void **state)
     /* on one rank only: all ranks report it */
     config.share = rank == 0 ? NAN : 1;
     assert_false(tg_mpi_reduce(f.mpi, f.params, &config, &error));
-    assert_error(&error, TG_ERROR_VALUE,
-                 "mpi_reduce: step 1, rank 0: the share is nan; allowed are finite numbers >= 0");
+    assert_error(
+        &error, TG_ERROR_VALUE,
+        "mpi_reduce: step 1, rank 0: the share is nan; it must be finite and at least 0, or TG_MPI_EQUAL_SHARE");
     tg_params *stranger = tg_params_new(TG_F32, NULL);
     assert_false(tg_mpi_reduce(f.mpi, rank == ranks - 1 ? stranger : f.params, NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "the params are not those of the last tg_mpi_broadcast");

@@ -458,13 +458,16 @@ static void test_bag_refuses(void **state)
         tg_code code;
         const char *text;
     } cases[] = {
-        {0, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, 0, false, TG_ERROR_SHAPE, "'bag' has 0 rows of width 3;"},
+        {0, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, 0, false, TG_ERROR_SHAPE,
+         "'bag' has 0 rows of width 3; it must have 1 to 2147483647 rows, and a width of at least 1"},
         {4, -1, TG_NO_PADDING, 0, 1, 0, 2, NULL, 0, false, TG_ERROR_SHAPE, "'bag' has 4 rows of width -1;"},
         {4, 3, 4, 0, 1, 0, 2, NULL, 0, false, TG_ERROR_RANGE, "'bag' has padding_index 4, outside [-4,4)"},
         {4, 3, -5, 0, 1, 0, 2, NULL, 0, false, TG_ERROR_RANGE, "'bag' has padding_index -5, outside [-4,4)"},
-        {4, 3, TG_NO_PADDING, (double)NAN, 1, 0, 2, NULL, 0, false, TG_ERROR_VALUE, "'bag' has mean nan and std 1;"},
+        {4, 3, TG_NO_PADDING, (double)NAN, 1, 0, 2, NULL, 0, false, TG_ERROR_VALUE,
+         "'bag' has mean nan and std 1; both must be finite, and std at least 0"},
         {4, 3, TG_NO_PADDING, 0, -1, 0, 2, NULL, 0, false, TG_ERROR_VALUE, "'bag' has mean 0 and std -1;"},
-        {4, 3, TG_NO_PADDING, 0, 1, -2, 2, NULL, 0, false, TG_ERROR_VALUE, "'bag' has max_norm -2 and norm_type 2;"},
+        {4, 3, TG_NO_PADDING, 0, 1, -2, 2, NULL, 0, false, TG_ERROR_VALUE,
+         "'bag' has max_norm -2 and norm_type 2; max_norm must be at least 0 (0: no limit), norm_type above 0"},
         {4, 3, TG_NO_PADDING, 0, 1, 1, 0, NULL, 0, false, TG_ERROR_VALUE, "'bag' has max_norm 1 and norm_type 0;"},
         {4, 3, TG_NO_PADDING, 0, 1, 0, 2, table, 0, false, TG_ERROR_SHAPE, "table of shape (4,2); it must be (4,3)"},
         {4, 3, TG_NO_PADDING, 0, 1, 0, 2, single, 0, false, TG_ERROR_DTYPE, "'bag.weight' is f32;"},

@@ -422,8 +422,10 @@ static void test_named(void **state)
     c.width = 77;
     const char *others[] = {"gpt3", "GPT2-small", ""};
     for (int i = 0; i < 3; i++) {
-        char text[40];
-        snprintf(text, sizeof text, "gpt_config_from_name: '%s';", others[i]);
+        char text[120];
+        snprintf(text, sizeof text,
+                 "gpt_config_from_name: '%s'; it must be gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny",
+                 others[i]);
         assert_false(tg_gpt_config_from_name(others[i], &c, &error));
         for (int k = 0; k < 5; k++) {
             /* the message lists the names */
@@ -480,9 +482,9 @@ static void test_refuses_configurations(void **state)
         {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
          "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
-        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; allowed are 0 to 10"},
+        {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; it must be 0 to 10"},
         {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
-         "gpt_new: path 2 does not exist; allowed are 0, fused, and 1, elementary"},
+         "gpt_new: path 2 does not exist; it must be 0 (fused) or 1 (elementary)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_gpt_config config = tg_gpt_config_default();
@@ -498,7 +500,7 @@ static void test_refuses_configurations(void **state)
     }
     tg_gpt_config config = small();
     config.init = (tg_gpt_init)2;
-    assert_not_made(&config, "gpt_new: init 2; allowed are TG_GPT_INIT_MODULES and TG_GPT_INIT_GPT2");
+    assert_not_made(&config, "gpt_new: init 2; it must be TG_GPT_INIT_MODULES or TG_GPT_INIT_GPT2");
     /* the default config has no sizes */
     assert_not_made(NULL, "gpt_new: vocabulary 0" SIZE "2147483647");
     tg_gpt_config bare = {.vocabulary = V, .context = 12, .width = 16, .heads = 2, .layers = 2};

@@ -138,7 +138,7 @@ static void test_vocabulary_of_uneven_tables(void **state)
     int64_t sizes[] = {INT64_MIN, 0, INT64_C(3000000000), INT64_MAX};
     for (int i = 0; i < 4; i++) {
         assert_false(tg_gpt_resize_vocabulary(j.model, sizes[i], &error));
-        assert_error(&error, TG_ERROR_SHAPE, "allowed are 1 to 2147483647");
+        assert_error(&error, TG_ERROR_SHAPE, "it must be 1 to 2147483647");
     }
     end(&j);
 }

@@ -379,10 +379,10 @@ static void test_refuses(void **state)
         {TG_ERROR_SHAPE, "nn_transformer_block_make: 'b' has width 4611686018427387903; 4 times that is "
                          "more than 2^63 - 1"},
         {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' goes from width 4 to 6;"},
-        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has layout 2, which does not exist; allowed are 0, in_proj, "
-                         "and 1, separate"},
         {TG_ERROR_VALUE,
-         "nn_multihead_attention_make: 'a' has path 2, which does not exist; allowed are 0, fused, and 1, elementary"},
+         "nn_multihead_attention_make: 'a' has layout 2, which does not exist; it must be 0 (in_proj) or 1 (separate)"},
+        {TG_ERROR_VALUE,
+         "nn_multihead_attention_make: 'a' has path 2, which does not exist; it must be 0 (fused) or 1 (elementary)"},
         {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has dropout 1, outside [0,1)"},
         {TG_ERROR_VALUE, "nn_multihead_attention_make: the config does not come from "
                          "tg_nn_multihead_attention_config_default()"},

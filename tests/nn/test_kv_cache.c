@@ -318,11 +318,11 @@ static void test_refuses_sizes(void **state)
         int64_t layers, batch, heads, context, width;
         const char *text;
     } cases[] = {
-        {TG_F32, 0, 2, 3, 5, 12, "kv_cache_new: layers 0; allowed are 1 to 2147483647"},
-        {TG_F32, 1, 0, 3, 5, 12, "kv_cache_new: batch 0; allowed are 1 to 2147483647"},
-        {TG_F32, 1, 2, 0, 5, 12, "kv_cache_new: heads 0; allowed are 1 to 2147483647"},
-        {TG_F64, 1, 2, 3, -5, 12, "kv_cache_new: context -5; allowed are 1 to 2147483647"},
-        {TG_F64, 1, 2, 3, 5, 0, "kv_cache_new: width 0; allowed are 1 to 2147483647"},
+        {TG_F32, 0, 2, 3, 5, 12, "kv_cache_new: layers 0; it must be 1 to 2147483647"},
+        {TG_F32, 1, 0, 3, 5, 12, "kv_cache_new: batch 0; it must be 1 to 2147483647"},
+        {TG_F32, 1, 2, 0, 5, 12, "kv_cache_new: heads 0; it must be 1 to 2147483647"},
+        {TG_F64, 1, 2, 3, -5, 12, "kv_cache_new: context -5; it must be 1 to 2147483647"},
+        {TG_F64, 1, 2, 3, 5, 0, "kv_cache_new: width 0; it must be 1 to 2147483647"},
         {TG_F32, 1, 2, 5, 5, 12, "kv_cache_new: heads 5 do not divide width 12"},
         {TG_I32, 1, 2, 3, 5, 12, "kv_cache_new: dtype i32; it must be f32 or f64"},
     };

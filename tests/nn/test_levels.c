@@ -139,9 +139,9 @@ static void test_bad_levels(void **state)
     tg_error error = TG_NO_ERROR;
     tg_cpu_level first = tg_get_cpu_level();
     assert_false(tg_set_cpu_level((tg_cpu_level)3, &error));
-    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: 3 is not a level; allowed are 0 to 2");
+    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: 3 is not a level; it must be 0 to 2");
     assert_false(tg_set_cpu_level((tg_cpu_level)-1, &error));
-    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: -1 is not a level; allowed are 0 to 2");
+    assert_error(&error, TG_ERROR_VALUE, "set_cpu_level: -1 is not a level; it must be 0 to 2");
     assert_string_equal(tg_cpu_level_name(TG_CPU_BASELINE), "baseline");
     assert_string_equal(tg_cpu_level_name(TG_CPU_AVX2), "avx2");
     assert_string_equal(tg_cpu_level_name(TG_CPU_AVX512), "avx512");
@@ -169,7 +169,7 @@ static void test_environment(void **state)
     (void)state;
     assert_int_equal(setenv("TG_CPU_LEVEL", "sse9", 1), 0);
     tg_tape *tape = tg_tape_new(NULL, NULL);
-    assert_tape_error(tape, TG_ERROR_VALUE, "TG_CPU_LEVEL is 'sse9'; allowed are baseline, avx2 and avx512");
+    assert_tape_error(tape, TG_ERROR_VALUE, "TG_CPU_LEVEL is 'sse9'; it must be baseline, avx2 or avx512");
     tg_tape_free(tape);
     assert_int_equal(setenv("TG_CPU_LEVEL", "baseline", 1), 0);
     tape = tg_tape_new(NULL, NULL);

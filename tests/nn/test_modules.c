@@ -94,6 +94,11 @@ static void test_embedding_options(void **state)
     assert_params_error(params, TG_ERROR_SHAPE, "'wrong' has 0 rows of width 2");
     assert_null(tg_nn_embedding_make(params, "given", 4, 2, NULL).weight);
     assert_params_error(params, TG_ERROR_VALUE, "'given.weight' is in use");
+    char long_name[301];
+    memset(long_name, 'n', 300);
+    long_name[300] = '\0';
+    assert_null(tg_nn_embedding_make(params, long_name, 4, 2, NULL).weight);
+    assert_params_error(params, TG_ERROR_VALUE, "nnnn...' has 307 characters; it must have at most 255");
     assert_int_equal(tg_params_count(params), 2);
     tg_release(ids);
     tg_release(table);

@@ -485,7 +485,7 @@ static void test_refuses(void **state)
         {TG_POSITION_T5, 2, 0, 128, 16, 8, "'p' has buckets 0 and max_distance 128;"},
         {TG_POSITION_T5, 2, 6, 128, 16, 8, "'p' has buckets 6 and max_distance 128;"},
         {TG_POSITION_T5, 2, 32, 16, 16, 8, "'p' has buckets 32 and max_distance 16;"},
-        {TG_POSITION_SHAW, 2, 32, 128, 0, 8, "'p' has clip 0; allowed are 1 to"},
+        {TG_POSITION_SHAW, 2, 32, 128, 0, 8, "'p' has clip 0; it must be 1 to 1073741823"},
         {TG_POSITION_LEARNED, 2, 32, 128, 16, 0, "'p' has context 4 and width 0;"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -527,7 +527,9 @@ static void test_refuses(void **state)
         /* the message lists the names */
         assert_non_null(strstr(error.text, tg_position_name((tg_position)i)));
     }
-    assert_error(&error, TG_ERROR_VALUE, "position_from_name: 'absolute'; allowed are learned, sinusoidal,");
+    assert_error(&error, TG_ERROR_VALUE,
+                 "position_from_name: 'absolute'; it must be learned, sinusoidal, rotary, alibi, t5, shaw, "
+                 "transformer-xl, relative-key, relative-key-query, deberta or none");
     assert_false(tg_position_from_name(NULL, &kind, &error));
     assert_error(&error, TG_ERROR_STATE, "position_from_name: the name is NULL");
     assert_false(tg_position_from_name("t5", NULL, &error));
@@ -572,13 +574,15 @@ static void test_refuses_deberta(void **state)
     tg_nn_positional_config usual = tg_nn_positional_config_default();
     usual.heads = H;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char text[200];
+        char text[300];
         tg_nn_positional_config config = usual;
         config.position_buckets = sizes[i].buckets;
         config.max_relative_positions = sizes[i].most;
         snprintf(text, sizeof text,
-                 "'p' has position_buckets %lld and max_relative_positions %lld; allowed are -1 or 2",
-                 (long long)sizes[i].buckets, (long long)(sizes[i].most == -1 ? 9 : sizes[i].most));
+                 "'p' has position_buckets %lld and max_relative_positions %lld; position_buckets must be -1 or 2 to "
+                 "%d, max_relative_positions 1 to %d, and with buckets above half of them plus 1",
+                 (long long)sizes[i].buckets, (long long)(sizes[i].most == -1 ? 9 : sizes[i].most), INT32_MAX / 2,
+                 INT32_MAX / 2);
         refuse_deberta(&config, TG_ERROR_VALUE, text);
     }
     tg_nn_positional_config config = usual;

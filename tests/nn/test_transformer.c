@@ -314,7 +314,7 @@ static void test_refused(void **state)
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_transformer_layer_config config = tg_nn_transformer_layer_config_default();
     const char *errors[] = {"has dropout 1, outside [0,1)",
-                            "has activation 2, which does not exist; allowed are 0, relu, and 1, gelu",
+                            "has activation 2, which does not exist; it must be 0 (relu) or 1 (gelu)",
                             "has 6 inputs and 0 outputs", "has width 6 and eps 0"};
     const tg_code codes[] = {TG_ERROR_VALUE, TG_ERROR_VALUE, TG_ERROR_SHAPE, TG_ERROR_VALUE};
     for (int i = 0; i < 4; i++) {

@@ -128,9 +128,9 @@ static void test_masks(void **state)
     REFUSED(tg_one_hot(t, f->ids, 5, TG_F32), RANGE, "one_hot: id 8 at [0,1] is outside [0,5)");
     REFUSED(tg_one_hot(t, f->x, 5, TG_F32), DTYPE, NOT_IDS("one_hot", "ids", "f32"));
     REFUSED(tg_one_hot(t, f->ids, 0, TG_F32), VALUE,
-            "one_hot: 0 classes for ids of rank 2; allowed are 1 class or more, and ranks up to 7");
+            "one_hot: 0 classes for ids of rank 2; classes must be at least 1, and the rank at most 7");
     REFUSED(tg_one_hot(t, f->deep_ids, 9, TG_F32), VALUE,
-            "one_hot: 9 classes for ids of rank 8; allowed are 1 class or more, and ranks up to 7");
+            "one_hot: 9 classes for ids of rank 8; classes must be at least 1, and the rank at most 7");
     REFUSED(tg_one_hot(t, NULL, 5, TG_F32), STATE, NULL_ARGUMENT("one_hot", "ids"));
 }
 
@@ -210,9 +210,9 @@ static void test_layout(void **state)
             "expand: shape (2,3) to (-1,2,3); only axes of size 1 can get another size, and new axes come first");
     REFUSED(tg_expand(t, NULL, TG_SHAPE(3)), STATE, NULL_ARGUMENT("expand", "x"));
     REFUSED(tg_unsqueeze(t, f->x, 3), RANGE,
-            "unsqueeze: axis 3 for rank 2; allowed are [-3,2], and a result of at most 8 axes");
+            "unsqueeze: axis 3 for rank 2; it must be in [-3,2], and the result may have at most 8 axes");
     REFUSED(tg_unsqueeze(t, f->deep_ids, 0), RANGE,
-            "unsqueeze: axis 0 for rank 8; allowed are [-9,8], and a result of at most 8 axes");
+            "unsqueeze: axis 0 for rank 8; it must be in [-9,8], and the result may have at most 8 axes");
     REFUSED(tg_unsqueeze(t, NULL, 0), STATE, NULL_ARGUMENT("unsqueeze", "x"));
     REFUSED(tg_squeeze(t, f->x, 1), SHAPE, "squeeze: axis 1 has size 3; it must be 1");
     REFUSED(tg_squeeze(t, f->x, 2), RANGE, NO_AXIS("squeeze", 2));

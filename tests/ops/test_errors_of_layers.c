@@ -75,7 +75,7 @@ static void test_embedding(void **state)
     REFUSED(tg_embedding(t, f->ids, f->ids, NULL), DTYPE, NOT_FLOAT("embedding", "table", "i32"));
     REFUSED(tg_embedding(t, f->ids, f->vector, NULL), SHAPE, "embedding: the table has shape (3,); it must be (V,C)");
     REFUSED(tg_embedding(t, f->deep_ids, f->table, NULL), SHAPE,
-            "embedding: ids of rank 8; allowed are ranks up to 7, because the result has one more axis");
+            "embedding: ids of rank 8; it must be at most 7, because the result has one more axis");
     REFUSED(tg_embedding(t, f->ids, NULL, NULL), STATE, NULL_ARGUMENT("embedding", "table"));
     REFUSED(tg_embedding(t, NULL, f->x, NULL), STATE, NULL_ARGUMENT("embedding", "ids"));
     REFUSED(embed(t, f->ids, f->table, 9, false), RANGE, "embedding: padding_index 9 is outside [-9,9)");
@@ -154,7 +154,7 @@ static void test_attention(void **state)
     REFUSED(FUSED(f->x, f->x, f->x, attention_config(true, 1, NULL)), VALUE, SDPA ": dropout 1" IN_RANGE);
     REFUSED(FUSED(f->x, f->x, f->x, attention_config(true, NAN, NULL)), VALUE, SDPA ": dropout nan" IN_RANGE);
     REFUSED(attend((tg_attention_path)2, t, f->x, f->x, f->x, causal), VALUE,
-            SDPA ": path 2 does not exist; allowed are 0, fused, and 1, elementary");
+            SDPA ": path 2 does not exist; it must be 0 (fused) or 1 (elementary)");
     REFUSED((tg_scaled_dot_product_attention(t, f->x, f->x, f->x,
                                              &(tg_scaled_dot_product_attention_config){.is_causal = true})),
             VALUE, NO_CONFIG(SDPA, "tg_scaled_dot_product_attention_config_default"));
@@ -218,7 +218,7 @@ static void test_attention(void **state)
             "relative_shift: x is (2,3); for 3 queries it must be (..,3,L) or (..,1,L)");
     REFUSED(tg_relative_shift(t, f->vector, 1, 1), SHAPE,
             "relative_shift: x is (3,); for 1 queries it must be (..,1,L) or (..,1,L)");
-    REFUSED(tg_relative_shift(t, f->x, 2, -1), SHAPE, "relative_shift: 2 queries and -1 keys; allowed are 0 or more");
+    REFUSED(tg_relative_shift(t, f->x, 2, -1), SHAPE, "relative_shift: 2 queries and -1 keys; they must be 0 or more");
     REFUSED(tg_relative_shift(t, f->ids, 2, 2), DTYPE, NOT_FLOAT("relative_shift", "x", "i32"));
     REFUSED(tg_relative_shift(t, NULL, 2, 2), STATE, NULL_ARGUMENT("relative_shift", "x"));
 #define SCORES(distances, keys, rule)                                       \
@@ -240,7 +240,7 @@ static void test_attention(void **state)
             "relative_spread: x is (2,3), for a result of -1 columns; x must be (..,T,2 clip + 1), columns 0 or more");
     REFUSED(tg_relative_spread(t, f->ids, 2), DTYPE, NOT_FLOAT("relative_spread", "x", "i32"));
     REFUSED(tg_relative_spread(t, NULL, 2), STATE, NULL_ARGUMENT("relative_spread", "x"));
-    REFUSED(tg_relative_collect(t, f->x, -1), VALUE, "relative_collect: clip -1; allowed are 0 to 2147483647");
+    REFUSED(tg_relative_collect(t, f->x, -1), VALUE, "relative_collect: clip -1; it must be 0 to 2147483647");
     REFUSED(tg_relative_collect(t, f->vector, 1), SHAPE,
             "relative_collect: x is (3,), for a result of 3 columns; x must be (..,T,S), columns 0 or more");
     REFUSED(tg_relative_collect(t, f->ids, 1), DTYPE, NOT_FLOAT("relative_collect", "x", "i32"));
@@ -248,21 +248,20 @@ static void test_attention(void **state)
     REFUSED(tg_rotary(t, f->x, 0, NULL), SHAPE, "rotary: x is (2,3); it must be (..,T,D) with an even D");
     REFUSED(tg_rotary(t, f->four, 0, NULL), SHAPE, "rotary: x is (4,); it must be (..,T,D) with an even D");
     REFUSED(rotate(t, f->batches, 1, TG_ROTARY_HALVES, 1, 1), VALUE,
-            "rotary: base 1, position_scale 1, ntk_factor 1, pairing 0; allowed are a base above 1, a scale "
-            "and a factor above 0, and the two pairings");
+            "rotary: base 1, position_scale 1, ntk_factor 1, pairing 0; base must be above 1, position_scale and "
+            "ntk_factor above 0, pairing 0 or 1");
     REFUSED(rotate(t, f->batches, 10, TG_ROTARY_HALVES, 0, 1), VALUE,
-            "rotary: base 10, position_scale 0, ntk_factor 1, pairing 0; allowed are a base above 1, a scale "
-            "and a factor above 0, and the two pairings");
+            "rotary: base 10, position_scale 0, ntk_factor 1, pairing 0; base must be above 1, position_scale and "
+            "ntk_factor above 0, pairing 0 or 1");
     REFUSED(rotate(t, f->batches, 10, TG_ROTARY_HALVES, 1, NAN), VALUE,
-            "rotary: base 10, position_scale 1, ntk_factor nan, pairing 0; allowed are a base above 1, a scale "
-            "and a factor above 0, and the two pairings");
+            "rotary: base 10, position_scale 1, ntk_factor nan, pairing 0; base must be above 1, position_scale and "
+            "ntk_factor above 0, pairing 0 or 1");
     REFUSED(rotate(t, f->batches, 10, (tg_rotary_pairing)2, 1, 1), VALUE,
-            "rotary: base 10, position_scale 1, ntk_factor 1, pairing 2; allowed are a base above 1, a scale "
-            "and a factor above 0, and the two pairings");
+            "rotary: base 10, position_scale 1, ntk_factor 1, pairing 2; base must be above 1, position_scale and "
+            "ntk_factor above 0, pairing 0 or 1");
     REFUSED(tg_rotary(t, f->ids, 0, NULL), DTYPE, NOT_FLOAT("rotary", "x", "i32"));
     REFUSED(tg_rotary(t, NULL, 0, NULL), STATE, NULL_ARGUMENT("rotary", "x"));
-    REFUSED(tg_rotary(t, f->batches, -1, NULL), RANGE,
-            "rotary: 3 positions from -1 on; allowed are positions from 0 to 2^53");
+    REFUSED(tg_rotary(t, f->batches, -1, NULL), RANGE, "rotary: 3 positions from -1 on; they must be from 0 to 2^53");
     REFUSED((tg_rotary(t, f->batches, 0, &(tg_rotary_config){.base = 10, .position_scale = 1, .ntk_factor = 1})), VALUE,
             NO_CONFIG("rotary", "tg_rotary_config_default"));
     REFUSED(ELEMENTARY(f->x, f->x, NULL, causal), STATE, NULL_ARGUMENT(SDPA, "values"));

@@ -6,7 +6,7 @@
 #define NOT_EQUAL(op, name, first) \
     op ": argument '" name "' has shape (3,) and argument '" first "' (2,3); they must be equal"
 #define NO_REDUCTION(op) op ": reduction 9 does not exist"
-#define ONLY_KL_DIV(op) op ": TG_REDUCTION_BATCH_MEAN is for kl_div; allowed are mean, sum and none"
+#define ONLY_KL_DIV(op) op ": TG_REDUCTION_BATCH_MEAN is for kl_div; the reduction must be mean, sum or none"
 #define NO_GRADIENT(op, name) op ": the " name " requires a gradient, and has none in this loss (tg_detach)"
 
 static void test_distances(void **state)

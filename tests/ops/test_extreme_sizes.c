@@ -319,6 +319,11 @@ static void test_shapes(void **state)
     assert_int_equal(tg_tensor_count(tg_transpose(t, wide, 0, 2)), 0);
     assert_int_equal(tg_tensor_count(tg_reshape(t, wide, TG_SHAPE(INT64_MAX / 2, 0))), 0);
     assert_non_null(tg_one_hot(t, ids, INT64_MAX / 2, TG_U8));
+    tg_tensor *long_axis = tg_tensor_new(TG_F32, TG_SHAPE(0, (int64_t)1 << 31), NULL);
+    assert_null(tg_topk(t, long_axis, 1, 1, TG_LARGEST_FIRST, NULL));
+    assert_tape_error(t, TG_ERROR_SHAPE,
+                      "topk: axis 1 has 2147483648 values; indices are i32, so it must have at most 2147483647");
+    tg_release(long_axis);
     tg_release(empty);
     tg_release(ids);
     tg_tape_free(t);

@@ -49,7 +49,7 @@ static void test_bad_options(void **state)
 {
     (void)state;
     const double nan = (double)NAN;
-    refuse_both(-1, 0.9, 0.9, 1e-8, 0, ": learning rate -1; allowed");
+    refuse_both(-1, 0.9, 0.9, 1e-8, 0, ": learning rate -1; it must be finite and at least 0");
     refuse_both(nan, 0.9, 0.9, 1e-8, 0, ": learning rate nan");
     refuse_both(1, 1, 0.9, 1e-8, 0, ": beta1 1 is outside [0,1)");
     refuse_both(1, -0.1, 0.9, 1e-8, 0, ": beta1 -0.1 is outside [0,1)");
@@ -134,7 +134,7 @@ static void test_continuing(void **state)
     assert_false(tg_optim_set_steps(second, NULL, 1));
     assert_optim_error(second, TG_ERROR_STATE, "optim_set_steps: the name is NULL");
     assert_false(tg_optim_set_steps(second, "head.bias", -1));
-    assert_optim_error(second, TG_ERROR_VALUE, "optim_set_steps: -1 steps of 'head.bias'; allowed are 0 or more");
+    assert_optim_error(second, TG_ERROR_VALUE, "optim_set_steps: -1 steps of 'head.bias'; it must be 0 or more");
     assert_int_equal(tg_optim_steps(second, "nobody"), 0);
     assert_int_equal(tg_optim_steps(second, NULL), 0);
     tg_optim_free(first);

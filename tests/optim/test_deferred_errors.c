@@ -284,8 +284,8 @@ static void refuse_adamw(bool amsgrad, double beta1, double beta2, double eps, c
 static void test_refused_options(void **state)
 {
     (void)state;
-    refuse_adamw(true, 0.9, 0.999, 1e-8, "adamw: deferred with amsgrad; allowed is Adam without amsgrad");
-    refuse_adamw(false, 0.9, 0.999, 0, "adamw: deferred with eps 0; allowed are numbers above 0");
+    refuse_adamw(true, 0.9, 0.999, 1e-8, "adamw: deferred with amsgrad; amsgrad must be false");
+    refuse_adamw(false, 0.9, 0.999, 0, "adamw: deferred with eps 0; eps must be above 0");
     refuse_adamw(false, 0.9, 0.9 * 0.9, 1e-8,
                  "adamw: deferred with beta1 0.9 and beta2 0.81; beta1 / sqrt(beta2) must be at most 0.9975");
     refuse_adamw(false, 0, 0, 1e-8, "adamw: deferred with beta1 0 and beta2 0; beta1");
@@ -293,7 +293,7 @@ static void test_refused_options(void **state)
     adam.amsgrad = adam.deferred = true;
     check_refused(make_adam, &adam, "adam: deferred with amsgrad");
     deferred_method sgd = deferred_sgd(0.1, 1, 0, 0, false);
-    check_refused(make_sgd, &sgd.deferred, "sgd: deferred with momentum 1; allowed are numbers below 1");
+    check_refused(make_sgd, &sgd.deferred, "sgd: deferred with momentum 1; it must be below 1");
 }
 
 static void test_refused_alias(void **state)

@@ -90,12 +90,15 @@ static void test_group_errors(void **state)
     const struct {
         double value;
         const char *lr, *weight_decay;
-    } bad[] = {{-0.5, "optim_set_lr: -0.5; allowed", "optim_set_weight_decay: -0.5; allowed"},
-               {-1, "optim_set_lr: -1; allowed", "optim_set_weight_decay: -1; allowed"},
-               {(double)NAN, "optim_set_lr: nan; allowed", "optim_set_weight_decay: nan; allowed"},
-               {copysign((double)NAN, -1), "optim_set_lr: nan; allowed", "optim_set_weight_decay: nan; allowed"},
-               {(double)INFINITY, "optim_set_lr: inf; allowed", "optim_set_weight_decay: inf; allowed"},
-               {-(double)INFINITY, "optim_set_lr: -inf; allowed", "optim_set_weight_decay: -inf; allowed"}};
+    } bad[] = {
+        {-0.5, "optim_set_lr: -0.5; it must be finite", "optim_set_weight_decay: -0.5; it must be finite"},
+        {-1, "optim_set_lr: -1; it must be finite", "optim_set_weight_decay: -1; it must be finite"},
+        {(double)NAN, "optim_set_lr: nan; it must be finite", "optim_set_weight_decay: nan; it must be finite"},
+        {copysign((double)NAN, -1), "optim_set_lr: nan; it must be finite",
+         "optim_set_weight_decay: nan; it must be finite"},
+        {(double)INFINITY, "optim_set_lr: inf; it must be finite", "optim_set_weight_decay: inf; it must be finite"},
+        {-(double)INFINITY, "optim_set_lr: -inf; it must be finite",
+         "optim_set_weight_decay: -inf; it must be finite"}};
     for (int i = 0; i < 12; i++) {
         assert_false(tg_optim_set_lr(optim, groups[i % 2], bad[i / 2].value));
         assert_optim_error(optim, TG_ERROR_VALUE, bad[i / 2].lr);
@@ -125,7 +128,7 @@ static void test_group_errors(void **state)
     char longest[400] = {0};
     memset(longest, 'g', 256);
     assert_false(tg_optim_add_to_group(optim, longest, "*"));
-    assert_optim_error(optim, TG_ERROR_VALUE, "a name of 256 characters; allowed are 1 to 255");
+    assert_optim_error(optim, TG_ERROR_VALUE, "a name of 256 characters; it must have 1 to 255");
     longest[255] = 0;
     assert_true(tg_optim_add_to_group(optim, longest, "*"));
     const char *matched[] = {"*", "**", "t*e.weight", "table.weight", "*weight*", "*t*t*"};

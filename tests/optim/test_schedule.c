@@ -113,11 +113,11 @@ static void test_bad_input(void **state)
     good.warmup_steps = 2;
     good.total_steps = 10;
     assert_false(isnan(rate_at(0, &good)));
-    refuse(-1, &good, "schedule_lr: step -1; allowed are 0 or more");
+    refuse(-1, &good, "schedule_lr: step -1; it must be 0 or more");
     refuse(-1, NULL, "schedule_lr: step -1");
     tg_schedule_config bad = good;
     bad.warmup_steps = -1;
-    refuse(5, &bad, "schedule_lr: warmup_steps -1; allowed are 0 or more");
+    refuse(5, &bad, "schedule_lr: warmup_steps -1; it must be 0 or more");
     bad = good;
     bad.total_steps = 2;
     refuse(0, &bad, "schedule_lr: total_steps 2; it must be set to more than warmup_steps 2");
@@ -127,7 +127,7 @@ static void test_bad_input(void **state)
     refuse(0, &bad, "schedule_lr: total_steps 0; it must be set");
     bad = good;
     bad.lr = -1;
-    refuse(0, &bad, "schedule_lr: lr -1; allowed are finite numbers >= 0");
+    refuse(0, &bad, "schedule_lr: lr -1; it must be finite and at least 0");
     bad = good;
     bad.initial_lr = (double)NAN;
     refuse(0, &bad, "schedule_lr: initial_lr nan");
@@ -144,11 +144,11 @@ static void test_bad_input(void **state)
     refuse(0, &bad, "schedule_lr: kind 17 does not exist");
     bad.kind = TG_SCHEDULE_STEP;
     bad.step_size = 0;
-    refuse(0, &bad, "schedule_lr: step_size 0; allowed are 1 or more");
+    refuse(0, &bad, "schedule_lr: step_size 0; it must be 1 or more");
     problem p = problem_make(TG_F32);
     tg_optim *optim = tg_sgd_new(p.params, NULL);
     assert_false(tg_optim_set_lr(optim, NULL, tg_schedule_lr(0, &bad, NULL)));
-    assert_optim_error(optim, TG_ERROR_VALUE, "optim_set_lr: nan; allowed are finite numbers >= 0");
+    assert_optim_error(optim, TG_ERROR_VALUE, "optim_set_lr: nan; it must be finite and at least 0");
     tg_optim_free(optim);
     tg_params_free(p.params);
 }

@@ -43,13 +43,13 @@ static void test_bad_options(void **state)
 {
     (void)state;
     const double nan = (double)NAN;
-    refuse(-0.1, 0, 0, 0, false, "sgd: learning rate -0.1; allowed");
+    refuse(-0.1, 0, 0, 0, false, "sgd: learning rate -0.1; it must be finite and at least 0");
     refuse(nan, 0, 0, 0, false, "sgd: learning rate nan");
     refuse((double)INFINITY, 0, 0, 0, false, "sgd: learning rate inf");
     refuse(0, -0.5, 0, 0, false, "sgd: momentum -0.5");
     refuse(0, nan, 0, 0, false, "sgd: momentum nan");
     refuse(0, 0, 0, -1, false, "sgd: weight decay -1");
-    refuse(0, 0, nan, 0, false, "sgd: dampening nan");
+    refuse(0, 0, nan, 0, false, "sgd: dampening nan; it must be finite");
     refuse(0, 0, 0, 0, true, "sgd: nesterov with momentum 0");
     refuse(0, 0.9, 0.1, 0, true, "sgd: nesterov with momentum 0.9 and dampening 0.1");
     assert_null(tg_sgd_new(NULL, NULL));

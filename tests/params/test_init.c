@@ -191,12 +191,13 @@ static void test_refusals(void **state)
     refuse(xavier_uniform, vector, TG_ERROR_SHAPE, "init_xavier_uniform: a tensor of rank 1 has no fans");
     refuse(kaiming_normal_in, vector, TG_ERROR_SHAPE, "init_kaiming_normal: a tensor of rank 1");
     refuse(kaiming_uniform_in, ids, TG_ERROR_DTYPE, "i32");
-    refuse(negative_gain, matrix, TG_ERROR_VALUE, "init_xavier_uniform: gain -1");
+    refuse(negative_gain, matrix, TG_ERROR_VALUE, "init_xavier_uniform: gain -1; it must be finite and at least 0");
     refuse(nan_slope, matrix, TG_ERROR_VALUE, "init_kaiming_normal: a negative slope of ");
     refuse(trunc_default, NULL, TG_ERROR_STATE, "init_trunc_normal: the tensor is NULL");
     refuse(no_generator, matrix, TG_ERROR_STATE, "init_trunc_normal: the generator is NULL");
-    refuse(trunc_default, ids, TG_ERROR_DTYPE, "init_trunc_normal: a i32 tensor");
-    refuse(empty_cut, matrix, TG_ERROR_VALUE, "cut at 2 and -2");
+    refuse(trunc_default, ids, TG_ERROR_DTYPE, "init_trunc_normal: a i32 tensor; it must be contiguous f32 or f64");
+    refuse(empty_cut, matrix, TG_ERROR_VALUE,
+           "cut at 2 and -2; all must be finite, the deviation above 0, and low < high");
     refuse(no_deviation, matrix, TG_ERROR_VALUE, "standard deviation 0");
     tg_release(matrix);
     tg_release(vector);

@@ -117,7 +117,7 @@ static void test_names_are_copied(void **state)
     assert_string_equal(tg_params_at(params, 0).name, "first.weight");
     name[255] = 'n';
     assert_null(tg_params_add(params, name, TG_SHAPE(1)));
-    assert_params_error(params, TG_ERROR_VALUE, "a name of 256 characters; allowed are 1 to 255");
+    assert_params_error(params, TG_ERROR_VALUE, "a name of 256 characters; it must have 1 to 255");
     tg_params_free(params);
 }
 
@@ -244,7 +244,7 @@ static void test_errors(void **state)
     assert_null(tg_params_add(params, "w", TG_SHAPE(3)));
     assert_null(tg_params_add(params, "v", TG_SHAPE(3)));
     assert_int_equal(tg_params_count(params), 1);
-    assert_params_error(params, TG_ERROR_VALUE, "params: a name of 0 characters; allowed are 1 to 255");
+    assert_params_error(params, TG_ERROR_VALUE, "params: a name of 0 characters; it must have 1 to 255");
     assert_int_equal(tg_params_error(params)->code, TG_OK);
     assert_string_equal(tg_params_error(params)->text, "");
     assert_null(tg_params_add(params, NULL, TG_SHAPE(2)));

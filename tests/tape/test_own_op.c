@@ -439,7 +439,7 @@ static void test_mistakes(void **state)
     assert_null(tg_apply(tape, &product_op, NULL, 2, NULL, 0, NULL));
     assert_tape_error(tape, TG_ERROR_STATE, "apply: the inputs are NULL");
     assert_null(tg_apply(tape, &product_op, (tg_tensor *[]){x, x}, -1, NULL, 0, NULL));
-    assert_tape_error(tape, TG_ERROR_VALUE, "product: -1 inputs");
+    assert_tape_error(tape, TG_ERROR_VALUE, "product: -1 inputs; it must be 0 or more");
     assert_null(tg_apply(tape, &product_op, (tg_tensor *[]){x, x}, 2, NULL, 8, NULL));
     assert_tape_error(tape, TG_ERROR_STATE, "apply: the attributes are NULL");
     assert_false(tg_tape_fail(tape, TG_ERROR_VALUE, "own", "%d is odd", 7));

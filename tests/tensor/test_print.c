@@ -241,8 +241,8 @@ static void test_bad_configs(void **state)
     refuse_config(&config, "tensor_print: the config does not come from tg_tensor_print_config_default()");
     config = usual;
     config.precision = -1;
-    refuse_config(&config,
-                  "tensor_print: precision -1, threshold 1000, edge_items 3, line_width 80; allowed are 0 or more");
+    refuse_config(&config, "tensor_print: precision -1, threshold 1000, edge_items 3, line_width 80; they must be 0 or "
+                           "more, and the precision at most 1074");
     config.precision = 1075;
     refuse_config(&config, "precision 1075");
     config = usual;

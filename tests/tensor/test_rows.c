@@ -210,7 +210,7 @@ static void test_neighbors(void **state)
     assert_int_equal(tg_tensor_row_neighbors(table, 4, NULL, near, 5, &error), -1);
     assert_error(&error, TG_ERROR_RANGE, "tensor_row_neighbors: row 4 is outside [0,4)");
     assert_int_equal(tg_tensor_row_neighbors(table, 0, NULL, near, -1, &error), -1);
-    assert_error(&error, TG_ERROR_RANGE, "tensor_row_neighbors: -1 neighbors; allowed are 0 or more");
+    assert_error(&error, TG_ERROR_RANGE, "tensor_row_neighbors: -1 neighbors; it must be 0 or more");
     assert_int_equal(tg_tensor_row_neighbors(table, 0, NULL, NULL, 2, &error), -1);
     assert_error(&error, TG_ERROR_STATE, "2 neighbors into an array that is NULL");
     assert_int_equal(tg_tensor_row_neighbors(NULL, 0, NULL, near, 5, &error), -1);
@@ -271,7 +271,7 @@ static void test_resize_refuses(void **state)
 {
     (void)state;
     assert_false(tg_tensor_resize_rows(table, 0, &error));
-    assert_error(&error, TG_ERROR_SHAPE, "tensor_resize_rows: 0 rows; allowed are 1 to 2147483647");
+    assert_error(&error, TG_ERROR_SHAPE, "tensor_resize_rows: 0 rows; it must be 1 to 2147483647");
     assert_false(tg_tensor_resize_rows(table, INT64_C(1) << 31, &error));
     assert_error(&error, TG_ERROR_SHAPE, "2147483648 rows");
     assert_true(tg_backward(tape, sum(lookup(1, (int32_t[]){3})), NULL));

@@ -49,7 +49,7 @@ static void test_refusals(void **state)
     assert_null(tg_tensor_new((tg_dtype)9, TG_SHAPE(1), &error));
     assert_error(&error, TG_ERROR_DTYPE, "9 is not a dtype");
     assert_null(tg_tensor_new_arange(TG_F32, 0, 1, 0, &error));
-    assert_error(&error, TG_ERROR_VALUE, "steps of 0");
+    assert_error(&error, TG_ERROR_VALUE, "steps of 0; all must be finite, and the step must lead towards the end");
     assert_null(tg_tensor_new_from(TG_F32, TG_SHAPE(1), NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "NULL");
     tg_tensor *ids = tensor_i32(TG_SHAPE(2), (int32_t[]){1, 2});

@@ -377,6 +377,12 @@ static void test_bad_ranks(void **state)
     for (size_t i = 0; i < sizeof bad_ranks / sizeof *bad_ranks; i++) {
         check_bad("ranks.tiktoken", &bad_ranks[i], false);
     }
+    /* 2731 groups of three bytes */
+    char long_token[2731 * 4 + 4];
+    memset(long_token, 'A', 2731 * 4);
+    memcpy(long_token + 2731 * 4, " 33", 4);
+    const bad_file too_long = {"IQ== 33", long_token, "line 34: the token has 8193 bytes; it must have at most 8192"};
+    check_bad("ranks.tiktoken", &too_long, false);
 }
 
 /* Files that would need much memory if their numbers were trusted. */

@@ -47,11 +47,11 @@ static bool check_sizes(tg_params *params, const char *name, const tg_nn_positio
     int64_t buckets = c->position_buckets, most = c->max_relative_positions, limit = INT32_MAX / 2;
     return ((buckets == -1 || (buckets >= 2 && buckets <= limit)) && most >= 1 && most <= limit &&
             (buckets == -1 || most > buckets / 2 + 1)) ||
-           tg_params_fail(
-               params, TG_ERROR_VALUE,
-               "nn_positional_make: '%s' has position_buckets %lld and max_relative_positions %lld; allowed "
-               "are -1 or 2 to %lld buckets, and distances of 1, or above half of the buckets plus 1, to %lld",
-               name, (long long)buckets, (long long)most, (long long)limit, (long long)limit);
+           tg_params_fail(params, TG_ERROR_VALUE,
+                          "nn_positional_make: '%s' has position_buckets %lld and max_relative_positions %lld; "
+                          "position_buckets must be -1 or 2 to %lld, max_relative_positions 1 to %lld, and with "
+                          "buckets above half of them plus 1",
+                          name, (long long)buckets, (long long)most, (long long)limit, (long long)limit);
 }
 
 static bool check_distances(tg_params *params, const char *name, const tg_tensor *distances, tg_shape expected)

@@ -14,7 +14,7 @@ static bool check_shaw(tg_params *params, const char *name, int64_t width, const
 {
     (void)width;
     return (c->clip >= 1 && c->clip <= INT32_MAX / 2) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "nn_positional_make: '%s' has clip %lld; allowed are 1 to %d", name,
+           tg_params_fail(params, TG_ERROR_VALUE, "nn_positional_make: '%s' has clip %lld; it must be 1 to %d", name,
                           (long long)c->clip, INT32_MAX / 2);
 }
 

@@ -151,7 +151,7 @@ static bool relative_shape(tg_op_call *call)
         return false;
     }
     if (sizes->rows < 0 || sizes->columns < 0) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%lld queries and %lld keys; allowed are 0 or more",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%lld queries and %lld keys; they must be 0 or more",
                           (long long)sizes->rows, (long long)sizes->columns);
     }
     if (x->rank < 2 || (x->shape[x->rank - 2] != sizes->rows && x->shape[x->rank - 2] != 1)) {

@@ -191,7 +191,7 @@ tg_tensor *tg_relative_spread(tg_tape *t, tg_tensor *x, int64_t keys)
 tg_tensor *tg_relative_collect(tg_tape *t, tg_tensor *x, int64_t clip)
 {
     if (clip < 0 || clip > INT32_MAX) {
-        tg_tape_fail(t, TG_ERROR_VALUE, "relative_collect", "clip %lld; allowed are 0 to %d", (long long)clip,
+        tg_tape_fail(t, TG_ERROR_VALUE, "relative_collect", "clip %lld; it must be 0 to %d", (long long)clip,
                      INT32_MAX);
         return NULL;
     }

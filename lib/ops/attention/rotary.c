@@ -101,7 +101,7 @@ static bool rotary_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(x), text));
     }
     if (a->start < 0 || a->start > LAST_POSITION - x->shape[x->rank - 2]) {
-        return tg_op_fail(call, TG_ERROR_RANGE, "%lld positions from %lld on; allowed are positions from 0 to 2^53",
+        return tg_op_fail(call, TG_ERROR_RANGE, "%lld positions from %lld on; they must be from 0 to 2^53",
                           (long long)x->shape[x->rank - 2], (long long)a->start);
     }
     size_t value = tg_size_of(x->dtype);
@@ -135,11 +135,10 @@ bool tg_rotary_check(const char *call, const tg_rotary_config *c, tg_error *erro
     }
     return (c->base > 1 && isfinite(c->base) && c->position_scale > 0 && isfinite(c->position_scale) &&
             c->ntk_factor > 0 && isfinite(c->ntk_factor) && (unsigned)c->pairing <= TG_ROTARY_NEIGHBORS) ||
-           tg_error_set(
-               error, TG_ERROR_VALUE,
-               "%s: base %g, position_scale %g, ntk_factor %g, pairing %d; allowed are a base above 1, a scale "
-               "and a factor above 0, and the two pairings",
-               call, c->base, c->position_scale, c->ntk_factor, (int)c->pairing);
+           tg_error_set(error, TG_ERROR_VALUE,
+                        "%s: base %g, position_scale %g, ntk_factor %g, pairing %d; base must be above 1, "
+                        "position_scale and ntk_factor above 0, pairing 0 or 1",
+                        call, c->base, c->position_scale, c->ntk_factor, (int)c->pairing);
 }
 
 tg_tensor *tg_rotary(tg_tape *t, tg_tensor *x, int64_t start, const tg_rotary_config *config)

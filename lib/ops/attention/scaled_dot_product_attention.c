@@ -73,7 +73,7 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "dropout %g is outside [0,1)", config->dropout);
     }
     if ((unsigned)config->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, call, "path %d does not exist; allowed are 0, fused, and 1, elementary",
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "path %d does not exist; it must be 0 (fused) or 1 (elementary)",
                             (int)config->path);
     }
     if (config->scale != TG_SCALE_OF_WIDTH && !(config->scale >= 0 && config->scale <= DBL_MAX)) {

@@ -30,7 +30,7 @@ static bool one_hot_shape(tg_op_call *call)
     tg_shape shape = tg_shape_of(call->inputs[0]);
     if (a->classes < 1 || shape.rank == TG_MAX_RANK) {
         return tg_op_fail(call, TG_ERROR_VALUE,
-                          "%lld classes for ids of rank %d; allowed are 1 class or more, and ranks up to %d",
+                          "%lld classes for ids of rank %d; classes must be at least 1, and the rank at most %d",
                           (long long)a->classes, shape.rank, TG_MAX_RANK - 1);
     }
     if (!tg_op_expect_ids_below(call, 0, a->classes)) {

@@ -136,8 +136,8 @@ static bool embedding_shape(tg_op_call *call)
     }
     if (shape.rank == TG_MAX_RANK) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
-                          "ids of rank %d; allowed are ranks up to %d, because the result has one more axis",
-                          shape.rank, TG_MAX_RANK - 1);
+                          "ids of rank %d; it must be at most %d, because the result has one more axis", shape.rank,
+                          TG_MAX_RANK - 1);
     }
     shape.size[shape.rank++] = table->shape[1];
     return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_reserve_rows(call, ids->count) &&

@@ -148,7 +148,8 @@ bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allo
         return tg_op_fail(call, TG_ERROR_VALUE, "reduction %d does not exist", (int)reduction);
     }
     return reduction != TG_REDUCTION_BATCH_MEAN || allows_batch_mean ||
-           tg_op_fail(call, TG_ERROR_VALUE, "TG_REDUCTION_BATCH_MEAN is for kl_div; allowed are mean, sum and none");
+           tg_op_fail(call, TG_ERROR_VALUE,
+                      "TG_REDUCTION_BATCH_MEAN is for kl_div; the reduction must be mean, sum or none");
 }
 
 bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name)

@@ -176,7 +176,7 @@ static bool topk_shape(tg_op_call *call)
     }
     int64_t size = shape.rank == 0 ? 1 : shape.size[attributes->axis];
     if (size > INT32_MAX) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so at most %d are allowed",
+        return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so it must have at most %d",
                           attributes->axis, (long long)size, INT32_MAX);
     }
     if (!attributes->all && (attributes->k < 0 || attributes->k > size)) {

@@ -339,8 +339,8 @@ tg_tensor *tg_unsqueeze(tg_tape *t, tg_tensor *x, int axis)
     int asked = axis;
     if (!tg_axis_normalize(x->rank + 1, &axis) || x->rank == TG_MAX_RANK) {
         tg_tape_fail(t, TG_ERROR_RANGE, "unsqueeze",
-                     "axis %d for rank %d; allowed are [%d,%d], and a result of at most %d axes", asked, x->rank,
-                     -x->rank - 1, x->rank, TG_MAX_RANK);
+                     "axis %d for rank %d; it must be in [%d,%d], and the result may have at most %d axes", asked,
+                     x->rank, -x->rank - 1, x->rank, TG_MAX_RANK);
         return NULL;
     }
     plan p = plan_of(x);
