@@ -1,6 +1,6 @@
 #include "program.h"
 
-#include "blas.h"
+#include "products.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,8 @@
 
 /* ---- begin and end ---- */
 
-void program_begin(char **argv)
+void program_begin(void)
 {
-    blas_begin(argv);
     /* open returns the lowest free descriptor. A closed stdout becomes read-only, so that printing is an error. */
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDERR_FILENO ? O_WRONLY : O_RDONLY) != file) {
@@ -38,8 +37,8 @@ int program_end(int status)
 
 void program_version(void)
 {
-    char text[BLAS_TEXT];
-    printf("%s (tapegrad) %s, %s\n", program_name, tg_version(), blas_text(text));
+    char text[PRODUCTS_TEXT];
+    printf("%s (tapegrad) %s, %s\n", program_name, tg_version(), products_text(text));
 }
 
 bool complain(const char *format, ...)

@@ -10,10 +10,9 @@
 /* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];
 
-/* Begins a program: starts it again if OpenBLAS lacks variables of the environment (blas_begin), and opens /dev/null
- * for each of stdin, stdout and stderr that is closed, so that no file that is opened later receives what is printed.
- * Call it first in main, with main's argv. */
-void program_begin(char **argv);
+/* Begins a program: opens /dev/null for each of stdin, stdout and stderr that is closed, so that no file that is opened
+ * later receives what is printed. Call it first in main. */
+void program_begin(void);
 
 /* Ends a program: returns `status`, or 1 instead of 0 if not all that was printed could be written, after printing an
  * error. */

@@ -9,7 +9,7 @@ void recipe_options(const char *description, const char **text, int argc, char *
     const command_line_option option = {"text", "FILE", VALUE_TEXT, 0, NULL, "a story to train on", 1};
     char introduction[200];
     snprintf(introduction, sizeof introduction, "%s: %s\n", program_name, description);
-    program_begin(argv);
+    program_begin();
     int status = command_line_read(&option, text ? 1 : 0, 1, introduction, text, argc, argv);
     if (status >= 0) {
         exit(program_end(status));

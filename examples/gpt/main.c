@@ -95,6 +95,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    program_begin(argv);
+    program_begin();
     return program_end(parallel_end(parallel_begin() ? run(argc, argv) : 1));
 }

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../common/blas.h"
+#include "../common/products.h"
 #include "../common/program.h"
 #include "commands.h"
 #include "parallel.h"
@@ -157,8 +157,8 @@ static bool prepare(run *r)
     printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
            (long long)config.heads, (long long)config.width, (long long)config.context,
            config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
-    char text[BLAS_TEXT];
-    printf("computed by %s\n", blas_text(text));
+    char text[PRODUCTS_TEXT];
+    printf("computed by %s\n", products_text(text));
     return set_precision(r) && (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
            run_continue(r) && write_vocabulary(r);

@@ -98,6 +98,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    program_begin(argv);
+    program_begin();
     return program_end(run(argc, argv));
 }

@@ -160,24 +160,45 @@ TG_API void tg_set_allocator(const tg_allocator *allocator);
  * systems with ELF). If your own shared library contains the static library, link it with this flag, too.
  */
 
-/* Sets the number of threads that a call may use. BLAS uses the same number, up to tg_blas.most_threads. The default is
- * the number of processors that the process may run on. The number changes no bit of a result, except of matrix
- * products: OpenBLAS gives the same bits only for the same number of threads. RANGE unless it is 1 to 256. Not
- * thread-safe: call it while no other thread is inside the library.
- *
- * After a product OpenBLAS's threads keep their processors busy for some milliseconds, waiting for work. Models with
- * small products train faster if the threads sleep instead: set OPENBLAS_THREAD_TIMEOUT=4 in the environment of the
- * program. OpenBLAS reads it when it is loaded. The example programs set it themselves (examples/common/blas.h). */
+/* Sets the number of threads that a call may use. RANGE unless it is 1 to 256. The default is the number of processors
+ * that the process may run on. The number changes no bit of a result, except of matrix products by BLAS, whose blocks
+ * depend on it (see tg_matmul_backend). Not thread-safe: call it while no other thread is inside the library. */
 TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */
 TG_API int tg_threads(void);
 
-/* ---- BLAS ---------------------------------------------------------------------------------------------------- */
+/* ---- matrix products ----------------------------------------------------------------------------------------- */
 
-/* The library that computes matrix products. The build chooses it (-Dblas). */
+/* What computes matrix products in f32 and f64: BLAS, or the library's own loops. Either is called by the library's
+ * threads, each with a block of the result; BLAS never starts threads of its own, so it has one thread in the rest of
+ * the program, too, unless the program sets another number afterwards.
+ *
+ * The built-in loops are about as fast as OpenBLAS's (tests/bench). Each value of a product A B is computed in one
+ * order, whatever the other sizes, the number of threads and the vector instructions are: the terms a_ik b_kj are
+ * divided into blocks of 384; in each they are added to 0 one by one, by fused multiply-adds; and the sums of the
+ * blocks are added from the first to the last. On a processor without fused multiply-adds products are rounded before
+ * they are added. The last bits of OpenBLAS depend on its version, the processor, the sizes and the number of threads.
+ */
+typedef enum tg_matmul_backend {
+    /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the
+     * default. An OpenBLAS that is older than the processor takes kernels of an older one */
+    TG_BACKEND_AUTO,
+    TG_BACKEND_BLAS,
+    TG_BACKEND_BUILTIN
+} tg_matmul_backend;
+
+/* Sets the backend for the whole process. VALUE for TG_BACKEND_BLAS in a build without BLAS (-Dblas=builtin); STATE
+ * after the first product or tg_get_matmul_backend, if it has chosen another one. */
+TG_API bool tg_set_matmul_backend(tg_matmul_backend backend, tg_error *error);
+
+/* Returns the backend, TG_BACKEND_BLAS or TG_BACKEND_BUILTIN, after choosing it if no call has done so before. */
+TG_API tg_matmul_backend tg_get_matmul_backend(void);
+
+/* The BLAS of the build (-Dblas). */
 typedef struct tg_blas {
-    /* "OpenBLAS", "BLIS", "FlexiBLAS", "MKL", "Accelerate", or the name that the build was given */
+    /* "OpenBLAS", "BLIS", "FlexiBLAS", "MKL", "Accelerate", or the name that the build was given; "" in a build without
+     * BLAS */
     char library[32];
     /* of the library that is loaded: "0.3.21"; "" if it does not report one */
     char version[32];

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "base/real.h"
 #include "tape/tape.h"
-#include "tensor/blas.h"
+#include "tensor/gemm.h"
 #include "tensor/walk.h"
 
 /* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_softmax_forward); */
@@ -41,10 +41,16 @@ typedef void tg_kernel(const tg_op_call *call);
 /* The body of a loop for tg_parallel_for. */
 typedef void loop_body(void *context, int64_t begin, int64_t end);
 
-/* Computes C = A B + beta C (tensor/blas.h). */
-static inline void gemm(const tg_gemm *g, const real *a, const real *b, real beta, real *c)
+/* Computes C = A B, or with `add` C += A B (tensor/gemm.h). */
+static inline void gemm(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
 {
-    TYPED(tg_gemm)(g, a, b, beta, c);
+    TYPED(tg_gemm)(g, a, b, add, c);
+}
+
+/* The same in the calling thread, for the body of a parallel loop. */
+static inline void gemm_in_thread(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
+{
+    TYPED(tg_gemm_in_thread)(g, a, b, add, c);
 }
 
 /* Returns the new value of a gradient: the contribution itself with `overwrite`, else added to the old value (see

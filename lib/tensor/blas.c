@@ -1,27 +1,20 @@
-/* blas: matrix products by the CBLAS of the build (-Dblas).
+/* blas: matrix products by the CBLAS of the build (-Dblas), in the thread that calls it.
  *
- * BLAS has its own threads. Large products run on them, one after the other. The tiles of attention are divided among
- * the library's threads, and OpenBLAS computes their small products in the calling thread (TG_GEMM_ONE_THREAD). Setting
- * another number of OpenBLAS threads for one loop would change the bits of other tapes' products. Between two products
- * OpenBLAS's threads wait without sleeping, and take the processor from the library's; only OPENBLAS_THREAD_TIMEOUT
- * stops that.
- *
- * Other libraries may divide a product of any size, so their number of threads is 1 during small products. The number
- * is global, except MKL's: while another tape computes small products, a large one may have one thread. Its values are
- * right, and with BLIS the bits do not depend on the number. An OpenBLAS that was compiled without threads has no
- * locks, and two products at the same time overwrite each other's buffers. So its products take turns, and so do those
- * of a BLAS that is known by its name alone. tests/ci/blas runs the suites with each.
+ * The library divides a product among its own threads (tensor/gemm.c), so BLAS is told to start none. If it had threads,
+ * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS that cannot
+ * be told so (-Dblas with another name) divides its products itself.
  */
-#include "tensor/blas.h"
+#include "tensor/gemm.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- the library ---- */
-/* What differs between the libraries: the header; describe, which sets what the library reports of itself; and the
- * number of threads of the next product. DIVIDES_SMALL is true of a library that may divide even the smallest product
- * among its threads. */
+/* What differs between the libraries: the header; describe, which sets what the library reports of itself, and is called
+ * once, before the first product; and use_one_thread, before each product. DIVIDES is true of a library that divides a
+ * product itself. */
 
 /* Whether two products at the same time could overwrite each other's buffers, so that they must take turns. */
 static bool takes_turns;
@@ -30,7 +23,7 @@ static bool takes_turns;
 
 #include <blis.h>
 #define LIBRARY "BLIS"
-#define DIVIDES_SMALL true
+#define DIVIDES false
 
 static void describe(tg_blas *blas)
 {
@@ -39,14 +32,11 @@ static void describe(tg_blas *blas)
     blas->most_threads = bli_info_get_enable_threading() ? 0 : 1;
 }
 
-static int get_threads(void)
+static void use_one_thread(void)
 {
-    return (int)bli_thread_get_num_threads();
-}
-
-static void set_threads(int threads)
-{
-    bli_thread_set_num_threads(threads);
+    if (bli_thread_get_num_threads() != 1) {
+        bli_thread_set_num_threads(1);
+    }
 }
 
 #elif defined TG_BLAS_FLEXIBLAS
@@ -54,7 +44,7 @@ static void set_threads(int threads)
 #include <cblas.h>
 #include <flexiblas_api.h>
 #define LIBRARY "FlexiBLAS"
-#define DIVIDES_SMALL true
+#define DIVIDES false
 
 static void describe(tg_blas *blas)
 {
@@ -70,21 +60,18 @@ static void describe(tg_blas *blas)
     takes_turns = blas->most_threads == 1;
 }
 
-static int get_threads(void)
+static void use_one_thread(void)
 {
-    return flexiblas_get_num_threads();
-}
-
-static void set_threads(int threads)
-{
-    flexiblas_set_num_threads(threads);
+    if (flexiblas_get_num_threads() != 1) {
+        flexiblas_set_num_threads(1);
+    }
 }
 
 #elif defined TG_BLAS_MKL
 
 #include <mkl.h>
 #define LIBRARY "MKL"
-#define DIVIDES_SMALL true
+#define DIVIDES false
 
 static void describe(tg_blas *blas)
 {
@@ -95,44 +82,33 @@ static void describe(tg_blas *blas)
     snprintf(blas->kernels, sizeof blas->kernels, "%s", version.Processor);
 }
 
-static int get_threads(void)
-{
-    return MKL_Get_Max_Threads();
-}
-
 /* Sets the number of the calling thread alone. */
-static void set_threads(int threads)
+static void use_one_thread(void)
 {
-    MKL_Set_Num_Threads_Local(threads);
+    MKL_Set_Num_Threads_Local(1);
 }
 
 #elif defined TG_BLAS_OTHER
 
-/* Accelerate or a CBLAS that the build knows by its name alone: the number of threads is the library's own. */
+/* Accelerate or a CBLAS that the build knows by its name alone. */
 #include TG_BLAS_HEADER
 #define LIBRARY TG_BLAS_OTHER
-#define DIVIDES_SMALL false
+#define DIVIDES true
 
 static void describe(tg_blas *blas)
 {
     takes_turns = strcmp(blas->library, "Accelerate") != 0;
 }
 
-static int get_threads(void)
+static void use_one_thread(void)
 {
-    return tg_threads();
-}
-
-static void set_threads(int threads)
-{
-    (void)threads;
 }
 
 #else
 
 #include <cblas.h>
 #define LIBRARY "OpenBLAS"
-#define DIVIDES_SMALL false
+#define DIVIDES false
 
 /* The text of the configuration is "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY Cooperlake MAX_THREADS=64". */
 static void describe(tg_blas *blas)
@@ -149,14 +125,11 @@ static void describe(tg_blas *blas)
     }
 }
 
-static int get_threads(void)
+static void use_one_thread(void)
 {
-    return openblas_get_num_threads();
-}
-
-static void set_threads(int threads)
-{
-    openblas_set_num_threads(threads);
+    if (openblas_get_num_threads() != 1) {
+        openblas_set_num_threads(1);
+    }
 }
 
 #endif
@@ -192,30 +165,37 @@ tg_blas tg_get_blas(void)
     return *library();
 }
 
-/* ---- threads ---- */
-
-/* Sets the number of the library's threads for a product of so many multiplications: tg_threads(), or 1 if it is small.
- * OpenBLAS itself decides what is small. Reading the number is cheap, but setting it is not. */
-static void follow_threads(double multiplications)
+bool tg_blas_has_level(int level)
 {
-    bool is_small = DIVIDES_SMALL && multiplications <= TG_GEMM_ONE_THREAD;
-    int threads = is_small ? 1 : tg_threads(), most = library()->most_threads;
-    threads = most > 0 && threads > most ? most : threads;
-    if (get_threads() != threads) {
-        set_threads(threads);
+    /* The names in an OpenBLAS that chooses its kernels when it is loaded. One with kernels for a single processor
+     * writes HASWELL, and other libraries have other names: these are right for the processor. */
+    static const struct {
+        const char *name;
+        int level;
+    } kernels[] = {{"Prescott", TG_CPU_BASELINE},    {"Northwood", TG_CPU_BASELINE}, {"Core2", TG_CPU_BASELINE},
+                   {"Nehalem", TG_CPU_BASELINE},     {"Barcelona", TG_CPU_BASELINE}, {"Bulldozer", TG_CPU_BASELINE},
+                   {"Sandybridge", TG_CPU_BASELINE}, {"Haswell", TG_CPU_AVX2},       {"Zen", TG_CPU_AVX2}};
+    const tg_blas *blas = library();
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        if (strcmp(blas->kernels, kernels[i].name) == 0) {
+            return kernels[i].level >= level;
+        }
     }
+    return true;
 }
 
-void tg_gemm_begin_parallel(void)
+int tg_blas_callers(void)
 {
-    follow_threads(0);
+    const tg_blas *blas = library();
+    return DIVIDES || takes_turns ? 1 : blas->most_threads > 0 ? blas->most_threads : INT_MAX;
 }
 
 /* ---- products ---- */
 
-static void begin_product(const tg_gemm *g)
+static void begin_product(void)
 {
-    follow_threads((double)g->m * (double)g->n * (double)g->k);
+    library();
+    use_one_thread();
     if (takes_turns) {
         pthread_mutex_lock(&one_product);
     }
@@ -234,20 +214,20 @@ static int distance(int64_t ld)
     return ld < 1 ? 1 : (int)ld;
 }
 
-void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float beta, float *c)
+void tg_blas_gemm_f32(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
 {
-    begin_product(g);
+    begin_product();
     cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
-                (int)g->m, (int)g->n, (int)g->k, 1.0f, a, distance(g->lda), b, distance(g->ldb), beta, c,
+                (int)g->m, (int)g->n, (int)g->k, 1.0f, a, distance(g->lda), b, distance(g->ldb), add ? 1.0f : 0.0f, c,
                 distance(g->ldc));
     end_product();
 }
 
-void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, double beta, double *c)
+void tg_blas_gemm_f64(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
 {
-    begin_product(g);
+    begin_product();
     cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
-                (int)g->m, (int)g->n, (int)g->k, 1.0, a, distance(g->lda), b, distance(g->ldb), beta, c,
+                (int)g->m, (int)g->n, (int)g->k, 1.0, a, distance(g->lda), b, distance(g->ldb), add ? 1.0 : 0.0, c,
                 distance(g->ldc));
     end_product();
 }

@@ -16,7 +16,7 @@
 #ifndef TG_TENSOR_ONEDNN_H
 #define TG_TENSOR_ONEDNN_H
 
-#include "tensor/blas.h"
+#include "tensor/gemm.h"
 
 typedef struct tg_onednn tg_onednn;
 

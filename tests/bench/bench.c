@@ -5,7 +5,7 @@
 
 #include <tapegrad.h>
 
-#include "../examples/common/blas.h"
+#include "../examples/common/products.h"
 #include "base/random.h"
 #include "bench/figure.h"
 #include "bench/gpt.h"
@@ -357,7 +357,6 @@ static void bench_adam(void)
 
 int main(int argc, char **argv)
 {
-    blas_begin(argv);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             bench_json = true;
@@ -371,8 +370,8 @@ int main(int argc, char **argv)
         }
     }
     if (!bench_json) {
-        char text[BLAS_TEXT];
-        printf("%s\n", blas_text(text));
+        char text[PRODUCTS_TEXT];
+        printf("%s\n", products_text(text));
     }
     if (!bench_quick) {
         bench_gpt(); /* first: its peak of memory is that of the process */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "bench/figure.h"
-#include "tensor/blas.h"
+#include "tensor/gemm.h"
 
 enum { C = BENCH_C, V = BENCH_V, H = BENCH_H, LAYERS = BENCH_LAYERS, PRODUCTS = 15 };
 
@@ -82,7 +82,7 @@ void bench_products_run(void *context)
                                   .lda = p.transpose_a ? p.m : p.k,
                                   .ldb = p.transpose_b ? p.k : p.n,
                                   .ldc = p.n};
-            tg_gemm_f32(&gemm, left, right, 0, out);
+            tg_gemm_f32(&gemm, left, right, false, out);
         }
     }
 }

@@ -8,9 +8,8 @@
  * P_ij = exp((S_ij - M) - l), and m as bits. M + l in one number would be rounded: to M alone, if a bias is as large as
  * -1e30. A row without keys, whose scores are all -inf, gets y = 0, and M = l = 0, so that backward computes P = 0.
  *
- * Threads divide the blocks in forward, and the matrices in backward. tile_gemm computes the products of a tile in the
- * thread that calls it, in parts that are small enough (TG_GEMM_ONE_THREAD). So the bits do not depend on the number of
- * threads.
+ * Threads divide the blocks in forward, and the matrices in backward. The products of a tile are computed in the thread
+ * that needs them, so the bits do not depend on the number of threads.
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
@@ -56,7 +55,7 @@ static void forward_of_block(const attention *a, const row_block *b)
     for (int64_t first = 0; first < b->visible; first += b->columns) {
         int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
         tg_gemm scores = {b->rows, columns, a->width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
-        tile_gemm(&scores, b->q, b->k + first * a->lk, 0, tile);
+        gemm_in_thread(&scores, b->q, b->k + first * a->lk, false, tile);
         for (int64_t i = 0; i < b->rows; i++) {
             real *row = tile + i * columns;
             int64_t n = visible_in_tile(a, b, i, first, columns);
@@ -66,7 +65,7 @@ static void forward_of_block(const attention *a, const row_block *b)
             memset(row + n, 0, (size_t)(columns - n) * sizeof(real));
         }
         tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
-        tile_gemm(&mix, tile, b->v + first * a->lv, 1, y);
+        gemm_in_thread(&mix, tile, b->v + first * a->lv, true, y);
     }
     for (int64_t i = 0; i < b->rows; i++) {
         bool has_keys = running[i].sum != 0; /* a NaN stays */
@@ -95,7 +94,6 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
         double p = ((const attention_attributes *)call->attributes)->p;
         tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, weight_rows_of(call) * a.keys, 1 - p);
     }
-    tg_gemm_begin_parallel();
     tg_parallel_for(a.batches * a.blocks, 1 + TG_GRAIN / (TILE_ROWS * a.keys + 1), forward_of_blocks, &a);
 }
 

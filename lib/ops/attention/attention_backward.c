@@ -103,21 +103,21 @@ static void backward_of_block(const attention *a, const row_block *b, const grad
         const real *k = b->k + first * a->lk, *v = b->v + first * a->lv;
         tg_gemm scores = {rows, columns, width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
         tg_gemm dweights = {rows, columns, width, .transpose_b = true, .lda = width, .ldb = a->lv, .ldc = columns};
-        tile_gemm(&scores, b->q, k, 0, tile);
-        tile_gemm(&dweights, dy, v, 0, dtile);
+        gemm_in_thread(&scores, b->q, k, false, tile);
+        gemm_in_thread(&dweights, dy, v, false, dtile);
         gradient_of_tile(a, b, g, r, first, columns, tile, dtile);
         tg_gemm to_queries = {rows, width, columns, .lda = columns, .ldb = a->lk, .ldc = width};
         tg_gemm to_keys = {columns, width, rows, .transpose_a = true, .lda = columns, .ldb = a->lq, .ldc = width};
         tg_gemm to_values = to_keys;
         to_values.ldb = width;
         if (g->dq) {
-            tile_gemm(&to_queries, dtile, k, 1, g->dq + b->first * width);
+            gemm_in_thread(&to_queries, dtile, k, true, g->dq + b->first * width);
         }
         if (g->dk) {
-            tile_gemm(&to_keys, dtile, b->q, 1, g->dk + first * width);
+            gemm_in_thread(&to_keys, dtile, b->q, true, g->dk + first * width);
         }
         if (g->dv) {
-            tile_gemm(&to_values, tile, dy, 1, g->dv + first * width);
+            gemm_in_thread(&to_values, tile, dy, true, g->dv + first * width);
         }
     }
     for (int64_t i = 0; g->overwrite_dbias && i < rows; i++) {
@@ -197,6 +197,5 @@ void KERNEL(tg_attention_backward)(const tg_op_call *call)
     attention a = attention_of(call);
     a.dy = call->output_gradients[0];
     grouping g = grouping_of(&a);
-    tg_gemm_begin_parallel();
     tg_parallel_for(g.groups, 1 + TG_GRAIN / (a.queries * a.keys * g.size + 1), backward_of_groups, &g);
 }

@@ -143,9 +143,7 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     const tg_tensor *const *inputs = (const tg_tensor *const *)a->call->inputs;
     row_block b = {.batch = batch, .first = block * TILE_ROWS};
     b.rows = a->queries - b.first < TILE_ROWS ? a->queries - b.first : TILE_ROWS;
-    int64_t columns = TG_GEMM_ONE_THREAD / (b.rows * a->width), most = TILE_VALUES / b.rows;
-    columns = columns < most ? columns : most;
-    b.columns = columns < 16 ? 16 : columns / 16 * 16;
+    b.columns = TILE_VALUES / b.rows / 16 * 16;
     b.row = batch * a->queries + b.first;
     b.weight_row = weight_matrix_of(a->call, batch) * a->queries + b.first;
     b.q = a->q + tg_matrix_of(inputs[0], batch) + b.first * a->lq;
@@ -157,25 +155,6 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     }
     find_keys(a, &b);
     return b;
-}
-
-/* Computes a product of a tile, C = A B + beta C, in the calling thread. Two of its sizes are the rows and the columns
- * of the tile. The third one is the width D: the inner size of q k^T and dy v^T, and the columns of C in the other
- * products. It is cut into parts, so that each has at most TG_GEMM_ONE_THREAD multiplications. */
-static inline void tile_gemm(const tg_gemm *g, const real *a, const real *b, real beta, real *c)
-{
-    const bool inner = g->transpose_b;
-    const int64_t width = inner ? g->k : g->n, most = TG_GEMM_ONE_THREAD / (g->m * (inner ? g->n : g->k));
-    for (int64_t at = 0; at < width; at += most) {
-        tg_gemm part = *g;
-        const int64_t columns = width - at < most ? width - at : most;
-        if (inner) {
-            part.k = columns;
-        } else {
-            part.n = columns;
-        }
-        gemm(&part, inner ? a + at : a, b + at, inner && at > 0 ? 1 : beta, inner ? c : c + at);
-    }
 }
 
 /* Returns how many of the columns first .. first + columns - 1 row i of the block may attend to. */

@@ -13,7 +13,7 @@
 #define TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 
 #include "tape/tape.h"
-#include "tensor/blas.h"
+#include "tensor/gemm.h"
 
 /* The attributes of the ops. In f32 they have none. */
 typedef struct tg_product_attributes {
@@ -71,10 +71,10 @@ static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a
 {
     if (f->kind == TG_ROUNDED_BF16) {
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);
-    } else if (has_few_rows(g)) {
+    } else if (has_few_rows(g) && tg_get_matmul_backend() == TG_BACKEND_BLAS) {
         KERNEL(tg_multiply_few_rows)(g, a, b, add, c);
     } else {
-        gemm(g, a, b, add ? 1 : 0, c);
+        gemm(g, a, b, add, c);
     }
 }
 

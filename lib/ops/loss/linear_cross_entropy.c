@@ -66,7 +66,7 @@ static void run_chunk(chunk *c, int64_t begin, void (*run)(void *loss_rows, int6
     c->end = begin + c->step < c->rows ? begin + c->step : c->rows;
     int64_t V = c->loss_rows.classes;
     tg_gemm logits = {c->end - begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
-    gemm(&logits, c->x + begin * c->in, c->weight, 0, c->logits);
+    gemm(&logits, c->x + begin * c->in, c->weight, false, c->logits);
     tg_parallel_for(c->end - begin, 1 + TG_GRAIN / 8 / (V + 1), run, &c->loss_rows);
 }
 
@@ -96,11 +96,11 @@ void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
         int64_t rows = c.end - begin;
         if (dx) {
             tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, c.logits, c.weight, 1, dx + begin * c.in);
+            gemm(&product, c.logits, c.weight, true, dx + begin * c.in);
         }
         if (dweight) {
             tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, c.logits, c.x + begin * c.in, 1, dweight);
+            gemm(&product, c.logits, c.x + begin * c.in, true, dweight);
         }
     }
 }

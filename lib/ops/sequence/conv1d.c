@@ -99,7 +99,7 @@ void KERNEL(tg_conv1d_forward)(const tg_op_call *call)
         }
         gather_columns(&c, c.x + i * c.in * c.length);
         tg_gemm g = {c.out, c.outputs, rows, .lda = rows, .ldb = c.outputs, .ldc = c.outputs};
-        gemm(&g, c.w + group * c.out * rows, c.columns, bias ? 1 : 0, to);
+        gemm(&g, c.w + group * c.out * rows, c.columns, bias != NULL, to);
     }
 }
 
@@ -129,11 +129,11 @@ void KERNEL(tg_conv1d_backward)(const tg_op_call *call)
         if (dw) {
             gather_columns(&c, c.x + i * c.in * c.length);
             tg_gemm g = {c.out, rows, c.outputs, .transpose_b = true, .lda = c.outputs, .ldb = c.outputs, .ldc = rows};
-            gemm(&g, dy, c.columns, 1, dw + weights);
+            gemm(&g, dy, c.columns, true, dw + weights);
         }
         if (dx) {
             tg_gemm g = {rows, c.outputs, c.out, .transpose_a = true, .lda = rows, .ldb = c.outputs, .ldc = c.outputs};
-            gemm(&g, c.w + weights, dy, 0, c.columns);
+            gemm(&g, c.w + weights, dy, false, c.columns);
             column_gradient(&c, dx + i * c.in * c.length);
         }
     }

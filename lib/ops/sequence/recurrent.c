@@ -262,10 +262,10 @@ static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
 {
     const int64_t H = l->H, gates = l->cell->gates * H, rows = (l->T - 1) * l->B;
     tg_gemm product = {gates, H, rows, .transpose_a = true, .lda = gates, .ldb = H, .ldc = H};
-    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), overwrite ? 0 : 1,
+    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), !overwrite,
          dweight);
     product.k = l->B;
-    gemm(&product, l->db + position_of(l, 0) * l->B * gates, l->first_h, 1, dweight);
+    gemm(&product, l->db + position_of(l, 0) * l->B * gates, l->first_h, true, dweight);
 }
 
 static void run_backward(const tg_op_call *call, const recurrent_cell *cell)

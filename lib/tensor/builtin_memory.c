@@ -1,0 +1,29 @@
+/* builtin_memory: the memory in which a thread copies factors (tensor/builtin_gemm.c). It is not the tape's: a product
+ * may run in any thread, and 0.7 MB would be too much for the stack of some. */
+#include "tensor/gemm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_key_t key;
+static bool has_key;
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, free) == 0;
+}
+
+void *tg_builtin_memory(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    void *memory = has_key ? pthread_getspecific(key) : NULL;
+    if (has_key && !memory) {
+        memory = aligned_alloc(64, TG_BUILTIN_MEMORY);
+        if (pthread_setspecific(key, memory) != 0) {
+            free(memory);
+            memory = NULL;
+        }
+    }
+    return memory;
+}
