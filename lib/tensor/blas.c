@@ -1,8 +1,11 @@
 /* blas: matrix products by the CBLAS of the build (-Dblas), in the thread that calls it.
  *
- * The library divides a product among its own threads (tensor/gemm.c), so BLAS is told to start none. If it had threads,
- * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS that cannot
- * be told so (-Dblas with another name) divides its products itself.
+ * The library divides a product among its own threads (tensor/gemm.c), so the number of BLAS's is 1. If it had more,
+ * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS whose
+ * number cannot be set (-Dblas with another name) divides its products itself.
+ *
+ * Two products at the same time overwrite each other's buffers in an OpenBLAS that was compiled without threads, because
+ * it has no locks. So its products take turns, and those of a BLAS that is known by its name alone.
  */
 #include "tensor/gemm.h"
 
@@ -12,9 +15,9 @@
 #include <string.h>
 
 /* ---- the library ---- */
-/* What differs between the libraries: the header; describe, which sets what the library reports of itself, and is called
- * once, before the first product; and use_one_thread, before each product. DIVIDES is true of a library that divides a
- * product itself. */
+/* What differs between the libraries: the header; describe, which sets what the library reports of itself, and is
+ * called once, before the first product; and use_one_thread, which is called before each product. DIVIDES is true of a
+ * library that divides a product itself. */
 
 /* Whether two products at the same time could overwrite each other's buffers, so that they must take turns. */
 static bool takes_turns;

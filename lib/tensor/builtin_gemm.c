@@ -2,8 +2,8 @@
  *
  * Each value of C is a sum over k in one order, which depends on k alone:
  *
- *     c = s_0 + s_1 + ...     s_i = the terms i DEPTH .. i DEPTH + DEPTH - 1, each added to the sum before it by a fused
- *                             multiply-add, which rounds once; the first one to 0.   (DEPTH is 384.)
+ *     c = s_0 + s_1 + ...     s_i = the sum of the terms i DEPTH .. i DEPTH + DEPTH - 1, each added to those before it
+ *                             by a fused multiply-add, which rounds once; the first one to 0.   (DEPTH is 384.)
  *
  * With `add` the sums are added to the old value of c one after the other. So the bits do not depend on the sizes of
  * the matrices, on tiles, threads or the level, as long as the processor has fused multiply-adds: the AVX2 and AVX-512
@@ -233,8 +233,31 @@ static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, 
     }
 }
 
+/* Computes a small product (tg_gemm_is_small) row by row, without copies. */
+static void multiply_small(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
+{
+    const int64_t a_row = g->transpose_a ? 1 : g->lda, a_step = g->transpose_a ? g->lda : 1;
+    const int64_t b_column = g->transpose_b ? g->ldb : 1, b_step = g->transpose_b ? 1 : g->ldb;
+    for (int64_t row = 0; row < g->m; row++) {
+        real sum[64] = {0};
+        for (int64_t k = 0; k < g->k; k++) {
+            const real factor = a[row * a_row + k * a_step], *of_b = b + k * b_step;
+            for (int64_t j = 0; j < g->n; j++) {
+                sum[j] += factor * of_b[j * b_column];
+            }
+        }
+        for (int64_t j = 0; j < g->n; j++) {
+            c[row * g->ldc + j] = add ? c[row * g->ldc + j] + sum[j] : sum[j];
+        }
+    }
+}
+
 void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
 {
+    if (tg_gemm_is_small(g)) {
+        multiply_small(g, a, b, add, c);
+        return;
+    }
     const bool many_panels = g->n >= 8 * COLUMNS && g->m > ROWS;
     real *memory = many_panels ? tg_builtin_memory() : NULL, *out = c;
     if (g->k == 0) {

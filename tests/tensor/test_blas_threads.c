@@ -1,7 +1,7 @@
-/* OpenBLAS's own threads stay asleep: the library divides products among its threads (lib/tensor/gemm.c). OpenBLAS starts
- * its threads when it is loaded, so they are the threads of the process before its first product. Linux counts in
- * /proc/self/task how often each was woken. Some kernels of OpenBLAS divide fewer products than others, so the test also
- * runs with those of Haswell (tests/meson.build).
+/* OpenBLAS's own threads stay asleep: the library divides products among its threads (lib/tensor/gemm.c). OpenBLAS
+ * starts its threads when it is loaded, so they are the threads of the process before its first product. Linux counts
+ * in /proc/self/task how often each was woken. Some kernels of OpenBLAS divide fewer products than others, so the test
+ * also runs with those of Haswell (tests/meson.build).
  */
 #include "ops/calls.h"
 #include "support.h"

@@ -7,9 +7,9 @@
  * BLAS's gemm computes all of them. It reads row-major and transposed operands with any distance between rows, so a
  * transposed weight is not copied; operands of other layouts are made contiguous first. Batches broadcast: if all
  * matrices of a batch are multiplied by one matrix (a linear layer on (B,T,C)), forward and backward are one large
- * product of (B T) rows instead of B small ones. The products of a batch run one after the other, each on BLAS's
- * threads, and the gradients of a shared operand are added in batch order. ops/linear_algebra/product.h rounds the
- * operands if the tape computes in bf16.
+ * product of (B T) rows instead of B small ones. Threads divide the products of a batch, or, if these are large, each
+ * product; the gradients of a shared operand are added in batch order. ops/linear_algebra/product.h rounds the operands
+ * if the tape computes in bf16.
  *
  * Follows torch.matmul.
  */
@@ -17,6 +17,9 @@
 
 TG_DECLARE_KERNEL(tg_matmul_forward);
 TG_DECLARE_KERNEL(tg_matmul_backward);
+
+/* The most multiplications of a product that one thread computes. */
+#define SMALL_PRODUCT (256.0 * 256 * 256)
 
 /* The matrices of one operand: each is (rows,columns), and in memory row-major or transposed. */
 typedef struct operand {
@@ -143,18 +146,6 @@ static int64_t start(const product *p, const operand *o, int64_t batch)
     return start;
 }
 
-void KERNEL(tg_matmul_forward)(const tg_op_call *call)
-{
-    product p = product_of(call, tg_shape_of(call->outputs[0]));
-    tg_factors f = tg_factors_of(call, p.rounded);
-    const void *a = tg_input_factor(&f, 0), *b = tg_input_factor(&f, 1);
-    real *c = tg_values(call->outputs[0]);
-    for (int64_t i = 0; i < p.batches; i++) {
-        multiply(&f, &p.products.forward, factor_at(&f, a, start(&p, &p.a, i)), factor_at(&f, b, start(&p, &p.b, i)),
-                 false, c + start(&p, &p.c, i));
-    }
-}
-
 /* Returns whether a product is added to a gradient: false if it is the first contribution to a matrix that is to be
  * overwritten. */
 static bool adds_to(bool overwrite, const product *p, const operand *gradient, int64_t batch)
@@ -167,6 +158,54 @@ static bool adds_to(bool overwrite, const product *p, const operand *gradient, i
     return !(overwrite && first);
 }
 
+/* One product of each batch: the matrices of c are those of a times those of b. */
+typedef struct products {
+    const product *p;
+    const tg_factors *factors;
+    const tg_gemm *g;
+    const void *a, *b;
+    real *c;
+    const operand *of_a, *of_b, *of_c;
+    bool overwrite, in_thread;
+} products;
+
+static void multiply_batches(void *context, int64_t begin, int64_t end)
+{
+    const products *x = context;
+    for (int64_t i = begin; i < end; i++) {
+        multiply(x->factors, x->g, factor_at(x->factors, x->a, start(x->p, x->of_a, i)),
+                 factor_at(x->factors, x->b, start(x->p, x->of_b, i)), adds_to(x->overwrite, x->p, x->of_c, i),
+                 x->c + start(x->p, x->of_c, i), x->in_thread);
+    }
+}
+
+/* Computes the products: small ones each in one thread, unless several are added to one matrix; others one after the
+ * other, each by all threads. */
+static void multiply_all(products *x)
+{
+    const product *p = x->p;
+    double multiplications = (double)x->g->m * (double)x->g->n * (double)x->g->k;
+    x->in_thread =
+        x->factors->kind != TG_ROUNDED_BF16 && p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
+    for (int axis = 0; axis < p->batch_rank; axis++) {
+        x->in_thread = x->in_thread && (x->of_c->stride[axis] != 0 || p->batch[axis] == 1);
+    }
+    if (x->in_thread) {
+        tg_parallel_for(p->batches, 1 + (int64_t)(TG_GRAIN / (multiplications + 1)), multiply_batches, x);
+    } else {
+        multiply_batches(x, 0, p->batches);
+    }
+}
+
+void KERNEL(tg_matmul_forward)(const tg_op_call *call)
+{
+    product p = product_of(call, tg_shape_of(call->outputs[0]));
+    tg_factors f = tg_factors_of(call, p.rounded);
+    const void *a = tg_input_factor(&f, 0), *b = tg_input_factor(&f, 1);
+    real *c = tg_values(call->outputs[0]);
+    multiply_all(&(products){&p, &f, &p.products.forward, a, b, c, &p.a, &p.b, &p.c, .overwrite = true});
+}
+
 void KERNEL(tg_matmul_backward)(const tg_op_call *call)
 {
     product p = product_of(call, tg_shape_of(call->outputs[0]));
@@ -174,16 +213,13 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
     const void *dc = tg_gradient_factor(&f);
     const void *a = db ? tg_input_factor(&f, 0) : NULL, *b = da ? tg_input_factor(&f, 1) : NULL;
-    for (int64_t i = 0; i < p.batches; i++) {
-        const void *dc_i = factor_at(&f, dc, start(&p, &p.c, i));
-        if (da) {
-            multiply(&f, &p.products.for_a, dc_i, factor_at(&f, b, start(&p, &p.b, i)),
-                     adds_to(call->overwrite[0], &p, &p.da, i), da + start(&p, &p.da, i));
-        }
-        if (db) {
-            multiply(&f, &p.products.for_b, factor_at(&f, a, start(&p, &p.a, i)), dc_i,
-                     adds_to(call->overwrite[1], &p, &p.db, i), db + start(&p, &p.db, i));
-        }
+    if (da) {
+        multiply_all(
+            &(products){&p, &f, &p.products.for_a, dc, b, da, &p.c, &p.b, &p.da, .overwrite = call->overwrite[0]});
+    }
+    if (db) {
+        multiply_all(
+            &(products){&p, &f, &p.products.for_b, a, dc, db, &p.a, &p.c, &p.db, .overwrite = call->overwrite[1]});
     }
 }
 

@@ -66,13 +66,16 @@ static inline const void *factor_at(const tg_factors *f, const void *factor, int
     return (const char *)factor + i * (int64_t)(f->kind ? (size_t)f->kind : sizeof(real));
 }
 
-/* Computes C = A B, or with `add` C += A B, of two factors. */
-static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a, const void *b, bool add, real *c)
+/* Computes C = A B, or with `add` C += A B, of two factors; with `in_thread` in the calling thread. */
+static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a, const void *b, bool add, real *c,
+                            bool in_thread)
 {
     if (f->kind == TG_ROUNDED_BF16) {
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);
     } else if (has_few_rows(g) && tg_get_matmul_backend() == TG_BACKEND_BLAS) {
         KERNEL(tg_multiply_few_rows)(g, a, b, add, c);
+    } else if (in_thread) {
+        gemm_in_thread(g, a, b, add, c);
     } else {
         gemm(g, a, b, add, c);
     }
