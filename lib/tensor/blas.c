@@ -4,8 +4,8 @@
  * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS whose
  * number cannot be set (-Dblas with another name) divides its products itself.
  *
- * Two products at the same time overwrite each other's buffers in an OpenBLAS that was compiled without threads, because
- * it has no locks. So its products take turns, and those of a BLAS that is known by its name alone.
+ * An OpenBLAS that was compiled without threads has no locks, and two products at the same time overwrite each other's
+ * buffers. So its products take turns, and those of a BLAS that is known by its name alone.
  */
 #include "tensor/gemm.h"
 
