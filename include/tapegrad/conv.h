@@ -23,9 +23,10 @@ typedef struct tg_conv1d_config {
 
 TG_API tg_conv1d_config tg_conv1d_config_default(void);
 
-/* torch.nn.functional.conv1d: x (B,C,T), weight (O,C/groups,K) and bias (O), which is optional -> (B,O,T') with T' = (T
- * + 2 padding - dilation (K - 1) - 1) / stride + 1. VALUE for an invalid option; SHAPE also for a kernel that does not
- * fit into the padded sequence. */
+/* torch.nn.functional.conv1d: x (B,C,T), weight (O,C/groups,K) and bias (O), which is optional -> (B,O,T') with
+ * T' = (T + 2 padding - dilation (K - 1) - 1) / stride + 1. VALUE for an invalid option; SHAPE also for a kernel that
+ * does not fit into a sequence. Where a weight is infinite or NaN, an output whose window reaches into the padding is
+ * NaN or leaves the weight out, as in torch. */
 TG_API tg_tensor *tg_conv1d(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias,
                             const tg_conv1d_config *config);
 

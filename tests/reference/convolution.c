@@ -168,7 +168,9 @@ static void draw_conv1d(trial *t)
 {
     windows *w = OPTIONS(t, windows);
     int64_t groups = draw_chance(t, 50) ? 1 : draw_integer(t, 2, 4), kernel = draw_integer(t, 1, 6);
-    int64_t in = draw_integer(t, 1, 3), out = groups * draw_integer(t, 1, 3), batch = draw_integer(t, 0, 3);
+    /* now and then so many channels that each tap is a product of matrices */
+    int64_t in = draw_chance(t, 15) ? draw_integer(t, 7, 17) : draw_integer(t, 1, 3);
+    int64_t out = groups * draw_integer(t, 1, 3), batch = draw_integer(t, 0, 3);
     int64_t length = draw_size(t);
     tg_shape x = TG_SHAPE(batch, in * groups, length), weight = TG_SHAPE(out, in, kernel), bias = TG_SHAPE(out);
     if (draw_chance(t, 6)) { /* a size that does not match, or none at all */
@@ -242,9 +244,15 @@ static void for_each_product(trial *t, const array *y, void (*visit)(trial *t, i
     }
 }
 
+/* A weight that is not finite times a zero of the padding is NaN, or left out; torch does either. */
 static void add_product(trial *t, int64_t y, int64_t weight, int64_t x)
 {
-    add(&t->outputs[0].y, y, t->inputs[1].x.values[weight] * (x < 0 ? 0 : t->inputs[0].x.values[x]));
+    double w = t->inputs[1].x.values[weight];
+    if (x >= 0) {
+        add(&t->outputs[0].y, y, w * t->inputs[0].x.values[x]);
+    } else if (!isfinite(w)) {
+        add_terms(&t->outputs[0].y, y, 0, INFINITY);
+    }
 }
 
 static void add_gradients_of_product(trial *t, int64_t y, int64_t weight, int64_t x)

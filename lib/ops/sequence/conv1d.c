@@ -6,13 +6,15 @@
  *               dbias[o]  += sum_(b,t) dy[b,o,t]
  *
  * x is (B,C,T), w (O,C',K) with C' = C / groups, and channel o belongs to the group g = o / (O / groups). x is 0
- * outside of [0,T). Each group of a sequence becomes a matrix of columns (C' K, T'), the values under the kernel at
- * each output, and the products are those of matrices (im2col). Follows torch.nn.functional.conv1d.
+ * outside of [0,T). With a stride of 1 the inputs under a tap k are neighbors, so y is a sum of K products of matrices
+ * that need no copy. With another stride, or few channels, each group of a sequence becomes a matrix of columns
+ * (C' K, T'), the values under the kernel at each output, and there is one product. Follows
+ * torch.nn.functional.conv1d.
  */
 #include <tapegrad/conv.h>
 #include <tapegrad/extend.h>
 
-#include "ops/kernel.h"
+#include "ops/lanes.h"
 
 typedef struct conv_attributes {
     int64_t stride, padding, dilation, groups;
@@ -21,13 +23,29 @@ typedef struct conv_attributes {
 TG_DECLARE_KERNEL(tg_conv1d_forward);
 TG_DECLARE_KERNEL(tg_conv1d_backward);
 
+/* How the sums are computed. */
+typedef enum conv_method {
+    CHANNEL_BY_CHANNEL, /* groups of one channel (depthwise): a loop over the outputs for each tap */
+    TAP_BY_TAP,         /* a product of matrices for each tap, W_k (out,in) and the inputs under the tap (in,outputs) */
+    COLUMNS             /* one product, after the inputs under all taps are copied to columns (im2col) */
+} conv_method;
+
+static inline conv_method method_of(const tg_tensor *w, const conv_attributes *a)
+{
+    const int64_t out = w->shape[0] / a->groups, in = w->shape[1];
+    return in == 1 && out == 1 ? CHANNEL_BY_CHANNEL : a->stride == 1 && in >= 8 ? TAP_BY_TAP : COLUMNS;
+}
+
 /* The sizes of one call: those of a group, without the batch. */
 typedef struct conv {
     conv_attributes a;
+    conv_method method;
+    bool in_thread;                 /* products are computed in the thread that needs them */
     int64_t batch, in, out, kernel; /* channels per group, and K */
     int64_t length, outputs;        /* T and T' */
-    const real *x, *w, *dy;
-    real *columns; /* (in kernel, outputs) */
+    const real *x, *w, *bias, *dy;
+    real *y, *dx, *dw;
+    real *scratch; /* the columns (in kernel, outputs), or the weights of the taps (kernel, groups out, in) */
 } conv;
 
 static conv conv_of(const tg_op_call *call)
@@ -41,31 +59,180 @@ static conv conv_of(const tg_op_call *call)
               .outputs = y->shape[2],
               .x = tg_values(x),
               .w = tg_values(w),
-              .columns = call->scratch};
+              .bias = call->input_count > 2 ? tg_values(call->inputs[2]) : NULL,
+              .scratch = call->scratch};
     c.out = w->shape[0] / c.a.groups;
+    c.method = method_of(w, &c.a);
     return c;
 }
 
-/* Computes the outputs [*first, *end) at which tap k lies inside of the sequence. */
-static void range_of_tap(const conv *c, int64_t k, int64_t *first, int64_t *end)
+/* The outputs [first, first + count) at which tap k lies inside of the sequence, and the input under the first one. */
+typedef struct taps {
+    int64_t first, count, input;
+} taps;
+
+static taps range_of_tap(const conv *c, int64_t k)
 {
     int64_t offset = k * c->a.dilation - c->a.padding, last = c->length - 1 - offset;
-    *first = offset < 0 ? (-offset - 1) / c->a.stride + 1 : 0;
-    *end = last < 0 ? 0 : last / c->a.stride + 1;
-    *end = *end < c->outputs ? *end : c->outputs;
-    *first = *first < *end ? *first : *end;
+    int64_t first = offset < 0 ? (-offset - 1) / c->a.stride + 1 : 0;
+    int64_t end = last < 0 ? 0 : last / c->a.stride + 1;
+    end = end < c->outputs ? end : c->outputs;
+    first = first < end ? first : end;
+    return (taps){first, end - first, first < end ? first * c->a.stride + offset : 0};
 }
+
+/* Writes the bias to the outputs of item i, a group of a sequence; without a bias 0. */
+static void begin_outputs(const conv *c, int64_t i)
+{
+    for (int64_t o = 0; o < c->out; o++) {
+        real *y = c->y + (i * c->out + o) * c->outputs, bias = c->bias ? c->bias[i % c->a.groups * c->out + o] : 0;
+        for (int64_t t = 0; t < c->outputs; t++) {
+            y[t] = bias;
+        }
+    }
+}
+
+/* Runs a loop over items of so many multiplications: on all threads, or, if there are fewer items, each with products on
+ * all threads. */
+static void run_items(conv *c, int64_t items, int64_t multiplications, loop_body *body)
+{
+    c->in_thread = items >= tg_threads() || c->method == CHANNEL_BY_CHANNEL;
+    if (c->in_thread) {
+        tg_parallel_for(items, 1 + TG_GRAIN / (1 + multiplications), body, c);
+    } else {
+        body(c, 0, items);
+    }
+}
+
+/* ---- channel by channel ---- */
+
+static void forward_of_channels(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        begin_outputs(c, i);
+        for (int64_t k = 0; k < c->kernel; k++) {
+            const taps at = range_of_tap(c, k);
+            const real w = c->w[i % c->a.groups * c->kernel + k], *x = c->x + i * c->length + at.input;
+            real *y = c->y + i * c->outputs + at.first;
+            for (int64_t t = 0; t < at.count; t++) {
+                y[t] += w * x[t * c->a.stride];
+            }
+        }
+    }
+}
+
+/* The gradients of a channel, of all sequences. */
+static void backward_of_channels(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t channel = begin; channel < end; channel++) {
+        for (int64_t k = 0; k < c->kernel; k++) {
+            const taps at = range_of_tap(c, k);
+            double sum = 0;
+            for (int64_t b = 0; b < c->batch; b++) {
+                const int64_t item = b * c->a.groups + channel, input = item * c->length + at.input;
+                const real w = c->w[channel * c->kernel + k], *dy = c->dy + item * c->outputs + at.first;
+                for (int64_t t = 0; c->dx && t < at.count; t++) {
+                    c->dx[input + t * c->a.stride] += w * dy[t];
+                }
+                if (c->dw && c->a.stride == 1) {
+                    sum += row_dot(dy, c->x + input, at.count);
+                }
+                for (int64_t t = 0; c->dw && c->a.stride != 1 && t < at.count; t++) {
+                    sum += (double)dy[t] * (double)c->x[input + t * c->a.stride];
+                }
+            }
+            if (c->dw) {
+                c->dw[channel * c->kernel + k] += (real)sum;
+            }
+        }
+    }
+}
+
+/* ---- tap by tap ---- */
+
+static void multiply(const conv *c, const tg_gemm *g, const real *a, const real *b, bool add, real *sum)
+{
+    (c->in_thread ? TYPED(tg_gemm_in_thread) : TYPED(tg_gemm))(g, a, b, add, sum);
+}
+
+/* Returns the weight of tap k of a group in the scratch memory. */
+static real *weight_of_tap(const conv *c, int64_t k, int64_t group)
+{
+    return c->scratch + (k * c->a.groups + group) * c->out * c->in;
+}
+
+static void split_weight(const conv *c)
+{
+    const int64_t pairs = c->a.groups * c->out * c->in;
+    for (int64_t i = 0; i < pairs; i++) {
+        for (int64_t k = 0; k < c->kernel; k++) {
+            c->scratch[k * pairs + i] = c->w[i * c->kernel + k];
+        }
+    }
+}
+
+static void forward_by_taps(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        begin_outputs(c, i);
+        for (int64_t k = 0; k < c->kernel; k++) {
+            const taps at = range_of_tap(c, k);
+            tg_gemm g = {c->out, at.count, c->in, .lda = c->in, .ldb = c->length, .ldc = c->outputs};
+            multiply(c, &g, weight_of_tap(c, k, i % c->a.groups), c->x + i * c->in * c->length + at.input, true,
+                     c->y + i * c->out * c->outputs + at.first);
+        }
+    }
+}
+
+static void inputs_by_taps(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        for (int64_t k = 0; k < c->kernel; k++) {
+            const taps at = range_of_tap(c, k);
+            tg_gemm g = {c->in,        at.count,          c->out,          .transpose_a = true,
+                         .lda = c->in, .ldb = c->outputs, .ldc = c->length};
+            multiply(c, &g, weight_of_tap(c, k, i % c->a.groups), c->dy + i * c->out * c->outputs + at.first, true,
+                     c->dx + i * c->in * c->length + at.input);
+        }
+    }
+}
+
+/* The gradient of the weight of one tap and group, summed over the batch, in the scratch memory; then the outputs of a
+ * channel are summed. */
+static void weights_by_taps(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t k = i / c->a.groups, group = i % c->a.groups, pairs = c->out * c->in;
+        const taps at = range_of_tap(c, k);
+        tg_gemm g = {c->out, c->in, at.count, .transpose_b = true, .lda = c->outputs, .ldb = c->length, .ldc = c->in};
+        real *sum = weight_of_tap(c, k, group);
+        for (int64_t b = 0; b < c->batch; b++) {
+            const int64_t item = b * c->a.groups + group;
+            multiply(c, &g, c->dy + item * c->out * c->outputs + at.first, c->x + item * c->in * c->length + at.input,
+                     b > 0, sum);
+        }
+        for (int64_t pair = 0; c->batch > 0 && pair < pairs; pair++) {
+            c->dw[(group * pairs + pair) * c->kernel + k] += sum[pair];
+        }
+    }
+}
+
+/* ---- columns ---- */
 
 /* Fills the columns of the channels that begin at x. */
 static void gather_columns(const conv *c, const real *x)
 {
     for (int64_t row = 0; row < c->in * c->kernel; row++) {
-        int64_t first, end, k = row % c->kernel, offset = k * c->a.dilation - c->a.padding;
-        real *column = c->columns + row * c->outputs;
-        range_of_tap(c, k, &first, &end);
+        const taps at = range_of_tap(c, row % c->kernel);
+        real *column = c->scratch + row * c->outputs;
         memset(column, 0, (size_t)c->outputs * sizeof *column);
-        for (int64_t t = first; t < end; t++) {
-            column[t] = x[row / c->kernel * c->length + t * c->a.stride + offset];
+        for (int64_t t = 0; t < at.count; t++) {
+            column[at.first + t] = x[row / c->kernel * c->length + at.input + t * c->a.stride];
         }
     }
 }
@@ -74,32 +241,60 @@ static void gather_columns(const conv *c, const real *x)
 static void column_gradient(const conv *c, real *dx)
 {
     for (int64_t row = 0; row < c->in * c->kernel; row++) {
-        int64_t first, end, k = row % c->kernel, offset = k * c->a.dilation - c->a.padding;
-        const real *column = c->columns + row * c->outputs;
-        range_of_tap(c, k, &first, &end);
-        for (int64_t t = first; t < end; t++) {
-            dx[row / c->kernel * c->length + t * c->a.stride + offset] += column[t];
+        const taps at = range_of_tap(c, row % c->kernel);
+        const real *column = c->scratch + row * c->outputs + at.first;
+        for (int64_t t = 0; t < at.count; t++) {
+            dx[row / c->kernel * c->length + at.input + t * c->a.stride] += column[t];
         }
     }
 }
 
+static void forward_by_columns(const conv *c)
+{
+    const int64_t rows = c->in * c->kernel;
+    for (int64_t i = 0; i < c->batch * c->a.groups; i++) {
+        begin_outputs(c, i);
+        gather_columns(c, c->x + i * c->in * c->length);
+        tg_gemm g = {c->out, c->outputs, rows, .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
+        gemm(&g, c->w + i % c->a.groups * c->out * rows, c->scratch, true, c->y + i * c->out * c->outputs);
+    }
+}
+
+static void backward_by_columns(const conv *c)
+{
+    const int64_t rows = c->in * c->kernel;
+    for (int64_t i = 0; i < c->batch * c->a.groups; i++) {
+        int64_t weights = i % c->a.groups * c->out * rows;
+        const real *dy = c->dy + i * c->out * c->outputs;
+        if (c->dw) {
+            gather_columns(c, c->x + i * c->in * c->length);
+            tg_gemm g = {c->out,     rows, c->outputs, .transpose_b = true, .lda = c->outputs, .ldb = c->outputs,
+                         .ldc = rows};
+            gemm(&g, dy, c->scratch, true, c->dw + weights);
+        }
+        if (c->dx) {
+            tg_gemm g = {rows,        c->outputs,        c->out,           .transpose_a = true,
+                         .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
+            gemm(&g, c->w + weights, dy, false, c->scratch);
+            column_gradient(c, c->dx + i * c->in * c->length);
+        }
+    }
+}
+
+/* ---- kernels ---- */
+
 void KERNEL(tg_conv1d_forward)(const tg_op_call *call)
 {
     conv c = conv_of(call);
-    real *y = tg_values(call->outputs[0]);
-    const real *bias = call->input_count > 2 ? tg_values(call->inputs[2]) : NULL;
-    int64_t rows = c.in * c.kernel;
-    for (int64_t i = 0; i < c.batch * c.a.groups; i++) {
-        int64_t group = i % c.a.groups;
-        real *to = y + i * c.out * c.outputs;
-        for (int64_t o = 0; bias && o < c.out; o++) {
-            for (int64_t t = 0; t < c.outputs; t++) {
-                to[o * c.outputs + t] = bias[group * c.out + o];
-            }
-        }
-        gather_columns(&c, c.x + i * c.in * c.length);
-        tg_gemm g = {c.out, c.outputs, rows, .lda = rows, .ldb = c.outputs, .ldc = c.outputs};
-        gemm(&g, c.w + group * c.out * rows, c.columns, bias != NULL, to);
+    const int64_t items = c.batch * c.a.groups, values = c.outputs * c.in * c.out * c.kernel;
+    c.y = tg_values(call->outputs[0]);
+    if (c.method == CHANNEL_BY_CHANNEL) {
+        run_items(&c, items, values, forward_of_channels);
+    } else if (c.method == TAP_BY_TAP) {
+        split_weight(&c);
+        run_items(&c, items, values, forward_by_taps);
+    } else {
+        forward_by_columns(&c);
     }
 }
 
@@ -108,36 +303,31 @@ static void bias_gradient(const conv *c, real *dbias)
 {
     int64_t channels = c->out * c->a.groups;
     for (int64_t i = 0; i < c->batch * channels; i++) {
-        double sum = 0;
-        for (int64_t t = 0; t < c->outputs; t++) {
-            sum += (double)c->dy[i * c->outputs + t];
-        }
-        dbias[i % channels] += (real)sum;
+        dbias[i % channels] += (real)row_sum(c->dy + i * c->outputs, c->outputs);
     }
 }
 
-/* The forward pass computed y = w columns + bias for each group. */
 void KERNEL(tg_conv1d_backward)(const tg_op_call *call)
 {
     conv c = conv_of(call);
     c.dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0], *dw = call->input_gradients[1];
-    int64_t rows = c.in * c.kernel;
-    for (int64_t i = 0; (dx || dw) && i < c.batch * c.a.groups; i++) {
-        int64_t weights = i % c.a.groups * c.out * rows;
-        const real *dy = c.dy + i * c.out * c.outputs;
-        if (dw) {
-            gather_columns(&c, c.x + i * c.in * c.length);
-            tg_gemm g = {c.out, rows, c.outputs, .transpose_b = true, .lda = c.outputs, .ldb = c.outputs, .ldc = rows};
-            gemm(&g, dy, c.columns, true, dw + weights);
-        }
-        if (dx) {
-            tg_gemm g = {rows, c.outputs, c.out, .transpose_a = true, .lda = rows, .ldb = c.outputs, .ldc = c.outputs};
-            gemm(&g, c.w + weights, dy, false, c.columns);
-            column_gradient(&c, dx + i * c.in * c.length);
-        }
+    c.dx = call->input_gradients[0];
+    c.dw = call->input_gradients[1];
+    const int64_t values = c.outputs * c.in * c.out * c.kernel;
+    if (c.method == CHANNEL_BY_CHANNEL && (c.dx || c.dw)) {
+        run_items(&c, c.a.groups, c.batch * values, backward_of_channels);
     }
-    if (call->input_count > 2 && call->input_gradients[2]) {
+    if (c.method == TAP_BY_TAP && c.dx) {
+        split_weight(&c);
+        run_items(&c, c.batch * c.a.groups, values, inputs_by_taps);
+    }
+    if (c.method == TAP_BY_TAP && c.dw) {
+        run_items(&c, c.kernel * c.a.groups, c.batch * values / c.kernel, weights_by_taps);
+    }
+    if (c.method == COLUMNS) {
+        backward_by_columns(&c);
+    }
+    if (c.bias && call->input_gradients[2]) {
         bias_gradient(&c, call->input_gradients[2]);
     }
 }
@@ -193,18 +383,19 @@ static bool conv1d_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(w), w_text), bias_text,
                           (long long)a->groups);
     }
-    int64_t rows = w->shape[1] * w->shape[2], columns;
+    const conv_method method = method_of(w, a);
+    int64_t rows = w->shape[1] * w->shape[2], scratch = method == TAP_BY_TAP ? w->count : 0;
     if (w->shape[0] / a->groups > TG_GEMM_LIMIT || rows > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes O / groups and C / groups * K up to %d",
                           tg_shape_format(tg_shape_of(w), w_text), TG_GEMM_LIMIT);
     }
     tg_shape shape = tg_shape_make(3, (int64_t[]){x->shape[0], w->shape[0], outputs});
     size_t size = tg_size_of(x->dtype);
-    if (__builtin_mul_overflow(rows, outputs, &columns)) {
+    if (method == COLUMNS && __builtin_mul_overflow(rows, outputs, &scratch)) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
-    return tg_op_output(call, 0, tg_dtype_of(x), shape) && tg_op_scratch(call, columns, size) &&
-           tg_op_backward_scratch(call, columns, size);
+    return tg_op_output(call, 0, tg_dtype_of(x), shape) && tg_op_scratch(call, scratch, size) &&
+           tg_op_backward_scratch(call, scratch, size);
 }
 
 static const tg_op conv1d_op = {
