@@ -35,21 +35,16 @@ bool tg_set_matmul_backend(tg_matmul_backend backend, tg_error *error)
                         before == TG_BACKEND_BLAS ? "BLAS" : "the built-in loops");
 }
 
-static bool uses_blas(const tg_gemm *g)
-{
-    return tg_get_matmul_backend() == TG_BACKEND_BLAS && !tg_gemm_is_small(g);
-}
-
-static tg_gemm_kernel *kernel_f32(const tg_gemm *g)
+static tg_gemm_kernel *kernel_f32(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32)};
-    return uses_blas(g) ? tg_blas_gemm_f32 : builtin[tg_level()];
+    return tg_get_matmul_backend() == TG_BACKEND_BLAS ? tg_blas_gemm_f32 : builtin[tg_level()];
 }
 
-static tg_gemm_kernel *kernel_f64(const tg_gemm *g)
+static tg_gemm_kernel *kernel_f64(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64)};
-    return uses_blas(g) ? tg_blas_gemm_f64 : builtin[tg_level()];
+    return tg_get_matmul_backend() == TG_BACKEND_BLAS ? tg_blas_gemm_f64 : builtin[tg_level()];
 }
 
 /* ---- the blocks of C ---- */
@@ -130,22 +125,22 @@ static void multiply(product *p)
 
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, bool add, float *c)
 {
-    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f32(g), 1, 1};
+    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f32(), 1, 1};
     multiply(&p);
 }
 
 void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, bool add, double *c)
 {
-    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f64(g), 1, 1};
+    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f64(), 1, 1};
     multiply(&p);
 }
 
 void tg_gemm_in_thread_f32(const tg_gemm *g, const float *a, const float *b, bool add, float *c)
 {
-    kernel_f32(g)(g, a, b, add, c);
+    kernel_f32()(g, a, b, add, c);
 }
 
 void tg_gemm_in_thread_f64(const tg_gemm *g, const double *a, const double *b, bool add, double *c)
 {
-    kernel_f64(g)(g, a, b, add, c);
+    kernel_f64()(g, a, b, add, c);
 }

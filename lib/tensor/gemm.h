@@ -37,12 +37,6 @@ typedef void tg_gemm_kernel(const tg_gemm *gemm, const void *a, const void *b, b
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
 tg_gemm_kernel TG_EACH_LEVEL(tg_builtin_gemm_f32), TG_EACH_LEVEL(tg_builtin_gemm_f64);
 
-/* Returns whether a product is so small that the built-in loops compute it in any case: a call of BLAS takes longer. */
-static inline bool tg_gemm_is_small(const tg_gemm *g)
-{
-    return g->n <= 64 && g->k <= 64 && g->m <= 64 && g->m * g->n * g->k <= 4096;
-}
-
 /* Returns memory of the calling thread for the built-in loops, aligned to a cache line, which stays until the thread
  * ends. NULL if there is none. */
 #define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))

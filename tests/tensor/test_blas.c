@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,44 @@ static void test_any_number_of_threads(void **state)
         tg_release(b);
     }
     assert_true(tg_set_threads(before, NULL));
+}
+
+/* All transpositions, with gaps between rows, and vectors, which BLAS computes by other functions. C holds NaN unless it is
+ * added to. */
+static void test_all_forms(void **state)
+{
+    (void)state;
+    const int64_t sizes[][3] = {{1, 1, 1},  {1, 70, 9},  {70, 1, 9}, {1, 70, 1},
+                                {70, 1, 1}, {9, 70, 30}, {1, 1, 40}, {3, 2, 0}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (int kind = 0; kind < 8; kind++) {
+            tg_gemm g = {.m = sizes[s][0], .n = sizes[s][1], .k = sizes[s][2]};
+            g.transpose_a = kind & 1;
+            g.transpose_b = kind & 2;
+            const bool add = kind & 4;
+            g.lda = (g.transpose_a ? g.m : g.k) + 2;
+            g.ldb = (g.transpose_b ? g.k : g.n) + 3;
+            g.ldc = g.n + 1;
+            tg_tensor *a = whole_numbers(100, 110, 3), *b = whole_numbers(100, 110, 5);
+            float c[80 * 80];
+            for (int64_t i = 0; i < g.m * g.ldc; i++) {
+                c[i] = add ? (float)(i % 5) : NAN;
+            }
+            const float *x = tg_tensor_data(a), *y = tg_tensor_data(b);
+            tg_gemm_f32(&g, x, y, add, c);
+            for (int64_t i = 0; i < g.m * g.n; i++) {
+                int64_t row = i / g.n, column = i % g.n, at = row * g.ldc + column;
+                float expected = add ? (float)(at % 5) : 0;
+                for (int64_t k = 0; k < g.k; k++) {
+                    expected += x[g.transpose_a ? k * g.lda + row : row * g.lda + k] *
+                                y[g.transpose_b ? column * g.ldb + k : k * g.ldb + column];
+                }
+                assert_true(c[at] == expected);
+            }
+            tg_release(a);
+            tg_release(b);
+        }
+    }
 }
 
 /* Products of few rows do not go to BLAS: the same results below and above that number of rows. */
@@ -198,8 +237,11 @@ static void test_sizes_beyond_32_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_report), cmocka_unit_test(test_any_number_of_threads), cmocka_unit_test(test_few_rows),
-        cmocka_unit_test(test_products_at_the_same_time), cmocka_unit_test(test_sizes_beyond_32_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_report),
+                                       cmocka_unit_test(test_any_number_of_threads),
+                                       cmocka_unit_test(test_all_forms),
+                                       cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_products_at_the_same_time),
+                                       cmocka_unit_test(test_sizes_beyond_32_bits)};
     return cmocka_run_group_tests_name("blas", tests, NULL, NULL);
 }
