@@ -1,7 +1,8 @@
 /* gemm: divides matrix products among the library's threads, and chooses the backend (gemm.h). */
 #include "tensor/gemm.h"
 
-#include "base/error.h"
+#include <tapegrad/extend.h>
+
 #include "base/parallel.h"
 
 /* ---- the backend ---- */
