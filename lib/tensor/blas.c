@@ -224,7 +224,7 @@ typedef struct vector_product {
     int64_t x_distance, y_distance;
 } vector_product;
 
-/* Describes C = A B where C is a column (n 1), or else a row (m 1), of which the transpose is computed: C^T = B^T A^T. */
+/* Describes C = A B where C is a column (n 1), or else a row (m 1), whose transpose is computed: C^T = B^T A^T. */
 static vector_product vector_product_of(const tg_gemm *g)
 {
     vector_product v = {g->transpose_a, g->m, g->k, g->lda, g->transpose_b ? 1 : g->ldb, g->ldc};

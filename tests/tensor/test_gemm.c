@@ -166,7 +166,8 @@ static void multiply(matrices *x, int level, bool add)
 
 /* ---- tests ---- */
 
-/* Sizes around those of small products (64), of tiles (4, 12; 6, 12, 16, 24, 32), of blocks of terms (384) and of rows that are copied. */
+/* Sizes around those of small products (64), of tiles (4, 12; 6, 12, 16, 24, 32), of blocks of terms (384) and of rows
+ * that are copied. */
 static void test_order(void **state)
 {
     (void)state;

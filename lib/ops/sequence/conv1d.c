@@ -92,8 +92,8 @@ static void begin_outputs(const conv *c, int64_t i)
     }
 }
 
-/* Runs a loop over items of so many multiplications: on all threads, or, if there are fewer items, each with products on
- * all threads. */
+/* Runs a loop over items of so many multiplications: on all threads, or, if there are fewer items, each with products
+ * on all threads. */
 static void run_items(conv *c, int64_t items, int64_t multiplications, loop_body *body)
 {
     c->in_thread = items >= tg_threads() || c->method == CHANNEL_BY_CHANNEL;
