@@ -1,5 +1,5 @@
-/* products: a line for the user of a program about what computes its matrix products. Shared by the example programs and
- * the benchmark. */
+/* products: a line about what computes the matrix products, for the user of a program. Shared by the example programs
+ * and the benchmark. */
 #ifndef PRODUCTS_H
 #define PRODUCTS_H
 

@@ -68,8 +68,8 @@ static void test_any_number_of_threads(void **state)
     assert_true(tg_set_threads(before, NULL));
 }
 
-/* All transpositions, with gaps between rows, and vectors, which BLAS computes by other functions. C holds NaN unless it
- * is added to. */
+/* All transpositions, with gaps between rows, and vectors, which BLAS computes by other functions. C holds NaN unless
+ * the product is added to it. */
 static void test_all_forms(void **state)
 {
     (void)state;
