@@ -1,4 +1,4 @@
-/* exp: e^x and tanh for floats, written so that compilers vectorize a loop that calls them.
+/* exp: e^x, e^x - 1 and tanh for floats, written so that compilers vectorize a loop that calls them.
  *
  *   n = round(x / ln 2)     r = x - n ln 2, |r| <= ln 2 / 2     e^x = 2^n e^r     e^r = 1 + r + r^2 P(r)
  *
@@ -27,6 +27,11 @@ typedef union tg_float_bits {
     float value;
     uint32_t bits;
 } tg_float_bits;
+
+typedef union tg_double_bits {
+    double value;
+    uint64_t bits;
+} tg_double_bits;
 
 /* Returns e^r - 1, and sets n, for x in [-105, 89]. */
 static inline float tg_exp_rest(float x, uint32_t *n)
@@ -77,6 +82,16 @@ static inline float tg_exp_or_zero_f32(float x)
 static inline double tg_exp_or_zero_f64(double x)
 {
     return x < -708.39 ? 0 : exp(x);
+}
+
+/* Returns e^x - 1 for x <= 0, with the sign of x: with x = n ln 2 + r it is 2^n (e^r - 1) + (2^n - 1). */
+static inline float tg_expm1_f32(float x)
+{
+    const float minus_one = -18; /* from here on e^x - 1 is rounded to -1 */
+    uint32_t n;
+    float rest = tg_exp_rest(x < minus_one ? minus_one : x, &n);
+    float power = tg_power_of_two((int32_t)n);
+    return copysignf(power * rest + (power - 1), x);
 }
 
 /* Returns tanh x as m / (m + 2) with m = e^2|x| - 1 and the sign of x, the form of FreeBSD's s_tanh.c: no numbers that

@@ -1,4 +1,5 @@
-/* exp and tanh: at most 1 and 2.5 ulp from the exact value for every float; and the functions that build on exp. */
+/* exp, expm1 and tanh: at most 1, 1 and 2.5 ulp from the exact value for every float; and the functions that build on
+ * exp. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -53,6 +54,27 @@ static void test_or_zero(void **state)
     }
     assert_true(tg_exp_or_zero_f32(-INFINITY) == 0 && tg_exp_or_zero_f32(0) == 1 && isnan(tg_exp_or_zero_f32(NAN)));
     assert_true(tg_exp_or_zero_f64(-700) == exp(-700.0) && tg_exp_or_zero_f64(-709) == 0);
+}
+
+/* expm1 of every 101st float that is not above 0, against libm's double. */
+static void test_expm1(void **state)
+{
+    (void)state;
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 101) {
+        uint32_t word = (uint32_t)bits;
+        float x;
+        memcpy(&x, &word, sizeof x);
+        if (x <= 0) {
+            double expected = expm1((double)x), found = (double)tg_expm1_f32(x);
+            float nearest = (float)fabs(expected);
+            double ulp = (double)nextafterf(nearest, INFINITY) - (double)nearest;
+            if (!(fabs(found - expected) <= ulp && !signbit(found) == !signbit(x))) {
+                fail_msg("expm1(%.9g) is %.9g, not %.9g", (double)x, found, expected);
+            }
+        }
+    }
+    assert_true(tg_expm1_f32(0) == 0 && signbit(tg_expm1_f32(-0.0F)) && !signbit(tg_expm1_f32(0)));
+    assert_true(tg_expm1_f32(-INFINITY) == -1 && isnan(tg_expm1_f32(NAN)));
 }
 
 /* tanh of every 101st float, against libm's double. */
@@ -127,6 +149,7 @@ static void test_nan_payloads(void **state)
             float density;
             assert_true(isnan(tg_exp_f32(x.value)));
             assert_true(isnan(tg_exp_or_zero_f32(x.value)));
+            assert_true(isnan(tg_expm1_f32(x.value)));
             assert_true(isnan(tg_tanh_f32(x.value)));
             assert_true(isnan(tg_log_f32(x.value)));
             assert_true(isnan(tg_log1p_f32(x.value)));
@@ -138,9 +161,13 @@ static void test_nan_payloads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_ulp),      cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_or_zero),      cmocka_unit_test(test_tanh),
-        cmocka_unit_test(test_normal_tail),  cmocka_unit_test(test_normal_tail_edges),
+        cmocka_unit_test(test_one_ulp),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_or_zero),
+        cmocka_unit_test(test_expm1),
+        cmocka_unit_test(test_tanh),
+        cmocka_unit_test(test_normal_tail),
+        cmocka_unit_test(test_normal_tail_edges),
         cmocka_unit_test(test_nan_payloads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
