@@ -29,8 +29,9 @@ typedef float real;
 #define KERNEL(name) LEVEL(name##_f32)
 /* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
-/* e^x, tanh x, log x and, for x >= 0, log(1 + x), for loops that the compiler vectorizes. */
+/* e^x, e^x - 1 for x <= 0, tanh x, log x and, for x in [0,1], log(1 + x), for loops that the compiler vectorizes. */
 #define EXP(x) tg_exp_f32(x)
+#define EXPM1(x) tg_expm1_f32(x)
 #define TANH(x) tg_tanh_f32(x)
 #define LOG(x) tg_log_f32(x)
 #define LOG1P(x) tg_log1p_f32(x)
@@ -43,6 +44,7 @@ typedef double real;
 #define KERNEL(name) LEVEL(name##_f64)
 #define REAL(function) function
 #define EXP(x) exp(x)
+#define EXPM1(x) expm1(x)
 #define TANH(x) tanh(x)
 #define LOG(x) log(x)
 #define LOG1P(x) log1p(x)
@@ -60,6 +62,12 @@ static inline real sigmoid_of(real x)
 {
     real e = EXP_OR_ZERO(-REAL(fabs)(x));
     return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* Returns log(1 + e^-|x|). */
+static inline real softplus_tail(real x)
+{
+    return LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
 }
 
 /* Returns x, or 0 if it is subnormal: for values that a matrix product reads next. */

@@ -164,7 +164,7 @@ tg_tensor *tg_silu(tg_tape *t, tg_tensor *x)
 /* y = x where x > 0, else alpha (e^x - 1); dx += dy alpha e^x where x <= 0, else dy. Follows Clevert et al. 2016. */
 static inline real elu_value(real x, double alpha)
 {
-    return x > 0 ? x : (real)alpha * REAL(expm1)(x);
+    return x > 0 ? x : (real)alpha * EXPM1(x);
 }
 
 static inline real elu_gradient(real x, real dy, double alpha)
@@ -185,15 +185,18 @@ tg_tensor *tg_elu(tg_tape *t, tg_tensor *x, double alpha)
 }
 #endif
 
-/* y = log(1 + e^(beta x)) / beta, dx += dy sigmoid(beta x); where beta x > threshold: y = x, dx += dy */
+/* y = log(1 + e^(beta x)) / beta, dx += dy sigmoid(beta x); where beta x > threshold: y = x, dx += dy. As in torch, y
+ * is infinite where that power of e is. */
 typedef struct softplus_options {
     double beta, threshold;
 } softplus_options;
 
 static inline real softplus_value(real x, softplus_options o)
 {
-    const real beta = (real)o.beta, threshold = (real)o.threshold;
-    return x * beta > threshold ? x : normal_or_zero(LOG1P(EXP(x * beta)) / beta);
+    const real beta = (real)o.beta, threshold = (real)o.threshold, z = x * beta;
+    real y = (z > 0 ? z : 0) + softplus_tail(z);
+    y = z > (real)(sizeof(real) == sizeof(float) ? 88.7228394 : 709.782712893384) ? (real)INFINITY : y;
+    return z > threshold ? x : normal_or_zero(y / beta);
 }
 
 static inline real softplus_gradient(real x, real dy, softplus_options o)
@@ -229,7 +232,7 @@ tg_tensor *tg_softplus(tg_tape *t, tg_tensor *x, double beta, double threshold)
 /* y = -log(1 + e^-x), dx += dy sigmoid(-x) */
 static inline real log_sigmoid_value(real x)
 {
-    return (x > 0 ? 0 : x) - LOG1P(EXP_OR_ZERO(-REAL(fabs)(x))); /* NaN stays NaN */
+    return (x > 0 ? 0 : x) - softplus_tail(x); /* NaN stays NaN */
 }
 
 static inline real log_sigmoid_gradient(real x, real dy)

@@ -16,7 +16,7 @@
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
 static real softplus_of_negative(real x)
 {
-    return (x < 0 ? -x : 0) + LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
+    return (x < 0 ? -x : 0) + softplus_tail(x);
 }
 
 static void binary_cross_entropy_loss(const tg_chunk *k)
@@ -44,7 +44,7 @@ static void target_gradient(const tg_chunk *k)
     const real *x = k->in[0], *w = k->in[2], *p = k->in[3], *dy = k->dy;
     real *out = k->out;
     for (int64_t i = 0; i < k->n; i++) {
-        real rest = LOG1P(EXP_OR_ZERO(-REAL(fabs)(x[i])));
+        real rest = softplus_tail(x[i]);
         out[i] = w[i] * dy[i] * ((p[i] - 1) * rest - (x[i] < 0 ? p[i] * x[i] : x[i]));
     }
 }
