@@ -58,7 +58,7 @@ TG_API tg_tensor *tg_remainder(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_clamp_tensor(tg_tape *tape, tg_tensor *x, tg_tensor *low, tg_tensor *high);
 
 /* x + value, x * value, x / value, or x to the power of `value`. As in torch, the powers 0.5 and -0.5 are square roots:
- * for x = -inf, tg_pow_scalar gives NaN, where tg_pow gives inf and 0. */
+ * for x = -inf, tg_pow_scalar gives NaN, where tg_pow gives inf and 0. The powers 2, 3 and -2 are products. */
 TG_API tg_tensor *tg_add_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_mul_scalar(tg_tape *tape, tg_tensor *x, double value);
 TG_API tg_tensor *tg_div_scalar(tg_tape *tape, tg_tensor *x, double value);

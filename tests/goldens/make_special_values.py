@@ -40,6 +40,8 @@ def functions(case):
     case("softplus", [2.0, 4.0], [x], one_at_a_time(lambda x: F.softplus(x, 2.0, 4.0)))
     for low, high in ((-1.0, 1.0), (-INF, 1.0), (0.0, INF), (INF, INF)):
         case("clamp", [low, high], [x], lambda x: torch.clamp(x, low, high))
+    for exponent in (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, 2.5, INF, -INF, NAN):
+        case("pow_scalar", [exponent], [x], lambda x: torch.pow(x, exponent))
     a, b = products(2)
     for name, function in (("mul", torch.mul), ("div", torch.div), ("pow", torch.pow), ("maximum", torch.maximum),
                            ("minimum", torch.minimum), ("remainder", torch.remainder)):

@@ -36,6 +36,7 @@ CALL(elu, tg_elu(t, in[0], options[0]))
 CALL(leaky_relu, tg_leaky_relu(t, in[0], options[0]))
 CALL(softplus, tg_softplus(t, in[0], options[0], options[1]))
 CALL(clamp, tg_clamp(t, in[0], options[0], options[1]))
+CALL(pow_scalar, tg_pow_scalar(t, in[0], options[0]))
 CALL(mul, tg_mul(t, in[0], in[1]))
 CALL(div_, tg_div(t, in[0], in[1]))
 CALL(pow_, tg_pow(t, in[0], in[1]))
@@ -96,6 +97,7 @@ static const golden_call calls[] = {
     {"leaky_relu", leaky_relu},
     {"softplus", softplus},
     {"clamp", clamp},
+    {"pow_scalar", pow_scalar},
     {"mul", mul},
     {"div", div_},
     {"pow", pow_},
@@ -133,7 +135,7 @@ static void test_against_torch(void **state)
     (void)state;
     int cases = check_goldens_with_options(TG_TEST_GOLDENS "/special_values.txt", calls, sizeof calls / sizeof *calls,
                                            1e-12, 5e-6);
-    assert_int_equal(cases, 109);
+    assert_int_equal(cases, 123);
 }
 
 int main(void)

@@ -130,14 +130,13 @@ WITH_NUMBERS(add_scalar, 1, (t->tape, in[0].tensor, number[0]), true, TERMS(x + 
 WITH_NUMBERS(mul_scalar, 1, (t->tape, in[0].tensor, number[0]), true, plain(x * p), plain(p))
 WITH_NUMBERS(div_scalar, 1, (t->tape, in[0].tensor, number[0]), true, plain(x / p), plain(1 / p))
 WITH_NUMBERS(pow_scalar, 1, (t->tape, in[0].tensor, number[0]), true,
-             plain(power_of_number(x, p)), slope_of_power(power_of_number(x, p - 1), x, p))
+             power_of_number(x, p), slope_of_power_of_number(x, p))
 
 BINARY(add, TERMS(a + b, fabs(a) + fabs(b)), plain(1), plain(1))
 BINARY(sub, TERMS(a - b, fabs(a) + fabs(b)), plain(1), plain(-1))
 BINARY(mul, plain(a * b), plain(b), plain(a))
 BINARY(div, plain(a / b), plain(1 / b), plain(-(a / b) / b))
-BINARY(pow, plain(pow(a, b)), slope_of_power(pow(a, b - 1), a, b),
-       plain(a == 0 && b >= 0 ? 0 : pow(a, b) * log(a)))
+BINARY(pow, plain(pow(a, b)), slope_of_power(pow(a, b - 1), a, b), slope_by_exponent(a, b))
 BINARY(maximum, plain(max_or_nan(a, b)), plain(share(a, b)), plain(share(b, a)))
 BINARY(minimum, plain(min_or_nan(a, b)), plain(share(b, a)), plain(share(a, b)))
 BINARY(remainder, plain(remainder_of(a, b)), plain(1), plain(-floor_of_quotient(a, b)))

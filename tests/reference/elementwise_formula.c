@@ -52,7 +52,7 @@ double gelu_u_slope(double x)
     return 2 * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
-double power_of_number(double x, double p)
+static double power_value(double x, double p)
 {
     return p == 0.5 ? sqrt(x) : p == -0.5 ? 1 / sqrt(x) : pow(x, p);
 }
@@ -62,6 +62,29 @@ quantity slope_of_power(double power, double x, double p)
     double lost = x == 0 || !isfinite(x) ? 0 : fabs((p - 1) * log(fabs(x)));
     double terms = fabs(p * power) * (1 + lost) + flushed(power) + overflowing(power);
     return p == 0 ? (quantity){0, 0} : (quantity){p * power, terms};
+}
+
+/* The terms of x^-2 besides itself: it is 1 / x^2, whose divisor may be subnormal or infinite. */
+static double of_square(double x, double p)
+{
+    return p != -2 ? 0 : x * x < FLT_MIN ? INFINITY : x * x > FLT_MAX ? flushed(1) : 0;
+}
+
+quantity power_of_number(double x, double p)
+{
+    return (quantity){power_value(x, p), fabs(power_value(x, p)) + of_square(x, p)};
+}
+
+quantity slope_of_power_of_number(double x, double p)
+{
+    quantity slope = slope_of_power(power_value(x, p - 1), x, p);
+    return (quantity){slope.value, slope.terms + of_square(x, p - 1)};
+}
+
+quantity slope_by_exponent(double a, double b)
+{
+    double power = pow(a, b), slope = a == 0 && b >= 0 ? 0 : power * log(a);
+    return (quantity){slope, fabs(slope) + overflowing(power)};
 }
 
 double remainder_of(double a, double b)

@@ -30,11 +30,16 @@ double slope_of_gate(double x, double s, double slope);
 double gelu_u(double x);
 double gelu_u_slope(double x);
 
-/* x to the power of a number: as in torch, the powers 0.5 and -0.5 are square roots, which differ for -inf and -0. */
-double power_of_number(double x, double p);
-
 /* p x^(p - 1), where `power` is x^(p - 1). The rounding of p - 1, which is as large as p - 1, counts log |x| times. */
 quantity slope_of_power(double power, double x, double p);
+
+/* x to the power of a number, and its slope: as in torch, the powers 0.5 and -0.5 are square roots, which differ for
+ * -inf and -0. */
+quantity power_of_number(double x, double p);
+quantity slope_of_power_of_number(double x, double p);
+
+/* a^b log a, the slope of a power by its exponent. */
+quantity slope_by_exponent(double a, double b);
 
 /* The remainder with the sign of b, exact. */
 double remainder_of(double a, double b);

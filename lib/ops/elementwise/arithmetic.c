@@ -2,6 +2,8 @@
  *
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases.
  */
+#include "base/power.h"
+#include "base/remainder.h"
 #include "ops/elementwise/elementwise.h"
 
 #ifdef TG_ONCE
@@ -125,12 +127,12 @@ tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 /* y = a^b, da += dy b a^(b-1), db += dy y log a. As in torch, da is 0 where b = 0, and db where a = 0 and b >= 0. */
 static inline real pow_value(real a, real b)
 {
-    return REAL(pow)(a, b);
+    return TYPED(tg_pow)(a, b);
 }
 
 static inline real pow_gradient_a(real a, real b, real dy)
 {
-    return b == 0 ? 0 : dy * b * REAL(pow)(a, b - 1);
+    return b == 0 ? 0 : dy * b * TYPED(tg_pow)(a, b - 1);
 }
 
 static inline real pow_gradient_b(real a, real b, real y, real dy)
@@ -152,28 +154,53 @@ tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-/* The same if b is a number, as in torch's x ** 0.5: the powers 0.5 and -0.5 are computed with a square root, which
- * differs from pow for -inf and -0. */
-static real pow_number_value(real x, real b)
+/* The same if b is a number: the powers that torch computes by multiplication or a square root, which differs from pow
+ * for -inf and -0. */
+static void powers(const real *x, int64_t n, real b, real *out)
 {
-    return b == (real)0.5 ? REAL(sqrt)(x) : b == (real)-0.5 ? 1 / REAL(sqrt)(x) : REAL(pow)(x, b);
+    const real size = REAL(fabs)(b);
+    if (b == 0 || size == 1 || size == 2 || b == 3) {
+        for (int64_t i = 0; i < n; i++) { /* a product with 1 changes nothing */
+            real power = (size >= 1 ? x[i] : 1) * (size >= 2 ? x[i] : 1) * (size >= 3 ? x[i] : 1);
+            out[i] = b < 0 ? 1 / power : power;
+        }
+    } else if (size == (real)0.5) {
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = b < 0 ? 1 / REAL(sqrt)(x[i]) : REAL(sqrt)(x[i]);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = TYPED(tg_pow)(x[i], b);
+        }
+    }
 }
 
-static inline real pow_number_gradient(real x, real b, real dy)
+static void pow_scalar_value_loop(const tg_chunk *k)
 {
-    return b == 0 ? 0 : dy * b * pow_number_value(x, b - 1);
+    powers(k->in[0], k->n, (real)(*(const double *)k->attributes), k->out);
 }
 
-TG_LOOP_2(pow_number_value, in[0], in[1]);
-TG_LOOP_3(pow_number_gradient, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(pow_number_op, pow_number_value_loop, pow_number_gradient_loop, NULL);
+static void pow_scalar_gradient_loop(const tg_chunk *k)
+{
+    const real *x = k->in[0], *dy = k->dy, b = (real)(*(const double *)k->attributes);
+    real *out = k->out, part[TG_ELEMENTWISE_CHUNK];
+    for (int64_t i = 0, n; i < k->n; i += n) {
+        n = k->n - i < TG_ELEMENTWISE_CHUNK ? k->n - i : TG_ELEMENTWISE_CHUNK;
+        powers(x + i, n, b - 1, part);
+        for (int64_t j = 0; j < n; j++) {
+            out[i + j] = b == 0 ? 0 : dy[i + j] * (b * part[j]);
+        }
+    }
+}
+
+TG_ELEMENTWISE_KERNELS(pow_scalar_op, pow_scalar_value_loop, pow_scalar_gradient_loop);
 
 #ifdef TG_ONCE
-static const tg_elementwise pow_number_op = {TG_ELEMENTWISE("pow", pow_number_op, 0, TG_OP_ALL, "a", "b")};
+static const tg_elementwise pow_scalar_op = {TG_ELEMENTWISE("pow_scalar", pow_scalar_op, 0, TG_OP_ALL, "x")};
 
-tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number)
+tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return apply_to_two(t, &pow_number_op, x, number);
+    return tg_apply(t, &pow_scalar_op.op, &x, 1, &value, sizeof value, NULL);
 }
 #endif
 
@@ -236,10 +263,9 @@ tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
 #endif
 
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
-static inline real remainder_value(real a, real b)
+static void remainder_value_loop(const tg_chunk *k)
 {
-    real rest = REAL(fmod)(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    TYPED(tg_remainders)(k->in[0], k->in[1], k->n, k->out);
 }
 
 /* (a - y) / b is floor(a/b), except for its rounding. An infinite b is the remainder of an a of the other sign, and
@@ -250,7 +276,6 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
     return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
-TG_LOOP_2(remainder_value, in[0], in[1]);
 TG_LOOP_4(remainder_gradient_b, in[0], in[1], y, dy);
 TG_ELEMENTWISE_KERNELS(remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop);
 

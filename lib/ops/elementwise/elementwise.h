@@ -168,7 +168,4 @@ const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call
 bool tg_elementwise_shape(tg_op_call *call);
 bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype);
 
-/* tg_pow with a number as the exponent, a constant of shape (). */
-tg_tensor *tg_pow_number(tg_tape *t, tg_tensor *x, tg_tensor *number);
-
 #endif

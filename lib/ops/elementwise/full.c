@@ -89,9 +89,4 @@ tg_tensor *tg_div_scalar(tg_tape *t, tg_tensor *x, double value)
     return with_number(t, "div_scalar", tg_div, x, value);
 }
 
-tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
-{
-    return with_number(t, "pow_scalar", tg_pow_number, x, value);
-}
-
 #endif

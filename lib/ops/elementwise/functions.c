@@ -1,5 +1,6 @@
 /* functions: mathematical functions of one input, which follow the PyTorch functions of their names, also for abs at 0,
  * where no derivative exists. */
+#include "base/trigonometry.h"
 #include "ops/elementwise/elementwise.h"
 
 /* y = -x, dx += -dy */
@@ -84,17 +85,32 @@ tg_tensor *tg_sqrt(tg_tape *t, tg_tensor *x)
 #endif
 
 /* y = sin x, dx += dy cos x */
-static inline real sin_value(real x)
+static void sin_value_loop(const tg_chunk *k)
 {
-    return REAL(sin)(x);
+    TYPED(tg_turns)(k->in[0], k->n, false, k->out);
 }
 
-static inline real sin_gradient(real x, real dy)
+/* Computes sign dy cos x, or sign dy sin x. */
+static inline void turn_gradient(const tg_chunk *k, bool is_cos, real sign)
 {
-    return dy * REAL(cos)(x);
+    const real *x = k->in[0], *dy = k->dy;
+    real *out = k->out, part[TG_ELEMENTWISE_CHUNK];
+    for (int64_t i = 0, n; i < k->n; i += n) {
+        n = k->n - i < TG_ELEMENTWISE_CHUNK ? k->n - i : TG_ELEMENTWISE_CHUNK;
+        TYPED(tg_turns)(x + i, n, is_cos, part);
+        for (int64_t j = 0; j < n; j++) {
+            out[i + j] = sign * dy[i + j] * part[j];
+        }
+    }
 }
 
-TG_FUNCTION_OF_INPUT(sin_op, "sin", sin_value, sin_gradient);
+static void sin_gradient_loop(const tg_chunk *k)
+{
+    turn_gradient(k, true, 1);
+}
+
+TG_ELEMENTWISE_KERNELS(sin_op, sin_value_loop, sin_gradient_loop);
+TG_FUNCTION_OP(sin_op, "sin", 0, TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_sin(tg_tape *t, tg_tensor *x)
@@ -104,17 +120,18 @@ tg_tensor *tg_sin(tg_tape *t, tg_tensor *x)
 #endif
 
 /* y = cos x, dx += -dy sin x */
-static inline real cos_value(real x)
+static void cos_value_loop(const tg_chunk *k)
 {
-    return REAL(cos)(x);
+    TYPED(tg_turns)(k->in[0], k->n, true, k->out);
 }
 
-static inline real cos_gradient(real x, real dy)
+static void cos_gradient_loop(const tg_chunk *k)
 {
-    return -dy * REAL(sin)(x);
+    turn_gradient(k, false, -1);
 }
 
-TG_FUNCTION_OF_INPUT(cos_op, "cos", cos_value, cos_gradient);
+TG_ELEMENTWISE_KERNELS(cos_op, cos_value_loop, cos_gradient_loop);
+TG_FUNCTION_OP(cos_op, "cos", 0, TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_cos(tg_tape *t, tg_tensor *x)
