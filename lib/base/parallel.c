@@ -25,8 +25,6 @@
 #define MAX_THREADS 256
 #define SPINS 2000
 
-typedef void loop_body(void *context, int64_t begin, int64_t end);
-
 /* Loops have numbers: a worker runs when its number changes. Each worker has cache lines of its own. */
 typedef struct worker {
     _Alignas(128) atomic_uint loop;

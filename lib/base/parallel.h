@@ -7,7 +7,9 @@
 /* The smallest range, in values, that is worth the wake-up of a thread. */
 #define TG_GRAIN 16384
 
-TG_API void tg_parallel_for(int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),
-                            void *context);
+/* The body of a loop. */
+typedef void loop_body(void *context, int64_t begin, int64_t end);
+
+TG_API void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *context);
 
 #endif

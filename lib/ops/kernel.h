@@ -38,9 +38,6 @@ typedef void tg_kernel(const tg_op_call *call);
 #define TG_NO_KERNEL_f32_avx512 NULL
 #define TG_NO_KERNEL_f64_avx512 NULL
 
-/* The body of a loop for tg_parallel_for. */
-typedef void loop_body(void *context, int64_t begin, int64_t end);
-
 /* Computes C = A B, or with `add` C += A B (tensor/gemm.h). */
 static inline void gemm(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
 {

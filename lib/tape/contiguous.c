@@ -6,6 +6,7 @@
  * The op is part of the tape, because tg_apply creates such a copy for ops that need contiguous inputs.
  */
 #include "tape/tape.h"
+#include "tensor/strided.h"
 
 static bool contiguous_shape(tg_op_call *call)
 {
@@ -24,30 +25,18 @@ static void forward(const tg_op_call *call)
     tg_copy_to_contiguous(call->inputs[0], tg_values(call->outputs[0]));
 }
 
-static void backward_f32(const tg_op_call *call)
+static void backward(const tg_op_call *call)
 {
-    const float *dy = call->output_gradients[0];
-    float *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
-        dx[i] += dy[i];
-    }
-}
-
-static void backward_f64(const tg_op_call *call)
-{
-    const double *dy = call->output_gradients[0];
-    double *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < call->inputs[0]->count; i++) {
-        dx[i] += dy[i];
-    }
+    const tg_tensor *x = call->inputs[0];
+    tg_add_values(call->input_gradients[0], call->output_gradients[0], x->count, tg_dtype_of(x));
 }
 
 static const tg_op contiguous_op = {
     .name = "contiguous",
     .shape = contiguous_shape,
     .input_names = {"x"},
-    .f32 = {forward, backward_f32},
-    .f64 = {forward, backward_f64},
+    .f32 = {forward, backward},
+    .f64 = {forward, backward},
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,

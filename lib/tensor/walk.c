@@ -63,18 +63,6 @@ void tg_memory_order(const tg_tensor *x, int order[TG_MAX_RANK])
     }
 }
 
-tg_walk tg_walk_in_memory_order(const tg_tensor *x)
-{
-    tg_walk walk = tg_walk_new();
-    int order[TG_MAX_RANK];
-    tg_memory_order(x, order);
-    for (int i = 0; i < x->rank; i++) {
-        int64_t stride = x->strides[order[i]];
-        tg_walk_add_axis(&walk, x->shape[order[i]], stride, stride);
-    }
-    return walk;
-}
-
 tg_walk tg_walk_broadcast(const tg_tensor *x, const tg_shape *shape)
 {
     tg_walk walk = tg_walk_new();

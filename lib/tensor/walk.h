@@ -47,9 +47,6 @@ tg_walk tg_walk_of(const tg_tensor *x);
  * (TensorIterator). */
 void tg_memory_order(const tg_tensor *x, int order[TG_MAX_RANK]);
 
-/* Returns a walk over all of x in that order. */
-tg_walk tg_walk_in_memory_order(const tg_tensor *x);
-
 /* Returns a walk over x broadcast to `shape`: the stride is 0 on axes where x repeats. The other strides are those of a
  * contiguous tensor of x's shape, such as its gradient, and also 0 where x repeats. */
 tg_walk tg_walk_broadcast(const tg_tensor *x, const tg_shape *shape);

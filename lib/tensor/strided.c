@@ -1,0 +1,314 @@
+#include "tensor/strided.h"
+
+#include "base/parallel.h"
+#include "base/real.h"
+
+/* The sides of a tile, and the most values of a row or of some rows that are one piece of work. */
+enum { TILE = 32, PIECE = 4096 };
+
+/* A value is copied as an integer of its size: a float register may change the bits of a NaN. */
+#if defined TG_REAL_F32
+typedef uint32_t word;
+#else
+typedef uint64_t word;
+#endif
+
+static inline void put(void *to, int64_t at, word value, bool add)
+{
+    if (add) {
+        real more;
+        memcpy(&more, &value, sizeof more);
+        ((real *)to)[at] += more;
+    } else {
+        ((word *)to)[at] = value;
+    }
+}
+
+static inline void *to_word(const void *values, int64_t at)
+{
+    return (word *)values + at;
+}
+
+static inline void move_values(void *restrict to, int64_t to_stride, const word *restrict from, int64_t from_stride,
+                               int64_t n, bool add)
+{
+    for (int64_t i = 0; i < n; i++) {
+        put(to, i * to_stride, from[i * from_stride], add);
+    }
+}
+
+/* Moves a row; the strides that compilers vectorize are constants. */
+static inline void move_row(void *to, int64_t to_stride, const word *from, int64_t from_stride, int64_t n, bool add)
+{
+    if (to_stride != 1) {
+        move_values(to, to_stride, from, from_stride, n, add);
+    } else if (from_stride == 1) {
+        move_values(to, 1, from, 1, n, add);
+    } else if (from_stride == 0) {
+        move_values(to, 1, from, 0, n, add);
+    } else if (from_stride == -1) {
+        move_values(to, 1, from, -1, n, add);
+    } else if (from_stride == 2) {
+        move_values(to, 1, from, 2, n, add);
+    } else {
+        enum { GROUP = 4 }; /* loads that do not wait for the loop */
+        int64_t i = 0;
+        for (; i + GROUP <= n; i += GROUP) {
+            move_values(to_word(to, i), 1, from + i * from_stride, from_stride, GROUP, add);
+        }
+        move_values(to_word(to, i), 1, from + i * from_stride, from_stride, n - i, add);
+    }
+}
+
+/* Two axes of a block: their sizes and strides. */
+typedef struct plane {
+    int64_t size[2], to[2], from[2];
+} plane;
+
+/* Moves at most TILE x TILE values. With `ahead`, begins to read the rows of the next tile: they are too short for the
+ * processor to foresee them. */
+static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void *restrict to,
+                             const word *restrict from, int64_t to_step, int64_t from_step, bool ahead, bool add)
+{
+    word tile[TILE][TILE];
+    for (int64_t c = 0; c < columns; c++) {
+        const word *row = from + c * p->from[1];
+        if (ahead) {
+            tg_prefetch_row(row + TILE * p->from[1], TILE * sizeof *row);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            tile[r][c] = row[r * from_step];
+        }
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        if (ahead) {
+            __builtin_prefetch(to_word(to, r * p->to[0] + TILE), 1);
+        }
+        for (int64_t c = 0; c < columns; c++) {
+            put(to, r * p->to[0] + c * to_step, tile[r][c], add);
+        }
+    }
+}
+
+static inline void move_tiles(const plane *p, int64_t rows, int64_t columns, void *to, const word *from, bool add)
+{
+    bool plain = p->to[1] == 1 && p->from[0] == 1 && rows == TILE;
+    for (int64_t c = 0; c < columns; c += TILE) {
+        int64_t width = columns - c < TILE ? columns - c : TILE;
+        void *tile_to = to_word(to, c * p->to[1]);
+        const word *tile_from = from + c * p->from[1];
+        if (plain && columns - c >= 2 * TILE) {
+            move_tile(p, TILE, TILE, tile_to, tile_from, 1, 1, true, add);
+        } else if (plain && width == TILE) {
+            move_tile(p, TILE, TILE, tile_to, tile_from, 1, 1, false, add);
+        } else {
+            move_tile(p, rows, width, tile_to, tile_from, p->to[1], p->from[0], false, add);
+        }
+    }
+}
+
+/* A block as pieces: rows and columns of a plane, for each index of the other axes. */
+typedef struct pieces {
+    tg_walk walk; /* one position is one piece; the last two axes are those of the plane */
+    plane plane;
+    int64_t rows, columns; /* of a piece */
+    bool tiled;
+    void *to;
+    const word *from;
+} pieces;
+
+static inline void move_pieces(const pieces *w, int64_t begin, int64_t end, bool add)
+{
+    const plane *p = &w->plane;
+    int last = w->walk.rank - 1;
+    tg_cursor at = tg_walk_begin(&w->walk, begin);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t rows = p->size[0] - at.index[last - 1] * w->rows, columns = p->size[1] - at.index[last] * w->columns;
+        rows = rows < w->rows ? rows : w->rows;
+        columns = columns < w->columns ? columns : w->columns;
+        void *to = to_word(w->to, at.offset);
+        const word *from = w->from + at.other_offset;
+        if (w->tiled) {
+            move_tiles(p, rows, columns, to, from, add);
+        } else if (columns < 8 && rows > columns) {
+            for (int64_t c = 0; c < columns; c++) {
+                move_row(to_word(to, c * p->to[1]), p->to[0], from + c * p->from[1], p->from[0], rows, add);
+            }
+        } else {
+            for (int64_t r = 0; r < rows; r++) {
+                move_row(to_word(to, r * p->to[0]), p->to[1], from + r * p->from[0], p->from[1], columns, add);
+            }
+        }
+        tg_walk_advance(&w->walk, &at, 1);
+    }
+}
+
+static void copy_pieces(void *context, int64_t begin, int64_t end)
+{
+    move_pieces(context, begin, end, false);
+}
+
+static void add_pieces(void *context, int64_t begin, int64_t end)
+{
+    move_pieces(context, begin, end, true);
+}
+
+static int64_t distance(int64_t stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+/* Returns the axis of the walk that is the rows of the plane; -1 for a walk with one axis. In tiles it is the axis
+ * along which the source is dense, if that is not the last one. */
+static int choose_rows(const tg_walk *walk, bool *tiled)
+{
+    int last = walk->rank - 1, densest = last;
+    for (int axis = last - 1; axis >= 0; axis--) {
+        int64_t d = distance(walk->other_stride[axis]);
+        densest = d > 0 && d < distance(walk->other_stride[densest]) ? axis : densest;
+    }
+    *tiled = densest != last && walk->size[last] >= 8 && walk->size[densest] >= 8;
+    return *tiled ? densest : last - 1;
+}
+
+/* Adds an axis of `count` pieces. */
+static void add_axis(tg_walk *walk, int64_t count, int64_t stride, int64_t other_stride)
+{
+    walk->size[walk->rank] = count;
+    walk->stride[walk->rank] = stride;
+    walk->other_stride[walk->rank] = other_stride;
+    walk->rank++;
+    walk->count *= count;
+}
+
+static void cut(const tg_walk *walk, pieces *w)
+{
+    int last = walk->rank - 1, rows = choose_rows(walk, &w->tiled);
+    plane *p = &w->plane;
+    *p = (plane){{1, walk->size[last]}, {0, walk->stride[last]}, {0, walk->other_stride[last]}};
+    if (rows >= 0) {
+        p->size[0] = walk->size[rows];
+        p->to[0] = walk->stride[rows];
+        p->from[0] = walk->other_stride[rows];
+    }
+    int64_t most = w->tiled ? 8 * TILE : PIECE;
+    w->columns = p->size[1] < most ? p->size[1] : most;
+    w->rows = w->tiled ? TILE : PIECE / w->columns;
+    w->walk.rank = 0;
+    w->walk.count = 1;
+    for (int axis = 0; axis < last; axis++) {
+        if (axis != rows) {
+            add_axis(&w->walk, walk->size[axis], walk->stride[axis], walk->other_stride[axis]);
+        }
+    }
+    add_axis(&w->walk, (p->size[0] - 1) / w->rows + 1, w->rows * p->to[0], w->rows * p->from[0]);
+    add_axis(&w->walk, (p->size[1] - 1) / w->columns + 1, w->columns * p->to[1], w->columns * p->from[1]);
+}
+
+static void run(const tg_strided *s, void *to, const void *from, loop_body *body)
+{
+    pieces w = {.to = to_word(to, s->to), .from = (const word *)from + s->from};
+    cut(&s->walk, &w);
+    int64_t rows = w.plane.size[0] < w.rows ? w.plane.size[0] : w.rows;
+    tg_parallel_for(w.walk.count, 1 + TG_GRAIN / (rows * w.columns), body, &w);
+}
+
+void KERNEL(tg_strided_copy)(const tg_strided *s, void *to, const void *from)
+{
+    run(s, to, from, copy_pieces);
+}
+
+void KERNEL(tg_strided_add)(const tg_strided *s, void *to, const void *from)
+{
+    run(s, to, from, add_pieces);
+}
+
+#ifdef TG_ONCE
+
+tg_strided tg_strided_of(const tg_shape *shape, const int64_t *to, const int64_t *from)
+{
+    tg_strided s = {.walk = tg_walk_new()};
+    int order[TG_MAX_RANK], axes = 0;
+    for (int axis = 0; axis < shape->rank; axis++) {
+        int64_t size = shape->size[axis];
+        if (size == 0) {
+            s.walk.count = 0;
+            return s;
+        }
+        if (size == 1 || to[axis] == 0) {
+            s.from += (size - 1) * from[axis];
+            continue;
+        }
+        if (to[axis] < 0) {
+            s.to += (size - 1) * to[axis];
+            s.from += (size - 1) * from[axis];
+        }
+        int at = axes++;
+        for (; at > 0 && distance(to[order[at - 1]]) < distance(to[axis]); at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = axis;
+    }
+    for (int i = 0; i < axes; i++) {
+        int axis = order[i], sign = to[axis] < 0 ? -1 : 1;
+        tg_walk_add_axis(&s.walk, shape->size[axis], sign * to[axis], sign * from[axis]);
+    }
+    return s;
+}
+
+static void copy_bytes(const tg_strided *s, char *to, const char *from)
+{
+    const tg_walk *walk = &s->walk;
+    tg_cursor at = tg_walk_begin(walk, 0);
+    for (int64_t done = 0, length; done < walk->count; done += length) {
+        length = tg_walk_run(walk, &at, walk->count);
+        for (int64_t i = 0; i < length; i++) {
+            to[s->to + at.offset + i * tg_walk_stride(walk)] =
+                from[s->from + at.other_offset + i * tg_walk_other_stride(walk)];
+        }
+        tg_walk_advance(walk, &at, length);
+    }
+}
+
+void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *from)
+{
+    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(tg_strided_copy_f32)}, *const f64[] = {TG_EACH_LEVEL(
+                                                                                      tg_strided_copy_f64)};
+    if (s->walk.count == 0) {
+        return;
+    }
+    switch (size) {
+    case 4: f32[tg_level()](s, to, from); return;
+    case 8: f64[tg_level()](s, to, from); return;
+    default: copy_bytes(s, to, from);
+    }
+}
+
+void tg_strided_add(const tg_strided *s, tg_dtype dtype, void *to, const void *from)
+{
+    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(tg_strided_add_f32)}, *const f64[] = {
+                                                                                     TG_EACH_LEVEL(tg_strided_add_f64)};
+    if (s->walk.count > 0) {
+        (dtype == TG_F32 ? f32 : f64)[tg_level()](s, to, from);
+    }
+}
+
+static tg_strided line_of(int64_t count)
+{
+    const int64_t stride = 1;
+    return tg_strided_of(&(tg_shape){1, {count}}, &stride, &stride);
+}
+
+void tg_copy_values(void *to, const void *from, int64_t count, size_t size)
+{
+    tg_strided line = line_of(count);
+    tg_strided_copy(&line, size, to, from);
+}
+
+void tg_add_values(void *to, const void *from, int64_t count, tg_dtype dtype)
+{
+    tg_strided line = line_of(count);
+    tg_strided_add(&line, dtype, to, from);
+}
+
+#endif
