@@ -1,13 +1,15 @@
 /* elementwise: the loop that elementwise.h describes.
  *
- * The output is contiguous. It is cut into chunks of CHUNK values. For each chunk the inputs are copied into buffers on
- * the stack, unless they are contiguous already. A long row that is repeated, as a bias is, is not copied either: a
- * chunk ends where the row does. Chunks of the forward pass are independent, and so are those of the
- * gradient of an input that was not broadcast: these run on several threads. The gradient of a broadcast input is
- * summed chunk after chunk in one thread, so its bits are always the same. If it is a row, as a bias is, threads divide
- * the columns: one thread sums each column, in the order of the rows.
+ * The output is contiguous, and is cut into chunks. chunk_inputs.h decides how the inputs of a chunk are read. Chunks
+ * of the forward pass are independent, and so are those of the gradient of an input that was not broadcast: these run
+ * on several threads. The gradients of a broadcast input are summed by tg_sum_repeated, which asks for them part by
+ * part.
  */
 #include "ops/elementwise/elementwise.h"
+
+#include "ops/elementwise/chunk_inputs.h"
+#include "ops/elementwise/repeated.h"
+#include "tensor/strided.h"
 
 #define CHUNK TG_ELEMENTWISE_CHUNK
 
@@ -18,35 +20,74 @@ const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call
     return (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
 }
 
-void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
+/* Copies rows of `width` values, one after the other. `left` rows follow each other in the input: those that are copied
+ * soon are read ahead, because the processor does not foresee short rows. */
+static void gather_rows(const real *values, int64_t row_stride, int64_t stride, int64_t rows, int64_t width,
+                        int64_t left, real *restrict out)
+{
+    enum { AHEAD = 8 };
+    for (int64_t r = 0; r < rows; r++) {
+        const real *row = values + r * row_stride;
+        if (stride == 1 && r + AHEAD < left) {
+            tg_prefetch_row(row + AHEAD * row_stride, (size_t)width * sizeof *row);
+        }
+        if (stride == 0) {
+            for (int64_t i = 0; i < width; i++) {
+                out[r * width + i] = *row;
+            }
+        } else if (stride == 1) {
+            for (int64_t i = 0; i < width; i++) {
+                out[r * width + i] = row[i];
+            }
+        } else {
+            for (int64_t i = 0; i < width; i++) {
+                out[r * width + i] = row[i * stride];
+            }
+        }
+    }
+}
+
+void KERNEL(tg_chunk_gather_at)(const tg_walk *walk, const tg_tensor *x, tg_cursor *at, int64_t n, void *chunk)
 {
     real *out = chunk;
-    tg_cursor at = tg_walk_begin(walk, begin);
+    int last = walk->rank - 1;
     int64_t stride = tg_walk_stride(walk);
     for (int64_t done = 0, run; done < n; done += run) {
-        run = tg_walk_run(walk, &at, n - done);
+        run = tg_walk_run(walk, at, n - done);
         if (x->dtype == TG_U8) {
-            const uint8_t *values = (const uint8_t *)tg_values(x) + at.offset;
+            const uint8_t *values = (const uint8_t *)tg_values(x) + at->offset;
             for (int64_t i = 0; i < run; i++) {
                 out[done + i] = values[i * stride] != 0;
             }
         } else if (x->dtype == TG_I32) {
-            const int32_t *values = (const int32_t *)tg_values(x) + at.offset;
+            const int32_t *values = (const int32_t *)tg_values(x) + at->offset;
             for (int64_t i = 0; i < run; i++) {
                 out[done + i] = (real)values[i * stride];
             }
         } else {
-            const real *values = (const real *)tg_values(x) + at.offset;
-            if (stride == 1) {
-                memcpy(out + done, values, (size_t)run * sizeof *out);
-            } else {
-                for (int64_t i = 0; i < run; i++) {
-                    out[done + i] = values[i * stride];
-                }
+            /* Whole rows are copied together, so that short ones do not take a step of the cursor each. */
+            int64_t rows = 1, row_stride = 0, left = 1;
+            if (last > 0 && run == walk->size[last]) {
+                int64_t fitting = (n - done) / run;
+                left = walk->size[last - 1] - at->index[last - 1];
+                rows = left < fitting ? left : fitting;
+                row_stride = walk->stride[last - 1];
+            }
+            gather_rows((const real *)tg_values(x) + at->offset, row_stride, stride, rows, run, left, out + done);
+            if (rows > 1) {
+                at->index[last - 1] += rows - 1;
+                at->offset += (rows - 1) * row_stride;
+                done += (rows - 1) * run;
             }
         }
-        tg_walk_advance(walk, &at, run);
+        tg_walk_advance(walk, at, run);
     }
+}
+
+void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
+{
+    tg_cursor at = tg_walk_begin(walk, begin);
+    KERNEL(tg_chunk_gather_at)(walk, x, &at, n, chunk);
 }
 
 /* Adds n values to a gradient, which never overlaps them. */
@@ -57,167 +98,116 @@ static inline void add_values(real *restrict dx, int64_t n, const real *restrict
     }
 }
 
-/* The same through the walk's other strides; several may be added to one value, in order. */
-static void scatter_add(const tg_walk *walk, real *dx, int64_t begin, int64_t n, const real *in)
-{
-    tg_cursor at = tg_walk_begin(walk, begin);
-    int64_t stride = tg_walk_other_stride(walk);
-    for (int64_t done = 0, run; done < n; done += run) {
-        run = tg_walk_run(walk, &at, n - done);
-        real *to = dx + at.other_offset;
-        if (stride == 1) {
-            add_values(to, run, in + done);
-        } else {
-            for (int64_t i = 0; i < run; i++) {
-                to[i * stride] += in[done + i];
-            }
-        }
-        tg_walk_advance(walk, &at, run);
-    }
-}
-
 /* ---- one call ---- */
 
 typedef struct loop {
     const tg_op_call *call;
     tg_chunk_kernel *kernel;
-    bool plain[TG_ELEMENTWISE_INPUTS];    /* the input is `real` and has the layout of y */
-    bool row[TG_ELEMENTWISE_INPUTS];      /* the input is `real`, a row of `width` values, and y repeats it */
-    tg_walk walks[TG_ELEMENTWISE_INPUTS]; /* of the inputs that are not plain */
-    bool plain_inputs;                    /* every input is plain or a row, so that none is copied */
-    int64_t width;                        /* of the rows; without rows, y->count */
-    const real *y, *dy;                   /* NULL in the forward pass */
-    void *out;                            /* y, or the gradient of one input */
-    bool mask_out;                        /* out is u8 */
-    bool add;                             /* results are added to out, instead of written */
-    const tg_walk *repeated;              /* the walk that sums into out if out is smaller than y; else NULL */
-    bool is_dy;                           /* what is summed is dy, so that no kernel is called */
+    chunk_inputs inputs;
+    const real *y, *dy; /* NULL in the forward pass */
+    void *out;          /* y, or the gradient of one input */
+    bool mask_out;      /* out is u8 */
+    bool add;           /* results are added to out, instead of written */
 } loop;
-
-/* Returns whether the walk repeats a row (C) to (rows,C), and the row is long enough to end chunks. `width` is that of
- * another row, or the number of all values. */
-static bool is_long_row(const tg_walk *walk, int64_t width)
-{
-    return walk->rank == 2 && walk->stride[0] == 0 && walk->stride[1] == 1 && walk->size[1] >= CHUNK / 4 &&
-           (walk->size[1] == width || width == walk->count);
-}
-
-static void set_inputs(loop *l)
-{
-    const tg_tensor *y = l->call->outputs[0];
-    l->plain_inputs = true;
-    l->width = y->count;
-    for (int i = 0; i < l->call->input_count; i++) {
-        const tg_tensor *x = l->call->inputs[i];
-        bool is_real = x->dtype == REAL_DTYPE;
-        l->plain[i] = is_real && x->contiguous && tg_same_shape(x, y);
-        l->row[i] = false;
-        if (!l->plain[i]) {
-            tg_shape shape = tg_shape_of(y);
-            l->walks[i] = tg_walk_broadcast(x, &shape);
-            l->plain[i] = is_real && tg_walk_is_plain(&l->walks[i]);
-            l->row[i] = is_real && is_long_row(&l->walks[i], l->width);
-            l->width = l->row[i] ? l->walks[i].size[1] : l->width;
-        }
-        l->plain_inputs = l->plain_inputs && (l->plain[i] || l->row[i]);
-    }
-}
 
 static bool writes_directly(const loop *l)
 {
-    return !l->add && !l->mask_out && !l->repeated;
+    return !l->add && !l->mask_out;
 }
 
-static void run_chunk(const loop *l, int64_t begin, int64_t n)
+/* Computes a chunk, whose copied inputs are in row `row` of a tile, or in none (-1). */
+static void run_chunk(const loop *l, chunk_buffers *b, int64_t begin, int64_t n, int row, real *out)
 {
-    real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], result[CHUNK];
-    tg_chunk k = {.n = n, .attributes = l->call->attributes};
-    for (int i = 0; i < l->call->input_count; i++) {
-        const tg_tensor *x = l->call->inputs[i];
-        if (l->plain[i] || l->row[i]) {
-            k.in[i] = (const real *)tg_values(x) + (l->row[i] ? begin % l->width : begin);
-        } else {
-            KERNEL(tg_chunk_gather)(&l->walks[i], x, begin, n, gathered[i]);
-            k.in[i] = gathered[i];
-        }
+    tg_chunk k = {.n = n, .out = out, .attributes = l->call->attributes};
+    for (int i = 0; i < l->inputs.count; i++) {
+        k.in[i] = input_at(&l->inputs, i, b, begin, n, row);
     }
     if (l->dy) {
         k.y = l->y + begin;
         k.dy = l->dy + begin;
     }
-    k.out = writes_directly(l) ? (real *)l->out + begin : result;
     l->kernel(&k);
-    if (l->repeated) {
-        scatter_add(l->repeated, l->out, begin, n, result);
-    } else if (l->mask_out) {
-        uint8_t *out = (uint8_t *)l->out + begin;
-        for (int64_t i = 0; i < n; i++) {
-            out[i] = result[i] != 0;
+}
+
+static void run_tile(const loop *l, chunk_buffers *b, int64_t begin, real *out)
+{
+    int64_t width = l->inputs.tile_width;
+    for (int64_t column = 0; column < width; column += TILE_COLUMNS) {
+        int64_t n = width - column < TILE_COLUMNS ? width - column : TILE_COLUMNS;
+        copy_tiles(&l->inputs, b, begin + column, width - column);
+        for (int row = 0; row < TILE_ROWS; row++) {
+            int64_t at = row * width + column;
+            run_chunk(l, b, begin + at, n, row, out + at);
         }
-    } else if (l->add) {
-        add_values((real *)l->out + begin, n, result);
+    }
+}
+
+/* Computes the values begin .. end - 1, in tiles, or in chunks that end where rows do. */
+static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, real *out)
+{
+    chunk_buffers b;
+    chunk_buffers_begin(&b, l->inputs.count);
+    int64_t width = l->inputs.width, row_end = begin - begin % width;
+    for (int64_t at = begin, n; at < end; at += n) {
+        if (tile_begins(&l->inputs, at, end)) {
+            n = TILE_ROWS * l->inputs.tile_width;
+            run_tile(l, &b, at, out + (at - begin));
+            continue;
+        }
+        while (row_end <= at) {
+            row_end += width;
+        }
+        n = row_end < end ? row_end - at : end - at;
+        n = n < most ? n : most;
+        run_chunk(l, &b, at, n, -1, out + (at - begin));
     }
 }
 
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const loop *l = context;
-    if (l->is_dy) {
-        scatter_add(l->repeated, l->out, begin, end - begin, l->dy + begin);
+    if (writes_directly(l)) {
+        /* If no buffer is needed, a row is one chunk. */
+        run_chunks(l, begin, end, l->inputs.none_copied ? end - begin : MOST_COPIED, (real *)l->out + begin);
         return;
     }
-    /* If no buffer is needed, the whole range is one chunk. */
-    int64_t step = l->plain_inputs && writes_directly(l) ? end - begin : CHUNK;
     for (int64_t at = begin, n; at < end; at += n) {
-        int64_t row_end = at + l->width - at % l->width;
-        n = row_end < end ? row_end - at : end - at;
-        n = n < step ? n : step;
-        run_chunk(l, at, n);
+        real result[CHUNK];
+        n = end - at < CHUNK ? end - at : CHUNK;
+        run_chunks(l, at, at + n, CHUNK, result);
+        if (l->mask_out) {
+            for (int64_t i = 0; i < n; i++) {
+                ((uint8_t *)l->out + at)[i] = result[i] != 0;
+            }
+        } else {
+            add_values((real *)l->out + at, n, result);
+        }
     }
 }
 
-/* Returns whether out is a row (C) that was repeated to (rows,C). */
-static bool is_row(const tg_walk *repeated)
+/* ---- gradients of broadcast inputs ---- */
+
+static void gradient_part(const void *context, int64_t begin, int64_t n, void *out)
 {
-    return repeated->rank == 2 && repeated->other_stride[0] == 0 && repeated->other_stride[1] == 1;
+    run_chunks(context, begin, begin + n, CHUNK, out);
 }
 
-/* Runs the columns begin .. end - 1 of all rows. */
-static void run_columns(void *context, int64_t begin, int64_t end)
+static void sum_repeated(const loop *l, int i)
 {
-    const loop *l = context;
-    int64_t width = l->repeated->size[1];
-    for (int64_t row = 0; row < l->repeated->size[0]; row++) {
-        run_range(context, row * width + begin, row * width + end);
+    const tg_tensor *x = l->call->inputs[i];
+    tg_shape shape = tg_shape_of(l->call->outputs[0]), own = tg_shape_of(x);
+    int64_t contiguous[TG_MAX_RANK], strides[TG_MAX_RANK];
+    tg_contiguous_strides(&own, contiguous);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int from = axis - (shape.rank - x->rank);
+        strides[axis] = from < 0 || x->shape[from] == 1 ? 0 : contiguous[from];
     }
+    bool is_dy = l->call->op->passes_gradient >> i & 1;
+    KERNEL(tg_sum_repeated)
+    (&shape, strides, is_dy ? NULL : gradient_part, is_dy ? (const void *)l->dy : l, !l->add, l->out);
 }
 
-static void run_repeated(loop *l)
-{
-    if (is_row(l->repeated)) {
-        int64_t grain = 1 + TG_GRAIN / (l->repeated->size[0] + 1);
-        tg_parallel_for(l->repeated->size[1], grain < 16 ? 16 : grain, run_columns, l);
-    } else {
-        run_range(l, 0, l->repeated->count);
-    }
-}
-
-typedef struct sum {
-    real *dx;
-    const real *dy;
-} sum;
-
-static void add_range(void *context, int64_t begin, int64_t end)
-{
-    const sum *s = context;
-    add_values(s->dx + begin, end - begin, s->dy + begin);
-}
-
-static void add_in_threads(real *dx, int64_t n, const real *dy)
-{
-    sum s = {dx, dy};
-    tg_parallel_for(n, TG_GRAIN, add_range, &s);
-}
+/* ---- whole tensors ---- */
 
 /* Returns whether all that backward has to do for input i is to add dy, value by value. */
 static inline bool adds_dy(const tg_op_call *call, int i)
@@ -235,10 +225,10 @@ static inline bool add_dy(const tg_op_call *call)
         real *dx = call->input_gradients[i];
         if (dx && !adds_dy(call, i)) {
             others = true;
-        } else if (dx && n < TG_GRAIN) {
+        } else if (dx && n <= CHUNK) {
             add_values(dx, n, call->output_gradients[0]);
         } else if (dx) {
-            add_in_threads(dx, n, call->output_gradients[0]);
+            tg_add_values(dx, call->output_gradients[0], n, REAL_DTYPE);
         }
     }
     return others;
@@ -306,9 +296,8 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     l.y = l.dy = NULL;
     l.out = tg_values(y);
     l.mask_out = y->dtype == TG_U8;
-    l.add = l.is_dy = false;
-    l.repeated = NULL;
-    set_inputs(&l);
+    l.add = false;
+    set_inputs(&l.inputs, call);
     run_threads(&l, y->count);
 }
 
@@ -328,27 +317,17 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
     l.mask_out = false;
-    set_inputs(&l);
+    set_inputs(&l.inputs, call);
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         if (!call->input_gradients[i] || adds_dy(call, i)) {
             continue;
         }
-        tg_walk repeated;
         l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
         l.out = call->input_gradients[i];
         l.add = !call->overwrite[i];
-        l.is_dy = false;
-        l.repeated = NULL;
         if (x->count != y->count) {
-            l.is_dy = call->op->passes_gradient >> i & 1;
-            tg_shape shape = tg_shape_of(y);
-            repeated = tg_walk_broadcast(x, &shape);
-            l.repeated = &repeated;
-            if (call->overwrite[i]) {
-                memset(l.out, 0, (size_t)x->count * sizeof(real));
-            }
-            run_repeated(&l);
+            sum_repeated(&l, i);
         } else {
             run_threads(&l, y->count);
         }

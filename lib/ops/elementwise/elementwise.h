@@ -160,6 +160,9 @@ TG_DECLARE_KERNEL(tg_elementwise_backward);
  * become reals. */
 void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk);
 
+/* The same from the cursor on, which moves past the values. */
+void KERNEL(tg_chunk_gather_at)(const tg_walk *walk, const tg_tensor *x, tg_cursor *at, int64_t n, void *chunk);
+
 /* Returns the kernels of the called op for this dtype. */
 const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call);
 

@@ -4,12 +4,14 @@
  *   gradient    dx[j] += dy[i], where value i of y is value j of x
  *
  * One backward serves all views. Gradients are contiguous, so the attributes keep the strides and the offset that the
- * view would have if x were contiguous. A value that the view repeats (expand) adds up the dy of its copies, in order.
+ * view would have if x were contiguous. A value that the view repeats (expand) adds up the dy of its copies.
  *
  * Follows torch.reshape, transpose, permute, select, expand, squeeze, unsqueeze and Python's slices; and torch.flip,
  * which copies.
  */
+#include "ops/elementwise/repeated.h"
 #include "ops/kernel.h"
+#include "tensor/strided.h"
 
 /* The strides and the offset that y would have if x were contiguous. */
 typedef struct view {
@@ -24,27 +26,26 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
 {
     const view *v = call->attributes;
     const tg_tensor *y = call->outputs[0];
-    const real *dy = call->output_gradients[0];
-    tg_walk walk = tg_walk_new();
+    const void *dy = call->output_gradients[0];
+    real *dx = call->input_gradients[0];
+    tg_shape shape = tg_shape_of(y);
+    int64_t strides[TG_MAX_RANK];
     for (int axis = 0; axis < y->rank; axis++) {
-        tg_walk_add_axis(&walk, y->shape[axis], v->strides[axis], 0);
-    }
-    tg_cursor at = tg_walk_begin(&walk, 0);
-    int64_t stride = tg_walk_stride(&walk);
-    for (int64_t done = 0, run; done < y->count; done += run) {
-        run = tg_walk_run(&walk, &at, y->count);
-        real *dx = (real *)call->input_gradients[0] + v->offset + at.offset;
-        if (stride == 1) {
-            for (int64_t i = 0; i < run; i++) {
-                dx[i] += dy[done + i];
-            }
-        } else {
-            for (int64_t i = 0; i < run; i++) {
-                dx[i * stride] += dy[done + i];
-            }
+        if (y->shape[axis] > 1 && v->strides[axis] == 0) {
+            KERNEL(tg_sum_repeated)(&shape, v->strides, NULL, dy, call->overwrite[0], dx);
+            return;
         }
-        tg_walk_advance(&walk, &at, run);
     }
+    tg_contiguous_strides(&shape, strides);
+    tg_strided s = tg_strided_of(&shape, v->strides, strides);
+    if (!call->overwrite[0]) {
+        tg_strided_add(&s, REAL_DTYPE, dx + v->offset, dy);
+        return;
+    }
+    if (y->count < call->inputs[0]->count) {
+        memset(dx, 0, tg_bytes_of(call->inputs[0]));
+    }
+    tg_strided_copy(&s, sizeof *dx, dx + v->offset, dy);
 }
 
 #ifdef TG_ONCE
@@ -76,7 +77,7 @@ static bool view_shape(tg_op_call *call)
     {                                                                                                                 \
         .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),       \
         .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
-        .passes_gradient = passes                                                                                     \
+        .can_overwrite = true, .passes_gradient = passes                                                              \
     }
 
 static const tg_op transpose_op = VIEW_OP("transpose", 0), permute_op = VIEW_OP("permute", 0),

@@ -1,0 +1,225 @@
+/* chunk_inputs (private): how the loop of elementwise ops gives a chunk its inputs as contiguous reals.
+ *
+ * An input that has the layout of y is read where it is. So are long rows, such as those of a bias: a chunk ends where
+ * the row does. A row or a value that is repeated is copied once for many chunks. Where the values of an input are
+ * dense along another axis than those of y, as in a transposed matrix, the inputs of some rows are copied in a tile, so
+ * that each line of memory is read once. All others are copied chunk by chunk.
+ */
+#ifndef TG_OPS_ELEMENTWISE_CHUNK_INPUTS_H
+#define TG_OPS_ELEMENTWISE_CHUNK_INPUTS_H
+
+#include "ops/elementwise/elementwise.h"
+
+/* The largest chunk of copied inputs, the shortest row that is not copied, the shortest block to which values are
+ * repeated, and the sides of a tile. */
+enum { MOST_COPIED = 1024, LONG_ROW = 128, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
+
+typedef enum input_kind { INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
+
+typedef struct chunk_input {
+    const tg_tensor *x;
+    input_kind kind;
+    tg_walk walk;          /* unless it is plain */
+    int64_t period, block; /* INPUT_REPEATED: `period` values are repeated to blocks of y */
+} chunk_input;
+
+typedef struct chunk_inputs {
+    int count;
+    chunk_input inputs[TG_ELEMENTWISE_INPUTS];
+    bool none_copied;   /* each input is plain or has long rows */
+    int64_t width;      /* of the shortest row or block that ends chunks; without any, the number of values of y */
+    int64_t tile_width; /* of the rows of y that are visited in tiles; 0 if no input needs them */
+} chunk_inputs;
+
+/* The copies of one thread. */
+typedef struct chunk_buffers {
+    tg_cursor at[TG_ELEMENTWISE_INPUTS];
+    int64_t position[TG_ELEMENTWISE_INPUTS]; /* of the cursor in y; -1: nowhere */
+    int64_t block[TG_ELEMENTWISE_INPUTS];  /* INPUT_REPEATED: the first position of the block whose values are copied */
+    int64_t copied[TG_ELEMENTWISE_INPUTS]; /* and how many of them; 0: none */
+    real values[TG_ELEMENTWISE_INPUTS][MOST_COPIED + LONG_BLOCK];
+} chunk_buffers;
+
+static inline void chunk_buffers_begin(chunk_buffers *b, int inputs)
+{
+    for (int i = 0; i < inputs; i++) {
+        b->position[i] = -1;
+        b->block[i] = b->copied[i] = 0;
+    }
+}
+
+static inline int64_t stride_length(int64_t stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+/* Chooses how an input that is not plain is read. */
+static inline void choose_input(chunk_inputs *c, chunk_input *in, bool is_real)
+{
+    const tg_walk *w = &in->walk;
+    int last = w->rank - 1;
+    int64_t size = w->size[last], stride = w->stride[last], outer = last > 0 ? w->stride[last - 1] : 0;
+    int64_t rows = last > 0 ? w->size[last - 1] : 1;
+    in->period = stride == 0 ? 1 : size;
+    in->block = stride == 0 ? size : outer == 0 ? size * rows : 0;
+    in->kind = INPUT_COPIED;
+    if (is_real && stride == 1 && size >= LONG_ROW) {
+        in->kind = INPUT_ROWS;
+        in->block = size;
+    } else if (in->block >= LONG_BLOCK && in->period <= LONG_BLOCK) {
+        in->kind = INPUT_REPEATED;
+    } else if (is_real && outer != 0 && stride_length(outer) < stride_length(stride) && size >= TILE_COLUMNS &&
+               rows >= TILE_ROWS && (c->tile_width == 0 || c->tile_width == size)) {
+        in->kind = INPUT_TILED;
+        c->tile_width = size;
+    }
+    if ((in->kind == INPUT_ROWS || in->kind == INPUT_REPEATED) && in->block < c->width) {
+        c->width = in->block;
+    }
+}
+
+static inline void set_inputs(chunk_inputs *c, const tg_op_call *call)
+{
+    const tg_tensor *y = call->outputs[0];
+    c->count = call->input_count;
+    c->none_copied = true;
+    c->width = y->count;
+    c->tile_width = 0;
+    for (int i = 0; i < call->input_count; i++) {
+        chunk_input *in = &c->inputs[i];
+        const tg_tensor *x = in->x = call->inputs[i];
+        bool is_real = x->dtype == REAL_DTYPE;
+        in->kind = INPUT_PLAIN;
+        if (!is_real || !x->contiguous || !tg_same_shape(x, y)) {
+            tg_shape shape = tg_shape_of(y);
+            in->walk = tg_walk_broadcast(x, &shape);
+            if (!is_real || !tg_walk_is_plain(&in->walk)) {
+                choose_input(c, in, is_real);
+            }
+        }
+        c->none_copied = c->none_copied && (in->kind == INPUT_PLAIN || in->kind == INPUT_ROWS);
+    }
+}
+
+/* Copies TILE_ROWS rows of the first TILE_COLUMNS values of those that are left; `begin` is the first position in y. */
+static inline void copy_tile(const chunk_input *in, int64_t begin, int64_t left, real *values)
+{
+    const tg_walk *w = &in->walk;
+    const real *x = (const real *)tg_values(in->x) + tg_walk_begin(w, begin).offset;
+    int64_t stride = tg_walk_stride(w), row_stride = w->stride[w->rank - 2];
+    int64_t columns = left < TILE_COLUMNS ? left : TILE_COLUMNS;
+    for (int64_t c = 0; c < columns; c++) {
+        if (c + TILE_COLUMNS < left) {
+            tg_prefetch_row(x + (c + TILE_COLUMNS) * stride, TILE_ROWS * sizeof *x);
+        }
+        for (int64_t r = 0; r < TILE_ROWS; r++) {
+            values[r * TILE_COLUMNS + c] = x[r * row_stride + c * stride];
+        }
+    }
+}
+
+/* Copies the tile of each input that is read in tiles. */
+static inline void copy_tiles(const chunk_inputs *c, chunk_buffers *b, int64_t begin, int64_t left)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (c->inputs[i].kind == INPUT_TILED) {
+            copy_tile(&c->inputs[i], begin, left, b->values[i]);
+        }
+    }
+}
+
+/* Returns the cursor of input i at a position of y, which has moved there already if chunks follow each other. The
+ * caller moves it past n values. */
+static inline tg_cursor *cursor_at(const chunk_inputs *c, int i, chunk_buffers *b, int64_t begin, int64_t n)
+{
+    if (b->position[i] != begin) {
+        b->at[i] = tg_walk_begin(&c->inputs[i].walk, begin);
+    }
+    b->position[i] = begin + n;
+    return &b->at[i];
+}
+
+/* Copies the period of the block that begins at this position. */
+static inline void begin_block(const chunk_inputs *c, int i, chunk_buffers *b, int64_t begin)
+{
+    const chunk_input *in = &c->inputs[i];
+    tg_cursor first = *cursor_at(c, i, b, begin, in->block);
+    KERNEL(tg_chunk_gather_at)(&in->walk, in->x, &first, in->period, b->values[i]);
+    b->block[i] = begin;
+    b->copied[i] = in->period;
+    if (in->period == 1) {
+        tg_walk_advance(&in->walk, &b->at[i], in->block);
+    } else {
+        b->position[i] = -1;
+    }
+}
+
+/* Returns n values of a block, which are repeated as often as they are needed. */
+static inline const real *repeated_at(const chunk_inputs *c, int i, chunk_buffers *b, int64_t begin, int64_t n)
+{
+    const chunk_input *in = &c->inputs[i];
+    real *values = b->values[i];
+    if (b->copied[i] == 0 || begin < b->block[i] || begin >= b->block[i] + in->block) {
+        bool next = b->copied[i] > 0 && begin == b->block[i] + in->block;
+        begin_block(c, i, b, next ? begin : begin - begin % in->block);
+    }
+    int64_t first = in->period == 1 ? 0 : (begin - b->block[i]) % in->period, copied = b->copied[i];
+    if (in->period == 1) {
+        for (; copied < n; copied++) {
+            values[copied] = values[0];
+        }
+    }
+    for (int64_t more; copied < first + n; copied += more) {
+        int64_t phase = copied % in->period, needed = first + n - copied;
+        more = needed < copied - phase ? needed : copied - phase;
+        memcpy(values + copied, values + phase, (size_t)more * sizeof *values);
+    }
+    b->copied[i] = copied;
+    return values + first;
+}
+
+/* Returns n values of input i, those of y from `begin` on. `row` is that of the tile, if there is one. */
+static inline const void *input_at(const chunk_inputs *c, int i, chunk_buffers *b, int64_t begin, int64_t n, int row)
+{
+    const chunk_input *in = &c->inputs[i];
+    real *values = b->values[i];
+    int64_t offset;
+    tg_cursor *at;
+    switch (in->kind) {
+    case INPUT_PLAIN: return (const real *)tg_values(in->x) + begin;
+    case INPUT_ROWS:
+        at = cursor_at(c, i, b, begin, n);
+        offset = at->offset;
+        tg_walk_advance(&in->walk, at, n);
+        return (const real *)tg_values(in->x) + offset;
+    case INPUT_REPEATED: return repeated_at(c, i, b, begin, n);
+    case INPUT_TILED:
+        if (row >= 0) {
+            return values + (int64_t)row * TILE_COLUMNS;
+        }
+        break;
+    case INPUT_COPIED: break;
+    }
+    KERNEL(tg_chunk_gather_at)(&in->walk, in->x, cursor_at(c, i, b, begin, n), n, values);
+    return values;
+}
+
+/* Returns whether TILE_ROWS whole rows of y begin at this position, and the tiled inputs have that many rows left. */
+static inline bool tile_begins(const chunk_inputs *c, int64_t begin, int64_t end)
+{
+    if (c->tile_width == 0 || begin % c->tile_width != 0 || end - begin < TILE_ROWS * c->tile_width) {
+        return false;
+    }
+    for (int i = 0; i < c->count; i++) {
+        const chunk_input *in = &c->inputs[i];
+        if (in->kind == INPUT_TILED) {
+            int64_t rows = in->walk.size[in->walk.rank - 2];
+            if (rows - begin / c->tile_width % rows < TILE_ROWS) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* repeated (private): the gradient of values that broadcasting repeated, as a sum over the axes along which it did.
+ *
+ * Sums are in double, and their order depends on the shapes alone: not on the level of the processor, nor on the number
+ * of threads. A row that becomes one value is summed in lanes (ops/lanes.h); rows that become one row are added side by
+ * side.
+ */
+#ifndef TG_OPS_ELEMENTWISE_REPEATED_H
+#define TG_OPS_ELEMENTWISE_REPEATED_H
+
+#include "ops/kernel.h"
+
+/* The largest number of values that a tg_gradient_part is asked for. */
+#define TG_GRADIENT_PART 512
+
+/* Computes the gradients of n values of y from `begin` on, as reals. */
+typedef void tg_gradient_part(const void *context, int64_t begin, int64_t n, void *out);
+
+/* Sums the gradients of y, of this shape, into dx. The strides of the axes of y in dx are 0 where x was repeated; the
+ * other axes are those of dx, which is contiguous, in order. Without a `part` function, the context is dy, and the
+ * gradients are its values. */
+void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_gradient_part *part, const void *context,
+                             bool overwrite, void *dx);
+
+#endif
