@@ -6,72 +6,43 @@
  * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. Follows torch.gather
  * and torch.index_select.
  */
-#include "ops/shape/slices.h"
+#include "ops/shape/picks.h"
 
 TG_DECLARE_KERNEL(tg_gather_forward);
 TG_DECLARE_KERNEL(tg_gather_backward);
 TG_DECLARE_KERNEL(tg_index_select_forward);
 TG_DECLARE_KERNEL(tg_index_select_backward);
 
-/* Returns the flat index in x of the value at the flat index `at` of y. Both are contiguous. */
-static int64_t source_of(const tg_tensor *x, const tg_tensor *y, const int32_t *ids, int axis, int64_t at)
+static picks picks_of_gather(const tg_op_call *call)
 {
-    int64_t source = 0, stride = 1, left = at;
-    for (int i = y->rank - 1; i >= 0; i--) {
-        int64_t index = left % y->shape[i];
-        source += (i == axis ? ids[at] : index) * stride;
-        left /= y->shape[i];
-        stride *= x->shape[i];
-    }
-    return source;
+    tg_shape shape = tg_shape_of(call->outputs[0]);
+    return picks_of_values(call, &shape);
+}
+
+static void copy_picks(const tg_op_call *call, picks p)
+{
+    const tg_tensor *y = call->outputs[0];
+    pick(p, PICK_COPY, tg_values(call->inputs[0]), tg_values(y), tg_size_of(y->dtype));
 }
 
 void KERNEL(tg_gather_forward)(const tg_op_call *call)
 {
-    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    const int32_t *ids = tg_values(call->inputs[1]);
-    size_t size = tg_size_of(y->dtype);
-    for (int64_t i = 0; i < y->count; i++) {
-        int64_t from = source_of(x, y, ids, *(const int *)call->attributes, i);
-        memcpy((char *)tg_values(y) + (size_t)i * size, (const char *)tg_values(x) + (size_t)from * size, size);
-    }
+    copy_picks(call, picks_of_gather(call));
 }
 
-/* The forward pass computed y[i] = x[source_of(i)]. */
 void KERNEL(tg_gather_backward)(const tg_op_call *call)
 {
-    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    const int32_t *ids = tg_values(call->inputs[1]);
-    const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < y->count; i++) {
-        dx[source_of(x, y, ids, *(const int *)call->attributes, i)] += dy[i];
-    }
+    pick(picks_of_gather(call), PICK_ADD_TO_X, call->input_gradients[0], call->output_gradients[0], sizeof(real));
 }
 
 void KERNEL(tg_index_select_forward)(const tg_op_call *call)
 {
-    slices s = slices_of(call);
-    const char *x = tg_values(call->inputs[0]);
-    char *y = tg_values(call->outputs[0]);
-    int64_t size = (int64_t)tg_size_of(call->outputs[0]->dtype), bytes = s.axis.inner * size;
-    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
-        memcpy(y + run * bytes, x + slice_offset(&s, run) * size, (size_t)bytes);
-    }
+    copy_picks(call, picks_of_slices(call));
 }
 
-/* The forward pass computed y[i,j,:] = x[i,ids[j],:]. */
 void KERNEL(tg_index_select_backward)(const tg_op_call *call)
 {
-    slices s = slices_of(call);
-    const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
-    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
-        real *to = dx + slice_offset(&s, run);
-        for (int64_t i = 0; i < s.axis.inner; i++) {
-            to[i] += dy[run * s.axis.inner + i];
-        }
-    }
+    pick(picks_of_slices(call), PICK_ADD_TO_X, call->input_gradients[0], call->output_gradients[0], sizeof(real));
 }
 
 #ifdef TG_ONCE

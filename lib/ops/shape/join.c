@@ -9,61 +9,80 @@
 #include <stdio.h>
 
 #include "ops/kernel.h"
+#include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_cat_forward);
 TG_DECLARE_KERNEL(tg_cat_backward);
 
+/* The rows of y are `row` values apart. */
+typedef struct joining {
+    const tg_op_call *call;
+    int axis;
+    int64_t row;
+    bool backward;
+} joining;
+
 /* Returns the length of x's run in each row. */
 static int64_t run_of(const tg_tensor *x, int axis)
 {
-    int64_t run = 1;
-    for (int i = axis; i < x->rank; i++) {
-        run *= x->shape[i];
-    }
-    return run;
+    axis_split split = split_at_axis(x, axis);
+    return split.size * split.inner;
 }
 
-static int64_t rows_of(const tg_tensor *y, int axis)
+/* Moves `count` rows of input k, or of its gradient. They begin at `offset` in the rows of y. */
+static void move_runs(const joining *j, int k, int64_t first, int64_t count, int64_t offset)
 {
-    int64_t rows = 1;
-    for (int i = 0; i < axis; i++) {
-        rows *= y->shape[i];
+    const tg_op_call *call = j->call;
+    const tg_tensor *x = call->inputs[k], *y = call->outputs[0];
+    char *in_x = j->backward ? call->input_gradients[k] : tg_values(x);
+    if (!in_x) {
+        return;
     }
-    return rows;
+    int64_t run = run_of(x, j->axis), size = (int64_t)tg_size_of(x->dtype);
+    const int64_t x_strides[] = {run, 1}, y_strides[] = {j->row, 1};
+    in_x += first * run * size;
+    if (j->backward) {
+        const char *dy = (const char *)call->output_gradients[0] + (first * j->row + offset) * size;
+        tg_strided s = tg_strided_of(&(tg_shape){2, {count, run}}, x_strides, y_strides);
+        call->overwrite[k] ? tg_strided_copy(&s, (size_t)size, in_x, dy) : tg_strided_add(&s, REAL_DTYPE, in_x, dy);
+    } else {
+        tg_strided s = tg_strided_of(&(tg_shape){2, {count, run}}, y_strides, x_strides);
+        tg_strided_copy(&s, (size_t)size, (char *)tg_values(y) + (first * j->row + offset) * size, in_x);
+    }
+}
+
+/* Where runs are shorter than a line of memory, y is visited once: all inputs of some rows, which fit into the cache,
+ * and then the next rows. */
+static void join_rows(void *context, int64_t begin, int64_t end)
+{
+    const joining *j = context;
+    int64_t most = j->row / j->call->input_count < 16 ? 1 + 4096 / (j->row + 1) : end - begin;
+    for (int64_t first = begin, count; first < end; first += count) {
+        int64_t offset = 0;
+        count = end - first < most ? end - first : most;
+        for (int k = 0; k < j->call->input_count; k++) {
+            move_runs(j, k, first, count, offset);
+            offset += run_of(j->call->inputs[k], j->axis);
+        }
+    }
+}
+
+static void join(const tg_op_call *call, bool backward)
+{
+    int axis = *(const int *)call->attributes;
+    const tg_tensor *y = call->outputs[0];
+    joining j = {call, axis, run_of(y, axis), backward};
+    tg_parallel_for(split_at_axis(y, axis).outer, 1 + TG_GRAIN / j.row, join_rows, &j);
 }
 
 void KERNEL(tg_cat_forward)(const tg_op_call *call)
 {
-    int axis = *(const int *)call->attributes;
-    const tg_tensor *y = call->outputs[0];
-    size_t size = tg_size_of(y->dtype), row = (size_t)run_of(y, axis) * size, offset = 0;
-    for (int k = 0; k < call->input_count; k++) {
-        const char *from = tg_values(call->inputs[k]);
-        size_t run = (size_t)run_of(call->inputs[k], axis) * size;
-        for (int64_t r = 0; r < rows_of(y, axis); r++) {
-            memcpy((char *)tg_values(y) + (size_t)r * row + offset, from + (size_t)r * run, run);
-        }
-        offset += run;
-    }
+    join(call, false);
 }
 
-/* The forward pass copied input k to the run at `offset` of each row of y. */
 void KERNEL(tg_cat_backward)(const tg_op_call *call)
 {
-    int axis = *(const int *)call->attributes;
-    const tg_tensor *y = call->outputs[0];
-    const real *dy = call->output_gradients[0];
-    int64_t row = run_of(y, axis), offset = 0;
-    for (int k = 0; k < call->input_count; k++) {
-        real *dx = call->input_gradients[k];
-        int64_t run = run_of(call->inputs[k], axis);
-        for (int64_t r = 0; dx && r < rows_of(y, axis); r++) {
-            for (int64_t i = 0; i < run; i++) {
-                dx[r * run + i] += dy[r * row + offset + i];
-            }
-        }
-        offset += run;
-    }
+    join(call, true);
 }
 
 #ifdef TG_ONCE
@@ -95,7 +114,8 @@ static const tg_op cat_op = {.name = "cat",
                              .shape = cat_shape,
                              TG_KERNELS(tg_cat_forward, tg_cat_backward),
                              .backward_ignores_inputs = TG_OP_ALL,
-                             .backward_ignores_outputs = TG_OP_ALL};
+                             .backward_ignores_outputs = TG_OP_ALL,
+                             .can_overwrite = true};
 
 static bool check_list(tg_tape *t, const char *name, tg_tensor *const *tensors, int count)
 {

@@ -1,104 +1,63 @@
 /* scatter_add and index_add: values added to a copy of x, at ids along an axis.
  *
- *   scatter_add   y = x, then y[i, ids[i,j,k], k] += s[i,j,k]        ds[i,j,k] += dy[i, ids[i,j,k], k]      for axis 1
- * of 3
+ *   scatter_add   y = x, then y[i, ids[i,j,k], k] += s[i,j,k]        ds[i,j,k] += dy[i, ids[i,j,k], k]
  *   index_add     y = x, then y[i, ids[j], k] += s[i,j,k]            ds[i,j,k] += dy[i, ids[j], k]
- *   both                                                             dx += dy
+ *   both          for axis 1 of 3                                    dx += dy
  *
  * Ids that repeat add up, in order. They are gather and index_select with forward and backward exchanged. Follows
  * torch.scatter_add and torch.index_add.
  */
-#include "ops/shape/slices.h"
+#include "ops/shape/picks.h"
+#include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_scatter_add_forward);
 TG_DECLARE_KERNEL(tg_scatter_add_backward);
 TG_DECLARE_KERNEL(tg_index_add_forward);
 TG_DECLARE_KERNEL(tg_index_add_backward);
 
-static void add_all(real *to, const real *from, int64_t count)
+static picks picks_of_scatter(const tg_op_call *call)
 {
-    for (int64_t i = 0; i < count; i++) {
-        to[i] += from[i];
-    }
+    tg_shape shape = tg_shape_of(call->inputs[2]);
+    return picks_of_values(call, &shape);
 }
 
-/* Copies x to y. */
-static void copy_input(const tg_op_call *call)
+/* y = x, and the source is added to it. */
+static void add_source(const tg_op_call *call, picks p)
 {
-    memcpy(tg_values(call->outputs[0]), tg_values(call->inputs[0]), tg_bytes_of(call->outputs[0]));
+    tg_tensor *y = call->outputs[0];
+    tg_copy_values(tg_values(y), tg_values(call->inputs[0]), y->count, sizeof(real));
+    pick(p, PICK_ADD_TO_X, tg_values(y), tg_values(call->inputs[2]), sizeof(real));
 }
 
-/* Adds dy to dx. */
-static void input_gradient(const tg_op_call *call)
+static void add_gradients(const tg_op_call *call, picks p)
 {
+    const real *dy = call->output_gradients[0];
     if (call->input_gradients[0]) {
-        add_all(call->input_gradients[0], call->output_gradients[0], call->outputs[0]->count);
+        tg_add_values(call->input_gradients[0], dy, call->outputs[0]->count, REAL_DTYPE);
     }
-}
-
-/* Returns the flat index in y for the id at the flat index `at`, and writes the flat index in the source. All are
- * contiguous; the source may be larger than the ids. */
-static int64_t target_of(const tg_op_call *call, int64_t at, int64_t *in_source)
-{
-    const tg_tensor *ids = call->inputs[1], *source = call->inputs[2], *y = call->outputs[0];
-    int axis = *(const int *)call->attributes;
-    int64_t target = 0, stride = 1, source_stride = 1, left = at;
-    *in_source = 0;
-    for (int i = ids->rank - 1; i >= 0; i--) {
-        int64_t index = left % ids->shape[i];
-        target += (i == axis ? ((const int32_t *)tg_values(ids))[at] : index) * stride;
-        *in_source += index * source_stride;
-        left /= ids->shape[i];
-        stride *= y->shape[i];
-        source_stride *= source->shape[i];
+    if (call->input_gradients[2]) {
+        pick(p, PICK_ADD, dy, call->input_gradients[2], sizeof(real));
     }
-    return target;
 }
 
 void KERNEL(tg_scatter_add_forward)(const tg_op_call *call)
 {
-    const real *source = tg_values(call->inputs[2]);
-    real *y = tg_values(call->outputs[0]);
-    copy_input(call);
-    for (int64_t i = 0; i < call->inputs[1]->count; i++) {
-        int64_t from, to = target_of(call, i, &from);
-        y[to] += source[from];
-    }
+    add_source(call, picks_of_scatter(call));
 }
 
-/* The forward pass computed y[target_of(i)] += source[i]. */
 void KERNEL(tg_scatter_add_backward)(const tg_op_call *call)
 {
-    const real *dy = call->output_gradients[0];
-    real *dsource = call->input_gradients[2];
-    input_gradient(call);
-    for (int64_t i = 0; dsource && i < call->inputs[1]->count; i++) {
-        int64_t from, to = target_of(call, i, &from);
-        dsource[from] += dy[to];
-    }
+    add_gradients(call, picks_of_scatter(call));
 }
 
 void KERNEL(tg_index_add_forward)(const tg_op_call *call)
 {
-    slices s = slices_of(call);
-    const real *source = tg_values(call->inputs[2]);
-    real *y = tg_values(call->outputs[0]);
-    copy_input(call);
-    for (int64_t run = 0; run < s.axis.outer * s.selected; run++) {
-        add_all(y + slice_offset(&s, run), source + run * s.axis.inner, s.axis.inner);
-    }
+    add_source(call, picks_of_slices(call));
 }
 
-/* The forward pass computed y[slice_offset(run)] += source[run]. */
 void KERNEL(tg_index_add_backward)(const tg_op_call *call)
 {
-    slices s = slices_of(call);
-    const real *dy = call->output_gradients[0];
-    real *dsource = call->input_gradients[2];
-    input_gradient(call);
-    for (int64_t run = 0; dsource && run < s.axis.outer * s.selected; run++) {
-        add_all(dsource + run * s.axis.inner, dy + slice_offset(&s, run), s.axis.inner);
-    }
+    add_gradients(call, picks_of_slices(call));
 }
 
 #ifdef TG_ONCE
@@ -154,6 +113,7 @@ static const tg_op scatter_add_op = {
     TG_KERNELS(tg_scatter_add_forward, tg_scatter_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
+    .passes_gradient = 1u << 0,
 };
 
 static const tg_op index_add_op = {
@@ -163,6 +123,7 @@ static const tg_op index_add_op = {
     TG_KERNELS(tg_index_add_forward, tg_index_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
+    .passes_gradient = 1u << 0,
 };
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source)
