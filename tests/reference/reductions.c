@@ -6,14 +6,27 @@
 
 /* ---- sums ---- */
 
+void add_exactly(exact_sum *e, double value)
+{
+    double next = e->sum + value;
+    e->lost += fabs(e->sum) >= fabs(value) ? (e->sum - next) + value : (value - next) + e->sum;
+    e->sum = next;
+}
+
+double exact_result(const exact_sum *e)
+{
+    return isfinite(e->sum) ? e->sum + e->lost : e->sum;
+}
+
 quantity sum_in_double(tg_dtype dtype, const double *v, int64_t n)
 {
-    quantity sum = {0, 0};
+    exact_sum e = {0, 0};
     double terms = 0;
     for (int64_t k = 0; k < n; k++) {
-        sum.value += v[k];
+        add_exactly(&e, v[k]);
         terms += isfinite(v[k]) ? fabs(v[k]) : 0;
     }
+    quantity sum = {exact_result(&e), 0};
     sum.terms = dtype == TG_F32 ? fabs(sum.value) + 1e-8 * terms : terms;
     return sum;
 }

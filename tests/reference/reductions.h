@@ -20,6 +20,14 @@ typedef struct reduction {
 } reduction;
 
 /* A sum in double is exact for f32, except for the rounding of the result. */
+/* A sum with what each addition has lost (Neumaier 1974): an op may add in any order. */
+typedef struct exact_sum {
+    double sum, lost;
+} exact_sum;
+
+void add_exactly(exact_sum *e, double value);
+double exact_result(const exact_sum *e);
+
 quantity sum_in_double(tg_dtype dtype, const double *v, int64_t n);
 
 /* sign 1: the maximum; sign -1: the minimum. NaN if a value is NaN. */

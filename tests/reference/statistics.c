@@ -12,10 +12,11 @@ quantity logsumexp_value(const reduction_options *o, tg_dtype dtype, const doubl
     if (!isfinite(largest)) {
         return (quantity){largest, fabs(largest)};
     }
-    double sum = 0;
+    exact_sum e = {0, 0};
     for (int64_t k = 0; k < n; k++) {
-        sum += exp(v[k] - largest);
+        add_exactly(&e, exp(v[k] - largest));
     }
+    double sum = exact_result(&e);
     return (quantity){largest + log(sum), fabs(largest) + log(sum) + 1};
 }
 
@@ -50,12 +51,15 @@ typedef struct power_sum {
 static power_sum power_sum_of(double p, const double *v, int64_t n)
 {
     power_sum s = {0, 1, 0};
+    exact_sum e = {0, 0};
     for (int64_t k = 0; k < n; k++) {
         double power = isinf(p) ? fabs(v[k]) : pow(fabs(v[k]), p);
-        s.sum = isinf(p) ? (isnan(s.sum) || isnan(power) ? NAN : fmax(s.sum, power)) : s.sum + power;
+        add_exactly(&e, power);
+        s.sum = isnan(s.sum) || isnan(power) ? NAN : fmax(s.sum, power);
         s.roundings = fmax(s.roundings, isinf(p) ? 0 : 1 + p * log_or_zero(v[k]));
         s.out_of_range += isfinite(v[k]) && isfinite(p) ? out_of_range(power) : 0;
     }
+    s.sum = isinf(p) ? s.sum : exact_result(&e);
     return s;
 }
 
@@ -103,32 +107,39 @@ void norm_slopes(const reduction_options *o, const double *v, int64_t n, quantit
 
 /* ---- variances ---- */
 
+/* The mean of equal values is exact. */
 static double mean_of(const double *v, int64_t n)
 {
-    return sum_in_double(TG_F64, v, n).value / (double)n;
+    bool differ = false;
+    for (int64_t k = 1; k < n; k++) {
+        differ = differ || v[k] != v[0];
+    }
+    return n > 0 && !differ ? v[0] : sum_in_double(TG_F64, v, n).value / (double)n;
 }
 
 /* The divisor of the value is at least 0, and that of the slopes is not clamped, as in torch. */
 quantity var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)dtype;
-    double mean = mean_of(v, n), sum = 0, terms = 0, count = fmax(0, (double)n - o->correction);
+    double mean = mean_of(v, n), terms = 0, count = fmax(0, (double)n - o->correction);
+    exact_sum e = {0, 0};
     if (n == 0) {
         return (quantity){NAN, 0};
     }
     for (int64_t k = 0; k < n; k++) {
         double d = v[k] - mean;
-        sum += d * d;
+        add_exactly(&e, d * d);
         terms += d * d + fabs(d) * (fabs(v[k]) + fabs(mean)) + DBL_EPSILON * (v[k] * v[k] + mean * mean);
     }
-    return (quantity){sum / count, terms / count};
+    return (quantity){exact_result(&e) / count, terms / count};
 }
 
 void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     double mean = mean_of(v, n), count = (double)n - o->correction;
+    double mean_size = sum_in_double(TG_F64, v, n).terms / (double)n; /* the mean has the roundings of the sum */
     for (int64_t k = 0; k < n; k++) {
-        slope[k] = (quantity){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + fabs(mean))};
+        slope[k] = (quantity){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + mean_size)};
     }
 }
 

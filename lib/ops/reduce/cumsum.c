@@ -10,44 +10,72 @@
 TG_DECLARE_KERNEL(tg_cumsum_forward);
 TG_DECLARE_KERNEL(tg_cumsum_backward);
 
+/* The lines that are summed at once. */
+#define TOGETHER 256
+
 typedef struct lines {
     const real *in; /* x, or dy */
     real *out;      /* y, or dx */
     axis_split axis;
+    bool overwrite;
 } lines;
+
+/* Adds a value to each sum, and the sums to `out`, or writes them. */
+static inline void add_row(const real *in, int64_t width, bool add, double *restrict sum, real *restrict out)
+{
+    for (int64_t c = 0; c < width; c++) {
+        sum[c] += (double)in[c];
+        out[c] = (add ? out[c] : 0) + (real)sum[c];
+    }
+}
+
+/* Adds a line whose values are side by side, from the first value on, or for the gradient from the last on. */
+static inline void add_line(const real *in, int64_t n, bool backwards, bool add, real *out)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = backwards ? n - 1 - i : i;
+        sum += (double)in[at];
+        out[at] = (add ? out[at] : 0) + (real)sum;
+    }
+}
+
+/* Adds lines in the same order. Neighboring ones are added together. */
+static inline void add_lines(const lines *a, int64_t begin, int64_t end, bool backwards)
+{
+    const bool add = !a->overwrite;
+    const int64_t inner = a->axis.inner, n = a->axis.size;
+    for (int64_t line = begin, width; line < end; line += width) {
+        double sum[TOGETHER] = {0};
+        const int64_t start = line_offset(&a->axis, line), rest = inner - line % inner;
+        width = rest < TOGETHER ? rest : TOGETHER;
+        width = width < end - line ? width : end - line;
+        if (inner == 1) {
+            add_line(a->in + start, n, backwards, add, a->out + start);
+        }
+        for (int64_t i = 0; inner > 1 && i < n; i++) {
+            const int64_t at = start + (backwards ? n - 1 - i : i) * inner;
+            add_row(a->in + at, width, add, sum, a->out + at);
+        }
+    }
+}
 
 static void sum_lines(void *context, int64_t begin, int64_t end)
 {
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t start = line_offset(&a->axis, line);
-        double sum = 0;
-        for (int64_t i = 0; i < a->axis.size; i++) {
-            sum += (double)a->in[start + i * a->axis.inner];
-            a->out[start + i * a->axis.inner] = (real)sum;
-        }
-    }
+    add_lines(context, begin, end, false);
 }
 
 /* The forward pass computed y_i = sum_(j<=i) x_j. */
 static void gradient_of_lines(void *context, int64_t begin, int64_t end)
 {
-    const lines *a = context;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t start = line_offset(&a->axis, line);
-        double sum = 0;
-        for (int64_t i = a->axis.size - 1; i >= 0; i--) {
-            sum += (double)a->in[start + i * a->axis.inner];
-            a->out[start + i * a->axis.inner] += (real)sum;
-        }
-    }
+    add_lines(context, begin, end, true);
 }
 
-static void over_lines(const tg_op_call *call, const void *in, void *out, loop_body *body)
+static void over_lines(const tg_op_call *call, const void *in, void *out, bool overwrite, loop_body *body)
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {in, out, split_at_axis(x, axis)};
+    lines a = {in, out, split_at_axis(x, axis), overwrite};
     if (x->count > 0) {
         tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, body, &a);
     }
@@ -55,12 +83,12 @@ static void over_lines(const tg_op_call *call, const void *in, void *out, loop_b
 
 void KERNEL(tg_cumsum_forward)(const tg_op_call *call)
 {
-    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), sum_lines);
+    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true, sum_lines);
 }
 
 void KERNEL(tg_cumsum_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], gradient_of_lines);
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], gradient_of_lines);
 }
 
 #ifdef TG_ONCE
@@ -77,6 +105,7 @@ static const tg_op cumsum_op = {
     TG_KERNELS(tg_cumsum_forward, tg_cumsum_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 tg_tensor *tg_cumsum(tg_tape *t, tg_tensor *x, int axis)

@@ -8,17 +8,11 @@
  *                                                                            n - c is at least 0
  *   std     y = var^(1/2)                 dx += dy (x - m) / (y (n - c))     0 where y = 0
  *
- * x may have any strides. Its axes are divided into kept and reduced ones, and each output is computed in a walk over
- * the reduced axes (tensor/walk.h). Sums are in double, in the order of x, and one thread computes each output; so the
- * bits are always the same. If neighboring outputs are closer to each other in x than the values of one output (the
- * reduced axis comes before the kept one, as in the gradient of a bias), a tile of outputs is summed side by side, so
- * that memory is read in order.
- *
- * Follows torch.sum, mean, amax, amin, var and std.
+ * Sums are in double, in lanes and blocks (panel.h). The backward passes of the maximum and of the variance first
+ * reduce x again, to k and to m. Follows torch.sum, mean, amax, amin, var and std.
  */
-#include "ops/reduce/reduce.h"
-
 #include "ops/elementwise/integers.h"
+#include "ops/reduce/spread.h"
 
 TG_DECLARE_KERNEL(tg_sum_forward);
 TG_DECLARE_KERNEL(tg_sum_backward);
@@ -31,288 +25,241 @@ TG_DECLARE_KERNEL(tg_var_backward);
 
 /* ---- sum and mean ---- */
 
-#define TILE 64
-
-/* Computes the sums of `width` neighboring outputs, which are `stride` apart in x. */
-static void sum_tile(const reduction *r, const real *x, int64_t stride, int64_t width, double *sums)
+static void visit_sum(const tg_panel *p, tg_columns *columns)
 {
-    const tg_walk *walk = &r->reduced;
-    tg_cursor at = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk);
+    panel_sum(p, value_term, 0, NULL, columns->sum);
+}
+
+static void finish_sum(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *y = (real *)r->y + at;
     for (int64_t c = 0; c < width; c++) {
-        sums[c] = 0;
-    }
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &at, walk->count);
-        const real *from = x + at.offset;
-        if (width == 1) {
-            for (int64_t i = 0; i < run; i++) {
-                sums[0] += (double)from[i * step];
-            }
-        } else {
-            for (int64_t i = 0; i < run; i++) {
-                for (int64_t c = 0; c < width; c++) {
-                    sums[c] += (double)from[i * step + c * stride];
-                }
-            }
-        }
-        tg_walk_advance(walk, &at, run);
+        y[c] = (real)columns->sum[c];
     }
 }
 
-static void sum_outputs(void *context, int64_t begin, int64_t end)
+static void finish_mean(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
 {
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t stride = tg_walk_stride(&r->kept);
-    int64_t widest = stride < tg_walk_stride(&r->reduced) ? TILE : 1;
-    double sums[TILE], divisor = r->mean ? (double)r->reduced.count : 1;
-    for (int64_t at = begin, width; at < end; at += width) {
-        width = tg_walk_run(&r->kept, &kept, end - at < widest ? end - at : widest);
-        sum_tile(r, r->x + kept.offset, stride, width, sums);
-        for (int64_t c = 0; c < width; c++) {
-            r->out[at + c] = (real)(sums[c] / divisor);
-        }
-        tg_walk_advance(&r->kept, &kept, width);
+    real *y = (real *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        y[c] = (real)(columns->sum[c] / (double)r->reduced.count);
     }
 }
+
+static const tg_reducer sum_reducer = {visit_sum, join_sum, finish_sum};
+static const tg_reducer mean_reducer = {visit_sum, join_sum, finish_mean};
 
 void KERNEL(tg_sum_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, false, sum_outputs);
+    KERNEL(tg_reduce_forward)(call, &sum_reducer);
 }
 
 void KERNEL(tg_mean_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, true, sum_outputs);
+    KERNEL(tg_reduce_forward)(call, &mean_reducer);
 }
 
-/* The forward pass computed y = sum x, or y = sum x / n. */
-static void spread_gradient(void *context, int64_t begin, int64_t end)
+static inline real sum_slope(real x, const tg_slope_at *o)
 {
-    const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_other_stride(walk);
-    real divisor = r->mean ? (real)walk->count : 1;
-    for (int64_t at = begin; at < end; at++) {
-        real gradient = r->dy[at] / divisor;
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            real *dx = r->out + kept.other_offset + inner.other_offset;
-            for (int64_t i = 0; i < run; i++) {
-                dx[i * step] += gradient;
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
-        tg_walk_advance(&r->kept, &kept, 1);
+    (void)x;
+    return o->scale;
+}
+
+static inline void spread_scaled(const tg_panel *p, real divisor)
+{
+    real scale[PANEL];
+    const real *dy = p->r->dy + p->output;
+    for (int64_t c = 0; c < p->width; c++) {
+        scale[c] = dy[c] / divisor;
     }
+    panel_spread(p, sum_slope, false, &(tg_slopes){.scale = scale}, 0);
+}
+
+/* The forward pass computed y = sum x. */
+static void spread_sum(const tg_panel *p)
+{
+    spread_scaled(p, 1);
+}
+
+/* The forward pass computed y = sum x / n. */
+static void spread_mean(const tg_panel *p)
+{
+    spread_scaled(p, (real)p->r->reduced.count);
 }
 
 void KERNEL(tg_sum_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, false, spread_gradient);
+    KERNEL(tg_reduce_backward)(call, NULL, spread_sum);
 }
 
 void KERNEL(tg_mean_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, true, spread_gradient);
+    KERNEL(tg_reduce_backward)(call, NULL, spread_mean);
 }
 
 /* ---- amax ---- */
 
-static void max_outputs(void *context, int64_t begin, int64_t end)
+static void visit_max(const tg_panel *p, tg_columns *columns)
 {
-    const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_stride(walk);
-    for (int64_t at = begin; at < end; at++) {
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        real most = r->x[kept.offset], sign = r->attributes->smallest ? -1 : 1;
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            const real *x = r->x + kept.offset + inner.offset;
-            for (int64_t i = 0; i < run; i++) {
-                real value = x[i * step];
-                most = sign * value > sign * most || value != value ? value : most;
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
-        r->out[at] = most;
-        tg_walk_advance(&r->kept, &kept, 1);
+    if (p->r->attributes->smallest) {
+        panel_max(p, negative_key, columns->center);
+    } else {
+        panel_max(p, value_key, columns->center);
     }
 }
+
+static void finish_max(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *y = (real *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        y[c] = (real)(r->attributes->smallest ? -columns->center[c] : columns->center[c]);
+    }
+}
+
+static const tg_reducer max_reducer = {visit_max, join_max, finish_max};
 
 void KERNEL(tg_amax_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, false, max_outputs);
+    KERNEL(tg_reduce_forward)(call, &max_reducer);
 }
 
-/* Returns the number of values that are equal to the maximum `most`; if it is NaN, of all values. Adds *gradient to the
- * gradient of each of them, unless it is NULL. */
-static int64_t visit_ties(const reduction *r, const tg_cursor *kept, real most, const real *gradient)
+static inline double tie_term(real x, double y, double p)
 {
-    const tg_walk *walk = &r->reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk), ties = 0;
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &inner, walk->count);
-        const real *x = r->x + kept->offset + inner.offset;
-        real *dx = r->out + kept->other_offset + inner.other_offset;
-        for (int64_t i = 0; i < run; i++) {
-            bool ties_here = x[i * step] == most || most != most;
-            ties += ties_here;
-            if (ties_here && gradient) {
-                dx[i * gradient_step] += *gradient;
-            }
-        }
-        tg_walk_advance(walk, &inner, run);
+    (void)p;
+    return x == (real)y;
+}
+
+static void visit_ties(const tg_panel *p, tg_columns *columns)
+{
+    const real *y = (const real *)p->r->y + p->output;
+    for (int64_t c = 0; c < p->width; c++) {
+        columns->center[c] = (double)y[c];
     }
-    return ties;
+    panel_sum(p, tie_term, 0, columns->center, columns->sum);
+}
+
+static const tg_reducer tie_reducer = {visit_ties, join_sum, keep_columns};
+
+/* If the maximum is NaN, so are the gradients. */
+static inline real max_slope(real x, const tg_slope_at *o)
+{
+    return x == o->y ? o->scale : o->y == o->y ? 0 : o->y;
 }
 
 /* The forward pass computed y = max x. */
-static void share_gradient(void *context, int64_t begin, int64_t end)
+static void spread_max(const tg_panel *p)
 {
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        real most = r->y[at];
-        int64_t ties = visit_ties(r, &kept, most, NULL);
-        real gradient = most == most ? r->dy[at] / (real)ties : most;
-        visit_ties(r, &kept, most, &gradient);
-        tg_walk_advance(&r->kept, &kept, 1);
+    real scale[PANEL];
+    const real *dy = p->r->dy + p->output;
+    const real *y = (const real *)p->r->y + p->output;
+    for (int64_t c = 0; c < p->width; c++) {
+        scale[c] = dy[c] / (real)p->r->results[p->output + c].sum;
     }
+    panel_spread(p, max_slope, true, &(tg_slopes){.scale = scale, .y = y}, 0);
 }
 
 void KERNEL(tg_amax_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, false, share_gradient);
+    KERNEL(tg_reduce_backward)(call, &tie_reducer, spread_max);
 }
 
 /* ---- var ---- */
 
-static double mean_at(const reduction *r, const tg_cursor *kept)
+static inline double square_term(real x, double mean, double p)
 {
-    double sum;
-    sum_tile(r, r->x + kept->offset, 0, 1, &sum);
-    return sum / (double)r->reduced.count;
+    (void)p;
+    return ((double)x - mean) * ((double)x - mean);
 }
 
-static void var_outputs(void *context, int64_t begin, int64_t end)
+static inline double difference_term(real x, double first, double p)
 {
-    const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_stride(walk);
-    double degrees = (double)walk->count - (double)r->attributes->correction;
-    for (int64_t at = begin; at < end; at++) {
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        double mean = mean_at(r, &kept), squares = 0;
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            const real *x = r->x + kept.offset + inner.offset;
-            for (int64_t i = 0; i < run; i++) {
-                double deviation = (double)x[i * step] - mean;
-                squares += deviation * deviation;
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
-        double var = walk->count > 0 ? squares / (degrees > 0 ? degrees : 0) : (double)NAN;
-        r->out[at] = (real)(r->attributes->root ? sqrt(var) : var);
-        tg_walk_advance(&r->kept, &kept, 1);
+    (void)p;
+    return (double)x - first;
+}
+
+/* Finds the means, as differences from the first values: the mean of equal values is exact. */
+static void visit_means(const tg_panel *p, tg_columns *columns)
+{
+    const tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
+    double first[PANEL];
+    for (int64_t c = 0; c < p->width; c++) {
+        double x = p->count > 0 ? (double)((const real *)p->r->x)[p->offset[c] + at.offset] : 0;
+        first[c] = isfinite(x) ? x : 0;
+    }
+    panel_sum(p, difference_term, 0, first, columns->sum);
+    for (int64_t c = 0; c < p->width; c++) {
+        columns->center[c] = first[c] + columns->sum[c] / (double)p->count;
     }
 }
 
+static void visit_var(const tg_panel *p, tg_columns *columns)
+{
+    visit_means(p, columns);
+    panel_sum(p, square_term, 0, columns->center, columns->sum);
+}
+
+/* Chan, Golub and LeVeque 1979: the mean and the sum of squared deviations of both parts. */
+static void join_var(tg_partial *sofar, double count, const tg_partial *block, double more)
+{
+    double apart = block->center - sofar->center, share = more / (count + more);
+    sofar->center += apart * share;
+    sofar->sum += block->sum + apart * apart * count * share;
+}
+
+static void finish_var(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *y = (real *)r->y + at;
+    double n = (double)r->reduced.count, degrees = n - (double)r->attributes->correction;
+    for (int64_t c = 0; c < width; c++) {
+        double var = n > 0 ? columns->sum[c] / (degrees > 0 ? degrees : 0) : (double)NAN;
+        y[c] = (real)(r->attributes->root ? sqrt(var) : var);
+    }
+}
+
+static const tg_reducer var_reducer = {visit_var, join_var, finish_var};
+
 void KERNEL(tg_var_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, false, var_outputs);
+    KERNEL(tg_reduce_forward)(call, &var_reducer);
+}
+
+static const tg_reducer mean_results = {visit_means, join_var, keep_columns};
+
+static inline real var_slope(real x, const tg_slope_at *o)
+{
+    return (real)(o->wide_scale * ((double)x - o->center));
 }
 
 /* The forward pass computed y = sum (x - m)^2 / (n - c), or its root. The gradient through m is 0, because
  * sum (x - m) = 0. As in torch, n - c is not clamped here. */
-static void spread_var_gradient(void *context, int64_t begin, int64_t end)
+static void spread_var(const tg_panel *p)
 {
-    const reduction *r = context;
-    const tg_walk *walk = &r->reduced;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
-    double degrees = (double)walk->count - (double)r->attributes->correction;
-    for (int64_t at = begin; at < end; at++) {
-        tg_cursor inner = tg_walk_begin(walk, 0);
-        double mean = mean_at(r, &kept), scale = 2 * (double)r->dy[at] / degrees;
+    const tg_reduce_call *r = p->r;
+    double scale[PANEL], center[PANEL];
+    const real *dy = r->dy + p->output;
+    const real *y = (const real *)r->y + p->output;
+    double degrees = (double)r->reduced.count - (double)r->attributes->correction;
+    for (int64_t c = 0; c < p->width; c++) {
+        scale[c] = 2 * (double)dy[c] / degrees;
         if (r->attributes->root) {
-            scale = r->y[at] == 0 ? 0 : scale / (2 * (double)r->y[at]);
+            scale[c] = y[c] == 0 ? 0 : scale[c] / (2 * (double)y[c]);
         }
-        for (int64_t done = 0, run; done < walk->count; done += run) {
-            run = tg_walk_run(walk, &inner, walk->count);
-            const real *x = r->x + kept.offset + inner.offset;
-            real *dx = r->out + kept.other_offset + inner.other_offset;
-            for (int64_t i = 0; i < run; i++) {
-                dx[i * gradient_step] += (real)(scale * ((double)x[i * step] - mean));
-            }
-            tg_walk_advance(walk, &inner, run);
-        }
-        tg_walk_advance(&r->kept, &kept, 1);
+        center[c] = r->results[p->output + c].center;
     }
+    panel_spread(p, var_slope, true, &(tg_slopes){.wide_scale = scale, .center = center}, 0);
 }
 
 void KERNEL(tg_var_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, false, spread_var_gradient);
+    KERNEL(tg_reduce_backward)(call, &mean_results, spread_var);
 }
 
 #ifdef TG_ONCE
 
-tg_axes tg_axes_make(int count, const int *axes)
-{
-    tg_axes made = {.count = axes || count <= 0 ? count : TG_NULL_AXES};
-    for (int i = 0; axes && i < count && i < TG_MAX_RANK; i++) {
-        made.axis[i] = axes[i];
-    }
-    return made;
-}
-
-bool tg_reduce_output(tg_op_call *call, tg_dtype dtype)
-{
-    const tg_reduce_attributes *a = call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    tg_shape shape = {0};
-    for (int axis = 0; axis < x->rank; axis++) {
-        if (!(a->reduced >> axis & 1)) {
-            shape.size[shape.rank++] = x->shape[axis];
-        } else if (a->keep) {
-            shape.size[shape.rank++] = 1;
-        }
-    }
-    return tg_op_output(call, 0, dtype, shape);
-}
-
-bool tg_reduce_shape(tg_op_call *call)
-{
-    return tg_op_expect_float(call, 0) && tg_reduce_output(call, tg_dtype_of(call->inputs[0]));
-}
-
-bool tg_reduce_expect_values(tg_op_call *call, const char *name)
-{
-    const tg_reduce_attributes *a = call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    for (int axis = 0; axis < x->rank; axis++) {
-        if ((a->reduced >> axis & 1) && x->shape[axis] == 0) {
-            char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s is empty, and has no %s", axis,
-                              tg_shape_format(tg_shape_of(x), text), name);
-        }
-    }
-    return true;
-}
-
 static bool extreme_shape(tg_op_call *call)
 {
     const tg_reduce_attributes *a = call->attributes;
-    return tg_reduce_expect_values(call, a->smallest ? "minimum" : "maximum") && tg_reduce_shape(call);
+    return tg_reduce_expect_values(call, a->smallest ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
 }
 
 static const tg_op sum_op = {
@@ -321,6 +268,7 @@ static const tg_op sum_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_sum_forward, tg_sum_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -331,6 +279,7 @@ static const tg_op mean_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_mean_forward, tg_mean_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
 };
@@ -341,6 +290,7 @@ static const tg_op amax_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
 };
 
 static const tg_op amin_op = {
@@ -349,45 +299,27 @@ static const tg_op amin_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_amax_forward, tg_amax_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
 };
 
 static const tg_op var_op = {
     .name = "var",
-    .shape = tg_reduce_shape,
+    .shape = tg_reduce_twice_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
 static const tg_op std_op = {
     .name = "std",
-    .shape = tg_reduce_shape,
+    .shape = tg_reduce_twice_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_var_forward, tg_var_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
 };
-
-tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
-{
-    if (!tg_tape_expect_input(t, op->name, "x", x) || !tg_expect_axes(t, op->name, axes)) {
-        return NULL;
-    }
-    a.reduced = axes.count < 0 ? ~0u : 0;
-    a.keep = keep == TG_KEEP_AXES;
-    for (int i = 0; i < axes.count; i++) {
-        int axis = axes.axis[i];
-        if (!tg_tape_expect_axis(t, op->name, x, &axis)) {
-            return NULL;
-        }
-        if (a.reduced >> axis & 1) {
-            tg_tape_fail(t, TG_ERROR_RANGE, op->name, "axis %d is listed twice", axis);
-            return NULL;
-        }
-        a.reduced |= 1u << axis;
-    }
-    return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
-}
 
 static const tg_reduce_attributes no_attributes;
 

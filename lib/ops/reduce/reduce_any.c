@@ -7,68 +7,129 @@
  * No gradient. Follows torch.any, torch.all and torch.sum, whose sum of integers is int64.
  */
 #include "ops/elementwise/integers.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/panel.h"
 
 TG_DECLARE_KERNEL(tg_any_forward);
 TG_DECLARE_KERNEL(tg_sum_integers_forward);
 
-typedef struct any_loop {
-    reduction r;
-    const tg_tensor *x;
-    void *out;
-} any_loop;
-
-/* Writes the sum of the values of an output, or the number of values that are not 0. */
-static double count_values(const any_loop *l, const tg_cursor *kept, bool true_values)
+static inline real is_true(real x)
 {
-    const tg_walk *walk = &l->r.reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    double sum = 0;
-    for (int64_t i = 0; i < walk->count; i++) {
-        double value = tg_any_value(l->x, kept->offset + inner.offset);
-        sum += true_values ? value != 0 : value;
-        tg_walk_advance(walk, &inner, 1);
+    return x != 0;
+}
+
+static inline real is_false(real x)
+{
+    return x == 0;
+}
+
+/* Returns a number that is not 0 if a byte decides. */
+static inline uint8_t decides(uint8_t x, bool all)
+{
+    return all ? x == 0 : x;
+}
+
+static inline uint8_t find_in_run(const uint8_t *x, int64_t n, bool all)
+{
+    uint8_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        found |= decides(x[i], all);
     }
-    return sum;
+    return found;
 }
 
-static void any_outputs(void *context, int64_t begin, int64_t end)
+static inline void find_in_rows(const uint8_t *x, int64_t rows, int64_t stride, int64_t width, bool all,
+                                uint8_t *restrict found)
 {
-    const any_loop *l = context;
-    tg_cursor kept = tg_walk_begin(&l->r.kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        double found = count_values(l, &kept, true), needed = l->r.attributes->all ? (double)l->r.reduced.count : 1;
-        ((uint8_t *)l->out)[at] = found >= needed;
-        tg_walk_advance(&l->r.kept, &kept, 1);
+    for (; rows >= PANEL_ROWS; rows -= PANEL_ROWS, x += PANEL_ROWS * stride) {
+        const uint8_t *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+        for (int64_t c = 0; c < width; c++) {
+            found[c] |= decides(x[c], all) | decides(x1[c], all) | decides(x2[c], all) | decides(x3[c], all);
+        }
+    }
+    for (; rows > 0; rows--, x += stride) {
+        for (int64_t c = 0; c < width; c++) {
+            found[c] |= decides(x[c], all);
+        }
     }
 }
 
-static void sum_outputs(void *context, int64_t begin, int64_t end)
+/* The same as visit_any for a mask whose rows or runs are contiguous: its bytes are not converted to numbers. */
+static void visit_mask(const tg_panel *p, double *result)
 {
-    const any_loop *l = context;
-    tg_cursor kept = tg_walk_begin(&l->r.kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        double sum = count_values(l, &kept, l->x->dtype == TG_U8);
-        tg_convert((int32_t *)l->out + at, TG_I32, &sum, TG_F64, 1);
-        tg_walk_advance(&l->r.kept, &kept, 1);
+    const tg_walk *walk = &p->r->reduced;
+    const uint8_t *x = p->r->x;
+    bool all = p->r->attributes->all, by_columns = p->r->by_columns;
+    uint8_t found[PANEL] = {0};
+    for (int64_t c = 0; c < (by_columns ? 1 : p->width); c++) {
+        tg_cursor at = tg_walk_begin(walk, p->first);
+        for (int64_t done = 0, n; done < p->count; done += n) {
+            const uint8_t *from = x + p->offset[c] + at.offset;
+            n = tg_walk_run(walk, &at, p->count - done);
+            if (by_columns) {
+                find_in_rows(from, n, tg_walk_stride(walk), p->width, all, found);
+            } else {
+                found[c] |= find_in_run(from, n, all);
+            }
+            tg_walk_advance(walk, &at, n);
+        }
+    }
+    for (int64_t c = 0; c < p->width; c++) {
+        result[c] = found[c];
     }
 }
 
-static void over_all(const tg_op_call *call, loop_body *body)
+/* Finds a value that decides: one that is not 0, or for `all` a 0. */
+static void visit_any(const tg_panel *p, tg_columns *columns)
 {
-    any_loop l = {reduction_of(call), call->inputs[0], tg_values(call->outputs[0])};
-    int64_t grain = TG_GRAIN / (l.r.reduced.count + 1);
-    tg_parallel_for(l.r.kept.count, grain < 1 ? 1 : grain, body, &l);
+    if (p->r->dtype == TG_U8 && (p->r->by_columns ? p->apart : tg_walk_stride(&p->r->reduced)) == 1) {
+        visit_mask(p, columns->center);
+    } else if (p->r->attributes->all) {
+        panel_max(p, is_false, columns->center);
+    } else {
+        panel_max(p, is_true, columns->center);
+    }
 }
+
+static void finish_any(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    uint8_t *y = (uint8_t *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        y[c] = (columns->center[c] > 0) != r->attributes->all;
+    }
+}
+
+static const tg_reducer any_reducer = {visit_any, join_max, finish_any};
 
 void KERNEL(tg_any_forward)(const tg_op_call *call)
 {
-    over_all(call, any_outputs);
+    KERNEL(tg_reduce_forward)(call, &any_reducer);
 }
+
+static inline double true_term(real x, double center, double p)
+{
+    (void)center, (void)p;
+    return x != 0;
+}
+
+static void visit_integers(const tg_panel *p, tg_columns *columns)
+{
+    if (p->r->dtype == TG_U8) {
+        panel_sum(p, true_term, 0, NULL, columns->sum);
+    } else {
+        panel_sum(p, value_term, 0, NULL, columns->sum);
+    }
+}
+
+static void finish_integers(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    tg_convert((int32_t *)r->y + at, TG_I32, columns->sum, TG_F64, width);
+}
+
+static const tg_reducer integers_reducer = {visit_integers, join_sum, finish_integers};
 
 void KERNEL(tg_sum_integers_forward)(const tg_op_call *call)
 {
-    over_all(call, sum_outputs);
+    KERNEL(tg_reduce_forward)(call, &integers_reducer);
 }
 
 #ifdef TG_ONCE

@@ -1,180 +1,198 @@
 /* reduce_norm: log-sum-exp and p-norms over some axes.
  *
- *   logsumexp   y = m + log sum e^(x - m)      dx += dy e^(x - y)             m the maximum, 0 where it is infinite
+ *   logsumexp   y = m + log sum e^(x - m)      dx += dy e^(x - y)                 m the maximum; if it is infinite, y
  *   norm        y = (sum |x|^p)^(1/p)          dx += dy sign(x) (|x| / y)^(p-1)   (p_norm.h)
  *
- * Sums are in double. Follows torch.logsumexp and torch.linalg.vector_norm.
+ * Sums are in double. The backward pass of a norm reduces x again, because it needs the norm in double. Follows
+ * torch.logsumexp and torch.linalg.vector_norm.
  */
 #include "ops/reduce/p_norm.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/spread.h"
 
 TG_DECLARE_KERNEL(tg_logsumexp_forward);
 TG_DECLARE_KERNEL(tg_logsumexp_backward);
 TG_DECLARE_KERNEL(tg_norm_forward);
 TG_DECLARE_KERNEL(tg_norm_backward);
 
-/* What the gradient of a value needs of its output: y and dy, for a norm also the norm in double and its ties. */
-typedef struct output {
-    real y, dy;
-    double norm, p;
-    int64_t ties;
-} output;
-
-/* dx += gradient(x), for the values of one output. */
-static inline void add_gradients(const reduction *r, const tg_cursor *kept, const output *o,
-                                 real (*gradient)(const output *o, real x))
-{
-    const tg_walk *walk = &r->reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk), gradient_step = tg_walk_other_stride(walk);
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &inner, walk->count);
-        const real *x = r->x + kept->offset + inner.offset;
-        real *dx = r->out + kept->other_offset + inner.other_offset;
-        for (int64_t i = 0; i < run; i++) {
-            dx[i * gradient_step] += gradient(o, x[i * step]);
-        }
-        tg_walk_advance(walk, &inner, run);
-    }
-}
-
 /* ---- logsumexp ---- */
 
-/* Returns sum e^(x - most). */
-static double sum_of_exponentials(const reduction *r, const tg_cursor *kept, real most)
+/* What is not a normal number is nothing beside the largest term, which is 1. */
+static inline double exp_term(real x, double most, double p)
 {
-    const tg_walk *walk = &r->reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk);
-    double sum = 0;
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &inner, walk->count);
-        const real *x = r->x + kept->offset + inner.offset;
-        for (int64_t i = 0; i < run; i++) {
-            sum += (double)EXP(x[i * step] - most);
-        }
-        tg_walk_advance(walk, &inner, run);
-    }
-    return sum;
+    (void)p;
+    return (double)EXP_OR_ZERO(x - (real)most);
 }
 
-/* Returns the maximum; -inf for no values. */
-static real largest(const reduction *r, const tg_cursor *kept)
+/* The sum is not read if the maximum is not finite, except that of a block of -inf, which is 0. */
+static void visit_exponentials(const tg_panel *p, tg_columns *columns)
 {
-    const tg_walk *walk = &r->reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk);
-    real most = -(real)INFINITY;
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &inner, walk->count);
-        const real *x = r->x + kept->offset + inner.offset;
-        for (int64_t i = 0; i < run; i++) {
-            most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
-        }
-        tg_walk_advance(walk, &inner, run);
+    double most[PANEL];
+    panel_max(p, value_key, columns->center);
+    for (int64_t c = 0; c < p->width; c++) {
+        most[c] = isfinite(columns->center[c]) ? columns->center[c] : 0;
     }
-    return most;
+    panel_sum(p, exp_term, 0, most, columns->sum);
 }
 
-static void logsumexp_outputs(void *context, int64_t begin, int64_t end)
+static void join_exponentials(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        real most = largest(r, &kept);
-        most = isinf(most) ? 0 : most;
-        r->out[at] = (real)((double)most + log(sum_of_exponentials(r, &kept, most)));
-        tg_walk_advance(&r->kept, &kept, 1);
+    double before = sofar->center;
+    join_max(sofar, count, block, more);
+    sofar->sum = sofar->sum * exp(before - sofar->center) + block->sum * exp(block->center - sofar->center);
+}
+
+static void finish_exponentials(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *y = (real *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        double most = columns->center[c];
+        y[c] = (real)(isfinite(most) ? most + log(columns->sum[c]) : most);
     }
 }
 
-/* The forward pass computed y = log sum e^x. */
-static real logsumexp_gradient(const output *o, real x)
-{
-    return o->dy * EXP(x - o->y);
-}
-
-static void logsumexp_gradients(void *context, int64_t begin, int64_t end)
-{
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        output o = {.y = r->y[at], .dy = r->dy[at]};
-        add_gradients(r, &kept, &o, logsumexp_gradient);
-        tg_walk_advance(&r->kept, &kept, 1);
-    }
-}
+static const tg_reducer exponentials_reducer = {visit_exponentials, join_exponentials, finish_exponentials};
 
 void KERNEL(tg_logsumexp_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, false, logsumexp_outputs);
+    KERNEL(tg_reduce_forward)(call, &exponentials_reducer);
+}
+
+static inline real exp_slope(real x, const tg_slope_at *o)
+{
+    return o->scale * EXP(x - o->y);
+}
+
+/* The forward pass computed y = log sum e^x. */
+static void spread_exponentials(const tg_panel *p)
+{
+    tg_slopes s = {.scale = p->r->dy + p->output, .y = (const real *)p->r->y + p->output};
+    panel_spread(p, exp_slope, true, &s, 0);
 }
 
 void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, false, logsumexp_gradients);
+    KERNEL(tg_reduce_backward)(call, NULL, spread_exponentials);
 }
 
 /* ---- norm ---- */
 
-/* Returns the norm, and writes the number of values that are equal to it in size. */
-static double norm_of(const reduction *r, const tg_cursor *kept, int64_t *ties)
+/* The powers that are summed; the loops for p = 1 and p = 2 have a constant p. */
+static inline double power_term(real x, double center, double p)
 {
-    const tg_walk *walk = &r->reduced;
-    tg_cursor inner = tg_walk_begin(walk, 0);
-    int64_t step = tg_walk_stride(walk);
-    double sum = 0;
-    *ties = 0;
-    for (int64_t done = 0, run; done < walk->count; done += run) {
-        run = tg_walk_run(walk, &inner, walk->count);
-        const real *x = r->x + kept->offset + inner.offset;
-        for (int64_t i = 0; i < run; i++) {
-            double value = (double)x[i * step], before = sum;
-            sum = tg_p_norm_add(sum, value, r->attributes->p);
-            *ties = fabs(value) == sum ? (sum == before ? *ties + 1 : 1) : *ties;
+    (void)center;
+    return tg_p_norm_add(0, (double)x, p);
+}
+
+static inline real size_key(real x)
+{
+    return REAL(fabs)(x);
+}
+
+static inline double tie_term(real x, double center, double p)
+{
+    (void)p;
+    return REAL(fabs)(x) == (real)center;
+}
+
+/* For INFINITY the maximum is in `center`, and its ties in `sum`. */
+static void visit_norm(const tg_panel *p, tg_columns *columns)
+{
+    double power = p->r->attributes->p;
+    if (power == 1) {
+        panel_sum(p, power_term, 1, NULL, columns->sum);
+    } else if (power == 2) {
+        panel_sum(p, power_term, 2, NULL, columns->sum);
+    } else if (power < (double)INFINITY) {
+        panel_sum(p, power_term, power, NULL, columns->sum);
+    } else {
+        panel_max(p, size_key, columns->center);
+        if (p->r->results) {
+            panel_sum(p, tie_term, 0, columns->center, columns->sum);
         }
-        tg_walk_advance(walk, &inner, run);
-    }
-    return tg_p_norm_root(sum, r->attributes->p);
-}
-
-static void norm_outputs(void *context, int64_t begin, int64_t end)
-{
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        int64_t ties;
-        r->out[at] = (real)norm_of(r, &kept, &ties);
-        tg_walk_advance(&r->kept, &kept, 1);
     }
 }
 
-/* The forward pass computed y = (sum |x|^p)^(1/p). */
-static real norm_gradient(const output *o, real x)
+/* Joins maxima and their ties. */
+static void join_largest(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
-    return (real)((double)o->dy * tg_p_norm_gradient((double)x, o->norm, o->p, o->ties));
+    double before = sofar->center;
+    join_max(sofar, count, block, more);
+    sofar->sum = (before == sofar->center ? sofar->sum : 0) + (block->center == sofar->center ? block->sum : 0);
 }
 
-static void norm_gradients(void *context, int64_t begin, int64_t end)
+static inline double norm_of(const tg_reduce_call *r, double center, double sum)
 {
-    const reduction *r = context;
-    tg_cursor kept = tg_walk_begin(&r->kept, begin);
-    for (int64_t at = begin; at < end; at++) {
-        output o = {.dy = r->dy[at], .p = r->attributes->p};
-        o.norm = norm_of(r, &kept, &o.ties);
-        add_gradients(r, &kept, &o, norm_gradient);
-        tg_walk_advance(&r->kept, &kept, 1);
+    double p = r->attributes->p;
+    return p < (double)INFINITY ? tg_p_norm_root(sum, p) : center;
+}
+
+static void finish_norm(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *y = (real *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        y[c] = (real)norm_of(r, columns->center[c], columns->sum[c]);
     }
+}
+
+static const tg_reducer norm_reducer[2] = {{visit_norm, join_sum, finish_norm},
+                                           {visit_norm, join_largest, finish_norm}};
+static const tg_reducer norm_results[2] = {{visit_norm, join_sum, keep_columns},
+                                           {visit_norm, join_largest, keep_columns}};
+
+/* Returns whether the call is for p = INFINITY, as an index. */
+static inline int is_largest(const tg_op_call *call)
+{
+    return ((const tg_reduce_attributes *)call->attributes)->p == (double)INFINITY;
 }
 
 void KERNEL(tg_norm_forward)(const tg_op_call *call)
 {
-    reduce_forward(call, false, norm_outputs);
+    KERNEL(tg_reduce_forward)(call, &norm_reducer[is_largest(call)]);
+}
+
+/* The exponent is a constant in the loops for p = 1 and for INFINITY. */
+static inline real norm_slope(real x, const tg_slope_at *o)
+{
+    return (real)(o->wide_scale * tg_p_norm_gradient((double)x, o->center, o->p, 1));
+}
+
+static inline real scaled_slope(real x, const tg_slope_at *o)
+{
+    return (real)(o->wide_scale * (double)x);
+}
+
+/* The forward pass computed y = (sum |x|^p)^(1/p). */
+static void spread_norm(const tg_panel *p)
+{
+    double scale[PANEL], center[PANEL];
+    const tg_slopes s = {.wide_scale = scale, .center = center};
+    double power = p->r->attributes->p;
+    const real *dy = p->r->dy + p->output;
+    for (int64_t c = 0; c < p->width; c++) {
+        const tg_partial *result = &p->r->results[p->output + c];
+        double norm = norm_of(p->r, result->center, result->sum);
+        center[c] = norm;
+        scale[c] = (double)dy[c];
+        if (power == 2) {
+            scale[c] = norm == 0 ? 0 : (double)dy[c] / norm;
+        } else if (power == (double)INFINITY) {
+            scale[c] = result->sum > 0 ? (double)dy[c] / result->sum : (double)dy[c]; /* no ties with a NaN */
+        }
+    }
+    if (power == 1) {
+        panel_spread(p, norm_slope, true, &s, 1);
+    } else if (power == 2) {
+        panel_spread(p, scaled_slope, true, &s, 2);
+    } else if (power < (double)INFINITY) {
+        panel_spread(p, norm_slope, true, &s, power);
+    } else {
+        panel_spread(p, norm_slope, true, &s, (double)INFINITY);
+    }
 }
 
 void KERNEL(tg_norm_backward)(const tg_op_call *call)
 {
-    reduce_backward(call, false, norm_gradients);
+    KERNEL(tg_reduce_backward)(call, &norm_results[is_largest(call)], spread_norm);
 }
 
 #ifdef TG_ONCE
@@ -185,13 +203,14 @@ static const tg_op logsumexp_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_logsumexp_forward, tg_logsumexp_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
 };
 
 static bool norm_shape(tg_op_call *call)
 {
     double p = ((const tg_reduce_attributes *)call->attributes)->p;
     return (p > 0 || tg_op_fail(call, TG_ERROR_VALUE, "p %g; it must be above 0, or INFINITY", p)) &&
-           (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_shape(call);
+           (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_twice_shape(call);
 }
 
 static const tg_op norm_op = {
@@ -200,6 +219,7 @@ static const tg_op norm_op = {
     .input_names = {"x"},
     TG_KERNELS(tg_norm_forward, tg_norm_backward),
     .accepts_layout = tg_any_layout,
+    .can_overwrite = true,
     .backward_ignores_outputs = TG_OP_ALL,
 };
 

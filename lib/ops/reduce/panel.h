@@ -1,0 +1,334 @@
+/* panel (private): the loops of reductions over some axes of x, which may have any strides.
+ *
+ * The axes of x are kept or reduced. A panel is some neighboring outputs, its columns, and below each other the values
+ * that each of them reduces, its rows. Memory is read in long runs and in vectors, whichever of the two is contiguous:
+ *   - by columns: a row of the panel is added to the row of the columns' sums, value by value;
+ *   - by rows: the values of one output are added to PANEL_LANES sums, which are then joined in a fixed tree.
+ * Rows and values with other strides, and integers, are copied into a short buffer first.
+ *
+ * A long reduction is cut into blocks of TG_REDUCE_BLOCK values, and each has a result of its own. Threads divide the
+ * outputs and the blocks. So the order of all additions depends on the shape and the strides of x alone, and the bits
+ * are the same for each level and any number of threads.
+ *
+ * An op gives functions of numbers: the term of a value, which is summed, or the gradient of a value. The loops are
+ * compiled for each of them (TG_FOR_EACH_OP).
+ */
+#ifndef TG_OPS_REDUCE_PANEL_H
+#define TG_OPS_REDUCE_PANEL_H
+
+#include "ops/lanes.h"
+#include "ops/reduce/reduce.h"
+
+/* The largest number of columns, and of values in a buffer. */
+#define PANEL 512
+/* The number of rows that are added to the sums of the columns at once. */
+#define PANEL_ROWS 4
+#define PANEL_LANES (2 * LANES)
+
+/* A loop whose arguments are constant functions: it is compiled into each caller, so that it can be vectorized. */
+#if defined __GNUC__
+#define TG_FOR_EACH_OP static inline __attribute__((always_inline))
+#else
+#define TG_FOR_EACH_OP static inline
+#endif
+
+/* A call: the walks have the strides of x and, as the other strides, those of its gradient. */
+typedef struct tg_reduce_call {
+    const tg_op_call *call;
+    const tg_reduce_attributes *attributes;
+    const void *x;
+    tg_dtype dtype; /* of x */
+    void *y;
+    const real *dy; /* in backward */
+    tg_walk kept, reduced;
+    int64_t blocks;  /* of an output */
+    bool by_columns; /* in backward: the order of the gradient */
+    bool is_direct;  /* rows, or the values of an output, are read in place */
+    const struct tg_reducer *reducer;
+    tg_partial *partials; /* of the blocks; NULL for one block */
+    tg_partial *results;  /* of the outputs, for backward; NULL in forward */
+} tg_reduce_call;
+
+/* A part of x. */
+typedef struct tg_panel {
+    const tg_reduce_call *r;
+    int64_t output, width;          /* the outputs */
+    int64_t first, count;           /* the values of each of them */
+    int64_t offset[PANEL];          /* of the first value of each output in x */
+    int64_t apart;                  /* of these, or 0 if they are not a run */
+    int64_t gradient_offset[PANEL]; /* the same in the gradient; in backward only */
+} tg_panel;
+
+/* What an op knows of each column of a panel after it has visited its values: a maximum or a mean, and a sum. */
+typedef struct tg_columns {
+    double center[PANEL], sum[PANEL];
+} tg_columns;
+
+/* An op. */
+typedef struct tg_reducer {
+    /* visits the values of a panel */
+    void (*visit)(const tg_panel *p, tg_columns *columns);
+    /* adds a block of `more` values to what is known of the `count` values before it */
+    void (*join)(tg_partial *sofar, double count, const tg_partial *block, double more);
+    /* writes the outputs from `at` on */
+    void (*finish)(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns);
+} tg_reducer;
+
+/* Join sums, and maxima. */
+static inline void join_sum(tg_partial *sofar, double count, const tg_partial *block, double more)
+{
+    (void)count, (void)more;
+    sofar->sum += block->sum;
+}
+
+static inline void join_max(tg_partial *sofar, double count, const tg_partial *block, double more)
+{
+    (void)count, (void)more;
+    bool is_larger = (block->center > sofar->center) | (block->center != block->center);
+    sofar->center = is_larger ? block->center : sofar->center;
+}
+
+/* Finishes a reduction for backward. */
+static inline void keep_columns(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    for (int64_t c = 0; c < width; c++) {
+        r->results[at + c] = (tg_partial){columns->center[c], columns->sum[c]};
+    }
+}
+
+/* Computes the outputs of a call. */
+void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer);
+
+/* Calls `spread` for panels that cover the gradient of x, with the number of values of an output. If `reducer` is not
+ * NULL, it computes the results before, in the scratch that tg_reduce_twice_shape declares. */
+typedef void tg_spread(const tg_panel *p);
+void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reducer, tg_spread *spread);
+
+/* Sets rows[] to the next rows of the panel, at most PANEL_ROWS of `left`, in place or in buffers. Returns their
+ * number, and moves the cursor behind them. */
+int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL],
+                              const real **rows);
+
+/* Some runs of n values each, whose beginnings are `apart`. */
+typedef struct tg_runs {
+    const real *x;
+    int64_t n, count, apart;
+} tg_runs;
+
+/* Sets *runs to the next values of a column, at most `left`, in place or in the buffer. Returns their number, and moves
+ * the cursor behind them. */
+int64_t KERNEL(tg_panel_run)(const tg_panel *p, int64_t column, tg_cursor *at, int64_t left, real *buffer,
+                             tg_runs *runs);
+
+/* ---- sums ---- */
+
+/* Returns what is summed for a value: `center` is that of the column, and p the exponent of a norm. */
+typedef double tg_term(real x, double center, double p);
+
+static inline double value_term(real x, double center, double p)
+{
+    (void)center, (void)p;
+    return (double)x;
+}
+
+TG_FOR_EACH_OP void add_rows(const real *const *rows, int64_t count, int64_t width, tg_term *term, double p,
+                             const double *center, double *restrict sum)
+{
+    if (count == PANEL_ROWS) {
+        const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
+        for (int64_t c = 0; c < width; c++) {
+            double at = center ? center[c] : 0;
+            sum[c] += (term(x0[c], at, p) + term(x1[c], at, p)) + (term(x2[c], at, p) + term(x3[c], at, p));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const real *x = rows[i];
+        for (int64_t c = 0; c < width; c++) {
+            sum[c] += term(x[c], center ? center[c] : 0, p);
+        }
+    }
+}
+
+TG_FOR_EACH_OP void add_runs(const tg_runs *runs, tg_term *term, double p, double center, double *restrict lane)
+{
+    for (int64_t run = 0; run < runs->count; run++) {
+        const real *x = runs->x + run * runs->apart;
+        int64_t i = 0;
+        for (; i + PANEL_LANES <= runs->n; i += PANEL_LANES) {
+            for (int k = 0; k < PANEL_LANES; k++) {
+                lane[k] += term(x[i + k], center, p);
+            }
+        }
+        int64_t rest = runs->n - i, done = 0;
+        for (; done + 8 <= rest; done += 8) {
+            for (int k = 0; k < 8; k++) {
+                lane[done + k] += term(x[i + done + k], center, p);
+            }
+        }
+        for (; done < rest; done++) {
+            lane[done] += term(x[i + done], center, p);
+        }
+    }
+}
+
+/* Returns the sum of 32 lanes, in a fixed tree. */
+static inline double join_lanes(const double *lane)
+{
+    double half[LANES];
+    for (int k = 0; k < LANES; k++) {
+        half[k] = lane[k] + lane[k + LANES];
+    }
+    return sum_of_lanes(half);
+}
+
+/* Sums the terms of each column. `center` is NULL if the terms have none. */
+TG_FOR_EACH_OP void panel_sum(const tg_panel *p, tg_term *term, double power, const double *center, double *sum)
+{
+    if (p->r->by_columns) {
+        real buffers[PANEL_ROWS][PANEL];
+        const real *rows[PANEL_ROWS];
+        tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
+        memset(sum, 0, (size_t)p->width * sizeof *sum);
+        for (int64_t done = 0, n; done < p->count; done += n) {
+            n = KERNEL(tg_panel_rows)(p, &at, p->count - done, buffers, rows);
+            add_rows(rows, n, p->width, term, power, center, sum);
+        }
+        return;
+    }
+    const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
+    for (int64_t c = 0; c < p->width; c++) {
+        real buffer[PANEL];
+        tg_runs runs;
+        double lanes[PANEL_LANES] = {0};
+        tg_cursor at = first;
+        for (int64_t done = 0; done < p->count;) {
+            done += KERNEL(tg_panel_run)(p, c, &at, p->count - done, buffer, &runs);
+            add_runs(&runs, term, power, center ? center[c] : 0, lanes);
+        }
+        sum[c] = join_lanes(lanes);
+    }
+}
+
+/* ---- maxima ---- */
+
+/* Returns the number of which the maximum is searched. */
+typedef real tg_key(real x);
+
+static inline real value_key(real x)
+{
+    return x;
+}
+
+static inline real negative_key(real x)
+{
+    return -x;
+}
+
+/* Returns the larger one of two numbers, and NaN if one is NaN. */
+static inline real larger(real a, real b)
+{
+    real most = b > a ? b : a;
+    return b == b ? most : b;
+}
+
+TG_FOR_EACH_OP void compare_lanes(const real *x, tg_key *key, real *restrict lane, real *restrict nan)
+{
+    for (int k = 0; k < PANEL_LANES; k++) {
+        real value = key(x[k]);
+        lane[k] = value > lane[k] ? value : lane[k];
+        nan[k] = value == value ? nan[k] : value;
+    }
+}
+
+static inline real join_maxima(const real *lane, const real *nan)
+{
+    real half[16], four[4];
+    for (int k = 0; k < 16; k++) {
+        real a = nan[k] == nan[k] ? lane[k] : nan[k], b = nan[k + 16] == nan[k + 16] ? lane[k + 16] : nan[k + 16];
+        half[k] = larger(a, b);
+    }
+    for (int k = 0; k < 4; k++) {
+        four[k] = larger(larger(half[k], half[k + 4]), larger(half[k + 8], half[k + 12]));
+    }
+    return larger(larger(four[0], four[1]), larger(four[2], four[3]));
+}
+
+TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *restrict lane, real *restrict nan)
+{
+    int64_t i = 0;
+    for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
+        compare_lanes(x + i, key, lane, nan);
+    }
+    if (i < n && n >= PANEL_LANES) { /* some values twice */
+        compare_lanes(x + n - PANEL_LANES, key, lane, nan);
+    } else {
+        for (int k = 0; i + k < n; k++) {
+            lane[k] = larger(lane[k], key(x[i + k]));
+        }
+    }
+}
+
+TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, tg_cursor at, tg_key *key)
+{
+    real lane[PANEL_LANES], nan[PANEL_LANES], buffer[PANEL];
+    tg_runs runs;
+    for (int k = 0; k < PANEL_LANES; k++) {
+        lane[k] = -(real)INFINITY;
+        nan[k] = 0;
+    }
+    for (int64_t done = 0; done < p->count;) {
+        done += KERNEL(tg_panel_run)(p, c, &at, p->count - done, buffer, &runs);
+        for (int64_t run = 0; run < runs.count; run++) {
+            compare_run(runs.x + run * runs.apart, runs.n, key, lane, nan);
+        }
+    }
+    return join_maxima(lane, nan);
+}
+
+TG_FOR_EACH_OP void compare_rows(const real *const *rows, int64_t count, int64_t width, tg_key *key,
+                                 real *restrict most)
+{
+    if (count == PANEL_ROWS) {
+        const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
+        for (int64_t c = 0; c < width; c++) {
+            most[c] = larger(larger(larger(larger(most[c], key(x0[c])), key(x1[c])), key(x2[c])), key(x3[c]));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const real *x = rows[i];
+        for (int64_t c = 0; c < width; c++) {
+            most[c] = larger(most[c], key(x[c]));
+        }
+    }
+}
+
+TG_FOR_EACH_OP void compare_all_rows(const tg_panel *p, tg_key *key, real *most)
+{
+    real buffers[PANEL_ROWS][PANEL];
+    const real *rows[PANEL_ROWS];
+    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
+    for (int64_t done = 0, n; done < p->count; done += n) {
+        n = KERNEL(tg_panel_rows)(p, &at, p->count - done, buffers, rows);
+        compare_rows(rows, n, p->width, key, most);
+    }
+}
+
+/* Finds the largest key of each column; -inf for no values. */
+TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, double *result)
+{
+    real most[PANEL];
+    const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
+    for (int64_t c = 0; c < p->width; c++) {
+        most[c] = p->r->by_columns ? -(real)INFINITY : max_of_column(p, c, first, key);
+    }
+    if (p->r->by_columns) {
+        compare_all_rows(p, key, most);
+    }
+    for (int64_t c = 0; c < p->width; c++) {
+        result[c] = (double)most[c];
+    }
+}
+
+#endif
