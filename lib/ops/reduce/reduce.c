@@ -171,24 +171,22 @@ static inline double square_term(real x, double mean, double p)
     return ((double)x - mean) * ((double)x - mean);
 }
 
-static inline double difference_term(real x, double first, double p)
+static inline double difference_term(real x, double mean, double p)
 {
     (void)p;
-    return (double)x - first;
+    return (double)x - mean;
 }
 
-/* Finds the means, as differences from the first values: the mean of equal values is exact. */
+/* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
 static void visit_means(const tg_panel *p, tg_columns *columns)
 {
-    const tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
-    double first[PANEL];
+    panel_sum(p, value_term, 0, NULL, columns->center);
     for (int64_t c = 0; c < p->width; c++) {
-        double x = p->count > 0 ? (double)((const real *)p->r->x)[p->offset[c] + at.offset] : 0;
-        first[c] = isfinite(x) ? x : 0;
+        columns->center[c] /= (double)p->count;
     }
-    panel_sum(p, difference_term, 0, first, columns->sum);
+    panel_sum(p, difference_term, 0, columns->center, columns->sum);
     for (int64_t c = 0; c < p->width; c++) {
-        columns->center[c] = first[c] + columns->sum[c] / (double)p->count;
+        columns->center[c] += isfinite(columns->center[c]) ? columns->sum[c] / (double)p->count : 0;
     }
 }
 
