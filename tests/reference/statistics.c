@@ -139,7 +139,11 @@ void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity
     double mean = mean_of(v, n), count = (double)n - o->correction;
     double mean_size = sum_in_double(TG_F64, v, n).terms / (double)n; /* the mean has the roundings of the sum */
     for (int64_t k = 0; k < n; k++) {
-        slope[k] = (quantity){2 / count * (v[k] - mean), fabs(2 / count) * (fabs(v[k]) + mean_size)};
+        double difference = v[k] - mean, size = fabs(v[k]) + mean_size;
+        slope[k] = (quantity){2 / count * difference, fabs(2 / count) * size};
+        if (count == 0 && fabs(difference) <= 64 * DBL_EPSILON * size) { /* the sign is that of a rounding */
+            slope[k] = (quantity){0, INFINITY};
+        }
     }
 }
 
