@@ -402,7 +402,7 @@ static void test_refuses_lists(void **state)
         const char *text;
     } cases[] = {
         {{tg_checkpoint_rng("a", m.rng)}, 0, "0 parts; at least 1 is needed"},
-        {{{NULL}}, 1, "part 0 is not the result of a function such as tg_checkpoint_params()"},
+        {{{.name = NULL}}, 1, "part 0 is not the result of a function such as tg_checkpoint_params()"},
         {{tg_checkpoint_rng(NULL, m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
         {{tg_checkpoint_rng("", m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
         {{tg_checkpoint_rng(long_name, m.rng)}, 1, "the name of part 0 has 299 characters"},
