@@ -144,9 +144,9 @@ static bool check_part(const char *call, const tg_checkpoint_part *part, int64_t
     }
     /* the longest suffix of a part's name is shorter than half of TG_PART_NAME */
     if (!part->name || !*part->name || strlen(part->name) >= TG_PART_NAME / 2) {
-        return tg_error_set(error, TG_ERROR_VALUE, "%s: the name of part %lld has %lld characters; allowed are 1 to %d",
-                            call, (long long)index, part->name ? (long long)strlen(part->name) : 0,
-                            TG_PART_NAME / 2 - 1);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: the name of part %lld has %lld characters; it must have 1 to %d", call,
+                            (long long)index, part->name ? (long long)strlen(part->name) : 0, TG_PART_NAME / 2 - 1);
     }
     if (part->kind->object && !part->object) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s of part '%s' is NULL", call, part->kind->object,

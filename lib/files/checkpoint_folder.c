@@ -152,7 +152,7 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
     if (!path) {
         tg_error_set(&local, TG_ERROR_STATE, "%s: the path is NULL", open_call);
     } else if (config.keep < 1 || config.keep > TG_MOST_STEPS) {
-        tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; allowed are 1 to %d", open_call, (long long)config.keep,
+        tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; it must be 1 to %d", open_call, (long long)config.keep,
                      TG_MOST_STEPS);
     } else if (!folder) {
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);

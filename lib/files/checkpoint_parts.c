@@ -102,9 +102,9 @@ static bool read_frozen(const tg_loading *loading, const char *prefix, const cha
     bool is_read = tg_loading_read_rows(loading, prefix, name, TG_U8, tg_shape_make(1, &rows), tg_shard_of(table),
                                         state->frozen, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
-        is_read = state->frozen[row] <= 1 ||
-                  tg_loading_refuse(loading, error, "row %lld of '%s%s' is %d; allowed are 0 and 1", (long long)row,
-                                    prefix, name, state->frozen[row]);
+        is_read =
+            state->frozen[row] <= 1 || tg_loading_refuse(loading, error, "row %lld of '%s%s' is %d; it must be 0 or 1",
+                                                         (long long)row, prefix, name, state->frozen[row]);
         state->frozen_count += state->frozen[row];
     }
     return is_read;

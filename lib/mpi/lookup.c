@@ -26,7 +26,7 @@ static bool report_memory(tg_error *error)
 static bool expect_received(const tg_mpi_exchange *exchange, tg_error *error)
 {
     return (exchange->sent <= INT_MAX && exchange->received <= INT_MAX) ||
-           tg_error_set(error, TG_ERROR_VALUE, "a rank sends or receives %lld rows; allowed are %d",
+           tg_error_set(error, TG_ERROR_VALUE, "a rank sends or receives %lld rows; at most %d fit",
                         (long long)(exchange->sent > exchange->received ? exchange->sent : exchange->received),
                         INT_MAX);
 }

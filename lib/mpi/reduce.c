@@ -226,7 +226,7 @@ static void reserve_rest(tg_mpi *mpi, const int64_t *counts, tg_error *error)
             }
             table++;
             if (total > INT_MAX) {
-                tg_error_set(error, TG_ERROR_VALUE, "the ranks have %lld rows together; allowed are %d",
+                tg_error_set(error, TG_ERROR_VALUE, "the ranks have %lld rows together; at most %d fit",
                              (long long)total, INT_MAX);
                 return;
             }

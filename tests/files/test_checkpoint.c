@@ -403,8 +403,8 @@ static void test_refuses_lists(void **state)
     } cases[] = {
         {{tg_checkpoint_rng("a", m.rng)}, 0, "0 parts; at least 1 is needed"},
         {{{.name = NULL}}, 1, "part 0 is not the result of a function such as tg_checkpoint_params()"},
-        {{tg_checkpoint_rng(NULL, m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
-        {{tg_checkpoint_rng("", m.rng)}, 1, "the name of part 0 has 0 characters; allowed are 1 to 255"},
+        {{tg_checkpoint_rng(NULL, m.rng)}, 1, "the name of part 0 has 0 characters; it must have 1 to 255"},
+        {{tg_checkpoint_rng("", m.rng)}, 1, "the name of part 0 has 0 characters; it must have 1 to 255"},
         {{tg_checkpoint_rng(long_name, m.rng)}, 1, "the name of part 0 has 299 characters"},
         {{tg_checkpoint_rng("a", m.rng), tg_checkpoint_integer("a", &m.step)}, 2, "parts 0 and 1 are both named 'a'"},
         {{tg_checkpoint_expect_bytes("a", "b", -1)}, 1, "part 'a' has -1 bytes"},
@@ -793,7 +793,7 @@ static void test_folder_errors(void **state)
     tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
     config.keep = 0;
     assert_null(tg_checkpoint_folder_open("test_checkpoints", &config, &error));
-    assert_error(&error, TG_ERROR_VALUE, "keep 0; allowed are 1 to 99999999");
+    assert_error(&error, TG_ERROR_VALUE, "keep 0; it must be 1 to 99999999");
     tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
     const int64_t steps[] = {-1, 100000000};
     for (int i = 0; i < 2; i++) {
