@@ -87,7 +87,7 @@ char *tg_safetensors_write_bytes(tg_safetensors_writer *writer, int64_t *size, t
 /* Writes the file together with the other writers of a group. Writer 0 writes the header, the tensors and its rows of
  * sharded tables, and then one writer after the other its rows. VALUE for a writer whose tensors are not those of
  * writer 0. */
-bool tg_safetensors_write_together(tg_safetensors_writer *writer, const char *path,
-                                   const tg_checkpoint_group *group, tg_error *error);
+bool tg_safetensors_write_together(tg_safetensors_writer *writer, const char *path, const tg_checkpoint_group *group,
+                                   tg_error *error);
 
 #endif
