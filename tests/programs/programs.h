@@ -150,7 +150,7 @@ typedef struct settings {
     bool has_snapshots;     /* logs the leaves and their gradients at each reset */
     bool is_differentiated; /* gradients are those of the values, which finite differences compute, too */
     int threads;            /* 0: 1 */
-    bool is_baseline;       /* whether the CPU level is the baseline */
+    bool is_baseline;       /* whether the CPU level is the lowest with the same bits */
 } settings;
 
 typedef struct run {

@@ -4,6 +4,8 @@
 
 #include "../fuzz/fuzz.h"
 #include "programs.h"
+
+#include "../levels.h"
 #include "tape/no_values.h"
 #include "tensor/tensor.h"
 
@@ -346,7 +348,8 @@ void run_program(const program *p, const settings *s, run_log *l)
     static int highest = -1;
     tg_error error = TG_NO_ERROR;
     highest = highest < 0 ? (int)tg_get_cpu_level() : highest;
-    fuzz_require(tg_set_cpu_level(s->is_baseline ? TG_CPU_BASELINE : (tg_cpu_level)highest, &error), "%s", error.text);
+    tg_cpu_level level = (tg_cpu_level)(s->is_baseline ? lowest_fused_level() : highest);
+    fuzz_require(tg_set_cpu_level(level, &error), "%s", error.text);
     fuzz_memory_begin();
     log_clear(l);
     run_begin(&r, p, s, l);
