@@ -171,14 +171,15 @@ TG_API int tg_threads(void);
 /* ---- matrix products ----------------------------------------------------------------------------------------- */
 
 /* What computes matrix products in f32 and f64: BLAS, or the library's own loops. Either is called by the library's
- * threads, each with a block of the result; BLAS never starts threads of its own, so it has one thread in the rest of
- * the program, too, unless the program sets another number afterwards.
+ * threads, each with a block of the result. So each product sets the number of BLAS's own threads to one, for the rest
+ * of the program, too.
  *
- * The built-in loops are about as fast as OpenBLAS's (tests/bench). Each value of a product A B is computed in one
- * order, whatever the other sizes, the number of threads and the vector instructions are: the terms a_ik b_kj are
- * divided into blocks of 384; in each they are added to 0 one by one, by fused multiply-adds; and the sums of the
- * blocks are added from the first to the last. On a processor without fused multiply-adds products are rounded before
- * they are added. The last bits of OpenBLAS depend on its version, the processor, the sizes and the number of threads.
+ * The built-in loops are nearly as fast as OpenBLAS for large matrices, and slower for a single row (measured in
+ * tests/bench/README.md). Each value of a product A B is computed in one order, whatever the other sizes, the number of
+ * threads and the vector instructions are: the terms a_ik b_kj are divided into blocks of 384; in each they are added
+ * to 0 one by one, by fused multiply-adds; and the sums of the blocks are added from the first to the last. On a
+ * processor without fused multiply-adds products are rounded before they are added. The last bits of OpenBLAS depend on
+ * its version, the processor, the sizes and the number of threads.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the

@@ -77,7 +77,7 @@
  *
  * The ops of tapegrad/ops.h are written in the same way. In the source tree, tests/tape/test_own_op.c has ops with
  * attributes, saved memory and several outputs. The kernels of the library also use private headers: BLAS
- * (lib/tensor/blas.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
+ * (lib/tensor/gemm.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
  * a tensor (lib/tensor/tensor.h).
  */
 #ifndef TAPEGRAD_OP_H

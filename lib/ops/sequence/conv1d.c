@@ -201,8 +201,7 @@ static void inputs_by_taps(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The gradient of the weight of one tap and group, summed over the batch, in the scratch memory; then the outputs of a
- * channel are summed. */
+/* The gradient of the weight of one tap and group: summed over the batch in the scratch memory, then added to dw. */
 static void weights_by_taps(void *context, int64_t begin, int64_t end)
 {
     const conv *c = context;
