@@ -125,6 +125,18 @@ static inline bool tg_grow(void *array, size_t *capacity, size_t used, size_t ne
     return needed <= *capacity || tg_grow_now(array, capacity, used, needed, size);
 }
 
+/* ---- finding an entry by its bytes ------------------------------------------------------------------------------- */
+/* A table with open addressing: slots that have numbers of entries, and -1 where they are empty. The entries stay where
+ * the caller has them. The first slot of an entry is hash & (count - 1), and after a collision the next one follows. */
+
+/* Gives a table at least 3/2 slots per entry, a power of two. Sets *is_new if its slots are new and empty: the caller
+ * then puts its entries into them. Returns false, and changes nothing, when memory is exhausted. The slots are freed by
+ * tg_free. */
+TG_API bool tg_slots_reserve(int32_t **slots, size_t *count, size_t entries, bool *is_new);
+
+/* Returns FNV-1a of the bytes (Fowler, Noll and Vo), with its upper half mixed into the lower one. */
+TG_API size_t tg_hash_bytes(const char *bytes, size_t length);
+
 /* ---- texts that grow --------------------------------------------------------------------------------------------- */
 
 /* A buffer of bytes that grows. Begin with {0}; end with tg_free(buffer.bytes). When memory is exhausted, `failed` is

@@ -54,18 +54,17 @@ static bool refuse(const char *name, const char *path, tg_code code, const tg_lo
 
 /* ---- comparing ---- */
 
-/* Returns the array of a tensor: that of the entry's name, or of one of its aliases; NULL if the file has none. */
+/* Returns the array of entry `number`: that of its name, or of its oldest alias in the file; NULL if the file has
+ * none. */
 static const tg_array *find_array(const tg_params *params, const tg_safetensors *file, const char *prefix,
-                                  const tg_tensor *x)
+                                  int64_t number)
 {
-    const tg_array *array = NULL;
-    for (int64_t i = 0; !array && i < tg_params_count(params); i++) {
-        tg_entry entry = tg_params_at(params, i);
-        if (entry.tensor == x) {
-            array = tg_safetensors_find(file, prefix, entry.name);
-        }
+    const tg_array *array = tg_safetensors_find(file, prefix, tg_params_at(params, number).name), *of_alias = NULL;
+    while (!array && (number = tg_params_next_alias(params, number)) >= 0) {
+        const tg_array *older = tg_safetensors_find(file, prefix, tg_params_at(params, number).name);
+        of_alias = older ? older : of_alias;
     }
-    return array;
+    return array ? array : of_alias;
 }
 
 static bool shape_fits(const tg_array *array, const tg_tensor *x, bool grown_rows)
@@ -120,7 +119,7 @@ static tg_code compare_all(const tg_params *params, const tg_safetensors *file, 
         if (entry.kind == TG_ENTRY_ALIAS) {
             continue;
         }
-        const tg_array *array = find_array(params, file, prefix, entry.tensor);
+        const tg_array *array = find_array(params, file, prefix, i);
         if (!array) {
             note(report, "missing", entry.name, "");
             report->missing++;
@@ -147,7 +146,7 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
     }
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
-        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, entry.tensor);
+        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : find_array(params, file, prefix, i);
         if (array && !tg_pending_read(pending, name, file, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
             return false;
         }

@@ -9,26 +9,17 @@ tg_params_save_config tg_params_save_config_default(void)
     return (tg_params_save_config){.mark = mark, .floats = TG_SAVE_FLOATS_KEEP};
 }
 
-/* Returns the first name of a tensor. */
-static const char *first_name(const tg_params *params, const tg_tensor *x)
-{
-    int64_t i = 0;
-    while (tg_params_at(params, i).tensor != x) {
-        i++;
-    }
-    return tg_params_at(params, i).name;
-}
-
 bool tg_params_add_to_file(const tg_params *params, tg_safetensors_writer *writer, const char *prefix,
                            tg_save_floats floats, tg_error *error)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
-        bool is_added =
-            entry.kind == TG_ENTRY_ALIAS
-                ? tg_safetensors_add_metadata(writer, prefix, entry.name, first_name(params, entry.tensor), error)
-                : tg_safetensors_add(writer, prefix, entry.name, entry.tensor, tg_shard_of(entry.tensor), floats,
-                                     error);
+        bool is_added = entry.kind == TG_ENTRY_ALIAS
+                            ? tg_safetensors_add_metadata(
+                                  writer, prefix, entry.name,
+                                  tg_params_at(params, tg_params_number_of(params, entry.tensor)).name, error)
+                            : tg_safetensors_add(writer, prefix, entry.name, entry.tensor, tg_shard_of(entry.tensor),
+                                                 floats, error);
         if (!is_added) {
             return false;
         }

@@ -1,28 +1,13 @@
-/* params: a list of named tensors. A name is found by a linear search: models have tens or hundreds of entries. */
-#include "params/params.h"
-
+/* params: a list of named tensors. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "tensor/tensor.h"
+#include "params/list.h"
 
 #define MAX_NAME 255
-
-typedef struct named_tensor {
-    tg_entry entry;
-    bool required_grad; /* whether the tensor required a gradient before it was added */
-} named_tensor;
-
-struct tg_params {
-    tg_error error;
-    tg_dtype dtype;
-    tg_rng *rng;
-    named_tensor *entries;
-    size_t count, capacity;
-};
 
 tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng)
 {
@@ -41,7 +26,8 @@ tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng)
 
 static void remove_last(tg_params *params)
 {
-    named_tensor *last = &params->entries[--params->count];
+    tg_params_forget_last(params);
+    tg_named *last = &params->entries[--params->count];
     if (last->entry.kind == TG_ENTRY_PARAMETER) {
         last->entry.tensor->requires_grad = last->required_grad;
     }
@@ -58,6 +44,7 @@ void tg_params_free(tg_params *params)
         tg_free((char *)(uintptr_t)params->entries[i].entry.name);
         tg_release(params->entries[i].entry.tensor);
     }
+    tg_params_free_index(params);
     tg_free(params->entries);
     tg_free(params);
 }
@@ -102,26 +89,6 @@ bool tg_params_expect_config(tg_params *params, const char *call, const void *co
 
 /* ---- adding ---- */
 
-static const tg_entry *find(const tg_params *params, const char *name)
-{
-    for (size_t i = 0; params && name && i < params->count; i++) {
-        if (strcmp(params->entries[i].entry.name, name) == 0) {
-            return &params->entries[i].entry;
-        }
-    }
-    return NULL;
-}
-
-/* Returns the first entry of a tensor, which is a parameter or a buffer, or NULL. */
-static const tg_entry *find_tensor(const tg_params *params, const tg_tensor *x)
-{
-    size_t i = 0;
-    while (i < params->count && params->entries[i].entry.tensor != x) {
-        i++;
-    }
-    return i < params->count ? &params->entries[i].entry : NULL;
-}
-
 /* Returns whether a dot of the name is at its beginning or its end, or beside another dot. */
 static bool has_empty_part(const char *name)
 {
@@ -146,34 +113,35 @@ static bool check_name(tg_params *params, const char *name)
                               "and one dot is between two of them",
                               name);
     }
-    return !find(params, name) || tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%s' is in use", name);
+    return tg_params_number(params, name) < 0 ||
+           tg_params_fail(params, TG_ERROR_VALUE, "params: the name '%s' is in use", name);
 }
 
 /* Returns the entry with this name. If it does not exist, returns NULL and sets an error that begins with `call`. */
 static const tg_entry *find_entry(tg_params *params, const char *call, const char *name)
 {
-    const tg_entry *entry = find(params, name);
-    if (!entry) {
+    int64_t number = tg_params_number(params, name);
+    if (number < 0) {
         name ? tg_params_fail(params, TG_ERROR_RANGE, "%s: no entry '%.*s' exists", call, TG_CUT(name, 200))
              : tg_params_fail(params, TG_ERROR_STATE, "%s: the name is NULL", call);
+        return NULL;
     }
-    return entry;
+    return &params->entries[number].entry;
 }
 
-/* Adds x and takes over the caller's reference. Returns x; after an error releases x and returns NULL. */
-static tg_tensor *add(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind)
+tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind)
 {
     size_t size = strlen(name) + 1;
     char *copy = tg_alloc(size, 1);
-    if (!copy ||
-        !tg_grow(&params->entries, &params->capacity, params->count, params->count + 1, sizeof *params->entries)) {
+    if (!copy || !tg_params_reserve(params)) {
         tg_free(copy);
         tg_release(x);
         tg_params_fail(params, TG_ERROR_MEMORY, "params: out of memory for '%s'", name);
         return NULL;
     }
     memcpy(copy, name, size);
-    params->entries[params->count++] = (named_tensor){{copy, x, kind}, x->requires_grad};
+    params->entries[params->count++] = (tg_named){{copy, x, kind}, x->requires_grad, -1};
+    tg_params_index_last(params);
     x->requires_grad = x->requires_grad || kind == TG_ENTRY_PARAMETER;
     return x;
 }
@@ -181,7 +149,7 @@ static tg_tensor *add(tg_params *params, const char *name, tg_tensor *x, tg_entr
 static tg_tensor *add_new(tg_params *params, const char *name, tg_shape shape, tg_entry_kind kind)
 {
     tg_tensor *x = check_name(params, name) ? tg_tensor_new(params->dtype, shape, &params->error) : NULL;
-    return x ? add(params, name, x, kind) : NULL;
+    return x ? tg_params_add_entry(params, name, x, kind) : NULL;
 }
 
 tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape)
@@ -238,70 +206,14 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
                        tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(params->dtype));
         return NULL;
     }
-    const tg_entry *other = find_tensor(params, x);
-    if (other) {
+    int64_t other = tg_params_number_of(params, x);
+    if (other >= 0) {
         tg_params_fail(params, TG_ERROR_STATE,
                        "params: the tensor for '%s' has the name '%s' already; tg_params_add_alias adds names", name,
-                       other->name);
+                       params->entries[other].entry.name);
         return NULL;
     }
-    return add(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
-}
-
-/* `star` is the last * that was passed. After a mismatch it takes one more character, and the search continues at
- * `retry`. */
-bool tg_name_matches(const char *pattern, const char *text)
-{
-    const char *star = NULL, *retry = NULL;
-    while (*text) {
-        if (*pattern == '*') {
-            star = pattern++;
-            retry = text;
-        } else if (*pattern == *text) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star + 1;
-            text = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') {
-        pattern++;
-    }
-    return !*pattern;
-}
-
-tg_params *tg_params_new_part(tg_params *params, const char *pattern)
-{
-    static const char call[] = "params_new_part";
-    if (!tg_params_is_usable(params)) {
-        return NULL;
-    }
-    if (!pattern) {
-        tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
-        return NULL;
-    }
-    tg_params *part = tg_params_new(params->dtype, params->rng);
-    for (size_t i = 0; part && i < params->count; i++) {
-        tg_entry entry = params->entries[i].entry;
-        if (entry.kind == TG_ENTRY_PARAMETER && tg_name_matches(pattern, entry.name)) {
-            bool required_grad = entry.tensor->requires_grad; /* false if the parameter is frozen */
-            add(part, entry.name, tg_retain(entry.tensor), TG_ENTRY_PARAMETER);
-            entry.tensor->requires_grad = required_grad;
-        }
-    }
-    if (part && part->error.code == TG_OK && part->count > 0) {
-        return part;
-    }
-    if (part && part->error.code == TG_OK) {
-        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
-    } else {
-        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
-    }
-    tg_params_free(part);
-    return NULL;
+    return tg_params_add_entry(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
 }
 
 tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing)
@@ -313,36 +225,7 @@ tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *
     if (!entry) {
         return NULL;
     }
-    return add(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
-}
-
-bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
-{
-    static const char call[] = "params_set_frozen";
-    if (!tg_params_is_usable(params)) {
-        return false;
-    }
-    if (!pattern) {
-        return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
-    }
-    int64_t matching = 0, buffers = 0;
-    for (size_t i = 0; i < params->count; i++) {
-        const tg_entry *entry = &params->entries[i].entry;
-        if (tg_name_matches(pattern, entry->name)) {
-            bool is_buffer = find_tensor(params, entry->tensor)->kind == TG_ENTRY_BUFFER;
-            matching++;
-            buffers += is_buffer;
-            if (!is_buffer) {
-                tg_tensor_set_requires_grad(entry->tensor, !frozen, NULL); /* a leaf of floats: cannot fail */
-            }
-        }
-    }
-    if (matching == 0) {
-        return tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
-    }
-    return buffers < matching ||
-           tg_params_fail(params, TG_ERROR_STATE, "%s: '%.*s' matches only buffers, which are never trained", call,
-                          TG_CUT(pattern, 200));
+    return tg_params_add_entry(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
 }
 
 /* ---- returning to an earlier state ---- */
@@ -377,8 +260,7 @@ tg_entry tg_params_at(const tg_params *params, int64_t index)
 
 tg_tensor *tg_params_find(const tg_params *params, const char *name)
 {
-    const tg_entry *entry = find(params, name);
-    return entry ? entry->tensor : NULL;
+    return tg_params_at(params, tg_params_number(params, name)).tensor;
 }
 
 int64_t tg_params_value_count(const tg_params *params)

@@ -20,6 +20,15 @@ bool tg_params_expect_config(tg_params *params, const char *call, const void *co
 /* Returns whether a text matches a pattern, in which * stands for any number of characters. */
 bool tg_name_matches(const char *pattern, const char *text);
 
+/* Returns the number of an entry by its name, or of the first entry of a tensor, for tg_params_at; -1 if there is none.
+ * Params and name may be NULL in the first one. */
+int64_t tg_params_number(const tg_params *params, const char *name);
+int64_t tg_params_number_of(const tg_params *params, const tg_tensor *x);
+
+/* Returns the number of an alias of the tensor of entry `number`, which is the first one of its tensor or was returned
+ * by this call: the newest alias comes first. -1 after the oldest one. */
+int64_t tg_params_next_alias(const tg_params *params, int64_t number);
+
 /* Returns the dtype of the params; TG_F32 for NULL. */
 tg_dtype tg_params_dtype(const tg_params *params);
 

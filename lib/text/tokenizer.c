@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <tapegrad/extend.h>
-#include "text/hash.h"
 
 /* ---- tokens ---- */
 

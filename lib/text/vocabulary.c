@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <tapegrad/extend.h>
-#include "text/hash.h"
 
 /* ---- errors ---- */
 

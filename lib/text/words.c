@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include <tapegrad/extend.h>
-#include "text/hash.h"
 
 static const char mark[] = "tg_words_config_default";
 

@@ -1,0 +1,88 @@
+/* params: parts of params, by a pattern of names. */
+#include "base/text.h"
+#include "params/list.h"
+
+/* `star` is the last * that was passed. After a mismatch it takes one more character, and the search continues at
+ * `retry`. */
+bool tg_name_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return !*pattern;
+}
+
+tg_params *tg_params_new_part(tg_params *params, const char *pattern)
+{
+    static const char call[] = "params_new_part";
+    if (!tg_params_is_usable(params)) {
+        return NULL;
+    }
+    if (!pattern) {
+        tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
+        return NULL;
+    }
+    tg_params *part = tg_params_new(params->dtype, params->rng);
+    for (size_t i = 0; part && i < params->count; i++) {
+        tg_entry entry = params->entries[i].entry;
+        if (entry.kind == TG_ENTRY_PARAMETER && tg_name_matches(pattern, entry.name)) {
+            bool required_grad = entry.tensor->requires_grad; /* false if the parameter is frozen */
+            tg_params_add_entry(part, entry.name, tg_retain(entry.tensor), TG_ENTRY_PARAMETER);
+            entry.tensor->requires_grad = required_grad;
+        }
+    }
+    if (part && part->error.code == TG_OK && part->count > 0) {
+        return part;
+    }
+    if (part && part->error.code == TG_OK) {
+        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
+    } else {
+        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
+    }
+    tg_params_free(part);
+    return NULL;
+}
+
+bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
+{
+    static const char call[] = "params_set_frozen";
+    if (!tg_params_is_usable(params)) {
+        return false;
+    }
+    if (!pattern) {
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
+    }
+    int64_t matching = 0, buffers = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        const tg_entry *entry = &params->entries[i].entry;
+        if (tg_name_matches(pattern, entry->name)) {
+            bool is_buffer = tg_params_at(params, tg_params_number_of(params, entry->tensor)).kind == TG_ENTRY_BUFFER;
+            matching++;
+            buffers += is_buffer;
+            if (!is_buffer) {
+                tg_tensor_set_requires_grad(entry->tensor, !frozen, NULL); /* a leaf of floats: cannot fail */
+            }
+        }
+    }
+    if (matching == 0) {
+        return tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
+    }
+    return buffers < matching ||
+           tg_params_fail(params, TG_ERROR_STATE, "%s: '%.*s' matches only buffers, which are never trained", call,
+                          TG_CUT(pattern, 200));
+}
