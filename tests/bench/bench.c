@@ -11,6 +11,7 @@
 #include "bench/gpt.h"
 #include "bench/io.h"
 #include "bench/kernels.h"
+#include "bench/op_bench.h"
 #include "bench/positions.h"
 #include "bench/profile.h"
 
@@ -355,19 +356,63 @@ static void bench_adam(void)
     tg_rng_free(rng);
 }
 
+/* ---- options ---- */
+
+typedef struct options {
+    bool ops, serve;
+    op_options op;
+} options;
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Reads the option at argv[0], of `count` arguments; returns how many it has, or 0 for an unknown one. */
+static int read_option(options *o, char **argv, int count)
+{
+    const char *option = argv[0], *value = count > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    bench_json = bench_json || strcmp(option, "--json") == 0;
+    bench_quick = bench_quick || strcmp(option, "--quick") == 0;
+    o->serve = o->serve || strcmp(option, "--serve") == 0;
+    o->op.list = o->op.list || strcmp(option, "--list") == 0;
+    if (strcmp(option, "--ops") == 0) {
+        o->ops = true;
+        o->op.names = value;
+        return value ? 2 : 1;
+    }
+    if (strcmp(option, "--shape") == 0 && value) {
+        o->op.shape = value;
+        return 2;
+    }
+    if (strcmp(option, "--dtype") == 0 && value && (strcmp(value, "f32") == 0 || strcmp(value, "f64") == 0)) {
+        o->op.f64 = strcmp(value, "f64") == 0;
+        return 2;
+    }
+    bool is_flag = strcmp(option, "--json") == 0 || strcmp(option, "--quick") == 0 || strcmp(option, "--serve") == 0 ||
+                   strcmp(option, "--list") == 0;
+    return is_flag || (starts(option, "--threads=") && tg_set_threads(atoi(option + 10), NULL)) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            bench_json = true;
-        } else if (strcmp(argv[i], "--quick") == 0) {
-            bench_quick = true;
-        } else if (strcmp(argv[i], "--serve") == 0) {
-            return bench_serve();
-        } else if (strncmp(argv[i], "--threads=", 10) != 0 || !tg_set_threads(atoi(argv[i] + 10), NULL)) {
-            fprintf(stderr, "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve)\n", argv[i]);
+    options o = {.ops = false};
+    for (int i = 1, read; i < argc; i += read) {
+        read = read_option(&o, argv + i, argc - i);
+        if (read == 0) {
+            fprintf(stderr,
+                    "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve, --list, --ops [REGEX], "
+                    "--shape NAME, --dtype f32|f64)\n",
+                    argv[i]);
             return 2;
         }
+    }
+    if (o.ops || o.op.list) {
+        o.op.serve = o.serve;
+        return op_bench(&o.op);
+    }
+    if (o.serve) {
+        return bench_serve();
     }
     if (!bench_json) {
         char text[PRODUCTS_TEXT];

@@ -1,0 +1,19 @@
+/* op_bound: the shortest time in which this machine can do what an op has to do, measured by plain loops of the
+ * benchmark: a copy of as many bytes as the op reads and writes, or its multiplications and additions in registers. */
+#ifndef TG_BENCH_OP_BOUND_H
+#define TG_BENCH_OP_BOUND_H
+
+/* Seconds of copying bytes / 2, which reads and writes `bytes` in total; 0 for less than a few. */
+double op_copy_seconds(double bytes);
+
+/* Seconds of this number of multiplications and additions of floats, on all threads. */
+double op_multiply_seconds(double operations);
+
+/* The clock of the benchmark of ops, in seconds: with one thread the processor time of the program, which other
+ * programs disturb less, else the time that passes. */
+double op_clock(void);
+
+/* Sorts the values; returns their median. */
+double op_median(double *values, int count);
+
+#endif
