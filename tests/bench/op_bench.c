@@ -9,17 +9,22 @@
 
 /* ---- text ---- */
 
-static void print_inputs(const op_input *inputs, int count, bool strided)
+static void print_shape(const char *key, tg_shape shape)
+{
+    printf("\"%s\": [", key);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        printf("%s%lld", axis ? ", " : "", (long long)shape.size[axis]);
+    }
+    printf("]");
+}
+
+static void print_inputs(const op_input *inputs, int count, const op_shape *shape)
 {
     for (int i = 0; i < count; i++) {
-        const tg_shape *shape = &inputs[i].shape;
-        printf("%s{\"kind\": \"%s\", \"below\": %lld, \"strided\": %s, \"shape\": [", i ? ", " : "",
-               op_kind_name(inputs[i].kind), (long long)inputs[i].below,
-               strided && inputs[i].kind != OP_IDS && shape->rank > 1 ? "true" : "false");
-        for (int axis = 0; axis < shape->rank; axis++) {
-            printf("%s%lld", axis ? ", " : "", (long long)shape->size[axis]);
-        }
-        printf("]}");
+        printf("%s{\"kind\": \"%s\", \"below\": %lld, \"strided\": %s, ", i ? ", " : "", op_kind_name(inputs[i].kind),
+               (long long)inputs[i].below, op_input_is_strided(&inputs[i], shape) ? "true" : "false");
+        print_shape("shape", inputs[i].shape);
+        printf("}");
     }
 }
 
@@ -36,7 +41,7 @@ static void list_row(const op_row *row, const op_shape *shape)
         return;
     }
     printf("{\"op\": \"%s\", \"name\": \"%s\", \"inputs\": [", row->op, op_name(row, name));
-    print_inputs(inputs, count, op_shape_is_strided(shape));
+    print_inputs(inputs, count, shape);
     printf("]}\n");
 }
 
@@ -54,8 +59,9 @@ static void print_figure(const char *name, double time, double bound)
     }
 }
 
-static void print_row(const op_row *row, const op_times *times, const op_options *options, const op_shape *shape)
+static void print_row(const op_case *c, const op_times *times, const op_options *options, const op_shape *shape)
 {
+    const op_row *row = op_case_row(c);
     char name[OP_NAME];
     op_name(row, name);
     if (bench_json) {
@@ -63,6 +69,8 @@ static void print_row(const op_row *row, const op_times *times, const op_options
                "\"unit\": \"us\", \"bound\": \"%s\"",
                row->op, name, op_shape_name(shape), options->f64 ? "f64" : "f32", tg_threads(),
                times->multiplies ? "multiply" : "copy");
+        printf(", ");
+        print_shape("result", op_case_result(c));
     } else {
         printf("%-40s", name);
     }
@@ -87,7 +95,7 @@ static void run_row(const op_row *row, const op_options *options, const op_shape
     if (c) {
         op_times times = op_measure(c, bench_quick ? 0 : 0.2);
         op_measure_bounds(c, &times);
-        print_row(row, &times, options, shape);
+        print_row(c, &times, options, shape);
         op_case_free(c);
     }
 }
@@ -150,7 +158,7 @@ static int serve(const op_options *options, const op_shape *shape)
             return 2;
         }
         op_times times = op_measure(c, 0.05);
-        print_row(row, &times, options, shape);
+        print_row(c, &times, options, shape);
     }
     if (c) {
         op_case_free(c);

@@ -61,9 +61,9 @@ const char *op_shape_name(const op_shape *shape)
     return shape->name;
 }
 
-bool op_shape_is_strided(const op_shape *shape)
+bool op_input_is_strided(const op_input *input, const op_shape *shape)
 {
-    return shape->strided;
+    return shape->strided && input->kind != OP_IDS && input->shape.rank > 1;
 }
 
 /* ---- the text of a row ---- */
@@ -231,15 +231,15 @@ static tg_tensor *every_second_column(tg_tensor *wide)
     return bench_must(columns);
 }
 
-tg_tensor *op_input_new(const op_input *input, tg_dtype dtype, bool strided, tg_rng *rng)
+tg_tensor *op_input_new(const op_input *input, const op_shape *shape, tg_dtype dtype, tg_rng *rng)
 {
-    tg_shape shape = input->shape;
-    bool columns = strided && input->kind != OP_IDS && shape.rank > 1;
+    tg_shape sizes = input->shape;
+    bool columns = op_input_is_strided(input, shape);
     if (columns) {
-        shape.size[shape.rank - 1] *= 2;
+        sizes.size[sizes.rank - 1] *= 2;
     }
     tg_dtype own = input->kind == OP_IDS ? TG_I32 : input->kind == OP_MASK ? TG_U8 : dtype;
-    tg_tensor *x = bench_must(tg_tensor_new(own, shape, NULL));
+    tg_tensor *x = bench_must(tg_tensor_new(own, sizes, NULL));
     fill(x, input, rng);
     x = input->kind == OP_SIGN ? signs_of(x) : x;
     x = columns ? every_second_column(x) : x;

@@ -44,9 +44,6 @@ typedef struct op_shape op_shape;
 const op_shape *op_shape_of(const char *name);
 const char *op_shape_name(const op_shape *shape);
 
-/* Whether the inputs of two axes or more, except ids, are every second column of wider ones. */
-bool op_shape_is_strided(const op_shape *shape);
-
 /* Writes the inputs of a row to `inputs` and returns their number, or -1 if it does not run in this shape. */
 int op_inputs(const op_row *row, const op_shape *shape, op_input inputs[OP_INPUTS]);
 
@@ -56,8 +53,12 @@ double op_work(const op_row *row, const op_shape *shape);
 const char *op_kind_name(op_kind kind);
 bool op_has_gradient(op_kind kind);
 
+/* Whether the input is every second column of a wider one: in the shape "strided", those of two axes or more except
+ * ids. */
+bool op_input_is_strided(const op_input *input, const op_shape *shape);
+
 /* Returns a new input; one of `dtype` unless it is a mask or ids. */
-tg_tensor *op_input_new(const op_input *input, tg_dtype dtype, bool strided, tg_rng *rng);
+tg_tensor *op_input_new(const op_input *input, const op_shape *shape, tg_dtype dtype, tg_rng *rng);
 
 /* Changes each id, so that the next call has to check all of them. */
 void op_change_ids(tg_tensor *ids, int64_t below);

@@ -16,6 +16,7 @@ struct op_case {
     op_input inputs[OP_INPUTS];
     int count;
     tg_tensor *x[CALLS][OP_INPUTS];
+    tg_shape result;
     tg_tensor *dy; /* NULL: the op has no gradient */
     double forward_bytes, backward_bytes, work;
 };
@@ -73,15 +74,16 @@ static double bytes_of(const tg_tensor *x)
     return (double)tg_tensor_count(x) * (dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4);
 }
 
-static bool is_view(const tg_tensor *y, const tg_tensor *x, bool strided)
+/* Whether y shares the storage of x, whose columns may be every second one. */
+static bool is_view(const tg_tensor *y, const tg_tensor *x)
 {
-    const char *begin = tg_tensor_data(x), *end = begin + (strided ? 2 : 1) * (size_t)bytes_of(x);
+    const char *begin = tg_tensor_data(x), *end = begin + (size_t)tg_tensor_stride(x, -1) * (size_t)bytes_of(x);
     const char *data = tg_tensor_data(y);
     return data >= begin && data < end;
 }
 
 /* Of a table no more is read, and of its gradient no more is written, than the result has. A view moves nothing. */
-static void count_bytes(op_case *c, const tg_tensor *y, bool strided)
+static void count_bytes(op_case *c, const tg_tensor *y)
 {
     double result = bytes_of(y);
     c->forward_bytes = result;
@@ -92,7 +94,7 @@ static void count_bytes(op_case *c, const tg_tensor *y, bool strided)
         c->forward_bytes += input;
         c->backward_bytes += op_has_gradient(c->inputs[i].kind) ? input : 0;
     }
-    c->forward_bytes = is_view(y, c->x[0][0], strided) ? 0 : c->forward_bytes;
+    c->forward_bytes = is_view(y, c->x[0][0]) ? 0 : c->forward_bytes;
 }
 
 /* ---- cases ---- */
@@ -109,15 +111,26 @@ op_case *op_case_new(const op_row *row, const op_shape *shape, tg_dtype dtype)
     c->tape = bench_must(tg_tape_new(c->rng, NULL));
     for (int i = 0; i < count; i++) {
         c->inputs[i] = inputs[i];
-        c->x[0][i] = op_input_new(&inputs[i], dtype, op_shape_is_strided(shape), c->rng);
+        c->x[0][i] = op_input_new(&inputs[i], shape, dtype, c->rng);
     }
     tg_tensor *y = forward(c, c->x[0]);
-    count_bytes(c, y, op_shape_is_strided(shape));
+    c->result = tg_tensor_shape(y);
+    count_bytes(c, y);
     c->work = op_work(row, shape) * (dtype == TG_F64 ? 2 : 1);
     if (tg_tensor_requires_grad(y)) {
         c->dy = bench_must(tg_tensor_new_full(tg_tensor_dtype(y), tg_tensor_shape(y), 1, NULL));
     }
     return c;
+}
+
+const op_row *op_case_row(const op_case *c)
+{
+    return c->row;
+}
+
+tg_shape op_case_result(const op_case *c)
+{
+    return c->result;
 }
 
 /* Copies the ids for another call, unless they are there. */

@@ -20,6 +20,10 @@ typedef struct op_case op_case;
 op_case *op_case_new(const op_row *row, const op_shape *shape, tg_dtype dtype);
 void op_case_free(op_case *c);
 
+/* Its row, and the shape of its result. */
+const op_row *op_case_row(const op_case *c);
+tg_shape op_case_result(const op_case *c);
+
 /* Runs each pass for about `budget` seconds, at least three times, or once if a call takes more than half a second.
  * Before each call the ids change; after it, one value of the result, and of each gradient, is read. The upstream
  * gradient is ones. */
