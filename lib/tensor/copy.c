@@ -49,20 +49,62 @@ void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from)
     tg_strided_copy(&s, tg_size_of(x->dtype), tg_values(x), tg_values(from));
 }
 
+/* ---- dtypes: parts of the values pass through double, which holds each of them exactly ---- */
+
+enum { PART = 256 };
+
 /* Returns a value clamped to [low,high], and 0 for NaN: in C the conversion of a float that does not fit an integer is
  * undefined. */
-static double clamped(double value, double low, double high)
+static inline double clamped(double value, double low, double high)
 {
     return value != value ? 0 : value < low ? low : value > high ? high : value;
 }
 
-static double load(const void *in, tg_dtype from, int64_t i)
+static void load(double *restrict values, const void *in, tg_dtype from, int64_t begin, int n)
 {
+    const float *floats = in;
+    const double *doubles = in;
+    const int32_t *ids = in;
+    const uint8_t *bytes = in;
     switch (from) {
-    case TG_F32: return (double)((const float *)in)[i];
-    case TG_F64: return ((const double *)in)[i];
-    case TG_I32: return (double)((const int32_t *)in)[i];
-    default: return (double)((const uint8_t *)in)[i];
+    case TG_F32:
+        for (int i = 0; i < n; i++) {
+            values[i] = (double)floats[begin + i];
+        }
+        break;
+    case TG_F64: memcpy(values, doubles + begin, (size_t)n * sizeof *values); break;
+    case TG_I32:
+        for (int i = 0; i < n; i++) {
+            values[i] = ids[begin + i];
+        }
+        break;
+    default:
+        for (int i = 0; i < n; i++) {
+            values[i] = bytes[begin + i];
+        }
+    }
+}
+
+static void store(void *out, tg_dtype to, const double *restrict values, int64_t begin, int n)
+{
+    float *floats = out;
+    int32_t *ids = out;
+    uint8_t *bytes = out;
+    switch (to) {
+    case TG_F32:
+        for (int i = 0; i < n; i++) {
+            floats[begin + i] = (float)values[i];
+        }
+        break;
+    case TG_I32:
+        for (int i = 0; i < n; i++) {
+            ids[begin + i] = (int32_t)clamped(values[i], INT32_MIN, INT32_MAX);
+        }
+        break;
+    default:
+        for (int i = 0; i < n; i++) {
+            bytes[begin + i] = (uint8_t)clamped(values[i], 0, UINT8_MAX);
+        }
     }
 }
 
@@ -74,13 +116,13 @@ void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t c
         }
         return;
     }
-    for (int64_t i = 0; i < count; i++) {
-        double value = load(in, from, i);
-        switch (to) {
-        case TG_F32: ((float *)out)[i] = (float)value; break;
-        case TG_F64: ((double *)out)[i] = value; break;
-        case TG_I32: ((int32_t *)out)[i] = (int32_t)clamped(value, INT32_MIN, INT32_MAX); break;
-        default: ((uint8_t *)out)[i] = (uint8_t)clamped(value, 0, UINT8_MAX);
+    for (int64_t i = 0; i < count; i += PART) {
+        double part[PART];
+        double *values = to == TG_F64 ? (double *)out + i : part;
+        int n = count - i < PART ? (int)(count - i) : PART;
+        load(values, in, from, i, n);
+        if (to != TG_F64) {
+            store(out, to, values, i, n);
         }
     }
 }

@@ -20,25 +20,26 @@ static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg
     tg_tensor *inputs[] = {a, b};
     return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
 }
-#define COMPARISON_OP(op, name, ...)   \
-    static const tg_elementwise op = { \
-        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__)}
+#define COMPARISON_OP(op, name, masks_kernel, ...)                                               \
+    static const tg_elementwise op = {                                                           \
+        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__), \
+        .masks = masks_kernel}
 #else
-#define COMPARISON_OP(op, name, ...) TG_DECLARE_ELEMENTWISE(op)
+#define COMPARISON_OP(op, name, masks_kernel, ...) TG_DECLARE_ELEMENTWISE(op)
 #endif
 
-/* Defines an op and its kernel: `value` is y of a and b. */
-#define COMPARISON(op, name, value)                 \
-    TG_LOOP_2(value, in[0], in[1]);                 \
+/* Defines an op and its kernels: `value` is y of a and b, `masks_kernel` computes masks of masks (or is NULL). */
+#define COMPARISON(op, name, value, masks_kernel)   \
+    TG_MASK_LOOP_2(value, in[0], in[1]);            \
     TG_ELEMENTWISE_KERNELS(op, value##_loop, NULL); \
-    COMPARISON_OP(op, name, "a", "b")
+    COMPARISON_OP(op, name, masks_kernel, "a", "b")
 
-static inline real eq_value(real a, real b)
+static inline bool eq_value(real a, real b)
 {
     return a == b;
 }
 
-COMPARISON(eq_op, "eq", eq_value);
+COMPARISON(eq_op, "eq", eq_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -47,12 +48,12 @@ tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real ne_value(real a, real b)
+static inline bool ne_value(real a, real b)
 {
     return a != b;
 }
 
-COMPARISON(ne_op, "ne", ne_value);
+COMPARISON(ne_op, "ne", ne_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -61,12 +62,12 @@ tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real lt_value(real a, real b)
+static inline bool lt_value(real a, real b)
 {
     return a < b;
 }
 
-COMPARISON(lt_op, "lt", lt_value);
+COMPARISON(lt_op, "lt", lt_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -75,12 +76,12 @@ tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real le_value(real a, real b)
+static inline bool le_value(real a, real b)
 {
     return a <= b;
 }
 
-COMPARISON(le_op, "le", le_value);
+COMPARISON(le_op, "le", le_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -89,12 +90,12 @@ tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real gt_value(real a, real b)
+static inline bool gt_value(real a, real b)
 {
     return a > b;
 }
 
-COMPARISON(gt_op, "gt", gt_value);
+COMPARISON(gt_op, "gt", gt_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -103,12 +104,12 @@ tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real ge_value(real a, real b)
+static inline bool ge_value(real a, real b)
 {
     return a >= b;
 }
 
-COMPARISON(ge_op, "ge", ge_value);
+COMPARISON(ge_op, "ge", ge_value, NULL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -117,13 +118,46 @@ tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-/* A NaN is not 0, so it is true, here and below. */
-static inline real logical_and_value(real a, real b)
+/* ---- logical ops: a NaN is not 0, so it is true ---- */
+
+#ifdef TG_ONCE
+static void and_masks(const tg_chunk *k)
+{
+    const uint8_t *a = k->in[0], *b = k->in[1];
+    uint8_t *out = k->out;
+    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (a[i] != 0) & (b[i] != 0);
+    }
+}
+
+static void or_masks(const tg_chunk *k)
+{
+    const uint8_t *a = k->in[0], *b = k->in[1];
+    uint8_t *out = k->out;
+    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (a[i] | b[i]) != 0;
+    }
+}
+
+static void not_mask(const tg_chunk *k)
+{
+    const uint8_t *x = k->in[0];
+    uint8_t *out = k->out;
+    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = x[i] == 0;
+    }
+}
+#endif
+
+static inline bool logical_and_value(real a, real b)
 {
     return a != 0 && b != 0;
 }
 
-COMPARISON(logical_and_op, "logical_and", logical_and_value);
+COMPARISON(logical_and_op, "logical_and", logical_and_value, and_masks);
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_and(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -132,12 +166,12 @@ tg_tensor *tg_logical_and(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real logical_or_value(real a, real b)
+static inline bool logical_or_value(real a, real b)
 {
     return a != 0 || b != 0;
 }
 
-COMPARISON(logical_or_op, "logical_or", logical_or_value);
+COMPARISON(logical_or_op, "logical_or", logical_or_value, or_masks);
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_or(tg_tape *t, tg_tensor *a, tg_tensor *b)
@@ -146,14 +180,14 @@ tg_tensor *tg_logical_or(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-static inline real logical_not_value(real x)
+static inline bool logical_not_value(real x)
 {
     return x == 0;
 }
 
-TG_LOOP_1(logical_not_value, in[0]);
+TG_MASK_LOOP_1(logical_not_value, in[0]);
 TG_ELEMENTWISE_KERNELS(logical_not_op, logical_not_value_loop, NULL);
-COMPARISON_OP(logical_not_op, "logical_not", "x");
+COMPARISON_OP(logical_not_op, "logical_not", not_mask, "x");
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)

@@ -20,76 +20,6 @@ const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call
     return (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
 }
 
-/* Copies rows of `width` values, one after the other. `left` rows follow each other in the input: those that are copied
- * soon are read ahead, because the processor does not foresee short rows. */
-static void gather_rows(const real *values, int64_t row_stride, int64_t stride, int64_t rows, int64_t width,
-                        int64_t left, real *restrict out)
-{
-    enum { AHEAD = 8 };
-    for (int64_t r = 0; r < rows; r++) {
-        const real *row = values + r * row_stride;
-        if (stride == 1 && r + AHEAD < left) {
-            tg_prefetch_row(row + AHEAD * row_stride, (size_t)width * sizeof *row);
-        }
-        if (stride == 0) {
-            for (int64_t i = 0; i < width; i++) {
-                out[r * width + i] = *row;
-            }
-        } else if (stride == 1) {
-            for (int64_t i = 0; i < width; i++) {
-                out[r * width + i] = row[i];
-            }
-        } else {
-            for (int64_t i = 0; i < width; i++) {
-                out[r * width + i] = row[i * stride];
-            }
-        }
-    }
-}
-
-void KERNEL(tg_chunk_gather_at)(const tg_walk *walk, const tg_tensor *x, tg_cursor *at, int64_t n, void *chunk)
-{
-    real *out = chunk;
-    int last = walk->rank - 1;
-    int64_t stride = tg_walk_stride(walk);
-    for (int64_t done = 0, run; done < n; done += run) {
-        run = tg_walk_run(walk, at, n - done);
-        if (x->dtype == TG_U8) {
-            const uint8_t *values = (const uint8_t *)tg_values(x) + at->offset;
-            for (int64_t i = 0; i < run; i++) {
-                out[done + i] = values[i * stride] != 0;
-            }
-        } else if (x->dtype == TG_I32) {
-            const int32_t *values = (const int32_t *)tg_values(x) + at->offset;
-            for (int64_t i = 0; i < run; i++) {
-                out[done + i] = (real)values[i * stride];
-            }
-        } else {
-            /* Whole rows are copied together, so that short ones do not take a step of the cursor each. */
-            int64_t rows = 1, row_stride = 0, left = 1;
-            if (last > 0 && run == walk->size[last]) {
-                int64_t fitting = (n - done) / run;
-                left = walk->size[last - 1] - at->index[last - 1];
-                rows = left < fitting ? left : fitting;
-                row_stride = walk->stride[last - 1];
-            }
-            gather_rows((const real *)tg_values(x) + at->offset, row_stride, stride, rows, run, left, out + done);
-            if (rows > 1) {
-                at->index[last - 1] += rows - 1;
-                at->offset += (rows - 1) * row_stride;
-                done += (rows - 1) * run;
-            }
-        }
-        tg_walk_advance(walk, at, run);
-    }
-}
-
-void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t begin, int64_t n, void *chunk)
-{
-    tg_cursor at = tg_walk_begin(walk, begin);
-    KERNEL(tg_chunk_gather_at)(walk, x, &at, n, chunk);
-}
-
 /* Adds n values to a gradient, which never overlaps them. */
 static inline void add_values(real *restrict dx, int64_t n, const real *restrict in)
 {
@@ -106,17 +36,12 @@ typedef struct loop {
     chunk_inputs inputs;
     const real *y, *dy; /* NULL in the forward pass */
     void *out;          /* y, or the gradient of one input */
-    bool mask_out;      /* out is u8 */
+    int64_t out_size;   /* of a value in bytes */
     bool add;           /* results are added to out, instead of written */
 } loop;
 
-static bool writes_directly(const loop *l)
-{
-    return !l->add && !l->mask_out;
-}
-
 /* Computes a chunk, whose copied inputs are in row `row` of a tile, or in none (-1). */
-static void run_chunk(const loop *l, chunk_buffers *b, int64_t begin, int64_t n, int row, real *out)
+static void run_chunk(const loop *l, chunk_buffers *b, int64_t begin, int64_t n, int row, void *out)
 {
     tg_chunk k = {.n = n, .out = out, .attributes = l->call->attributes};
     for (int i = 0; i < l->inputs.count; i++) {
@@ -129,7 +54,7 @@ static void run_chunk(const loop *l, chunk_buffers *b, int64_t begin, int64_t n,
     l->kernel(&k);
 }
 
-static void run_tile(const loop *l, chunk_buffers *b, int64_t begin, real *out)
+static void run_tile(const loop *l, chunk_buffers *b, int64_t begin, char *out)
 {
     int64_t width = l->inputs.tile_width;
     for (int64_t column = 0; column < width; column += TILE_COLUMNS) {
@@ -137,13 +62,13 @@ static void run_tile(const loop *l, chunk_buffers *b, int64_t begin, real *out)
         copy_tiles(&l->inputs, b, begin + column, width - column);
         for (int row = 0; row < TILE_ROWS; row++) {
             int64_t at = row * width + column;
-            run_chunk(l, b, begin + at, n, row, out + at);
+            run_chunk(l, b, begin + at, n, row, out + at * l->out_size);
         }
     }
 }
 
 /* Computes the values begin .. end - 1, in tiles, or in chunks that end where rows do. */
-static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, real *out)
+static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, char *out)
 {
     chunk_buffers b;
     chunk_buffers_begin(&b, l->inputs.count);
@@ -151,7 +76,7 @@ static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, 
     for (int64_t at = begin, n; at < end; at += n) {
         if (tile_begins(&l->inputs, at, end)) {
             n = TILE_ROWS * l->inputs.tile_width;
-            run_tile(l, &b, at, out + (at - begin));
+            run_tile(l, &b, at, out + (at - begin) * l->out_size);
             continue;
         }
         while (row_end <= at) {
@@ -159,29 +84,24 @@ static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, 
         }
         n = row_end < end ? row_end - at : end - at;
         n = n < most ? n : most;
-        run_chunk(l, &b, at, n, -1, out + (at - begin));
+        run_chunk(l, &b, at, n, -1, out + (at - begin) * l->out_size);
     }
 }
 
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const loop *l = context;
-    if (writes_directly(l)) {
+    if (!l->add) {
         /* If no buffer is needed, a row is one chunk. */
-        run_chunks(l, begin, end, l->inputs.none_copied ? end - begin : MOST_COPIED, (real *)l->out + begin);
+        run_chunks(l, begin, end, l->inputs.none_copied ? end - begin : MOST_COPIED,
+                   (char *)l->out + begin * l->out_size);
         return;
     }
     for (int64_t at = begin, n; at < end; at += n) {
         real result[CHUNK];
         n = end - at < CHUNK ? end - at : CHUNK;
-        run_chunks(l, at, at + n, CHUNK, result);
-        if (l->mask_out) {
-            for (int64_t i = 0; i < n; i++) {
-                ((uint8_t *)l->out + at)[i] = result[i] != 0;
-            }
-        } else {
-            add_values((real *)l->out + at, n, result);
-        }
+        run_chunks(l, at, at + n, CHUNK, (char *)result);
+        add_values((real *)l->out + at, n, result);
     }
 }
 
@@ -249,7 +169,7 @@ static void run_threads(loop *l, int64_t count)
 static bool is_one_chunk(const tg_op_call *call, tg_chunk *k)
 {
     const tg_tensor *y = call->outputs[0];
-    if (y->count > CHUNK || y->dtype != REAL_DTYPE) {
+    if (y->count > CHUNK) {
         return false;
     }
     for (int i = 0; i < call->input_count; i++) {
@@ -281,10 +201,39 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
     }
 }
 
+/* ---- masks of masks ---- */
+
+static void combine_range(void *context, int64_t begin, int64_t end)
+{
+    const tg_op_call *call = context;
+    tg_chunk k = {.n = end - begin, .out = (uint8_t *)tg_values(call->outputs[0]) + begin};
+    for (int i = 0; i < call->input_count; i++) {
+        k.in[i] = (const uint8_t *)tg_values(call->inputs[i]) + begin;
+    }
+    ((const tg_elementwise *)call->op)->masks(&k);
+}
+
+/* Computes y byte by byte, if the op has a kernel for that and the inputs are masks with y's layout. */
+static bool combine_masks(const tg_op_call *call)
+{
+    bool possible = ((const tg_elementwise *)call->op)->masks;
+    for (int i = 0; possible && i < call->input_count; i++) {
+        const tg_tensor *x = call->inputs[i];
+        possible = x->dtype == TG_U8 && x->contiguous && tg_same_shape(x, call->outputs[0]);
+    }
+    if (possible) {
+        tg_parallel_for(call->outputs[0]->count, 8 * TG_GRAIN, combine_range, (void *)(uintptr_t)call);
+    }
+    return possible;
+}
+
 void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
 {
     tg_tensor *y = call->outputs[0];
     tg_chunk one;
+    if (combine_masks(call)) {
+        return;
+    }
     if (is_one_chunk(call, &one)) {
         one.out = tg_values(y);
         KERNEL(tg_elementwise_kernels_of)(call)->forward(&one);
@@ -295,7 +244,7 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->forward;
     l.y = l.dy = NULL;
     l.out = tg_values(y);
-    l.mask_out = y->dtype == TG_U8;
+    l.out_size = (int64_t)tg_size_of(y->dtype);
     l.add = false;
     set_inputs(&l.inputs, call);
     run_threads(&l, y->count);
@@ -316,7 +265,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     l.call = call;
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
-    l.mask_out = false;
+    l.out_size = sizeof(real);
     set_inputs(&l.inputs, call);
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];

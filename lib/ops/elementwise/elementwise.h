@@ -35,7 +35,7 @@
 /* The largest number of values in a chunk that is copied. */
 #define TG_ELEMENTWISE_CHUNK 512
 
-/* The arguments of a kernel. All arrays have the type `real`. */
+/* The arguments of a kernel. All arrays have the type `real`, but the output of an op that gives a mask is u8. */
 typedef struct tg_chunk {
     int64_t n;
     const void *in[TG_ELEMENTWISE_INPUTS];
@@ -54,6 +54,7 @@ typedef struct tg_elementwise_kernels {
 typedef struct tg_elementwise {
     tg_op op; /* first, so that a kernel finds the others through call->op */
     const tg_elementwise_kernels *f32[TG_LEVELS], *f64[TG_LEVELS];
+    tg_chunk_kernel *masks; /* optional: the forward kernel if all inputs and y are u8 and have one shape */
 } tg_elementwise;
 
 /* ---- the loops ---- */
@@ -64,6 +65,10 @@ typedef struct tg_elementwise {
 #define TG_LOOP_2(function, u, v) TG_LOOP(function, TG_ARRAYS_2(u, v), function(p[i], q[i]))
 #define TG_LOOP_3(function, u, v, w) TG_LOOP(function, TG_ARRAYS_3(u, v, w), function(p[i], q[i], r[i]))
 #define TG_LOOP_4(function, u, v, w, z) TG_LOOP(function, TG_ARRAYS_4(u, v, w, z), function(p[i], q[i], r[i], s[i]))
+
+/* The same for a function that is true or false, with one or two inputs: the chunk of y is a mask. */
+#define TG_MASK_LOOP_1(function, u) TG_LOOP_TO(uint8_t, function, function(p[i]), TG_ARRAYS_1(u))
+#define TG_MASK_LOOP_2(function, u, v) TG_LOOP_TO(uint8_t, function, function(p[i], q[i]), TG_ARRAYS_2(u, v))
 
 /* The same for a function whose last argument is the attributes of the call, which have this type. */
 #define TG_LOOP_1_WITH(type, function, u) \
@@ -81,12 +86,17 @@ typedef struct tg_elementwise {
 #define TG_ARRAYS_4(u, v, w, z) TG_ARRAYS_3(u, v, w), *s = k->z
 #define TG_ATTRIBUTES(type) const type attributes = *(const type *)k->attributes
 
-#define TG_LOOP(function, arrays, value)           \
+#define TG_LOOP(function, arrays, value) TG_LOOP_TO(real, function, value, arrays)
+
+/* The arrays come last, because a declaration of several of them has commas. n is a copy, because a byte of a mask
+ * could be a part of k. */
+#define TG_LOOP_TO(type, function, value, ...)     \
     static void function##_loop(const tg_chunk *k) \
     {                                              \
-        arrays;                                    \
-        real *out = k->out;                        \
-        for (int64_t i = 0; i < k->n; i++) {       \
+        __VA_ARGS__;                               \
+        type *out = k->out;                        \
+        int64_t n = k->n;                          \
+        for (int64_t i = 0; i < n; i++) {          \
             out[i] = value;                        \
         }                                          \
     }                                              \

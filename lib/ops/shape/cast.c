@@ -10,23 +10,48 @@
 TG_DECLARE_KERNEL(tg_cast_forward);
 TG_DECLARE_KERNEL(tg_cast_backward);
 
+enum { PART = 512 };
+
+typedef struct conversion {
+    void *out;
+    tg_dtype to;
+    const void *in;
+    tg_dtype from;
+    bool add; /* to what is there, which has the dtype of `real` */
+} conversion;
+
+static void convert_range(void *context, int64_t begin, int64_t end)
+{
+    const conversion *c = context;
+    const char *in = (const char *)c->in + (size_t)begin * tg_size_of(c->from);
+    if (!c->add) {
+        tg_convert((char *)c->out + (size_t)begin * tg_size_of(c->to), c->to, in, c->from, end - begin);
+        return;
+    }
+    real *out = (real *)c->out + begin;
+    for (int64_t i = 0; i < end - begin; i += PART) {
+        real values[PART];
+        int64_t n = end - begin - i < PART ? end - begin - i : PART;
+        tg_convert(values, c->to, in + (size_t)i * tg_size_of(c->from), c->from, n);
+        for (int64_t k = 0; k < n; k++) {
+            out[i + k] += values[k];
+        }
+    }
+}
+
 void KERNEL(tg_cast_forward)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    tg_convert(tg_values(y), (tg_dtype)y->dtype, tg_values(x), tg_dtype_of(x), x->count);
+    conversion c = {tg_values(y), tg_dtype_of(y), tg_values(x), tg_dtype_of(x), false};
+    tg_parallel_for(x->count, TG_GRAIN, convert_range, &c);
 }
 
 /* x has the dtype of `real`, y the other float dtype. */
 void KERNEL(tg_cast_backward)(const tg_op_call *call)
 {
-    const tg_tensor *y = call->outputs[0];
-    const char *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < y->count; i++) {
-        real gradient;
-        tg_convert(&gradient, REAL_DTYPE, dy + (size_t)i * tg_size_of(y->dtype), (tg_dtype)y->dtype, 1);
-        dx[i] += gradient;
-    }
+    conversion c = {call->input_gradients[0], REAL_DTYPE, call->output_gradients[0], tg_dtype_of(call->outputs[0]),
+                    !call->overwrite[0]};
+    tg_parallel_for(call->outputs[0]->count, TG_GRAIN, convert_range, &c);
 }
 
 #ifdef TG_ONCE
@@ -42,7 +67,8 @@ static const tg_op cast_op = {.name = "cast",
                               .input_names = {"x"},
                               TG_KERNELS(tg_cast_forward, tg_cast_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
-                              .backward_ignores_outputs = TG_OP_ALL};
+                              .backward_ignores_outputs = TG_OP_ALL,
+                              .can_overwrite = true};
 
 tg_tensor *tg_cast(tg_tape *t, tg_tensor *x, tg_dtype dtype)
 {
