@@ -21,7 +21,7 @@ static inline double tg_p_norm_add(double sum, double x, double p)
     if (p == (double)INFINITY) {
         return size > sum || size != size ? size : sum;
     }
-    return sum + (p == 1 ? size : pow(size, p));
+    return sum + (p == 1 ? size : p == 3 ? size * size * size : pow(size, p));
 }
 
 /* Returns the norm of the values that were added up. */
@@ -42,6 +42,9 @@ static inline double tg_p_norm_gradient(double x, double norm, double p, int64_t
     }
     if (p == 2) {
         return x / norm;
+    }
+    if (p == 3) {
+        return sign * (x / norm) * (x / norm);
     }
     if (p == (double)INFINITY) {
         return fabs(x) == norm ? sign / (double)ties : 0;

@@ -76,7 +76,7 @@ void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
 
 /* ---- norm ---- */
 
-/* The powers that are summed; the loops for p = 1 and p = 2 have a constant p. */
+/* The powers that are summed; the loops for p = 1, 2 and 3 have a constant p. */
 static inline double power_term(real x, double center, double p)
 {
     (void)center;
@@ -102,6 +102,8 @@ static void visit_norm(const tg_panel *p, tg_columns *columns)
         panel_sum(p, power_term, 1, NULL, columns->sum);
     } else if (power == 2) {
         panel_sum(p, power_term, 2, NULL, columns->sum);
+    } else if (power == 3) {
+        panel_sum(p, power_term, 3, NULL, columns->sum);
     } else if (power < (double)INFINITY) {
         panel_sum(p, power_term, power, NULL, columns->sum);
     } else {
@@ -150,7 +152,7 @@ void KERNEL(tg_norm_forward)(const tg_op_call *call)
     KERNEL(tg_reduce_forward)(call, &norm_reducer[is_largest(call)]);
 }
 
-/* The exponent is a constant in the loops for p = 1 and for INFINITY. */
+/* The exponent is a constant in the loops for p = 1, for 3 and for INFINITY. */
 static inline real norm_slope(real x, const tg_slope_at *o)
 {
     return (real)(o->wide_scale * tg_p_norm_gradient((double)x, o->center, o->p, 1));
@@ -183,6 +185,8 @@ static void spread_norm(const tg_panel *p)
         panel_spread(p, norm_slope, true, &s, 1);
     } else if (power == 2) {
         panel_spread(p, scaled_slope, true, &s, 2);
+    } else if (power == 3) {
+        panel_spread(p, norm_slope, true, &s, 3);
     } else if (power < (double)INFINITY) {
         panel_spread(p, norm_slope, true, &s, power);
     } else {
