@@ -5,6 +5,7 @@
  *
  * The lines lie along one axis; both inputs have one shape and any strides (the call broadcasts them). As in torch, the
  * gradient is that of y without the maximum, so for a norm below eps it is not the true derivative. Sums are in double.
+ * Lines that are side by side in memory are visited together, so that each cache line is read once.
  * Follows torch.nn.functional.cosine_similarity.
  */
 #include "ops/kernel.h"
@@ -17,6 +18,8 @@ typedef struct cosine_attributes {
 TG_DECLARE_KERNEL(tg_cosine_similarity_forward);
 TG_DECLARE_KERNEL(tg_cosine_similarity_backward);
 
+enum { LINES = 16 }; /* the most that are visited together */
+
 /* The walk visits the lines; it has the strides of both inputs. */
 typedef struct cosines {
     tg_walk walk;
@@ -25,7 +28,13 @@ typedef struct cosines {
     axis_split axis;
     int64_t stride[2]; /* of the axis */
     double eps;
+    bool overwrite[2];
 } cosines;
+
+/* The results of some lines. */
+typedef struct line_results {
+    double y[LINES], norm[2][LINES], limited[2][LINES]; /* a.b / (A B), |a| and |b|, A and B */
+} line_results;
 
 static cosines cosines_of(const tg_op_call *call)
 {
@@ -47,29 +56,67 @@ static cosines cosines_of(const tg_op_call *call)
     return c;
 }
 
-/* Writes |a| and |b|, and returns a.b. */
-static double products(const cosines *c, const real *a, const real *b, double norm[2])
+/* Returns how many lines from the cursor on, at most `most`, are side by side in both inputs and in the gradients. */
+static int64_t lines_at(const cosines *c, const tg_cursor *at, int64_t line, int64_t most)
 {
-    double ab = 0, aa = 0, bb = 0;
+    int64_t left = c->axis.inner - line % c->axis.inner, n = tg_walk_run(&c->walk, at, most < LINES ? most : LINES);
+    bool neighbors = tg_walk_stride(&c->walk) == 1 && tg_walk_other_stride(&c->walk) == 1;
+    return neighbors ? (n < left ? n : left) : 1;
+}
+
+/* Computes the results of n lines. */
+static inline void reduce_lines(const cosines *c, const real *a, const real *b, int64_t n, line_results *lines)
+{
+    double ab[LINES] = {0}, aa[LINES] = {0}, bb[LINES] = {0};
     for (int64_t i = 0; i < c->axis.size; i++) {
-        double a_i = (double)a[i * c->stride[0]], b_i = (double)b[i * c->stride[1]];
-        ab += a_i * b_i;
-        aa += a_i * a_i;
-        bb += b_i * b_i;
+        for (int64_t k = 0; k < n; k++) {
+            double a_i = (double)a[i * c->stride[0] + k], b_i = (double)b[i * c->stride[1] + k];
+            ab[k] += a_i * b_i;
+            aa[k] += a_i * a_i;
+            bb[k] += b_i * b_i;
+        }
     }
-    norm[0] = sqrt(aa);
-    norm[1] = sqrt(bb);
-    return ab;
+    for (int64_t k = 0; k < n; k++) {
+        double norms[] = {sqrt(aa[k]), sqrt(bb[k])};
+        for (int side = 0; side < 2; side++) {
+            lines->norm[side][k] = norms[side];
+            lines->limited[side][k] = norms[side] < c->eps ? c->eps : norms[side];
+        }
+        lines->y[k] = ab[k] / (lines->limited[0][k] * lines->limited[1][k]);
+    }
 }
 
 static void similarities(void *context, int64_t begin, int64_t end)
 {
     const cosines *c = context;
     tg_cursor at = tg_walk_begin(&c->walk, begin);
-    for (int64_t line = begin; line < end; line++) {
-        double norm[2], ab = products(c, c->x[0] + at.offset, c->x[1] + at.other_offset, norm);
-        c->y[line] = (real)(ab / ((norm[0] < c->eps ? c->eps : norm[0]) * (norm[1] < c->eps ? c->eps : norm[1])));
-        tg_walk_advance(&c->walk, &at, 1);
+    for (int64_t line = begin, n; line < end; line += n) {
+        const real *a = c->x[0] + at.offset, *b = c->x[1] + at.other_offset;
+        line_results lines;
+        n = lines_at(c, &at, line, end - line);
+        if (n == 1) {
+            reduce_lines(c, a, b, 1, &lines);
+        } else {
+            reduce_lines(c, a, b, n, &lines);
+        }
+        for (int64_t k = 0; k < n; k++) {
+            c->y[line + k] = (real)lines.y[k];
+        }
+        tg_walk_advance(&c->walk, &at, n);
+    }
+}
+
+/* Writes, or adds, the gradients of n lines of the input `side`: other_scale other - own_scale x. */
+static inline void differentiate_lines(const cosines *c, int side, const real *x, const real *other, int64_t n,
+                                       const double *own_scale, const double *other_scale, real *restrict dx)
+{
+    for (int64_t i = 0; i < c->axis.size; i++) {
+        const real *x_i = x + i * c->stride[side], *other_i = other + i * c->stride[1 - side];
+        real *dx_i = dx + i * c->axis.inner;
+        for (int64_t k = 0; k < n; k++) {
+            real slope = (real)(other_scale[k] * (double)other_i[k] - own_scale[k] * (double)x_i[k]);
+            dx_i[k] = accumulated(c->overwrite[side], dx_i[k], slope);
+        }
     }
 }
 
@@ -77,21 +124,27 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
 {
     const cosines *c = context;
     tg_cursor at = tg_walk_begin(&c->walk, begin);
-    for (int64_t line = begin; line < end; line++) {
+    for (int64_t line = begin, n; line < end; line += n) {
         const real *x[] = {c->x[0] + at.offset, c->x[1] + at.other_offset};
-        double norm[2], y = products(c, x[0], x[1], norm);
-        double limited[] = {norm[0] < c->eps ? c->eps : norm[0], norm[1] < c->eps ? c->eps : norm[1]};
-        y /= limited[0] * limited[1];
-        for (int k = 0; k < 2; k++) {
-            double scale = (double)c->dy[line] / limited[k];
-            double own = norm[k] > 0 || y != y ? scale * y / norm[k] : 0; /* NaN if a norm is not finite */
-            real *dx = c->dx[k] ? c->dx[k] + line_offset(&c->axis, line) : NULL;
-            for (int64_t i = 0; dx && i < c->axis.size; i++) {
-                dx[i * c->axis.inner] += (real)(scale / limited[1 - k] * (double)x[1 - k][i * c->stride[1 - k]] -
-                                                own * (double)x[k][i * c->stride[k]]);
+        line_results lines;
+        n = lines_at(c, &at, line, end - line);
+        reduce_lines(c, x[0], x[1], n, &lines);
+        for (int side = 0; side < 2; side++) {
+            double own[LINES], other[LINES];
+            for (int64_t k = 0; k < n; k++) {
+                double scale = (double)c->dy[line + k] / lines.limited[side][k], norm = lines.norm[side][k];
+                /* NaN if a norm is not finite */
+                own[k] = norm > 0 || lines.y[k] != lines.y[k] ? scale * lines.y[k] / norm : 0;
+                other[k] = scale / lines.limited[1 - side][k];
+            }
+            real *dx = c->dx[side] ? c->dx[side] + line_offset(&c->axis, line) : NULL;
+            if (dx && n == 1) {
+                differentiate_lines(c, side, x[side], x[1 - side], 1, own, other, dx);
+            } else if (dx) {
+                differentiate_lines(c, side, x[side], x[1 - side], n, own, other, dx);
             }
         }
-        tg_walk_advance(&c->walk, &at, 1);
+        tg_walk_advance(&c->walk, &at, n);
     }
 }
 
@@ -108,6 +161,8 @@ void KERNEL(tg_cosine_similarity_backward)(const tg_op_call *call)
     c.dy = call->output_gradients[0];
     c.dx[0] = call->input_gradients[0];
     c.dx[1] = call->input_gradients[1];
+    c.overwrite[0] = call->overwrite[0];
+    c.overwrite[1] = call->overwrite[1];
     tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.axis.size + 1), similarity_gradients, &c);
 }
 
@@ -133,6 +188,7 @@ static const tg_op cosine_op = {
     TG_KERNELS(tg_cosine_similarity_forward, tg_cosine_similarity_backward),
     .accepts_layout = tg_any_layout,
     .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
 };
 
 /* Returns x expanded to the shape: x itself if it has the shape. */
