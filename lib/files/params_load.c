@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "files/params_file.h"
+#include "params/params.h"
 
 static const char mark[] = "tg_params_load_config_default";
 

@@ -1,6 +1,7 @@
 #include <tapegrad/extend.h>
 
 #include "files/params_file.h"
+#include "params/params.h"
 
 static const char mark[] = "tg_params_save_config_default";
 
