@@ -401,7 +401,8 @@ int main(int argc, char **argv)
         read = read_option(&o, argv + i, argc - i);
         if (read == 0) {
             fprintf(stderr,
-                    "bench: unknown option %s (allowed: --json, --quick, --threads=N, --serve, --list, --ops [REGEX], "
+                    "bench: %s is unknown, or has no valid value (allowed: --json, --quick, --threads=N, --serve, "
+                    "--list, --ops [REGEX], "
                     "--shape NAME, --dtype f32|f64)\n",
                     argv[i]);
             return 2;

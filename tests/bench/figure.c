@@ -23,7 +23,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count)
+double bench_median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, compare);
     return values[count / 2];
@@ -47,7 +47,7 @@ double bench_measure(const bench_figure *f)
             bounds[round] = end - middle;
         }
     }
-    double time = median(times, rounds), bound = f->bound ? median(bounds, rounds) : 0;
+    double time = bench_median(times, rounds), bound = f->bound ? bench_median(bounds, rounds) : 0;
     if (bench_json) {
         printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f->name, time * f->scale, f->unit);
         if (f->bound) {

@@ -13,6 +13,9 @@ extern bool bench_json, bench_quick;
 
 double bench_seconds(void);
 
+/* Sorts the values; returns their median. */
+double bench_median(double *values, int count);
+
 /* One figure: `run` is timed against `bound` (NULL: none), in turn. */
 typedef struct bench_figure {
     const char *name, *unit, *bound_name;

@@ -18,18 +18,6 @@ double op_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double op_median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare);
-    return values[count / 2];
-}
-
 typedef struct copy {
     char *to;
     const char *from;
@@ -64,7 +52,7 @@ double op_copy_seconds(double bytes)
     }
     free(from);
     free(to);
-    return op_median(times, TURNS);
+    return bench_median(times, TURNS);
 }
 
 static void multiply_part(void *context, int64_t begin, int64_t end)
@@ -86,7 +74,7 @@ double op_multiply_seconds(double operations)
             tg_parallel_for(parts, 1000, multiply_part, NULL);
             times[turn] = op_clock() - start;
         }
-        rate = (double)parts * 1000 * (double)bench_multiply(0) / op_median(times, TURNS);
+        rate = (double)parts * 1000 * (double)bench_multiply(0) / bench_median(times, TURNS);
     }
     return operations / rate;
 }

@@ -13,7 +13,4 @@ double op_multiply_seconds(double operations);
  * programs disturb less, else the time that passes. */
 double op_clock(void);
 
-/* Sorts the values; returns their median. */
-double op_median(double *values, int count);
-
 #endif

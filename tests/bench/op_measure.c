@@ -195,7 +195,7 @@ static double measure_pass(op_case *c, bool with_backward, double budget)
     while (rounds < ROUNDS && (rounds < 3 || op_clock() < end)) {
         times[rounds++] = time_calls(c, with_backward, calls);
     }
-    return op_median(times, rounds);
+    return bench_median(times, rounds);
 }
 
 static double bound(double bytes, double work, bool *multiplies)
