@@ -4,165 +4,176 @@
  *   gradient    dx[.., index[.., i]] += dy[.., i]
  *
  * Order: larger values first, and NaN before all numbers; for the smallest values the reverse. The smaller index comes
- * first on a tie. (PyTorch's topk leaves the order of ties open; its stable sort has this one.) Selection keeps the
- * best k values in a heap with the worst of them on top: O(n log k) per line. A line is merge sorted if all its values
- * are needed. The indices are a second output, i32, without a gradient; backward reads them. Follows torch.topk with
- * sorted=True, and torch.sort with stable=True.
+ * first on a tie. (PyTorch's topk leaves the order of ties open; its stable sort has this one.) The values along the
+ * axis are a line; neighboring lines are copied side by side, a vector of each at a time, sorted (sort.h), and copied
+ * back. Threads divide the groups of lines. The indices are a second output, i32, without a gradient; backward reads
+ * them. Follows torch.topk with sorted=True, and torch.sort with stable=True.
  */
-#include "ops/kernel.h"
+#include "ops/reduce/sort.h"
 
 typedef struct topk_attributes {
     int64_t k;
-    int axis;
+    int axis, threads;
     bool largest;
-    bool all; /* k is the size of the axis */
 } topk_attributes;
 
 TG_DECLARE_KERNEL(tg_topk_forward);
 TG_DECLARE_KERNEL(tg_topk_backward);
 
-/* The axis of x, and of y and its indices, which have k values along it. */
+/* The bytes of a row of a group: those of a line of the processor's cache. */
+#define ROW_BYTES 64
+
+/* The lines of a call. */
 typedef struct topk_lines {
-    axis_split x, y;
-    int64_t count, k; /* count: the number of lines */
-    bool largest;
+    axis_split x;
+    int64_t k;
+    int64_t width, groups; /* of an outer index: the lines of a group, of which the last one has fewer, and groups */
+    int64_t parts;         /* of all groups, which have scratch memory of their own */
 } topk_lines;
 
-/* The values of a line, which are `stride` apart, and their order. */
-typedef struct line {
-    const real *x;
-    int64_t stride;
-    bool largest;
-} line;
-
-/* Returns how many values of a line the result has. As in torch, a scalar gives its value for a k of 0, too. */
-static int64_t kept_values(const topk_attributes *attributes, int rank, int64_t size)
+/* Returns the lines of an input with values of `size` bytes, which is not empty. */
+static inline topk_lines lines_of(const tg_op_call *call, size_t size)
 {
-    return attributes->all || rank == 0 ? size : attributes->k;
-}
-
-static topk_lines lines_of(const tg_op_call *call)
-{
-    const topk_attributes *attributes = call->attributes;
+    const topk_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    axis_split split = split_at_axis(x, attributes->axis);
-    int64_t k = kept_values(attributes, x->rank, split.size);
-    return (topk_lines){split, {split.outer, k, split.inner}, split.outer * split.inner, k, attributes->largest};
+    topk_lines n = {.x = split_at_axis(x, a->axis), .k = a->k};
+    int64_t most = ROW_BYTES / (int64_t)size, busy = 1 + x->count / (TG_GRAIN / 4);
+    n.width = n.x.inner < most ? n.x.inner : most;
+    n.groups = (n.x.inner - 1) / n.width + 1;
+    n.parts = n.x.outer * n.groups < a->threads ? n.x.outer * n.groups : a->threads;
+    n.parts = n.parts < busy ? n.parts : busy;
+    return n;
 }
 
-/* Returns whether index a comes before index b in the result. */
-static bool before(const line *l, int32_t a, int32_t b)
+/* Returns the scratch memory of a part: two buffers of entries and, if lines are not contiguous, a copy of them and
+ * their positions. */
+static inline int64_t part_bytes(const topk_lines *n, size_t size)
 {
-    real x_a = l->x[a * l->stride], x_b = l->x[b * l->stride];
-    bool nan_a = x_a != x_a, nan_b = x_b != x_b;
-    if (nan_a != nan_b) {
-        return nan_a == l->largest;
-    }
-    return nan_a || x_a == x_b ? a < b : (x_a > x_b) == l->largest;
+    int64_t entries = 2 * sort_capacity(n->x.size, n->k), entry = 2 * (int64_t)size;
+    int64_t copied = n->width * n->x.size * (int64_t)size, positions = (n->width * n->k + 1) / 2 * 8;
+    return entries * entry + (n->x.inner > 1 ? copied + positions : 0);
 }
 
-/* Restores the heap below `at`. A parent comes after its children in the result, so the top comes last of all. */
-static void sift_down(const line *l, int32_t *heap, int64_t at, int64_t n)
+typedef struct topk_loop {
+    const tg_op_call *call;
+    topk_lines n;
+} topk_loop;
+
+/* A group: the positions of its first value in x and in y, and its lines. */
+typedef struct topk_group {
+    int64_t x, y, lines;
+} topk_group;
+
+static topk_group group_at(const topk_lines *n, int64_t group)
 {
-    for (;;) {
-        int64_t last = at, child = 2 * at + 1;
-        if (child < n && before(l, heap[last], heap[child])) {
-            last = child;
+    int64_t outer = group / n->groups, column = group % n->groups * n->width, rest = n->x.inner - column;
+    return (topk_group){outer * n->x.size * n->x.inner + column, outer * n->k * n->x.inner + column,
+                        rest < n->width ? rest : n->width};
+}
+
+/* Writes the values and the indices of a group, `lines` side by side, from those of each line. */
+static inline void write_rows(const topk_lines *n, const real *x, const int32_t *positions, int64_t lines, real *y,
+                              int32_t *index)
+{
+    for (int64_t i = 0; i < n->k; i++) {
+        for (int64_t c = 0; c < lines; c++) {
+            int32_t position = positions[c * n->k + i];
+            index[i * n->x.inner + c] = position;
+            y[i * n->x.inner + c] = x[c * n->x.size + position];
         }
-        if (child + 1 < n && before(l, heap[last], heap[child + 1])) {
-            last = child + 1;
-        }
-        if (last == at) {
-            return;
-        }
-        int32_t swapped = heap[at];
-        heap[at] = heap[last];
-        heap[last] = swapped;
-        at = last;
     }
 }
 
-/* Merge sorts the indices of a line of n values. Returns the sorted array: `index` or `other`. */
-static int32_t *sort_line(const line *l, int64_t n, int32_t *index, int32_t *other)
+static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
 {
-    for (int64_t i = 0; i < n; i++) {
-        index[i] = (int32_t)i;
-    }
-    for (int64_t width = 1; width < n; width *= 2) {
-        for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
-            int64_t a = begin, b = middle;
-            for (int64_t at = begin; at < end; at++) {
-                bool from_a = b == end || (a < middle && before(l, index[a], index[b]));
-                other[at] = from_a ? index[a++] : index[b++];
-            }
+    const topk_lines *n = &loop->n;
+    const int64_t size = n->x.size, inner = n->x.inner, k = n->k, capacity = sort_capacity(size, k);
+    const sort_key order = ((const topk_attributes *)loop->call->attributes)->largest ? ~(sort_key)0 : 0;
+    const real *x = (const real *)tg_values(loop->call->inputs[0]) + g.x;
+    real *y = (real *)tg_values(loop->call->outputs[0]) + g.y;
+    int32_t *index = (int32_t *)tg_values(loop->call->outputs[1]) + g.y;
+    sort_entry *entries = scratch;
+    real *copy = (real *)(entries + 2 * capacity);
+    int32_t *positions = inner > 1 ? (int32_t *)(copy + n->width * size) : index;
+    for (int64_t i = 0; inner > 1 && i < size; i++) {
+        for (int64_t c = 0; c < g.lines; c++) {
+            copy[c * size + i] = x[i * inner + c];
         }
-        int32_t *swapped = index;
-        index = other;
-        other = swapped;
     }
-    return index;
+    for (int64_t c = 0; c < g.lines; c++) {
+        const real *line = inner > 1 ? copy + c * size : x;
+        const sort_entry *first = sort_line(line, size, k, order, entries, entries + capacity);
+        for (int64_t i = 0; i < k; i++) {
+            positions[c * k + i] = first[i].index;
+        }
+    }
+    if (inner > 1) {
+        write_rows(n, copy, positions, g.lines, y, index);
+    } else {
+        write_rows(n, x, positions, 1, y, index);
+    }
 }
 
-static void select_line(const line *l, int64_t size, int32_t *heap, int64_t k)
+static void sort_parts(void *context, int64_t begin, int64_t end)
 {
-    for (int64_t i = 0; i < k; i++) {
-        heap[i] = (int32_t)i;
-    }
-    for (int64_t i = k / 2 - 1; i >= 0; i--) {
-        sift_down(l, heap, i, k);
-    }
-    for (int64_t i = k; i < size; i++) {
-        if (before(l, (int32_t)i, heap[0])) {
-            heap[0] = (int32_t)i;
-            sift_down(l, heap, 0, k);
-        }
-    }
-    /* Heap sort: the top comes last of the remaining entries, and moves behind them. */
-    for (int64_t n = k - 1; n > 0; n--) {
-        int32_t last = heap[0];
-        heap[0] = heap[n];
-        heap[n] = last;
-        sift_down(l, heap, 0, n);
+    const topk_loop *loop = context;
+    const topk_lines *n = &loop->n;
+    const int64_t groups = n->x.outer * n->groups;
+    for (int64_t group = begin * groups / n->parts; group < end * groups / n->parts; group++) {
+        sort_group(loop, group_at(n, group), (char *)loop->call->scratch + begin * part_bytes(n, sizeof(real)));
     }
 }
 
 void KERNEL(tg_topk_forward)(const tg_op_call *call)
 {
-    topk_lines n = lines_of(call);
-    int64_t size = n.x.size, stride = n.x.inner;
-    for (int64_t number = 0; n.k > 0 && number < n.count; number++) {
-        const real *x = tg_values(call->inputs[0]);
-        line l = {x + line_offset(&n.x, number), stride, n.largest};
-        int64_t start = line_offset(&n.y, number);
-        real *y = (real *)tg_values(call->outputs[0]) + start;
-        int32_t *index = (int32_t *)tg_values(call->outputs[1]) + start;
-        int32_t *selected = call->scratch;
-        if (n.k == size) {
-            selected = sort_line(&l, size, selected, selected + size);
-        } else {
-            select_line(&l, size, selected, n.k);
+    topk_loop loop = {call, lines_of(call, sizeof(real))};
+    tg_parallel_for(loop.n.parts, 1, sort_parts, &loop);
+}
+
+/* In the forward pass y[i] was x[index[i]]. */
+static void spread_group(const topk_loop *loop, topk_group g, real *restrict sums)
+{
+    const topk_lines *n = &loop->n;
+    const int64_t size = n->x.size, inner = n->x.inner;
+    const bool overwrite = loop->call->overwrite[0];
+    real *dx = (real *)loop->call->input_gradients[0] + g.x;
+    const real *dy = (const real *)loop->call->output_gradients[0] + g.y;
+    const int32_t *index = (const int32_t *)tg_values(loop->call->outputs[1]) + g.y;
+    const bool direct = inner == 1 || n->k < size / 8; /* else the lines of sums are side by side */
+    const int64_t line = direct ? 1 : size, step = direct ? inner : 1;
+    real *to = direct ? dx : sums;
+    for (int64_t i = 0; direct && overwrite && i < (inner > 1 ? size : 1); i++) {
+        memset(dx + i * inner, 0, (size_t)(inner > 1 ? g.lines : size) * sizeof *dx);
+    }
+    if (!direct) {
+        memset(sums, 0, (size_t)(g.lines * size) * sizeof *sums);
+    }
+    for (int64_t i = 0; i < n->k; i++) {
+        for (int64_t c = 0; c < g.lines; c++) {
+            to[c * line + index[i * inner + c] * step] += dy[i * inner + c];
         }
-        for (int64_t i = 0; i < n.k; i++) {
-            y[i * stride] = l.x[selected[i] * stride];
-            index[i * stride] = selected[i];
+    }
+    for (int64_t i = 0; !direct && i < size; i++) {
+        for (int64_t c = 0; c < g.lines; c++) {
+            dx[i * inner + c] = accumulated(overwrite, dx[i * inner + c], sums[c * size + i]);
         }
+    }
+}
+
+static void spread_parts(void *context, int64_t begin, int64_t end)
+{
+    const topk_loop *loop = context;
+    const topk_lines *n = &loop->n;
+    const int64_t groups = n->x.outer * n->groups;
+    for (int64_t group = begin * groups / n->parts; group < end * groups / n->parts; group++) {
+        spread_group(loop, group_at(n, group), (real *)loop->call->scratch + begin * n->width * n->x.size);
     }
 }
 
 void KERNEL(tg_topk_backward)(const tg_op_call *call)
 {
-    topk_lines n = lines_of(call);
-    int64_t stride = n.x.inner;
-    for (int64_t number = 0; number < n.count; number++) {
-        real *dx = (real *)call->input_gradients[0] + line_offset(&n.x, number);
-        int64_t start = line_offset(&n.y, number);
-        const real *dy = (const real *)call->output_gradients[0] + start;
-        const int32_t *index = (const int32_t *)tg_values(call->outputs[1]) + start;
-        for (int64_t i = 0; i < n.k; i++) {
-            dx[index[i * stride] * stride] += dy[i * stride];
-        }
-    }
+    topk_loop loop = {call, lines_of(call, sizeof(real))};
+    tg_parallel_for(loop.n.parts, 1, spread_parts, &loop);
 }
 
 #ifdef TG_ONCE
@@ -179,16 +190,23 @@ static bool topk_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d has %lld values; indices are i32, so it must have at most %d",
                           attributes->axis, (long long)size, INT32_MAX);
     }
-    if (!attributes->all && (attributes->k < 0 || attributes->k > size)) {
+    if (attributes->k < 0 || attributes->k > size) {
         return tg_op_fail(call, TG_ERROR_RANGE, "k %lld is outside [0,%lld], the size of axis %d",
                           (long long)attributes->k, (long long)size, attributes->axis);
     }
-    int64_t k = kept_values(attributes, shape.rank, size);
     if (shape.rank > 0) {
-        shape.size[attributes->axis] = k;
+        shape.size[attributes->axis] = attributes->k;
     }
-    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape) && tg_op_output(call, 1, TG_I32, shape) &&
-           tg_op_scratch(call, k, 2 * sizeof(int32_t));
+    if (!tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape) || !tg_op_output(call, 1, TG_I32, shape)) {
+        return false;
+    }
+    if (tg_shape_count(shape) == 0) {
+        return true;
+    }
+    size_t value = tg_size_of(call->inputs[0]->dtype);
+    topk_lines n = lines_of(call, value);
+    return tg_op_scratch(call, n.parts, (size_t)part_bytes(&n, value)) &&
+           (n.x.inner == 1 || tg_op_backward_scratch(call, n.parts * n.width, (size_t)n.x.size * value));
 }
 
 static const tg_op topk_op = {
@@ -198,6 +216,7 @@ static const tg_op topk_op = {
     TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
+    .can_overwrite = true,
 };
 
 static const tg_op sort_op = {
@@ -207,12 +226,17 @@ static const tg_op sort_op = {
     TG_KERNELS(tg_topk_forward, tg_topk_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
+    .can_overwrite = true,
 };
 
-static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, topk_attributes attributes, tg_tensor **indices)
+/* Keeps all values of a line for `all`, else k; as in torch, a scalar gives its value for a k of 0, too. */
+static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int64_t k, bool all, int axis, tg_order order,
+                        tg_tensor **indices)
 {
     tg_tensor *outputs[TG_OP_MAX_OUTPUTS] = {NULL};
-    if (tg_tape_expect_axis(t, op->name, x, &attributes.axis)) {
+    if (tg_tape_expect_axis(t, op->name, x, &axis)) {
+        k = x->rank == 0 ? (all || k == 0 ? 1 : k) : all ? x->shape[axis] : k;
+        topk_attributes attributes = {k, axis, tg_threads(), order == TG_LARGEST_FIRST};
         tg_apply(t, op, &x, 1, &attributes, sizeof attributes, outputs);
     }
     if (indices) {
@@ -223,12 +247,12 @@ static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, topk_attribut
 
 tg_tensor *tg_topk(tg_tape *t, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices)
 {
-    return apply(t, &topk_op, x, (topk_attributes){k, axis, order == TG_LARGEST_FIRST, false}, indices);
+    return apply(t, &topk_op, x, k, false, axis, order, indices);
 }
 
 tg_tensor *tg_sort(tg_tape *t, tg_tensor *x, int axis, tg_order order, tg_tensor **indices)
 {
-    return apply(t, &sort_op, x, (topk_attributes){0, axis, order == TG_LARGEST_FIRST, true}, indices);
+    return apply(t, &sort_op, x, 0, true, axis, order, indices);
 }
 
 #endif

@@ -1,0 +1,164 @@
+/* sort (private): the first values of a line in their order, for topk and sort.
+ *
+ * Each value becomes an unsigned integer, its key, whose order is that of the result: NaN has the largest key, and -0
+ * that of 0; where the largest value comes first, all bits are inverted. The keys are radix sorted, byte by byte from
+ * the lowest; of a few, the smaller ones are counted, in vectors. Both are stable: on a tie the smaller index is first.
+ *
+ * If only the first k of many values are needed, the first k of those read so far stand sorted at the beginning of a
+ * buffer. Of the next values, those that come before the last of the k are added behind them; most blocks have none,
+ * which a loop of vectors finds. The buffer is sorted when it is full, or twice as many values have been read, and its
+ * first k entries stay. So no order of the values takes longer than O(n).
+ */
+#ifndef TG_OPS_REDUCE_SORT_H
+#define TG_OPS_REDUCE_SORT_H
+
+#include "ops/kernel.h"
+
+#if defined TG_REAL_F32
+typedef uint32_t sort_key;
+typedef int32_t signed_key;
+#else
+typedef uint64_t sort_key;
+typedef int64_t signed_key;
+#endif
+
+/* A value of a line. */
+typedef struct sort_entry {
+    sort_key key;
+    int32_t index;
+} sort_entry;
+
+/* Up to SHORT entries are counted. Values are compared with the last of the k in blocks of BLOCK. */
+enum { KEY_BYTES = sizeof(sort_key), SIGN_BIT = 8 * KEY_BYTES - 1, SHORT = 128, BLOCK = 32 };
+
+/* Returns the key of x. `order` is 0 if the smallest value comes first, and ~0 if the largest one does. */
+static inline sort_key key_of(real x, sort_key order)
+{
+    real plain = x + 0; /* -0 becomes 0 */
+    sort_key bits;
+    memcpy(&bits, &plain, sizeof bits);
+    sort_key sign = (sort_key)((signed_key)bits >> SIGN_BIT);
+    bits ^= sign | (sort_key)1 << SIGN_BIT;
+    return (x == x ? bits : ~(sort_key)0) ^ order;
+}
+
+/* Returns the number of entries that sort_line needs in each of its two buffers to find the first k of n values. */
+static inline int64_t sort_capacity(int64_t n, int64_t k)
+{
+    return (n - 1) / 2 - BLOCK <= k ? n : 2 * k + 2 * BLOCK;
+}
+
+/* Sorts up to SHORT entries: one with r smaller keys has position r, or follows those of the same key before it. */
+static inline void count_sort(const sort_entry *from, sort_entry *restrict to, int64_t n)
+{
+    signed_key keys[SHORT];
+    sort_key smaller[SHORT];
+    uint8_t same[SHORT];
+    const int64_t padded = (n + BLOCK - 1) / BLOCK * BLOCK;
+    for (int64_t i = 0; i < padded; i++) {
+        keys[i] =
+            (signed_key)((i < n ? from[i].key : 0) ^ (sort_key)1 << SIGN_BIT); /* vectors compare signed numbers */
+        smaller[i] = 0;
+        same[i] = 0;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < padded; i += BLOCK) {
+            for (int k = 0; k < BLOCK; k++) {
+                smaller[i + k] += keys[j] < keys[i + k];
+            }
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        to[smaller[i] + same[smaller[i]]++] = from[i];
+    }
+}
+
+/* Sorts n entries of *a. On return *a and *b may be exchanged. */
+static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
+{
+    uint32_t counts[KEY_BYTES][256];
+    sort_entry *restrict from = *a, *restrict to = *b;
+    if (n <= SHORT) {
+        count_sort(from, to, n);
+        *a = to;
+        *b = from;
+        return;
+    }
+    memset(counts, 0, sizeof counts);
+    for (int64_t i = 0; i < n; i++) {
+        for (int byte = 0; byte < KEY_BYTES; byte++) {
+            counts[byte][from[i].key >> 8 * byte & 255]++;
+        }
+    }
+    for (int byte = 0; byte < KEY_BYTES; byte++) {
+        uint32_t *next = counts[byte], sum = 0;
+        if (next[from[0].key >> 8 * byte & 255] == (uint32_t)n) {
+            continue; /* all have the same byte */
+        }
+        for (int value = 0; value < 256; value++) {
+            uint32_t count = next[value];
+            next[value] = sum;
+            sum += count;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            to[next[from[i].key >> 8 * byte & 255]++] = from[i];
+        }
+        sort_entry *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    *a = from;
+    *b = to;
+}
+
+/* Returns whether one of BLOCK values comes before the bound. */
+static inline bool any_before(const real *x, sort_key order, sort_key bound)
+{
+    sort_key any = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        any |= key_of(x[i], order) < bound;
+    }
+    return any;
+}
+
+/* Adds those of the values begin .. end - 1 that come before the bound to the `count` entries. Returns the new count.
+ * The entry behind the last one is overwritten. */
+static inline int64_t add_before(const real *x, int64_t begin, int64_t end, sort_key order, sort_key bound,
+                                 sort_entry *entries, int64_t count)
+{
+    for (int64_t i = begin; i < end; i++) {
+        entries[count] = (sort_entry){key_of(x[i], order), (int32_t)i};
+        count += entries[count].key < bound;
+    }
+    return count;
+}
+
+/* Returns the first k of n values in their order; a and b are buffers. */
+static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, sort_key order, sort_entry *a,
+                                          sort_entry *b)
+{
+    const int64_t capacity = sort_capacity(n, k);
+    int64_t read = capacity == n ? n : k > 8 ? k : 8;
+    for (int64_t i = 0; i < read; i++) {
+        a[i] = (sort_entry){key_of(x[i], order), (int32_t)i};
+    }
+    sort_entries(&a, &b, read);
+    while (read < n) {
+        const sort_key bound = a[k - 1].key;
+        const int64_t next = read < n / 2 ? 2 * read : n;
+        int64_t count = k;
+        for (; read < next && count + BLOCK < capacity; read += BLOCK) {
+            if (n - read < BLOCK) {
+                count = add_before(x, read, n, order, bound, a, count);
+            } else if (any_before(x + read, order, bound)) {
+                count = add_before(x, read, read + BLOCK, order, bound, a, count);
+            }
+        }
+        if (count > k) {
+            sort_entries(&a, &b, count);
+        }
+    }
+    return a;
+}
+
+#endif
