@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -50,16 +51,16 @@ static bool before(runner a, runner b)
     return a.quotient > b.quotient || (a.quotient == b.quotient && a.category < b.category);
 }
 
-/* Restores the heap order (a parent comes before its children) below `top`. */
+/* Restores the heap order (a parent comes after its children) below `top`. */
 static void sift_down(runner *heap, int64_t count, int64_t top)
 {
     runner moved = heap[top];
     int64_t child;
     while ((child = 2 * top + 1) < count) {
-        if (child + 1 < count && before(heap[child + 1], heap[child])) {
+        if (child + 1 < count && before(heap[child], heap[child + 1])) {
             child++;
         }
-        if (!before(heap[child], moved)) {
+        if (!before(moved, heap[child])) {
             break;
         }
         heap[top] = heap[child];
@@ -68,50 +69,67 @@ static void sift_down(runner *heap, int64_t count, int64_t top)
     heap[top] = moved;
 }
 
-/* Lets all categories run. Returns the winner, and keeps the runners in `all`, which may be NULL. */
-static runner run_race(tg_rng *rng, const weight_row *row, runner *all)
+/* Lets all categories run. Keeps the first `draws` of them in a heap with the last of these on top. */
+static void run_race(tg_rng *rng, const weight_row *row, runner *heap, int64_t draws)
 {
     double exponentials[TG_RNG_CHUNK / 2];
-    runner first = {-2, 0};
+    int64_t arrived = 0;
     for (int64_t begin = 0, portion; begin < row->count; begin += portion) {
         portion = tg_rng_portion(row->count - begin, TG_RNG_CHUNK / 2);
         tg_rng_exponential_f64(rng, exponentials, portion, 1.0);
         for (int64_t i = 0; i < portion; i++) {
             double weight = weight_at(row, begin + i);
             double quotient = rounded(row, weight / rounded(row, exponentials[i]));
-            runner arrived = {weight > 0 ? quotient : -1.0, begin + i};
-            first = before(arrived, first) ? arrived : first;
-            if (all) {
-                all[begin + i] = arrived;
+            runner next = {weight > 0 ? quotient : -1.0, begin + i};
+            if (arrived < draws) {
+                heap[arrived++] = next;
+                for (int64_t top = draws / 2 - 1; arrived == draws && top >= 0; top--) {
+                    sift_down(heap, draws, top);
+                }
+            } else if (before(next, heap[0])) {
+                heap[0] = next;
+                sift_down(heap, draws, 0);
             }
         }
     }
-    return first;
 }
 
 static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, runner *heap)
 {
-    run_race(rng, row, heap);
-    for (int64_t i = row->count / 2 - 1; i >= 0; i--) {
-        sift_down(heap, row->count, i);
-    }
-    for (int64_t i = 0, left = row->count; i < draws; i++) {
-        out[i] = heap[0].category;
+    run_race(rng, row, heap, draws);
+    for (int64_t left = draws; left > 0;) {
+        out[left - 1] = heap[0].category;
         heap[0] = heap[--left];
         sift_down(heap, left, 0);
     }
 }
 
+/* Writes the running sums of the weights, divided by the last one. */
+static void running_sums(const weight_row *row, double *cumulative)
+{
+    const float *floats = row->weights;
+    const double *doubles = row->weights;
+    float float_sum = 0;
+    double sum = 0;
+    for (int64_t i = 0; row->single && i < row->count; i++) {
+        float_sum += floats[i];
+        cumulative[i] = (double)float_sum;
+    }
+    for (int64_t i = 0; !row->single && i < row->count; i++) {
+        sum += doubles[i];
+        cumulative[i] = sum;
+    }
+    for (int64_t i = 0; row->single && i < row->count; i++) {
+        cumulative[i] = (double)((float)cumulative[i] / float_sum);
+    }
+    for (int64_t i = 0; !row->single && i < row->count; i++) {
+        cumulative[i] /= sum;
+    }
+}
+
 static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double *cumulative)
 {
-    double so_far = 0, sum = 0;
-    for (int64_t i = 0; i < row->count; i++) {
-        sum = rounded(row, sum + weight_at(row, i));
-    }
-    for (int64_t i = 0; i < row->count; i++) {
-        so_far = rounded(row, so_far + weight_at(row, i));
-        cumulative[i] = rounded(row, so_far / sum);
-    }
+    running_sums(row, cumulative);
     for (int64_t i = 0; i < draws; i++) {
         double u;
         tg_rng_uniform_f64(rng, &u, 1, 0.0, 1.0);
@@ -128,20 +146,58 @@ static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const wei
     }
 }
 
+/* What the check of a row needs to know of its weights. */
+typedef struct weight_facts {
+    bool is_valid; /* whether all are finite, and 0 or more */
+    bool is_large; /* whether one is so large that the sum may overflow */
+    int64_t positive;
+} weight_facts;
+
+/* A running sum of rounded additions is at most twice as large as the number of weights times the largest. */
+static weight_facts facts_of(const weight_row *row)
+{
+    const float *floats = row->weights, large_float = FLT_MAX / 4 / (float)row->count;
+    const double *doubles = row->weights, large = DBL_MAX / 4 / (double)row->count;
+    weight_facts facts = {true, false, 0};
+    for (int64_t begin = 0, end; begin < row->count; begin = end) {
+        end = begin + tg_rng_portion(row->count - begin, TG_RNG_CHUNK);
+        int32_t invalid = 0, too_large = 0, positive = 0;
+        for (int64_t i = begin; row->single && i < end; i++) {
+            invalid |= !((floats[i] >= 0) & (floats[i] <= FLT_MAX));
+            too_large |= floats[i] > large_float;
+            positive += floats[i] > 0;
+        }
+        for (int64_t i = begin; !row->single && i < end; i++) {
+            invalid |= !((doubles[i] >= 0) & (doubles[i] <= DBL_MAX));
+            too_large |= doubles[i] > large;
+            positive += doubles[i] > 0;
+        }
+        facts = (weight_facts){facts.is_valid && !invalid, facts.is_large || too_large, facts.positive + positive};
+    }
+    return facts;
+}
+
+static bool has_finite_sum(const weight_row *row)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < row->count; i++) {
+        sum = rounded(row, sum + weight_at(row, i));
+    }
+    return isfinite(sum);
+}
+
 /* Checks a row, which a message calls `name`: "" or "row 2: ". */
 static bool check(const weight_row *row, const char *name, int64_t draws, bool replacement, tg_error *error)
 {
-    int64_t positive = 0;
-    double sum = 0;
-    for (int64_t i = 0; i < row->count; i++) {
+    const weight_facts facts = facts_of(row);
+    for (int64_t i = 0; !facts.is_valid && i < row->count; i++) {
         double weight = weight_at(row, i);
         if (weight < 0 || !isfinite(weight)) {
             return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sweight %g at [%lld] is not a finite number >= 0",
                                 name, weight, (long long)i);
         }
-        positive += weight > 0;
-        sum = rounded(row, sum + weight);
     }
+    const int64_t positive = facts.positive;
     if (positive == 0) {
         return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %snone of the %lld weights is above 0", name,
                             (long long)row->count);
@@ -153,16 +209,17 @@ static bool check(const weight_row *row, const char *name, int64_t draws, bool r
             (long long)draws, replacement ? "with" : "without", (long long)positive,
             replacement ? "" : " and at most one per weight");
     }
-    return draws == 1 || !replacement || isfinite(sum) ||
+    return draws == 1 || !replacement || !facts.is_large || has_finite_sum(row) ||
            tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", name,
                         (long long)row->count);
 }
 
-/* Draws from a row that is valid. `scratch` has a double or a runner per category, unless there is one draw. */
+/* Draws from a row that is valid. `scratch` has a double per category or a runner per draw, unless there is one. */
 static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, bool replacement, void *scratch)
 {
     if (draws == 1) {
-        out[0] = run_race(rng, row, NULL).category;
+        runner first;
+        draw_race(rng, out, 1, row, &first);
     } else if (replacement) {
         draw_independent(rng, out, draws, row, scratch);
     } else {
@@ -188,7 +245,8 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row
     }
     void *scratch = NULL;
     if (draws > 1 && rows > 0 &&
-        !(scratch = tg_alloc((uint64_t)row.count, replacement ? sizeof(double) : sizeof(runner)))) {
+        !(scratch = replacement ? tg_alloc((uint64_t)row.count, sizeof(double))
+                                : tg_alloc((uint64_t)draws, sizeof(runner)))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
                             (long long)row.count);
     }

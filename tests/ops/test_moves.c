@@ -1,5 +1,5 @@
 /* Ops that move values, with sizes around those of tiles and shares of threads, beside plain loops: gather,
- * index_select, scatter_add and index_add with ids that repeat, views and their gradients, cat and stack. Numbers have
+ * index_select, scatter_add and index_add with ids that repeat, views and their gradients, full, cat and stack. Numbers have
  * a few bits, so that every sum is exact. */
 #include "ops/calls.h"
 #include "settings.h"
@@ -326,6 +326,34 @@ static void test_views(void **state)
     over_settings(check_views, NULL);
 }
 
+/* ---- one value ---- */
+
+static void check_full(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    static const tg_dtype dtypes[] = {TG_F32, TG_F64, TG_I32, TG_U8};
+    static const tg_shape shapes[] = {{0, {0}}, {1, {1}}, {2, {3, 5}}, {1, {70001}}, {3, {2, 0, 4}}};
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    for (size_t k = 0; k < 4 * sizeof shapes / sizeof *shapes; k++) {
+        for (double value = 0; value < 256; value += 51) {
+            tg_tensor *y = tg_full(t, dtypes[k % 4], shapes[k / 4], value);
+            assert_true(y && tg_tensor_dtype(y) == dtypes[k % 4]);
+            for (int64_t i = 0; i < y->count; i++) {
+                assert_true(value_at(y, i) == value);
+            }
+        }
+    }
+    assert_true(isnan(value_at(tg_full(t, TG_F32, TG_SHAPE(100), NAN), 99)));
+    tg_tape_free(t);
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    over_settings(check_full, NULL);
+}
+
 /* ---- joins ---- */
 
 /* Parts of (rows, .., columns) with these widths, which cat joins; stack joins three of the first width. */
@@ -400,7 +428,7 @@ static void test_joins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections), cmocka_unit_test(test_slices),
-                                       cmocka_unit_test(test_bad_ids), cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_joins)};
+                                       cmocka_unit_test(test_bad_ids),    cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Ops against torch's over their options (make_more_ops.py). */
 #include "ops/goldens.h"
-#include "support.h"
+#include "settings.h"
 
 #include "tape/tape.h"
 
@@ -161,6 +161,45 @@ static void test_bernoulli_draws_what_torch_draws(void **state)
     }
 }
 
+/* Uniform numbers of the same generator, one per value, for more values than are drawn at a time. */
+static void check_many_draws(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    for (int dtype = 0; dtype < 2; dtype++) {
+        tg_rng *rng = tg_rng_new(9), *same = tg_rng_new(9);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_tensor *p = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
+        tg_tensor *uniform = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
+        assert_true(tg_tensor_fill_uniform(uniform, same, 0, 1, NULL));
+        for (int64_t i = 0; i < tg_tensor_count(p); i++) {
+            tg_put(p, i, (double)(i % 11) / 10);
+        }
+        tg_tensor *y = tg_bernoulli(t, p);
+        assert_non_null(y);
+        for (int64_t i = 0; i < tg_tensor_count(p); i++) {
+            assert_true(tg_get(y, i) == (tg_get(uniform, i) < tg_get(p, i)));
+        }
+        assert_int_equal(tg_rng_position(rng), tg_rng_position(same));
+        tg_put(p, 3000, NAN);
+        tg_put(p, 3001, 2);
+        assert_null(tg_bernoulli(t, p));
+        assert_tape_error(t, TG_ERROR_VALUE, "bernoulli: probability nan at [2,778] is outside [0,1]");
+        assert_int_equal(tg_rng_position(rng), tg_rng_position(same));
+        tg_tape_free(t);
+        tg_release(p);
+        tg_release(uniform);
+        tg_rng_free(rng);
+        tg_rng_free(same);
+    }
+}
+
+static void test_many_draws_of_bernoulli(void **state)
+{
+    (void)state;
+    over_settings(check_many_draws, NULL);
+}
+
 /* torch.manual_seed(7); w = (torch.arange(15.).reshape(3, 5) * 7) % 11; torch.multinomial(w, draws, replacement), and
  * then torch.multinomial(w[1], draws, replacement): in float and in double, from weights without gaps and from a
  * transposed view. */
@@ -277,11 +316,9 @@ static void test_large_sums_of_integers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_torch),
-        cmocka_unit_test(test_bernoulli_draws_what_torch_draws),
-        cmocka_unit_test(test_multinomial_draws_what_torch_draws),
-        cmocka_unit_test(test_multinomial_refuses),
-        cmocka_unit_test(test_sums_of_all_values),
+        cmocka_unit_test(test_against_torch),           cmocka_unit_test(test_bernoulli_draws_what_torch_draws),
+        cmocka_unit_test(test_many_draws_of_bernoulli), cmocka_unit_test(test_multinomial_draws_what_torch_draws),
+        cmocka_unit_test(test_multinomial_refuses),     cmocka_unit_test(test_sums_of_all_values),
         cmocka_unit_test(test_large_sums_of_integers),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -3,9 +3,12 @@
 #include <tapegrad/conv.h>
 
 #include "ops/calls.h"
-#include "support.h"
+#include "settings.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "tensor/tensor.h"
 
 typedef struct windows {
     int64_t length, kernel, stride, padding, dilation, outputs;
@@ -151,6 +154,87 @@ static void test_convolutions(void **state)
     over_windows(6, false, check_convolution);
 }
 
+/* Rows that are longer than what is computed at once, with NaN, infinities and ties for the maximum. */
+static const windows long_windows[] = {
+    {600, 3, 1, 1, 1, 600},     {700, 2, 2, 0, 1, 350},  {1021, 5, 3, 2, 7, 333},
+    {300, 300, 1, 150, 1, 301}, {2000, 3, 4, 0, 1, 500}, {257, 1, 1, 0, 1, 257},
+    {5000, 2, 17, 1, 3, 295},   {900, 4, 2, 2, 200, 152},  {4, 2, 1, 1, 1, 5},
+};
+
+static double long_value(int64_t i, bool is_special)
+{
+    double number = (double)(i * 7919 % 13 - 6);
+    return !is_special || i % 31 ? number : i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+}
+
+static void check_long(const windows *w, tg_dtype dtype, bool is_maximum)
+{
+    enum { ROWS = 3 };
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = leaf(tg_tensor_new(dtype, TG_SHAPE(ROWS, w->length), NULL)), *dy;
+    double *values = calloc((size_t)(2 * ROWS * w->length), sizeof *values), *dx = values + ROWS * w->length;
+    for (int64_t i = 0; i < ROWS * w->length; i++) {
+        values[i] = long_value(i, is_maximum);
+        tg_put(x, i, values[i]);
+    }
+    tg_pool1d_config config = tg_pool1d_config_default();
+    config.stride = w->stride;
+    config.padding = w->padding;
+    config.dilation = w->dilation;
+    tg_tensor *y = (is_maximum ? tg_max_pool1d : tg_avg_pool1d)(t, x, w->kernel, &config);
+    assert_true(y && tg_shape_equal(tg_tensor_shape(y), TG_SHAPE(ROWS, w->outputs)));
+    dy = tg_tensor_new(dtype, TG_SHAPE(ROWS, w->outputs), NULL);
+    for (int64_t i = 0; i < ROWS * w->outputs; i++) {
+        const double gradient = (double)((i % 5 + 1) * w->kernel), *row = values + i / w->outputs * w->length;
+        double sum = 0, most = -INFINITY;
+        int64_t best = -1;
+        for (int64_t k = 0; k < w->kernel; k++) {
+            int64_t at = tap(w, i % w->outputs, k);
+            if (is_inside(w, at)) {
+                sum += row[at];
+                best = best < 0 || row[at] > row[best] || isnan(row[at]) ? at : best;
+                most = row[best];
+                dx[row - values + at] += is_maximum ? 0 : (double)(i % 5 + 1);
+            }
+        }
+        if (is_maximum && best >= 0) {
+            dx[row - values + best] += gradient;
+        }
+        tg_put(dy, i, gradient);
+        double mean = dtype == TG_F32 ? (double)(float)(sum / (double)w->kernel) : sum / (double)w->kernel;
+        double expected = is_maximum ? most : mean;
+        assert_true(tg_get(y, i) == expected || (isnan(expected) && isnan(tg_get(y, i))));
+    }
+    assert_true(backward_from(t, y, dy));
+    for (int64_t i = 0; i < ROWS * w->length; i++) {
+        assert_true(tg_get(tg_tensor_grad(x), i) == dx[i]);
+    }
+    free(values);
+    tg_release(dy);
+    tg_release(x);
+    tg_tape_free(t);
+}
+
+static void check_all_long(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    for (size_t i = 0; i < sizeof long_windows / sizeof *long_windows; i++) {
+        for (int dtype = 0; dtype < 2; dtype++) {
+            check_long(&long_windows[i], dtype ? TG_F64 : TG_F32, true);
+            if (long_windows[i].dilation == 1) {
+                check_long(&long_windows[i], dtype ? TG_F64 : TG_F32, false);
+            }
+        }
+    }
+}
+
+static void test_long_rows(void **state)
+{
+    (void)state;
+    over_settings(check_all_long, NULL);
+}
+
 /* Padding on both sides, and no tap inside: -inf, as in torch, and no gradient. */
 static void test_window_without_a_value(void **state)
 {
@@ -205,7 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_maxima),        cmocka_unit_test(test_means),
         cmocka_unit_test(test_convolutions),  cmocka_unit_test(test_window_without_a_value),
-        cmocka_unit_test(test_large_options),
+        cmocka_unit_test(test_large_options), cmocka_unit_test(test_long_rows),
     };
     return cmocka_run_group_tests_name("windows", tests, NULL, NULL);
 }

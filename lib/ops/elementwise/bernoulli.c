@@ -12,13 +12,32 @@ void KERNEL(tg_bernoulli_forward)(const tg_op_call *call)
 {
     const real *p = tg_values(call->inputs[0]);
     real *y = tg_values(call->outputs[0]);
-    for (int64_t i = 0; i < call->outputs[0]->count; i++) {
-        TYPED(tg_rng_uniform)(call->rng, y + i, 1, 0, 1);
-        y[i] = y[i] < p[i];
+    int64_t count = call->outputs[0]->count;
+    for (int64_t portion; count > 0; p += portion, y += portion, count -= portion) {
+        portion = tg_rng_portion(count, TG_RNG_CHUNK);
+        TYPED(tg_rng_uniform)(call->rng, y, portion, 0, 1);
+        for (int64_t i = 0; i < portion; i++) {
+            y[i] = y[i] < p[i];
+        }
     }
 }
 
 #ifdef TG_ONCE
+
+/* Returns whether all values are probabilities. */
+static bool are_probabilities(const tg_tensor *p)
+{
+    const float *floats = tg_values(p);
+    const double *doubles = tg_values(p);
+    unsigned bad = 0;
+    for (int64_t i = 0; p->dtype == TG_F32 && i < p->count; i++) {
+        bad |= !((floats[i] >= 0) & (floats[i] <= 1));
+    }
+    for (int64_t i = 0; p->dtype == TG_F64 && i < p->count; i++) {
+        bad |= !((doubles[i] >= 0) & (doubles[i] <= 1));
+    }
+    return !bad;
+}
 
 static bool bernoulli_shape(tg_op_call *call)
 {
@@ -27,7 +46,8 @@ static bool bernoulli_shape(tg_op_call *call)
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
-    for (int64_t i = 0; i < p->count; i++) {
+    bool valid = are_probabilities(p);
+    for (int64_t i = 0; !valid && i < p->count; i++) {
         char text[TG_SHAPE_TEXT];
         if (!(tg_get(p, i) >= 0 && tg_get(p, i) <= 1)) {
             return tg_op_fail(call, TG_ERROR_VALUE, "probability %g at %s is outside [0,1]", tg_get(p, i),

@@ -1,6 +1,7 @@
 /* full: a tensor with one value everywhere; constant: a copy of an array; and arithmetic with a number, which becomes a
  * constant of shape () and broadcasts. Follows torch.full and torch.tensor. */
 #include "ops/elementwise/elementwise.h"
+#include "tensor/strided.h"
 
 typedef struct full_attributes {
     double value;
@@ -10,14 +11,17 @@ typedef struct full_attributes {
 
 TG_DECLARE_KERNEL(tg_full_forward);
 
+/* A copy of one value, which has the stride 0 on every axis. */
 void KERNEL(tg_full_forward)(const tg_op_call *call)
 {
     const tg_tensor *y = call->outputs[0];
-    double value = ((const full_attributes *)call->attributes)->value;
-    size_t size = tg_size_of(y->dtype);
-    for (int64_t i = 0; i < y->count; i++) {
-        tg_convert((char *)tg_values(y) + (size_t)i * size, tg_dtype_of(y), &value, TG_F64, 1);
-    }
+    const int64_t repeated[TG_MAX_RANK] = {0};
+    const tg_shape shape = tg_shape_of(y);
+    const size_t size = tg_size_of(y->dtype);
+    double one; /* as wide as any value */
+    tg_convert(&one, tg_dtype_of(y), &((const full_attributes *)call->attributes)->value, TG_F64, 1);
+    tg_strided s = tg_strided_of(&shape, y->strides, repeated);
+    tg_strided_copy(&s, size, tg_values(y), &one);
 }
 
 #ifdef TG_ONCE

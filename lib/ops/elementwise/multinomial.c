@@ -30,17 +30,21 @@ static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draw
     return t->rng || tg_tape_fail(t, TG_ERROR_STATE, call, "the tape has no generator; tg_tape_new takes one");
 }
 
-/* Draws into ids, (V) -> (draws) or (B,V) -> (B,draws). `copy` has space for the weights, and `drawn` for the ids. */
+/* Draws into ids, (V) -> (draws) or (B,V) -> (B,draws). `copy` has space for weights that are not contiguous, and
+ * `drawn` for the ids. */
 static bool draw_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement, void *copy,
                              int64_t *drawn, tg_tensor *ids)
 {
     int64_t categories = weights->shape[weights->rank - 1], rows = weights->rank == 2 ? weights->shape[0] : 1;
     bool single = weights->dtype == TG_F32;
-    tg_copy_to_contiguous(weights, copy);
-    bool is_drawn = weights->rank == 2 ? tg_rng_multinomial_rows(t->rng, drawn, draws, copy, single, rows, categories,
+    const void *values = weights->contiguous ? tg_values(weights) : copy;
+    if (!weights->contiguous) {
+        tg_copy_to_contiguous(weights, copy);
+    }
+    bool is_drawn = weights->rank == 2 ? tg_rng_multinomial_rows(t->rng, drawn, draws, values, single, rows, categories,
                                                                  replacement, &t->error)
-                    : single ? tg_rng_multinomial_f32(t->rng, drawn, draws, copy, categories, replacement, &t->error)
-                             : tg_rng_multinomial_f64(t->rng, drawn, draws, copy, categories, replacement, &t->error);
+                    : single ? tg_rng_multinomial_f32(t->rng, drawn, draws, values, categories, replacement, &t->error)
+                             : tg_rng_multinomial_f64(t->rng, drawn, draws, values, categories, replacement, &t->error);
     for (int64_t i = 0; is_drawn && i < ids->count; i++) {
         ((int32_t *)tg_values(ids))[i] = (int32_t)drawn[i];
     }
@@ -61,7 +65,7 @@ tg_tensor *tg_multinomial(tg_tape *t, tg_tensor *weights, int64_t draws, bool re
         return NULL;
     }
     /* one more than needed, because no bytes would be NULL */
-    void *copy = tg_alloc((uint64_t)weights->count + 1, tg_size_of(weights->dtype));
+    void *copy = tg_alloc(weights->contiguous ? 1 : (uint64_t)weights->count + 1, tg_size_of(weights->dtype));
     int64_t *drawn = tg_alloc((uint64_t)ids->count + 1, sizeof *drawn);
     bool is_drawn = copy && drawn ? draw_multinomial(t, weights, draws, replacement, copy, drawn, ids)
                                   : tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");

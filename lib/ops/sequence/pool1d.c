@@ -21,96 +21,228 @@ TG_DECLARE_KERNEL(tg_max_pool1d_backward);
 TG_DECLARE_KERNEL(tg_avg_pool1d_forward);
 TG_DECLARE_KERNEL(tg_avg_pool1d_backward);
 
+/* The outputs that are computed at once. */
+#define PART 256
+
 typedef struct windows {
     pool_attributes a;
-    int64_t length, outputs; /* T and T' */
-    int64_t count;           /* of all windows */
+    int64_t rows, length, outputs; /* of a row: T and T' */
+    int64_t parts;                 /* of the outputs of a row */
+    const real *x, *dy;
+    real *y, *dx;
 } windows;
 
-static windows windows_of(const tg_op_call *call)
+static windows windows_of(const tg_op_call *call, bool backward)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
-    windows w = {*(const pool_attributes *)call->attributes, x->shape[x->rank - 1], y->shape[y->rank - 1], y->count};
+    windows w = {.a = *(const pool_attributes *)call->attributes,
+                 .length = x->shape[x->rank - 1],
+                 .outputs = y->shape[y->rank - 1],
+                 .dy = call->output_gradients[0],
+                 .dx = backward ? call->input_gradients[0] : NULL,
+                 .x = tg_values(x),
+                 .y = tg_values(y)};
     w.a.dilation = w.a.kernel == 1 ? 1 : w.a.dilation; /* one value has no distance, whatever the option is */
+    w.rows = y->count / w.outputs;
+    w.parts = (w.outputs - 1) / PART + 1;
     return w;
 }
 
-/* The positions in x of the taps of a window that are inside of the sequence: first, first + dilation, .. below end.
- * With padding and dilation there may be none. */
-typedef struct taps {
-    int64_t first, end;
-} taps;
+/* Some outputs of a row: those from y on, and the taps that have values inside of the sequence. */
+typedef struct part {
+    int64_t x, y; /* the first value of the row, and the first output */
+    int64_t first, count;
+    int64_t begin, end; /* of the taps */
+} part;
 
-static taps taps_of(const windows *w, int64_t window)
+/* Returns a / b, rounded up, or 0 if a is not positive. */
+static int64_t divided_up(int64_t a, int64_t b)
 {
-    int64_t begin = window % w->outputs * w->a.stride - w->a.padding, row = window / w->outputs * w->length;
-    int64_t end = begin + (w->a.kernel - 1) * w->a.dilation + 1;
-    int64_t before = begin < 0 ? (-begin - 1) / w->a.dilation + 1 : 0; /* taps before the sequence */
-    return (taps){row + begin + before * w->a.dilation, row + (end < w->length ? end : w->length)};
+    return a > 0 ? (a - 1) / b + 1 : 0;
 }
 
-/* Returns the position of the maximum of a window, or -1 if all of its taps are outside. */
-static int64_t position_of_maximum(const windows *w, const real *x, int64_t window)
+static part part_at(const windows *w, int64_t number)
 {
-    int64_t best = -1;
-    taps inside = taps_of(w, window);
-    for (int64_t at = inside.first; at < inside.end; at += w->a.dilation) {
-        best = best < 0 || x[at] > x[best] || x[at] != x[at] ? at : best;
+    int64_t row = number / w->parts, first = number % w->parts * PART, rest = w->outputs - first;
+    part p = {.x = row * w->length, .y = row * w->outputs + first, .first = first, .count = rest < PART ? rest : PART};
+    p.begin = divided_up(w->a.padding - (first + p.count - 1) * w->a.stride, w->a.dilation);
+    p.end = divided_up(w->length + w->a.padding - first * w->a.stride, w->a.dilation);
+    p.end = p.end < w->a.kernel ? p.end : w->a.kernel;
+    return p;
+}
+
+/* A tap of those outputs of a part whose value is inside of the sequence: the value of output begin is at x, and the
+ * others follow, one stride apart. */
+typedef struct tap {
+    int64_t begin, end, x;
+} tap;
+
+static tap tap_at(const windows *w, const part *p, int64_t k)
+{
+    int64_t offset = k * w->a.dilation - w->a.padding, begin = divided_up(-offset, w->a.stride) - p->first;
+    tap t = {.begin = begin > 0 ? begin : 0, .end = divided_up(w->length - offset, w->a.stride) - p->first};
+    t.end = t.end < p->count ? t.end : p->count;
+    t.x = t.begin < t.end ? p->x + (p->first + t.begin) * w->a.stride + offset : 0;
+    return t;
+}
+
+/* ---- maximum ---- */
+
+static inline void raise(const real *x, int64_t stride, int64_t n, real *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        real value = x[i * stride];
+        y[i] = (value > y[i]) | (value != value) ? value : y[i];
     }
-    return best;
+}
+
+static void maxima_of_parts(void *context, int64_t begin, int64_t end)
+{
+    const windows *w = context;
+    for (int64_t number = begin; number < end; number++) {
+        const part p = part_at(w, number);
+        real *y = w->y + p.y;
+        for (int64_t i = 0; i < p.count; i++) {
+            y[i] = -(real)INFINITY;
+        }
+        for (int64_t k = p.begin; k < p.end; k++) {
+            const tap t = tap_at(w, &p, k);
+            switch (w->a.stride) { /* those that vectorize are constants */
+            case 1: raise(w->x + t.x, 1, t.end - t.begin, y + t.begin); break;
+            case 2: raise(w->x + t.x, 2, t.end - t.begin, y + t.begin); break;
+            default: raise(w->x + t.x, w->a.stride, t.end - t.begin, y + t.begin);
+            }
+        }
+    }
 }
 
 void KERNEL(tg_max_pool1d_forward)(const tg_op_call *call)
 {
-    windows w = windows_of(call);
-    const real *x = tg_values(call->inputs[0]);
-    real *y = tg_values(call->outputs[0]);
-    for (int64_t i = 0; i < w.count; i++) {
-        int64_t at = position_of_maximum(&w, x, i);
-        y[i] = at < 0 ? -(real)INFINITY : x[at];
+    windows w = windows_of(call, false);
+    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / PART, maxima_of_parts, &w);
+}
+
+/* Finds the maximum of each output, and its position in x. */
+static inline void find(const real *x, int64_t stride, int64_t n, int64_t first, real *restrict most,
+                        int64_t *restrict position)
+{
+    for (int64_t i = 0; i < n; i++) {
+        real value = x[i * stride];
+        bool is_better = (value > most[i]) | (value != value) | (position[i] < 0);
+        most[i] = is_better ? value : most[i];
+        position[i] = is_better ? first + i * stride : position[i];
     }
 }
 
-void KERNEL(tg_max_pool1d_backward)(const tg_op_call *call)
+/* Adds dy at the first maximum of each window. A window without any value has none. */
+static void spread_maxima(void *context, int64_t begin, int64_t end)
 {
-    windows w = windows_of(call);
-    const real *x = tg_values(call->inputs[0]), *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < w.count; i++) {
-        int64_t at = position_of_maximum(&w, x, i);
-        if (at >= 0) {
-            dx[at] += dy[i];
+    const windows *w = context;
+    real most[PART];
+    int64_t position[PART];
+    for (int64_t number = begin; number < end; number++) {
+        const part p = part_at(w, number);
+        for (int64_t i = 0; i < p.count; i++) {
+            most[i] = 0;
+            position[i] = -1;
+        }
+        for (int64_t k = p.begin; k < p.end; k++) {
+            const tap t = tap_at(w, &p, k);
+            switch (w->a.stride) {
+            case 1: find(w->x + t.x, 1, t.end - t.begin, t.x, most + t.begin, position + t.begin); break;
+            case 2: find(w->x + t.x, 2, t.end - t.begin, t.x, most + t.begin, position + t.begin); break;
+            default: find(w->x + t.x, w->a.stride, t.end - t.begin, t.x, most + t.begin, position + t.begin);
+            }
+        }
+        for (int64_t i = 0; i < p.count; i++) {
+            if (position[i] >= 0) {
+                w->dx[position[i]] += w->dy[p.y + i];
+            }
+        }
+    }
+}
+
+/* ---- mean ---- */
+
+static void means_of_parts(void *context, int64_t begin, int64_t end)
+{
+    const windows *w = context;
+    for (int64_t number = begin; number < end; number++) {
+        const part p = part_at(w, number);
+        double sum[PART] = {0};
+        for (int64_t k = p.begin; k < p.end; k++) {
+            const tap t = tap_at(w, &p, k);
+            const real *x = w->x + t.x;
+            for (int64_t i = t.begin; w->a.stride == 1 && i < t.end; i++) {
+                sum[i] += (double)x[i - t.begin];
+            }
+            for (int64_t i = t.begin; w->a.stride != 1 && i < t.end; i++) {
+                sum[i] += (double)x[(i - t.begin) * w->a.stride];
+            }
+        }
+        for (int64_t i = 0; i < p.count; i++) {
+            w->y[p.y + i] = (real)(sum[i] / (double)w->a.kernel);
         }
     }
 }
 
 void KERNEL(tg_avg_pool1d_forward)(const tg_op_call *call)
 {
-    windows w = windows_of(call);
-    const real *x = tg_values(call->inputs[0]);
-    real *y = tg_values(call->outputs[0]);
-    for (int64_t i = 0; i < w.count; i++) {
-        taps inside = taps_of(&w, i);
-        double sum = 0;
-        for (int64_t at = inside.first; at < inside.end; at++) {
-            sum += (double)x[at];
+    windows w = windows_of(call, false);
+    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / PART, means_of_parts, &w);
+}
+
+/* The forward pass computed y = sum x / K. The last taps come first: so each value of x adds up its windows in order. */
+static void spread_means(void *context, int64_t begin, int64_t end)
+{
+    const windows *w = context;
+    for (int64_t number = begin; number < end; number++) {
+        const part p = part_at(w, number);
+        real share[PART];
+        for (int64_t i = 0; i < p.count; i++) {
+            share[i] = w->dy[p.y + i] / (real)w->a.kernel;
         }
-        y[i] = (real)(sum / (double)w.a.kernel);
+        for (int64_t k = p.end - 1; k >= p.begin; k--) {
+            const tap t = tap_at(w, &p, k);
+            real *dx = w->dx + t.x;
+            for (int64_t i = t.begin; w->a.stride == 1 && i < t.end; i++) {
+                dx[i - t.begin] += share[i];
+            }
+            for (int64_t i = t.begin; w->a.stride != 1 && i < t.end; i++) {
+                dx[(i - t.begin) * w->a.stride] += share[i];
+            }
+        }
     }
 }
 
-/* The forward pass computed y = sum x / K. */
+/* ---- gradients ---- */
+
+typedef struct spread_loop {
+    windows w;
+    loop_body *body;
+} spread_loop;
+
+static void spread_rows(void *context, int64_t begin, int64_t end)
+{
+    spread_loop *l = context;
+    l->body(&l->w, begin * l->w.parts, end * l->w.parts);
+}
+
+/* Windows of one row may overlap, so a thread has whole rows. */
+static void spread(const tg_op_call *call, loop_body *body)
+{
+    spread_loop l = {windows_of(call, true), body};
+    tg_parallel_for(l.w.rows, 1 + TG_GRAIN / 4 / (l.w.outputs + l.w.length), spread_rows, &l);
+}
+
+void KERNEL(tg_max_pool1d_backward)(const tg_op_call *call)
+{
+    spread(call, spread_maxima);
+}
+
 void KERNEL(tg_avg_pool1d_backward)(const tg_op_call *call)
 {
-    windows w = windows_of(call);
-    const real *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
-    for (int64_t i = 0; i < w.count; i++) {
-        taps inside = taps_of(&w, i);
-        for (int64_t at = inside.first; at < inside.end; at++) {
-            dx[at] += dy[i] / (real)w.a.kernel;
-        }
-    }
+    spread(call, spread_means);
 }
 
 #ifdef TG_ONCE
