@@ -259,12 +259,19 @@ tg_strided tg_strided_of(const tg_shape *shape, const int64_t *to, const int64_t
 static void copy_bytes(const tg_strided *s, char *to, const char *from)
 {
     const tg_walk *walk = &s->walk;
+    const int64_t step = tg_walk_stride(walk), from_step = tg_walk_other_stride(walk);
     tg_cursor at = tg_walk_begin(walk, 0);
     for (int64_t done = 0, length; done < walk->count; done += length) {
         length = tg_walk_run(walk, &at, walk->count);
-        for (int64_t i = 0; i < length; i++) {
-            to[s->to + at.offset + i * tg_walk_stride(walk)] =
-                from[s->from + at.other_offset + i * tg_walk_other_stride(walk)];
+        char *out = to + s->to + at.offset;
+        const char *in = from + s->from + at.other_offset;
+        if (step == 1 && from_step == 1) {
+            memcpy(out, in, (size_t)length);
+        } else if (step == 1 && from_step == 0) {
+            memset(out, *in, (size_t)length);
+        }
+        for (int64_t i = 0; (step != 1 || from_step < 0 || from_step > 1) && i < length; i++) {
+            out[i * step] = in[i * from_step];
         }
         tg_walk_advance(walk, &at, length);
     }

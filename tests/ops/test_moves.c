@@ -1,6 +1,6 @@
 /* Ops that move values, with sizes around those of tiles and shares of threads, beside plain loops: gather,
- * index_select, scatter_add and index_add with ids that repeat, views and their gradients, full, cat and stack. Numbers have
- * a few bits, so that every sum is exact. */
+ * index_select, scatter_add and index_add with ids that repeat, views and their gradients, full, where and masked_fill
+ * of integers, cat and stack. Numbers have a few bits, so that every sum is exact. */
 #include "ops/calls.h"
 #include "settings.h"
 
@@ -354,6 +354,78 @@ static void test_full(void **state)
     over_settings(check_full, NULL);
 }
 
+/* ---- masks ---- */
+
+/* The mask, a and b have the shape of the case where their bit is set on an axis, else size 1 on it. */
+typedef struct masking {
+    tg_shape shape;
+    unsigned axes[3];
+} masking;
+
+static const masking maskings[] = {
+    {{2, {61, 1021}}, {3, 3, 3}}, {{2, {61, 1021}}, {2, 3, 1}},   {{2, {61, 1021}}, {1, 2, 3}},
+    {{1, {70000}}, {1, 0, 1}},    {{3, {5, 70, 131}}, {6, 5, 7}}, {{3, {5, 0, 131}}, {7, 7, 7}},
+    {{2, {3, 5}}, {0, 3, 3}},
+};
+
+static tg_tensor *part_of(const masking *m, int operand, tg_dtype dtype, int64_t first)
+{
+    tg_shape shape = m->shape;
+    for (int axis = 0; axis < shape.rank; axis++) {
+        shape.size[axis] = m->axes[operand] >> axis & 1 ? shape.size[axis] : 1;
+    }
+    tg_tensor *x = numbers(TG_I32, shape, first), *cast = tg_tensor_new_cast(x, dtype, NULL);
+    tg_release(x);
+    return cast;
+}
+
+static double operand_at(const tg_tensor *x, tg_shape shape, int64_t at)
+{
+    int64_t position = 0, stride = 1;
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        position += x->shape[axis] > 1 ? at % shape.size[axis] * stride : 0;
+        stride *= x->shape[axis];
+        at /= shape.size[axis];
+    }
+    return value_at(x, position);
+}
+
+static void check_masks(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    for (size_t k = 0; k < 2 * sizeof maskings / sizeof *maskings; k++) {
+        const masking *m = &maskings[k / 2];
+        const tg_dtype dtype = k % 2 ? TG_I32 : TG_U8;
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tensor *a = part_of(m, 1, dtype, 3), *b = part_of(m, 2, dtype, 8), *number = part_of(m, 0, TG_I32, 11);
+        tg_tensor *full = tg_tensor_new_full(dtype, m->shape, 5, NULL);
+        tg_tensor *mask = tg_gt(t, number, tg_full(t, TG_I32, TG_SCALAR, 2));
+        assert_true(a && b && number && full && mask);
+        tg_tensor *y = tg_where(t, mask, a, tg_where(t, mask, b, full));
+        tg_tensor *filled = tg_masked_fill(t, full, mask, 9);
+        assert_true(y && filled && tg_shape_equal(tg_tensor_shape(filled), m->shape));
+        tg_tensor *z = tg_where(t, mask, full, b);
+        for (int64_t i = 0; i < full->count; i++) {
+            bool is_true = operand_at(number, m->shape, i) > 2;
+            assert_true(value_at(y, i) == (is_true ? operand_at(a, m->shape, i) : 5));
+            assert_true(value_at(z, i) == (is_true ? 5 : operand_at(b, m->shape, i)));
+            assert_true(value_at(filled, i) == (is_true ? 9 : 5));
+        }
+        tg_tape_free(t);
+        tg_release(a);
+        tg_release(b);
+        tg_release(number);
+        tg_release(full);
+    }
+}
+
+static void test_masks_of_integers(void **state)
+{
+    (void)state;
+    over_settings(check_masks, NULL);
+}
+
 /* ---- joins ---- */
 
 /* Parts of (rows, .., columns) with these widths, which cat joins; stack joins three of the first width. */
@@ -429,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections), cmocka_unit_test(test_slices),
                                        cmocka_unit_test(test_bad_ids),    cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_joins)};
+                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_masks_of_integers),
+                                       cmocka_unit_test(test_joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

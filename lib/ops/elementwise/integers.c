@@ -1,40 +1,84 @@
-/* integers: where and masked_fill of i32 and u8 values. Values are copied as bytes, so every value is exact. No
+/* integers: where and masked_fill of i32 and u8 values. Values are copied as they are, so every value is exact. No
  * gradient. Follows torch.where and torch.Tensor.masked_fill. */
 #include "ops/elementwise/integers.h"
 
-#include <string.h>
+#include "base/parallel.h"
 
-/* Copies the values of x that the mask selects: those where it is true, or those where it is false. */
-static void copy_where(const tg_tensor *x, const tg_tensor *mask, bool selected, tg_tensor *y)
+/* Values of y that are replaced by those of x where the mask is true. */
+typedef struct replacement {
+    tg_walk x_walk, mask_walk;
+    const void *x;
+    const uint8_t *mask;
+    void *y;
+    size_t size; /* of a value */
+} replacement;
+
+/* Replaces a run of values; the strides that compilers vectorize are constants. */
+static inline void replace(const int32_t *x, int64_t x_stride, const uint8_t *mask, int64_t stride, int64_t n,
+                           int32_t *restrict y)
 {
-    tg_shape shape = tg_shape_of(y);
-    size_t size = tg_size_of(y->dtype);
-    tg_walk values = tg_walk_broadcast(x, &shape), masks = tg_walk_broadcast(mask, &shape);
-    tg_cursor at = tg_walk_begin(&values, 0), mask_at = tg_walk_begin(&masks, 0);
-    for (int64_t i = 0; i < y->count; i++) {
-        if ((((const uint8_t *)tg_values(mask))[mask_at.offset] != 0) == selected) {
-            memcpy((char *)tg_values(y) + (size_t)i * size, (const char *)tg_values(x) + at.offset * (int64_t)size,
-                   size);
-        }
-        tg_walk_advance(&values, &at, 1);
-        tg_walk_advance(&masks, &mask_at, 1);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t value = x[i * x_stride], old = y[i];
+        y[i] = mask[i * stride] ? value : old;
     }
+}
+
+static inline void replace_bytes(const uint8_t *x, int64_t x_stride, const uint8_t *mask, int64_t stride, int64_t n,
+                                 uint8_t *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t value = x[i * x_stride], old = y[i];
+        y[i] = mask[i * stride] ? value : old;
+    }
+}
+
+static void replace_part(void *context, int64_t begin, int64_t end)
+{
+    const replacement *r = context;
+    const int64_t x_stride = tg_walk_stride(&r->x_walk), stride = tg_walk_stride(&r->mask_walk);
+    tg_cursor x_at = tg_walk_begin(&r->x_walk, begin), mask_at = tg_walk_begin(&r->mask_walk, begin);
+    for (int64_t i = begin, run; i < end; i += run) {
+        run = tg_walk_run(&r->mask_walk, &mask_at, tg_walk_run(&r->x_walk, &x_at, end - i));
+        const uint8_t *mask = r->mask + mask_at.offset;
+        const int32_t *x = (const int32_t *)r->x + x_at.offset;
+        if (r->size == 1) {
+            replace_bytes((const uint8_t *)r->x + x_at.offset, x_stride, mask, stride, run, (uint8_t *)r->y + i);
+        } else if (x_stride == 1 && stride == 1) {
+            replace(x, 1, mask, 1, run, (int32_t *)r->y + i);
+        } else if (x_stride == 0 && stride == 1) {
+            replace(x, 0, mask, 1, run, (int32_t *)r->y + i);
+        } else {
+            replace(x, x_stride, mask, stride, run, (int32_t *)r->y + i);
+        }
+        tg_walk_advance(&r->x_walk, &x_at, run);
+        tg_walk_advance(&r->mask_walk, &mask_at, run);
+    }
+}
+
+/* Writes y = x where the mask is true, and y = other elsewhere; x_walk is that of x, broadcast to y. */
+static void choose(const tg_tensor *mask, tg_walk x_walk, const void *x, const tg_tensor *other, tg_tensor *y)
+{
+    const tg_shape shape = tg_shape_of(y);
+    replacement r = {x_walk, tg_walk_broadcast(mask, &shape), x, tg_values(mask), tg_values(y), tg_size_of(y->dtype)};
+    tg_copy_broadcast(y, other);
+    tg_parallel_for(y->count, TG_GRAIN, replace_part, &r);
 }
 
 static void where_integers(const tg_op_call *call)
 {
-    copy_where(call->inputs[1], call->inputs[0], true, call->outputs[0]);
-    copy_where(call->inputs[2], call->inputs[0], false, call->outputs[0]);
+    const tg_tensor *x = call->inputs[1];
+    const tg_shape shape = tg_shape_of(call->outputs[0]);
+    choose(call->inputs[0], tg_walk_broadcast(x, &shape), tg_values(x), call->inputs[2], call->outputs[0]);
 }
 
 static void masked_fill_integers(const tg_op_call *call)
 {
     tg_tensor *y = call->outputs[0];
-    size_t size = tg_size_of(y->dtype);
-    for (int64_t i = 0; i < y->count; i++) {
-        tg_convert((char *)tg_values(y) + (size_t)i * size, tg_dtype_of(y), call->attributes, TG_F64, 1);
-    }
-    copy_where(call->inputs[0], call->inputs[1], false, y);
+    double value; /* as wide as any */
+    tg_walk repeated = tg_walk_new();
+    tg_walk_add_axis(&repeated, y->count, 0, 0);
+    tg_convert(&value, tg_dtype_of(y), call->attributes, TG_F64, 1);
+    choose(call->inputs[1], repeated, &value, call->inputs[0], y);
 }
 
 static bool where_shape(tg_op_call *call)

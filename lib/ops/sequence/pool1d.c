@@ -192,7 +192,7 @@ void KERNEL(tg_avg_pool1d_forward)(const tg_op_call *call)
     tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / PART, means_of_parts, &w);
 }
 
-/* The forward pass computed y = sum x / K. The last taps come first: so each value of x adds up its windows in order. */
+/* The forward pass computed y = sum x / K. The last taps come first, so each value of x adds its windows in order. */
 static void spread_means(void *context, int64_t begin, int64_t end)
 {
     const windows *w = context;
