@@ -1,6 +1,6 @@
 /* Ops that move values, with sizes around those of tiles and shares of threads, beside plain loops: gather,
  * index_select, scatter_add and index_add with ids that repeat, views and their gradients, full, where and masked_fill
- * of integers, cat and stack. Numbers have a few bits, so that every sum is exact. */
+ * of integers, triangles, cat and stack. Numbers have a few bits, so that every sum is exact. */
 #include "ops/calls.h"
 #include "settings.h"
 
@@ -132,7 +132,7 @@ static void check_scatter(const selection *s, size_t k, tg_dtype dtype)
     tg_tensor *x = leaf(numbers(dtype, s->x, 3)), *ids = draw_ids(s->ids, s->x.size[s->axis]);
     tg_tensor *source = leaf(numbers(dtype, s->source, 1)), *dy = numbers(dtype, s->x, 5);
     tg_tensor *y = tg_scatter_add(t, x, s->axis, ids, source);
-    assert_true(y && backward_from(t, y, dy));
+    assert_non_null(y);
     double *expected = zeros(y->count), *dx = zeros(y->count), *ds = zeros(source->count);
     for (int64_t i = 0; i < y->count; i++) {
         expected[i] = number_at(3 + i);
@@ -145,8 +145,17 @@ static void check_scatter(const selection *s, size_t k, tg_dtype dtype)
         ds[from] += dx[to];
     }
     assert_equal("scatter_add", k, y, expected);
-    assert_equal("gradient of scatter_add", k, tg_tensor_grad(x), dx);
-    assert_equal("gradient of scatter_add's source", k, tg_tensor_grad(source), ds);
+    for (int times = 1; times <= 2; times++) { /* the second gradient is added */
+        assert_true(backward_from(t, times == 1 ? y : tg_scatter_add(t, x, s->axis, ids, source), dy));
+        for (int64_t i = 0; times == 2 && i < x->count; i++) {
+            dx[i] *= 2;
+        }
+        for (int64_t i = 0; times == 2 && i < source->count; i++) {
+            ds[i] *= 2;
+        }
+        assert_equal("gradient of scatter_add", k, tg_tensor_grad(x), dx);
+        assert_equal("gradient of scatter_add's source", k, tg_tensor_grad(source), ds);
+    }
     free(expected);
     free(dx);
     free(ds);
@@ -426,6 +435,48 @@ static void test_masks_of_integers(void **state)
     over_settings(check_masks, NULL);
 }
 
+/* ---- triangles ---- */
+
+static void check_triangles(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    static const tg_shape shapes[] = {{2, {61, 1021}}, {2, {300, 70}}, {3, {40, 33, 33}}, {2, {3, 0}}, {2, {1, 1}}};
+    static const int64_t diagonals[] = {0, 1, -1, 40, -40, 2000, -2000, INT64_MAX, INT64_MIN};
+    for (size_t k = 0; k < 2 * 9 * sizeof shapes / sizeof *shapes; k++) {
+        const tg_shape shape = shapes[k / 18];
+        const int64_t diagonal = diagonals[k / 2 % 9], rows = shape.size[shape.rank - 2],
+                      columns = shape.size[shape.rank - 1];
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tensor *x = leaf(numbers(k % 3 ? TG_F32 : TG_F64, shape, 3)), *dy = numbers(x->dtype, shape, 5);
+        double *expected = zeros(x->count), *dx = zeros(x->count);
+        for (int pass = 1; pass <= 2; pass++) {
+            tg_tensor *y = (k % 2 ? tg_triu : tg_tril)(t, x, diagonal);
+            assert_non_null(y);
+            for (int64_t i = 0; i < x->count; i++) {
+                int64_t row = i / columns % rows, column = i % columns;
+                bool kept = k % 2 ? column - row >= diagonal : column - row <= diagonal;
+                expected[i] = kept ? number_at(3 + i) : 0;
+                dx[i] = kept ? pass * number_at(5 + i) : 0;
+            }
+            assert_equal("triangle", k, y, expected);
+            assert_true(backward_from(t, y, dy));
+            assert_equal("gradient of a triangle", k, tg_tensor_grad(x), dx);
+        }
+        free(expected);
+        free(dx);
+        tg_tape_free(t);
+        tg_release(x);
+        tg_release(dy);
+    }
+}
+
+static void test_triangles(void **state)
+{
+    (void)state;
+    over_settings(check_triangles, NULL);
+}
+
 /* ---- joins ---- */
 
 /* Parts of (rows, .., columns) with these widths, which cat joins; stack joins three of the first width. */
@@ -499,9 +550,13 @@ static void test_joins(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections), cmocka_unit_test(test_slices),
-                                       cmocka_unit_test(test_bad_ids),    cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_masks_of_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections),
+                                       cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_bad_ids),
+                                       cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_triangles),
+                                       cmocka_unit_test(test_masks_of_integers),
                                        cmocka_unit_test(test_joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

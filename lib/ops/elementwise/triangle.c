@@ -15,20 +15,44 @@ typedef struct triangle_attributes {
 TG_DECLARE_KERNEL(tg_triangle_forward);
 TG_DECLARE_KERNEL(tg_triangle_backward);
 
+typedef struct triangle_loop {
+    const triangle_attributes *a;
+    int64_t rows, columns;
+    const real *from;
+    real *to;
+    bool add;
+} triangle_loop;
+
 /* Writes the triangle of `from` to `to`, and 0 elsewhere; with `add`, adds it. */
-static void keep_triangle(const tg_op_call *call, const real *from, real *to, bool add)
+static void keep_lines(void *context, int64_t begin, int64_t end)
 {
-    const triangle_attributes *a = call->attributes;
-    const tg_tensor *x = call->inputs[0];
-    int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
-    for (int64_t line = 0; columns > 0 && line < x->count / columns; line++) {
-        int64_t edge = line % rows + a->diagonal; /* the column of the diagonal */
-        for (int64_t j = 0; j < columns; j++) {
-            bool kept = a->upper ? j >= edge : j <= edge;
-            int64_t i = line * columns + j;
-            real value = kept ? from[i] : 0;
-            to[i] = add ? to[i] + value : value;
+    const triangle_loop *l = context;
+    const int64_t columns = l->columns;
+    for (int64_t line = begin; line < end; line++) {
+        const int64_t edge = line % l->rows + l->a->diagonal; /* the column of the diagonal */
+        const int64_t inside = l->a->upper ? edge : edge + 1, split = inside < 0 ? 0 : inside;
+        const int64_t middle = split < columns ? split : columns;
+        const int64_t first = l->a->upper ? middle : 0, last = l->a->upper ? columns : middle;
+        const real *restrict from = l->from + line * columns;
+        real *restrict to = l->to + line * columns;
+        if (l->add) {
+            for (int64_t j = first; j < last; j++) {
+                to[j] += from[j];
+            }
+            continue;
         }
+        memset(to, 0, (size_t)first * sizeof *to);
+        memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
+        memset(to + last, 0, (size_t)(columns - last) * sizeof *to);
+    }
+}
+
+static void keep_triangle(const tg_op_call *call, const void *from, void *to, bool add)
+{
+    const tg_tensor *x = call->inputs[0];
+    triangle_loop l = {call->attributes, x->shape[x->rank - 2], x->shape[x->rank - 1], from, to, add};
+    if (x->count > 0) {
+        tg_parallel_for(x->count / l.columns, 1 + TG_GRAIN / l.columns, keep_lines, &l);
     }
 }
 

@@ -85,26 +85,39 @@ static inline void pick_one(pick_action action, size_t size, char *x, int64_t at
     }
 }
 
-/* Visits the columns begin .. end - 1 of a row. `action` and `size` are constants. */
+/* Visits the columns begin .. end - 1 of a row, which have an id each. `scale`, `step`, `action` and `size` are
+ * constants where they can be. */
+static inline void pick_values(const int32_t *restrict ids, int64_t scale, int64_t step, char *restrict x,
+                               char *restrict values, int64_t begin, int64_t end, pick_action action, size_t size)
+{
+    enum { GROUP = 8 }; /* loads that do not wait for the loop */
+    int64_t k = begin;
+    for (; k + GROUP <= end; k += GROUP) {
+        for (int i = 0; i < GROUP; i++) {
+            pick_one(action, size, x, ids[k + i] * scale + (k + i) * step, values, k + i);
+        }
+    }
+    for (; k < end; k++) {
+        pick_one(action, size, x, ids[k] * scale + k * step, values, k);
+    }
+}
+
+/* The same of any row. */
 static inline void pick_row(const picks *p, const int32_t *restrict ids, char *restrict x, char *restrict values,
                             int64_t begin, int64_t end, pick_action action, size_t size)
 {
-    const int64_t scale = p->scale;
     if (p->one_id && action == PICK_COPY) {
-        memcpy(values + (size_t)begin * size, x + (size_t)(*ids * scale + begin) * size, (size_t)(end - begin) * size);
+        memcpy(values + (size_t)begin * size, x + (size_t)(*ids * p->scale + begin) * size,
+               (size_t)(end - begin) * size);
     } else if (p->one_id) {
-        x += (size_t)(*ids * scale) * size;
+        x += (size_t)(*ids * p->scale) * size;
         for (int64_t k = begin; k < end; k++) {
             pick_one(action, size, x, k, values, k);
         }
-    } else if (p->step == 0) {
-        for (int64_t k = begin; k < end; k++) {
-            pick_one(action, size, x, ids[k] * scale, values, k);
-        }
+    } else if (p->step == 0 && p->scale == 1) {
+        pick_values(ids, 1, 0, x, values, begin, end, action, size);
     } else {
-        for (int64_t k = begin; k < end; k++) {
-            pick_one(action, size, x, ids[k] * scale + k, values, k);
-        }
+        pick_values(ids, p->scale, p->step, x, values, begin, end, action, size);
     }
 }
 

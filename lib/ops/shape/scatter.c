@@ -29,14 +29,24 @@ static void add_source(const tg_op_call *call, picks p)
     pick(p, PICK_ADD_TO_X, tg_values(y), tg_values(call->inputs[2]), sizeof(real));
 }
 
+/* The values of the source that no id selects have the gradient 0. */
 static void add_gradients(const tg_op_call *call, picks p)
 {
     const real *dy = call->output_gradients[0];
-    if (call->input_gradients[0]) {
-        tg_add_values(call->input_gradients[0], dy, call->outputs[0]->count, REAL_DTYPE);
+    const tg_tensor *source = call->inputs[2];
+    real *dx = call->input_gradients[0], *ds = call->input_gradients[2];
+    if (dx && call->overwrite[0]) {
+        tg_copy_values(dx, dy, call->outputs[0]->count, sizeof(real));
+    } else if (dx) {
+        tg_add_values(dx, dy, call->outputs[0]->count, REAL_DTYPE);
     }
-    if (call->input_gradients[2]) {
-        pick(p, PICK_ADD, dy, call->input_gradients[2], sizeof(real));
+    if (ds && call->overwrite[2]) {
+        if (p.rows.count * p.length < source->count) {
+            memset(ds, 0, tg_bytes_of(source));
+        }
+        pick(p, PICK_COPY, dy, ds, sizeof(real));
+    } else if (ds) {
+        pick(p, PICK_ADD, dy, ds, sizeof(real));
     }
 }
 
@@ -113,6 +123,7 @@ static const tg_op scatter_add_op = {
     TG_KERNELS(tg_scatter_add_forward, tg_scatter_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
     .passes_gradient = 1u << 0,
 };
 
@@ -123,6 +134,7 @@ static const tg_op index_add_op = {
     TG_KERNELS(tg_index_add_forward, tg_index_add_backward),
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
     .passes_gradient = 1u << 0,
 };
 
