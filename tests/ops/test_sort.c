@@ -1,5 +1,5 @@
-/* sort and topk, beside a plain insertion sort: lines of all lengths around those where another method begins, along
- * any axis, with ties, NaN, infinities, subnormals and both zeros, in each order, at each level and on threads. */
+/* sort and topk, beside a plain merge sort: lines of all lengths around those where another method begins, along any
+ * axis, with ties, NaN, infinities, subnormals and both zeros, in each order, at each level and on threads; and cumsum. */
 #include "ops/calls.h"
 #include "settings.h"
 
@@ -176,9 +176,52 @@ static void test_all_exponents(void **state)
     tg_release(x);
 }
 
+/* Sums in double from the first value on, and of the gradient from the last on. */
+static void check_sums(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    static const lines cases[] = {{1, 7, 1},    {3, 1021, 1}, {4, 500, 1}, {9, 4001, 1}, {70, 300, 1},
+                                  {2, 300, 65}, {1, 40, 700}, {1, 1, 1},   {5, 1, 1}};
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+        const lines n = cases[k / 2];
+        const tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
+        const tg_shape shape = TG_SHAPE(n.outer, n.size, n.inner);
+        uint64_t state = 3;
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tensor *x = leaf(tg_tensor_new(dtype, shape, NULL)), *dy = tg_tensor_new(dtype, shape, NULL);
+        for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+            tg_put(x, i, i % 997 == 996 ? INFINITY : (double)draw_number(&state, 1 << 20) / 1000 - 500);
+            tg_put(dy, i, (double)draw_number(&state, 1 << 20) / 1000 - 500);
+        }
+        tg_tensor *y = tg_cumsum(t, x, 1);
+        assert_true(y && backward_from(t, y, dy));
+        for (int64_t line = 0; line < n.outer * n.inner; line++) {
+            const int64_t start = line / n.inner * n.size * n.inner + line % n.inner;
+            double sum = 0, gradient = 0;
+            for (int64_t i = 0; i < n.size; i++) {
+                const int64_t at = start + i * n.inner, back = start + (n.size - 1 - i) * n.inner;
+                sum += tg_get(x, at);
+                gradient += tg_get(dy, back);
+                assert_true(tg_get(y, at) == (dtype == TG_F32 ? (double)(float)sum : sum));
+                assert_true(tg_get(tg_tensor_grad(x), back) == (dtype == TG_F32 ? (double)(float)gradient : gradient));
+            }
+        }
+        tg_tape_free(t);
+        tg_release(x);
+        tg_release(dy);
+    }
+}
+
+static void test_running_sums(void **state)
+{
+    (void)state;
+    over_settings(check_sums, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_floats), cmocka_unit_test(test_doubles),
-                                       cmocka_unit_test(test_all_exponents)};
+                                       cmocka_unit_test(test_all_exponents), cmocka_unit_test(test_running_sums)};
     return cmocka_run_group_tests_name("sort", tests, NULL, NULL);
 }

@@ -29,14 +29,20 @@ static inline void add_row(const real *in, int64_t width, bool add, double *rest
     }
 }
 
-/* Adds a line whose values are side by side, from the first value on, or for the gradient from the last on. */
-static inline void add_line(const real *in, int64_t n, bool backwards, bool add, real *out)
+/* The lines whose values are side by side that are added at once: an addition waits for the one before it in its line,
+ * and not for those of the others. */
+#define INTERLEAVED 4
+
+/* Adds `count` such lines from the first values on, or for the gradient from the last on. `count` is a constant. */
+static inline void add_side_by_side(const real *in, int64_t n, int count, bool backwards, bool add, real *out)
 {
-    double sum = 0;
+    double sum[INTERLEAVED] = {0};
     for (int64_t i = 0; i < n; i++) {
-        const int64_t at = backwards ? n - 1 - i : i;
-        sum += (double)in[at];
-        out[at] = (add ? out[at] : 0) + (real)sum;
+        for (int line = 0; line < count; line++) {
+            const int64_t at = line * n + (backwards ? n - 1 - i : i);
+            sum[line] += (double)in[at];
+            out[at] = (add ? out[at] : 0) + (real)sum[line];
+        }
     }
 }
 
@@ -50,8 +56,11 @@ static inline void add_lines(const lines *a, int64_t begin, int64_t end, bool ba
         const int64_t start = line_offset(&a->axis, line), rest = inner - line % inner;
         width = rest < TOGETHER ? rest : TOGETHER;
         width = width < end - line ? width : end - line;
-        if (inner == 1) {
-            add_line(a->in + start, n, backwards, add, a->out + start);
+        if (inner == 1 && end - line >= INTERLEAVED) {
+            width = INTERLEAVED;
+            add_side_by_side(a->in + start, n, INTERLEAVED, backwards, add, a->out + start);
+        } else if (inner == 1) {
+            add_side_by_side(a->in + start, n, 1, backwards, add, a->out + start);
         }
         for (int64_t i = 0; inner > 1 && i < n; i++) {
             const int64_t at = start + (backwards ? n - 1 - i : i) * inner;
