@@ -17,54 +17,74 @@ TG_DECLARE_KERNEL(tg_triangle_backward);
 
 typedef struct triangle_loop {
     const triangle_attributes *a;
-    int64_t rows, columns;
+    tg_walk lines; /* of `from`, on all axes but the last */
+    int64_t rows, columns, stride;
     const real *from;
     real *to;
     bool add;
 } triangle_loop;
+
+static inline void copy_run(const real *from, int64_t stride, int64_t n, bool add, real *restrict to)
+{
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = add ? to[j] + from[j * stride] : from[j * stride];
+    }
+}
 
 /* Writes the triangle of `from` to `to`, and 0 elsewhere; with `add`, adds it. */
 static void keep_lines(void *context, int64_t begin, int64_t end)
 {
     const triangle_loop *l = context;
     const int64_t columns = l->columns;
+    tg_cursor at = tg_walk_begin(&l->lines, begin);
     for (int64_t line = begin; line < end; line++) {
         const int64_t edge = line % l->rows + l->a->diagonal; /* the column of the diagonal */
         const int64_t inside = l->a->upper ? edge : edge + 1, split = inside < 0 ? 0 : inside;
         const int64_t middle = split < columns ? split : columns;
         const int64_t first = l->a->upper ? middle : 0, last = l->a->upper ? columns : middle;
-        const real *restrict from = l->from + line * columns;
-        real *restrict to = l->to + line * columns;
-        if (l->add) {
-            for (int64_t j = first; j < last; j++) {
-                to[j] += from[j];
-            }
-            continue;
+        const real *from = l->from + at.offset + first * l->stride;
+        real *to = l->to + line * columns;
+        if (!l->add) {
+            memset(to, 0, (size_t)first * sizeof *to);
+            memset(to + last, 0, (size_t)(columns - last) * sizeof *to);
         }
-        memset(to, 0, (size_t)first * sizeof *to);
-        memcpy(to + first, from + first, (size_t)(last - first) * sizeof *to);
-        memset(to + last, 0, (size_t)(columns - last) * sizeof *to);
+        if (l->add) {
+            copy_run(from, 1, last - first, true, to + first);
+        } else if (l->stride == 1) {
+            memcpy(to + first, from, (size_t)(last - first) * sizeof *to);
+        } else {
+            copy_run(from, l->stride, last - first, false, to + first);
+        }
+        tg_walk_advance(&l->lines, &at, 1);
     }
 }
 
-static void keep_triangle(const tg_op_call *call, const void *from, void *to, bool add)
+/* `strides` are those of `from`. */
+static void keep_triangle(const tg_op_call *call, const int64_t *strides, const void *from, void *to, bool add)
 {
     const tg_tensor *x = call->inputs[0];
-    triangle_loop l = {call->attributes, x->shape[x->rank - 2], x->shape[x->rank - 1], from, to, add};
-    if (x->count > 0) {
-        tg_parallel_for(x->count / l.columns, 1 + TG_GRAIN / l.columns, keep_lines, &l);
+    const int last = x->rank - 1;
+    triangle_loop l = {
+        call->attributes, tg_walk_new(), x->shape[last - 1], x->shape[last], strides[last], from, to, add};
+    for (int axis = 0; axis < last; axis++) {
+        tg_walk_add_axis(&l.lines, x->shape[axis], strides[axis], 0);
     }
+    tg_parallel_for(l.lines.count, 1 + TG_GRAIN / l.columns, keep_lines, &l);
 }
 
 void KERNEL(tg_triangle_forward)(const tg_op_call *call)
 {
-    keep_triangle(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), false);
+    const tg_tensor *x = call->inputs[0];
+    keep_triangle(call, x->strides, tg_values(x), tg_values(call->outputs[0]), false);
 }
 
 /* The forward pass computed y = x in the triangle. */
 void KERNEL(tg_triangle_backward)(const tg_op_call *call)
 {
-    keep_triangle(call, call->output_gradients[0], call->input_gradients[0], !call->overwrite[0]);
+    const tg_shape shape = tg_shape_of(call->inputs[0]);
+    int64_t strides[TG_MAX_RANK];
+    tg_contiguous_strides(&shape, strides);
+    keep_triangle(call, strides, call->output_gradients[0], call->input_gradients[0], !call->overwrite[0]);
 }
 
 #ifdef TG_ONCE
@@ -87,6 +107,7 @@ static const tg_op tril_op = {.name = "tril",
                               .shape = triangle_shape,
                               .input_names = {"x"},
                               TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
+                              .accepts_layout = tg_any_layout,
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};
@@ -94,6 +115,7 @@ static const tg_op triu_op = {.name = "triu",
                               .shape = triangle_shape,
                               .input_names = {"x"},
                               TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
+                              .accepts_layout = tg_any_layout,
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};
