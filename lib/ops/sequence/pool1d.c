@@ -92,7 +92,8 @@ static inline void raise(const real *x, int64_t stride, int64_t n, real *restric
 {
     for (int64_t i = 0; i < n; i++) {
         real value = x[i * stride];
-        y[i] = (value > y[i]) | (value != value) ? value : y[i];
+        bool is_larger = (value > y[i]) | (value != value);
+        y[i] = is_larger ? value : y[i];
     }
 }
 
