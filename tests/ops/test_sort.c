@@ -1,5 +1,6 @@
 /* sort and topk, beside a plain merge sort: lines of all lengths around those where another method begins, along any
- * axis, with ties, NaN, infinities, subnormals and both zeros, in each order, at each level and on threads; and cumsum. */
+ * axis, with ties, NaN, infinities, subnormals and both zeros, in each order, at each level and on threads; and
+ * cumsum. */
 #include "ops/calls.h"
 #include "settings.h"
 

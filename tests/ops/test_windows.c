@@ -156,9 +156,9 @@ static void test_convolutions(void **state)
 
 /* Rows that are longer than what is computed at once, with NaN, infinities and ties for the maximum. */
 static const windows long_windows[] = {
-    {600, 3, 1, 1, 1, 600},     {700, 2, 2, 0, 1, 350},  {1021, 5, 3, 2, 7, 333},
-    {300, 300, 1, 150, 1, 301}, {2000, 3, 4, 0, 1, 500}, {257, 1, 1, 0, 1, 257},
-    {5000, 2, 17, 1, 3, 295},   {900, 4, 2, 2, 200, 152},  {4, 2, 1, 1, 1, 5},
+    {600, 3, 1, 1, 1, 600},     {700, 2, 2, 0, 1, 350},   {1021, 5, 3, 2, 7, 333},
+    {300, 300, 1, 150, 1, 301}, {2000, 3, 4, 0, 1, 500},  {257, 1, 1, 0, 1, 257},
+    {5000, 2, 17, 1, 3, 295},   {900, 4, 2, 2, 200, 152}, {4, 2, 1, 1, 1, 5},
 };
 
 static double long_value(int64_t i, bool is_special)
