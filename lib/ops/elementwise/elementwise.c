@@ -8,7 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/chunk_inputs.h"
-#include "ops/elementwise/repeated.h"
+#include "ops/reduce/repeated.h"
 #include "tensor/strided.h"
 
 #define CHUNK TG_ELEMENTWISE_CHUNK

@@ -7,8 +7,8 @@
 #include "tape/tape.h"
 #include "tensor/walk.h"
 
-/* where with i32 or u8 values, masked_fill of them, and their sum. */
-extern const tg_op tg_where_integers_op, tg_masked_fill_integers_op, tg_sum_integers_op;
+/* where with i32 or u8 values, and masked_fill of them. */
+extern const tg_op tg_where_integers_op, tg_masked_fill_integers_op;
 
 /* Checks the mask of masked_fill: u8, and broadcast to input 0 (compare.c). */
 bool tg_masked_fill_check(tg_op_call *call);

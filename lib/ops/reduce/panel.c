@@ -7,17 +7,16 @@
 #define LONG_ROW 16
 #define LONG_RUN 64
 
+/* Longer rows are not added side by side: of values in memory, and of values that are computed, a part at a time. */
+#define LONG_LINE (LONG_RUN - 1)
+#define LONG_COMPUTED_LINE (PANEL / 2)
+
 /* The columns of a panel are a multiple of this. */
 #define VECTOR 64
 
 /* The bytes of a panel, so that a second visit finds them in the processor's cache. */
 #define BYTES_BY_COLUMNS (1 << 19)
 #define BYTES_BY_ROWS (1 << 17)
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- reading x ---- */
 
@@ -54,13 +53,49 @@ static void gather_run(const tg_reduce_call *r, int64_t start, int64_t stride, i
     }
 }
 
+/* Copies a row of the panel whose values are computed; those behind them, which the next rows need, are, too. */
+static void gather_computed(const tg_panel *p, int64_t offset, real *out)
+{
+    const tg_reduce_call *r = p->r;
+    tg_computed *computed = p->computed;
+    int64_t first = offset + p->offset[0], last = offset + p->offset[p->width - 1];
+    if (first < computed->begin || last >= computed->end) {
+        computed->begin = first;
+        computed->end = first + least(PANEL, r->kept.count * r->reduced.count - first);
+        r->part(r->x, first, computed->end - first, computed->values);
+    }
+    for (int64_t c = 0; c < p->width; c++) {
+        out[c] = computed->values[offset + p->offset[c] - computed->begin];
+    }
+}
+
+/* Returns n values side by side as reals: in place, or in the buffer. */
+static const real *row_at(const tg_panel *p, int64_t offset, int64_t n, real *buffer)
+{
+    if (p->r->part) {
+        p->r->part(p->r->x, offset, n, buffer);
+    } else if (p->r->dtype == REAL_DTYPE) {
+        return (const real *)p->r->x + offset;
+    } else {
+        gather_run(p->r, offset, 1, n, buffer);
+    }
+    return buffer;
+}
+
 int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL], const real **rows)
 {
-    int64_t n = least(left, PANEL_ROWS);
+    int64_t n = least(left, PANEL_ROWS), stride = tg_walk_stride(&p->r->reduced);
+    bool ahead = p->r->is_direct && !p->r->part && tg_walk_run(&p->r->reduced, at, left) >= 2 * PANEL_ROWS;
     for (int64_t i = 0; i < n; i++) {
         rows[i] = buffers[i];
+        if (ahead) {
+            tg_prefetch_row((const real *)p->r->x + p->offset[0] + at->offset + PANEL_ROWS * stride,
+                            (size_t)p->width * sizeof(real));
+        }
         if (p->r->is_direct) {
-            rows[i] = (const real *)p->r->x + p->offset[0] + at->offset;
+            rows[i] = row_at(p, p->offset[0] + at->offset, p->width, buffers[i]);
+        } else if (p->r->part) {
+            gather_computed(p, at->offset, buffers[i]);
         } else if (p->apart != 0) {
             gather_run(p->r, p->offset[0] + at->offset, p->apart, p->width, buffers[i]);
         } else {
@@ -71,12 +106,31 @@ int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, re
     return n;
 }
 
+int64_t KERNEL(tg_panel_lines)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL],
+                               const real **rows, int64_t *width)
+{
+    int64_t run = tg_walk_run(&p->r->reduced, at, left), lines = least(run, p->r->lines);
+    int64_t n = least(run / lines, PANEL_ROWS);
+    *width = lines * p->width;
+    for (int64_t i = 0; i < n; i++) {
+        rows[i] = row_at(p, p->offset[0] + at->offset, *width, buffers[i]);
+        tg_walk_advance(&p->r->reduced, at, lines);
+    }
+    return n;
+}
+
 int64_t KERNEL(tg_panel_run)(const tg_panel *p, int64_t column, tg_cursor *at, int64_t left, real *buffer,
                              tg_runs *runs)
 {
     const tg_walk *walk = &p->r->reduced;
     const int last = walk->rank - 1;
     *runs = (tg_runs){.x = buffer, .count = 1};
+    if (p->r->part) {
+        runs->n = least(tg_walk_run(walk, at, left), PANEL);
+        p->r->part(p->r->x, p->offset[column] + at->offset, runs->n, buffer);
+        tg_walk_advance(walk, at, runs->n);
+        return runs->n;
+    }
     if (p->r->is_direct) {
         runs->x = (const real *)p->r->x + p->offset[column] + at->offset;
         runs->n = tg_walk_run(walk, at, left);
@@ -110,7 +164,10 @@ static tg_reduce_call reduction_of(const tg_op_call *call)
                         .dtype = x->dtype,
                         .y = tg_values(call->outputs[0]),
                         .kept = tg_walk_new(),
-                        .reduced = tg_walk_new()};
+                        .reduced = tg_walk_new(),
+                        .block = TG_REDUCE_BLOCK,
+                        .lines = 1,
+                        .unit = 1};
     tg_shape shape = tg_shape_of(x);
     int64_t contiguous[TG_MAX_RANK];
     tg_contiguous_strides(&shape, contiguous);
@@ -126,6 +183,9 @@ static tg_reduce_call reduction_of(const tg_op_call *call)
 static int64_t width_of(const tg_reduce_call *r, int64_t rows)
 {
     int64_t bytes = (rows + 1) * (int64_t)sizeof(real);
+    if (r->lines > 1) {
+        return r->unit;
+    }
     int64_t width = least(PANEL, (r->by_columns ? BYTES_BY_COLUMNS : BYTES_BY_ROWS) / bytes + 1);
     int64_t whole = (width + VECTOR - 1) / VECTOR * VECTOR;
     return r->by_columns ? whole : width;
@@ -137,8 +197,8 @@ static void set_panel(tg_panel *p, const tg_reduce_call *r, int64_t at, int64_t 
     const int64_t outputs = r->kept.count, block = at / outputs;
     p->r = r;
     p->output = at - block * outputs;
-    p->first = block * TG_REDUCE_BLOCK;
-    p->count = r->blocks == 1 ? r->reduced.count : least(r->reduced.count - p->first, TG_REDUCE_BLOCK);
+    p->first = block * r->block;
+    p->count = r->blocks == 1 ? r->reduced.count : least(r->reduced.count - p->first, r->block);
     int64_t width = least(least(end - at, outputs - p->output), width_of(r, p->count));
     tg_cursor kept = tg_walk_begin(&r->kept, p->output);
     if (r->by_columns && (r->is_direct || backward)) {
@@ -156,13 +216,16 @@ static void set_panel(tg_panel *p, const tg_reduce_call *r, int64_t at, int64_t 
         }
         tg_walk_advance(&r->kept, &kept, run);
     }
+    while (r->part && r->by_columns && !r->is_direct && p->offset[p->width - 1] - p->offset[0] > PANEL - PANEL_LANES) {
+        p->width--; /* the columns are computed together */
+    }
 }
 
 /* Runs the body for all outputs of all blocks: block b of output o is b * outputs + o. */
 static void over_blocks(const tg_reduce_call *r, loop_body *body, void *context)
 {
-    int64_t grain = TG_GRAIN / (1 + least(r->reduced.count, TG_REDUCE_BLOCK));
-    tg_parallel_for(r->kept.count * r->blocks, grain < 1 ? 1 : grain, body, context);
+    int64_t grain = TG_GRAIN / (1 + least(r->reduced.count, r->block)) / r->unit;
+    tg_parallel_for(r->kept.count * r->blocks / r->unit, grain < 1 ? 1 : grain, body, context);
 }
 
 /* ---- forward ---- */
@@ -171,9 +234,11 @@ static void reduce_panels(void *context, int64_t begin, int64_t end)
 {
     const tg_reduce_call *r = context;
     tg_panel p;
+    tg_computed computed = {.end = 0};
     tg_columns columns;
-    for (int64_t at = begin; at < end; at += p.width) {
-        set_panel(&p, r, at, end, false);
+    p.computed = &computed;
+    for (int64_t at = begin * r->unit; at < end * r->unit; at += p.width) {
+        set_panel(&p, r, at, end * r->unit, false);
         r->reducer->visit(&p, &columns);
         if (r->blocks == 1) {
             r->reducer->finish(r, p.output, p.width, &columns);
@@ -195,7 +260,7 @@ static void join_blocks(void *context, int64_t begin, int64_t end)
         for (int64_t c = 0; c < width; c++) {
             tg_partial sofar = r->partials[at + c];
             for (int64_t block = 1; block < r->blocks; block++) {
-                int64_t first = block * TG_REDUCE_BLOCK, more = least(r->reduced.count - first, TG_REDUCE_BLOCK);
+                int64_t first = block * r->block, more = least(r->reduced.count - first, r->block);
                 r->reducer->join(&sofar, (double)first, &r->partials[block * r->kept.count + at + c], (double)more);
             }
             columns.center[c] = sofar.center;
@@ -205,10 +270,23 @@ static void join_blocks(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void reduce(tg_reduce_call *r, const tg_reducer *reducer)
+/* Returns how many rows are added side by side: those that fit into a panel, if they are short and follow each other.
+ */
+static int64_t lines_of(const tg_reduce_call *r)
+{
+    int64_t width = r->kept.size[r->kept.rank - 1];
+    bool is_row = r->reduced.count > 1 && width > 1 && tg_walk_stride(&r->kept) == 1 &&
+                  tg_walk_stride(&r->reduced) == width;
+    bool is_short = width <= (r->part ? LONG_COMPUTED_LINE : LONG_LINE);
+    return is_row && is_short ? least(PANEL / width, r->reduced.size[r->reduced.rank - 1]) : 1;
+}
+
+void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer)
 {
     int64_t distance = r->kept.count > 1 ? llabs(tg_walk_stride(&r->kept)) : INT64_MAX;
     r->reducer = reducer;
+    r->lines = lines_of(r);
+    r->unit = r->lines > 1 ? r->kept.size[r->kept.rank - 1] : 1;
     r->by_columns =
         r->reduced.count < PANEL_LANES || (r->kept.count >= LONG_ROW && distance < llabs(tg_walk_stride(&r->reduced)));
     const tg_walk *inner = r->by_columns ? &r->kept : &r->reduced;
@@ -218,13 +296,14 @@ static void reduce(tg_reduce_call *r, const tg_reducer *reducer)
     if (r->blocks > 1) {
         tg_parallel_for(r->kept.count, TG_GRAIN / r->blocks + 1, join_blocks, r);
     }
+    r->lines = r->unit = 1;
 }
 
 void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer)
 {
     tg_reduce_call r = reduction_of(call);
     r.partials = call->scratch;
-    reduce(&r, reducer);
+    KERNEL(tg_reduce_walks)(&r, reducer);
 }
 
 /* ---- backward ---- */
@@ -238,6 +317,7 @@ static void spread_panels(void *context, int64_t begin, int64_t end)
 {
     const spread_loop *l = context;
     tg_panel p;
+    p.computed = NULL;
     for (int64_t at = begin; at < end; at += p.width) {
         set_panel(&p, &l->r, at, end, true);
         l->spread(&p);
@@ -252,7 +332,7 @@ void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reduce
     if (reducer) {
         r->results = call->scratch;
         r->partials = r->results + r->kept.count;
-        reduce(r, reducer);
+        KERNEL(tg_reduce_walks)(r, reducer);
     }
     r->by_columns = r->kept.count > 1 && tg_walk_other_stride(&r->kept) == 1;
     r->is_direct = tg_walk_stride(r->by_columns ? &r->kept : &r->reduced) == 1;

@@ -4,7 +4,8 @@
  * that each of them reduces, its rows. Memory is read in long runs and in vectors, whichever of the two is contiguous:
  *   - by columns: a row of the panel is added to the row of the columns' sums, value by value;
  *   - by rows: the values of one output are added to PANEL_LANES sums, which are then joined in a fixed tree.
- * Rows and values with other strides, and integers, are copied into a short buffer first.
+ * Rows and values with other strides, and integers, are copied into a short buffer first. Where the columns of the
+ * panel are few and its rows follow each other, as in a matrix of three columns, some rows are added side by side.
  *
  * A long reduction is cut into blocks of TG_REDUCE_BLOCK values, and each has a result of its own. Threads divide the
  * outputs and the blocks. So the order of all additions depends on the shape and the strides of x alone, and the bits
@@ -32,26 +33,45 @@
 #define TG_FOR_EACH_OP static inline
 #endif
 
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Computes n values from `begin` on, at most PANEL, as reals. */
+typedef void tg_values_part(const void *context, int64_t begin, int64_t n, void *out);
+
 /* A call: the walks have the strides of x and, as the other strides, those of its gradient. */
 typedef struct tg_reduce_call {
     const tg_op_call *call;
     const tg_reduce_attributes *attributes;
     const void *x;
-    tg_dtype dtype; /* of x */
+    tg_dtype dtype;       /* of x */
+    tg_values_part *part; /* not NULL: computes values of x, which is contiguous and not in memory; x is its context */
     void *y;
+    bool add;       /* results are added to y */
     const real *dy; /* in backward */
     tg_walk kept, reduced;
-    int64_t blocks;  /* of an output */
-    bool by_columns; /* in backward: the order of the gradient */
-    bool is_direct;  /* rows, or the values of an output, are read in place */
+    int64_t block, blocks; /* the most values of a block, and the number of blocks of an output */
+    bool by_columns;       /* in backward: the order of the gradient */
+    bool is_direct;        /* rows, or the values of an output, are read in place */
+    int64_t lines;         /* rows that are added side by side */
+    int64_t unit;          /* a multiple of this number of outputs is one piece of work */
     const struct tg_reducer *reducer;
     tg_partial *partials; /* of the blocks; NULL for one block */
     tg_partial *results;  /* of the outputs, for backward; NULL in forward */
 } tg_reduce_call;
 
+/* The values of a range of x that were computed. */
+typedef struct tg_computed {
+    int64_t begin, end;
+    real values[PANEL];
+} tg_computed;
+
 /* A part of x. */
 typedef struct tg_panel {
     const tg_reduce_call *r;
+    tg_computed *computed;
     int64_t output, width;          /* the outputs */
     int64_t first, count;           /* the values of each of them */
     int64_t offset[PANEL];          /* of the first value of each output in x */
@@ -96,6 +116,9 @@ static inline void keep_columns(const tg_reduce_call *r, int64_t at, int64_t wid
     }
 }
 
+/* Computes the outputs for walks and blocks that are set. */
+void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer);
+
 /* Computes the outputs of a call. */
 void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer);
 
@@ -108,6 +131,12 @@ void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reduce
  * number, and moves the cursor behind them. */
 int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL],
                               const real **rows);
+
+/* Sets rows[] to the next rows of p->r->lines rows of the panel each, which are side by side, and *width to the number
+ * of their values. The last row of a run has fewer, and is alone. Returns the number of rows, and moves the cursor
+ * behind them. */
+int64_t KERNEL(tg_panel_lines)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL],
+                               const real **rows, int64_t *width);
 
 /* Some runs of n values each, whose beginnings are `apart`. */
 typedef struct tg_runs {
@@ -182,9 +211,33 @@ static inline double join_lanes(const double *lane)
     return sum_of_lanes(half);
 }
 
+/* panel_sum for rows that are added side by side. */
+TG_FOR_EACH_OP void sum_lines(const tg_panel *p, tg_term *term, double power, const double *center, double *sum)
+{
+    real buffers[PANEL_ROWS][PANEL];
+    const real *rows[PANEL_ROWS];
+    double sides[PANEL] = {0}, centers[PANEL];
+    int64_t all = p->r->lines * p->width;
+    for (int64_t i = 0; center && i < all; i++) {
+        centers[i] = center[i % p->width];
+    }
+    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
+    for (int64_t done = 0, n, width; done < p->count; done += n * (width / p->width)) {
+        n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
+        add_rows(rows, n, width, term, power, center ? centers : NULL, sides);
+    }
+    for (int64_t i = 0; i < all; i++) {
+        sum[i % p->width] = (i < p->width ? 0 : sum[i % p->width]) + sides[i];
+    }
+}
+
 /* Sums the terms of each column. `center` is NULL if the terms have none. */
 TG_FOR_EACH_OP void panel_sum(const tg_panel *p, tg_term *term, double power, const double *center, double *sum)
 {
+    if (p->r->lines > 1) {
+        sum_lines(p, term, power, center, sum);
+        return;
+    }
     if (p->r->by_columns) {
         real buffers[PANEL_ROWS][PANEL];
         const real *rows[PANEL_ROWS];
@@ -315,15 +368,33 @@ TG_FOR_EACH_OP void compare_all_rows(const tg_panel *p, tg_key *key, real *most)
     }
 }
 
+/* The same for rows that are compared side by side. */
+TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, real *most)
+{
+    real buffers[PANEL_ROWS][PANEL];
+    const real *rows[PANEL_ROWS];
+    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
+    for (int64_t done = 0, n, width; done < p->count; done += n * (width / p->width)) {
+        n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
+        compare_rows(rows, n, width, key, most);
+    }
+    for (int64_t i = p->width; i < p->r->lines * p->width; i++) {
+        most[i % p->width] = larger(most[i % p->width], most[i]);
+    }
+}
+
 /* Finds the largest key of each column; -inf for no values. */
 TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, double *result)
 {
     real most[PANEL];
     const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
-    for (int64_t c = 0; c < p->width; c++) {
-        most[c] = p->r->by_columns ? -(real)INFINITY : max_of_column(p, c, first, key);
+    bool by_lines = p->r->lines > 1, by_rows = !by_lines && !p->r->by_columns;
+    for (int64_t c = 0; c < p->width * p->r->lines; c++) {
+        most[c] = by_rows ? max_of_column(p, c, first, key) : -(real)INFINITY;
     }
-    if (p->r->by_columns) {
+    if (by_lines) {
+        compare_lines(p, key, most);
+    } else if (!by_rows) {
         compare_all_rows(p, key, most);
     }
     for (int64_t c = 0; c < p->width; c++) {

@@ -11,7 +11,6 @@
  * Sums are in double, in lanes and blocks (panel.h). The backward passes of the maximum and of the variance first
  * reduce x again, to k and to m. Follows torch.sum, mean, amax, amin, var and std.
  */
-#include "ops/elementwise/integers.h"
 #include "ops/reduce/spread.h"
 
 TG_DECLARE_KERNEL(tg_sum_forward);

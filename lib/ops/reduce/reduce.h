@@ -23,6 +23,9 @@ typedef struct tg_partial {
     double center, sum;
 } tg_partial;
 
+/* The sum of i32 and u8 values (reduce_any.c). */
+extern const tg_op tg_sum_integers_op;
+
 /* Returns the number of blocks of an output of `count` values. */
 static inline int64_t tg_reduce_blocks(int64_t count)
 {

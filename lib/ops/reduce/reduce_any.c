@@ -6,7 +6,6 @@
  *
  * No gradient. Follows torch.any, torch.all and torch.sum, whose sum of integers is int64.
  */
-#include "ops/elementwise/integers.h"
 #include "ops/reduce/panel.h"
 
 TG_DECLARE_KERNEL(tg_any_forward);

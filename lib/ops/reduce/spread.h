@@ -110,9 +110,16 @@ TG_FOR_EACH_OP void panel_spread(const tg_panel *p, tg_slope *slope, bool reads_
         return;
     }
     const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
+    const bool is_run = p->r->reduced.rank == 1 && (p->r->is_direct || !reads_x);
+    const real *x = (const real *)p->r->x + first.offset;
+    real *dx = gradient + first.other_offset;
     for (int64_t c = 0; c < p->width; c++) {
         tg_slope_at o = slope_at(s, c, power);
-        spread_column(p, c, first, slope, reads_x, &o, overwrite, gradient);
+        if (is_run) {
+            spread_run(reads_x ? x + p->offset[c] : NULL, p->count, slope, &o, overwrite, dx + p->gradient_offset[c]);
+        } else {
+            spread_column(p, c, first, slope, reads_x, &o, overwrite, gradient);
+        }
     }
 }
 

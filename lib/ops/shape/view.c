@@ -9,7 +9,7 @@
  * Follows torch.reshape, transpose, permute, select, expand, squeeze, unsqueeze and Python's slices; and torch.flip,
  * which copies.
  */
-#include "ops/elementwise/repeated.h"
+#include "ops/reduce/repeated.h"
 #include "ops/kernel.h"
 #include "tensor/strided.h"
 

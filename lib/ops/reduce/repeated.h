@@ -1,11 +1,10 @@
 /* repeated (private): the gradient of values that broadcasting repeated, as a sum over the axes along which it did.
  *
  * Sums are in double, and their order depends on the shapes alone: not on the level of the processor, nor on the number
- * of threads. A row that becomes one value is summed in lanes (ops/lanes.h); rows that become one row are added side by
- * side.
+ * of threads (panel.h).
  */
-#ifndef TG_OPS_ELEMENTWISE_REPEATED_H
-#define TG_OPS_ELEMENTWISE_REPEATED_H
+#ifndef TG_OPS_REDUCE_REPEATED_H
+#define TG_OPS_REDUCE_REPEATED_H
 
 #include "ops/kernel.h"
 

@@ -1,0 +1,81 @@
+/* repeated: the sums that repeated.h describes, as a reduction of a contiguous tensor. Few outputs are cut into a fixed
+ * number of blocks, so that threads divide them and no scratch is needed. */
+#include "ops/reduce/repeated.h"
+
+#include "ops/reduce/panel.h"
+
+enum { SHARES = 8, FEW = 256, GROUP = 16 };
+
+_Static_assert(PANEL == TG_GRADIENT_PART, "a part is a panel's row");
+
+/* Sums columns whose runs follow each other, so that those of some columns are computed as one part. */
+static void sum_groups(const tg_panel *p, int64_t run, double *sum)
+{
+    const tg_reduce_call *r = p->r;
+    const int64_t most = least(GROUP, PANEL / run);
+    for (int64_t first = 0, columns; first < p->width; first += columns) {
+        real values[PANEL];
+        double lanes[GROUP][PANEL_LANES];
+        tg_cursor at = tg_walk_begin(&r->reduced, p->first);
+        columns = least(p->width - first, most);
+        memset(lanes, 0, (size_t)columns * sizeof *lanes);
+        for (int64_t done = 0, n; done < p->count; done += n) {
+            int64_t begin = run - tg_walk_run(&r->reduced, &at, run);
+            n = tg_walk_run(&r->reduced, &at, p->count - done);
+            r->part(r->x, p->offset[first] + at.offset - begin, columns * run, values);
+            for (int64_t c = 0; c < columns; c++) {
+                add_runs(&(tg_runs){values + c * run + begin, n, 1, 0}, value_term, 0, 0, lanes[c]);
+            }
+            tg_walk_advance(&r->reduced, &at, n);
+        }
+        for (int64_t c = 0; c < columns; c++) {
+            sum[first + c] = join_lanes(lanes[c]);
+        }
+    }
+}
+
+static void visit_repeated(const tg_panel *p, tg_columns *columns)
+{
+    int64_t run = p->r->reduced.size[p->r->reduced.rank - 1];
+    if (p->r->part && !p->r->by_columns && p->r->lines == 1 && p->apart == run && run <= PANEL) {
+        sum_groups(p, run, columns->sum);
+        return;
+    }
+    panel_sum(p, value_term, 0, NULL, columns->sum);
+}
+
+static void finish_repeated(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+{
+    real *dx = (real *)r->y + at;
+    for (int64_t c = 0; c < width; c++) {
+        dx[c] = accumulated(!r->add, dx[c], (real)columns->sum[c]);
+    }
+}
+
+static const tg_reducer repeated_reducer = {visit_repeated, join_sum, finish_repeated};
+
+void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_gradient_part *part, const void *context,
+                             bool overwrite, void *dx)
+{
+    tg_partial partials[SHARES * FEW];
+    tg_reduce_call r = {.x = context,
+                        .dtype = REAL_DTYPE,
+                        .part = part,
+                        .y = dx,
+                        .add = !overwrite,
+                        .kept = tg_walk_new(),
+                        .reduced = tg_walk_new(),
+                        .blocks = 1,
+                        .partials = partials};
+    int64_t own[TG_MAX_RANK];
+    tg_contiguous_strides(shape, own);
+    for (int axis = 0; axis < shape->rank; axis++) {
+        tg_walk_add_axis(strides[axis] == 0 ? &r.reduced : &r.kept, shape->size[axis], own[axis], 0);
+    }
+    int64_t outputs = r.kept.count, count = r.reduced.count;
+    if (outputs > 0 && outputs <= FEW && count >= SHARES * SHARES && outputs * count >= 2 * TG_GRAIN) {
+        r.blocks = SHARES;
+    }
+    r.block = (count - 1) / r.blocks + 1;
+    KERNEL(tg_reduce_walks)(&r, &repeated_reducer);
+}
