@@ -42,6 +42,8 @@ static inline void move_row(void *to, int64_t to_stride, const word *from, int64
 {
     if (to_stride != 1) {
         move_values(to, to_stride, from, from_stride, n, add);
+    } else if (from_stride == 1 && !add && n >= 8) {
+        memcpy(to, from, (size_t)n * sizeof *from);
     } else if (from_stride == 1) {
         move_values(to, 1, from, 1, n, add);
     } else if (from_stride == 0) {

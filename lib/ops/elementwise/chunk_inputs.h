@@ -12,7 +12,7 @@
 
 /* The largest chunk of copied inputs, the shortest row that is not copied, the shortest block to which values are
  * repeated, and the sides of a tile. */
-enum { MOST_COPIED = 1024, LONG_ROW = 128, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
+enum { MOST_COPIED = 1024, LONG_ROW = 64, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
 
 typedef enum input_kind { INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
 

@@ -8,7 +8,7 @@
 #define LONG_RUN 64
 
 /* Longer rows are not added side by side: of values in memory, and of values that are computed, a part at a time. */
-#define LONG_LINE (LONG_RUN - 1)
+#define LONG_LINE (PANEL / 4)
 #define LONG_COMPUTED_LINE (PANEL / 2)
 
 /* The columns of a panel are a multiple of this. */
@@ -234,9 +234,10 @@ static void reduce_panels(void *context, int64_t begin, int64_t end)
 {
     const tg_reduce_call *r = context;
     tg_panel p;
-    tg_computed computed = {.end = 0};
+    tg_computed computed;
     tg_columns columns;
     p.computed = &computed;
+    computed.begin = computed.end = 0;
     for (int64_t at = begin * r->unit; at < end * r->unit; at += p.width) {
         set_panel(&p, r, at, end * r->unit, false);
         r->reducer->visit(&p, &columns);

@@ -4,7 +4,7 @@
 
 #include "ops/reduce/panel.h"
 
-enum { SHARES = 8, FEW = 256, GROUP = 16 };
+enum { SHARES = 8, FEW = 256, GROUP = 16, WIDE = 4096 };
 
 _Static_assert(PANEL == TG_GRADIENT_PART, "a part is a panel's row");
 
@@ -30,6 +30,41 @@ static void sum_groups(const tg_panel *p, int64_t run, double *sum)
         }
         for (int64_t c = 0; c < columns; c++) {
             sum[first + c] = join_lanes(lanes[c]);
+        }
+    }
+}
+
+/* Adds up long rows side by side, as they follow each other in memory. */
+static void sum_wide_rows(void *context, int64_t begin, int64_t end)
+{
+    const tg_reduce_call *r = context;
+    real buffers[PANEL_ROWS][PANEL], *dx = r->y;
+    double sum[WIDE];
+    for (int64_t at = begin, width; at < end; at += width) {
+        tg_cursor kept = tg_walk_begin(&r->kept, at), row = tg_walk_begin(&r->reduced, 0);
+        width = tg_walk_run(&r->kept, &kept, least(end - at, WIDE));
+        memset(sum, 0, (size_t)width * sizeof *sum);
+        for (int64_t left = r->reduced.count, count; left > 0; left -= count) {
+            int64_t offset[PANEL_ROWS];
+            count = least(left, PANEL_ROWS);
+            for (int64_t i = 0; i < count; i++) {
+                offset[i] = kept.offset + row.offset;
+                tg_walk_advance(&r->reduced, &row, 1);
+            }
+            for (int64_t c = 0; c < width; c += PANEL) {
+                const real *rows[PANEL_ROWS];
+                int64_t n = least(width - c, PANEL);
+                for (int64_t i = 0; i < count; i++) {
+                    rows[i] = r->part ? buffers[i] : (const real *)r->x + offset[i] + c;
+                    if (r->part) {
+                        r->part(r->x, offset[i] + c, n, buffers[i]);
+                    }
+                }
+                add_rows(rows, count, n, value_term, 0, NULL, sum + c);
+            }
+        }
+        for (int64_t c = 0; c < width; c++) {
+            dx[at + c] = accumulated(!r->add, dx[at + c], (real)sum[c]);
         }
     }
 }
@@ -75,6 +110,10 @@ void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_g
     int64_t outputs = r.kept.count, count = r.reduced.count;
     if (outputs > 0 && outputs <= FEW && count >= SHARES * SHARES && outputs * count >= 2 * TG_GRAIN) {
         r.blocks = SHARES;
+    }
+    if (r.blocks == 1 && tg_walk_stride(&r.kept) == 1 && r.kept.size[r.kept.rank - 1] > FEW) {
+        tg_parallel_for(outputs, 16 + TG_GRAIN / (1 + count), sum_wide_rows, &r);
+        return;
     }
     r.block = (count - 1) / r.blocks + 1;
     KERNEL(tg_reduce_walks)(&r, &repeated_reducer);

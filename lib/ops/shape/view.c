@@ -236,7 +236,13 @@ tg_tensor *tg_flip(tg_tape *t, tg_tensor *x, tg_axes axes)
     return apply_plan(t, &flip_op, x, &p);
 }
 
-/* One copy: the repetitions are views until the reshape. */
+/* Returns whether an axis of this size has to be repeated. */
+static bool is_repeated(const tg_shape *times, const tg_shape *shape, int axis)
+{
+    return times->size[axis] != 1 && shape->size[axis] != 0;
+}
+
+/* The repetitions are views until the reshape, which copies them. */
 tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
 {
     if (!tg_tape_expect_input(t, "repeat", "x", x)) {
@@ -262,26 +268,30 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
     }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    /* Axis by axis, last to first: (..,n,..) -> (..,1,n,..) -> (..,times,n,..) -> (..,times n,..). */
-    tg_tensor *y = tg_reshape(t, x, spread);
-    for (int i = times.rank - 1; i >= 0 && y; i--) {
-        if (times.size[i] == 1 || spread.size[i] == 0) {
-            continue;
+    /* Three axes at once, the last ones first: (..,n,m) -> (..,1,n,1,m) -> (..,times,n,times,m), with the axes that are
+     * not repeated now merged into those before them. */
+    tg_tensor *y = x;
+    for (int first = times.rank, last = times.rank - 1; last >= 0 && y; last = first - 1) {
+        tg_shape one = {1, {1}}, many = {1, {1}};
+        for (int repeated = 0; first > 0 && repeated < 3; repeated += is_repeated(&times, &spread, first)) {
+            first--;
         }
-        tg_shape rows = tg_shape_make(3, (int64_t[]){1, spread.size[i], 1});
-        for (int k = 0; fits && k < times.rank; k++) {
-            int64_t size = k == i ? 1 : k < i ? spread.size[k] : result.size[k], *into = &rows.size[k < i ? 0 : 2];
-            fits = !__builtin_mul_overflow(*into, size, into);
+        for (int i = 0; i < times.rank; i++) {
+            if (i >= first && i <= last && is_repeated(&times, &spread, i)) {
+                many.size[many.rank++] = times.size[i];
+                one.size[one.rank++] = 1;
+                one.size[one.rank++] = many.size[many.rank++] = 1;
+            }
+            int64_t *into = &one.size[one.rank - 1], size = i > last ? result.size[i] : spread.size[i];
+            fits = fits && !__builtin_mul_overflow(*into, size, into);
+            many.size[many.rank - 1] = *into;
         }
         if (!fits) {
             tg_tape_fail(t, TG_ERROR_SHAPE, "repeat", "%s times a shape %s: the sizes do not fit into 64 bits",
                          tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text));
             break;
         }
-        tg_shape expanded = tg_shape_make(4, (int64_t[]){rows.size[0], times.size[i], rows.size[1], rows.size[2]});
-        y = tg_reshape(t, y, rows);
-        y = tg_expand(t, tg_unsqueeze(t, y, 1), expanded);
-        y = tg_reshape(t, y, tg_shape_make(3, (int64_t[]){rows.size[0], times.size[i] * rows.size[1], rows.size[2]}));
+        y = one.rank > 1 ? tg_expand(t, tg_reshape(t, y, one), many) : y;
     }
     return tg_tape_end(t, &point, tg_reshape(t, y, result));
 }
