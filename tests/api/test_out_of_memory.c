@@ -738,6 +738,30 @@ static void prepare_gradient(world *w)
     assert_true(tg_backward(w->tape, w->loss, NULL));
 }
 
+/* More values than a reduction has in one block: their blocks have scratch, and the backward pass of the variance has
+ * some of its own. */
+static void prepare_blocks(world *w)
+{
+    tg_tensor *x = tg_params_add_uniform(w->params, "blocks", TG_SHAPE(20000), 0, 1);
+    assert_non_null(x);
+    w->loss = tg_var(w->tape, x, TG_ALL_AXES, 1, TG_DROP_AXES);
+    assert_non_null(w->loss);
+}
+
+static bool sum_blocks(world *w)
+{
+    tg_tensor *y = tg_sum(w->tape, tg_params_find(w->params, "blocks"), TG_ALL_AXES, TG_DROP_AXES);
+    add_tensor(w, y);
+    return y;
+}
+
+static bool differentiate_blocks(world *w)
+{
+    bool is_done = tg_backward(w->tape, w->loss, NULL);
+    add_tensor(w, tg_tensor_grad(tg_params_find(w->params, "blocks")));
+    return is_done;
+}
+
 static void prepare_weights(world *w)
 {
     assert_true(tg_tensor_fill_uniform(tg_params_find(w->params, "logits"), w->rng, 0, 1, NULL));
@@ -818,6 +842,8 @@ static const sweep sweeps[] = {
     {"tg_matmul", apply, NULL},
     {"tg_tape_set_matmul_precision", multiply_in_bf16, NULL},
     {"tg_dropout", drop, NULL},
+    {"tg_sum", sum_blocks, prepare_blocks},
+    {"tg_var", differentiate_blocks, prepare_blocks},
     {"tg_backward", run_backward, NULL},
     {"tg_retain_grad", retain_grad, NULL},
     {"tg_gradcheck", gradcheck, NULL},

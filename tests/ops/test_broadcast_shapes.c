@@ -40,6 +40,13 @@ static const pair pairs[] = {
     {{4, {3, 4, 30, 64}}, {4, {1, 4, 1, 64}}, false},
     {{4, {3, 4, 30, 64}}, {4, {3, 1, 1, 64}}, false},
     {{4, {3, 1, 30, 1}}, {4, {1, 40, 1, 20}}, false},
+    {{3, {601, 5, 31}}, {2, {5, 1}}, false},
+    {{3, {64, 100, 40}}, {2, {100, 1}}, false},
+    {{4, {300, 3, 20, 5}}, {4, {300, 1, 20, 1}}, false},
+    {{4, {3, 70, 2, 9}}, {4, {3, 1, 2, 1}}, false},
+    {{3, {5, 30, 4500}}, {3, {5, 1, 4500}}, false},
+    {{3, {2, 6000, 3}}, {3, {2, 1, 3}}, false},
+    {{2, {0, 300}}, {1, {300}}, false},
     {{2, {33, 600}}, {2, {33, 600}}, true},
     {{2, {16, 64}}, {2, {16, 64}}, true},
     {{2, {40, 65}}, {2, {40, 1}}, true},
@@ -65,6 +72,12 @@ static tg_tensor *filled(tg_dtype dtype, tg_shape shape, double (*number)(int64_
         tg_put(x, i, number(first + i));
     }
     return x;
+}
+
+/* The same with a NaN, infinities of one sign in each column of some widths, and numbers near the smallest. */
+static double strange_number(int64_t i)
+{
+    return i % 7919 == 100 ? (double)NAN : i % 3001 == 50 ? (double)INFINITY : i % 11 == 3 ? 1e-40 : any_number(i);
 }
 
 static double value_at(const void *values, tg_dtype dtype, int64_t i)
@@ -153,8 +166,8 @@ static void check_values(void *context, bool first)
         tg_dtype dtype = k % 4 == 3 ? TG_F64 : TG_F32;
         product r = multiply(p, dtype, whole_number);
         tg_shape shape = tg_tensor_shape(r.y);
-        double *y = calloc((size_t)r.y->count, sizeof *y), *da = calloc((size_t)r.a->count, sizeof *da),
-               *db = calloc((size_t)r.b->count, sizeof *db);
+        double *y = calloc((size_t)r.y->count + 1, sizeof *y), *da = calloc((size_t)r.a->count + 1, sizeof *da),
+               *db = calloc((size_t)r.b->count + 1, sizeof *db);
         assert_true(y && da && db);
         for (int64_t i = 0; i < r.y->count; i++) {
             int64_t at_a = position_of(&p->a, p->turned, &shape, i), at_b = position_of(&p->b, false, &shape, i);
@@ -179,23 +192,41 @@ static void test_values(void **state)
     over_settings(check_values, NULL);
 }
 
+/* Returns whether two values are NaN or have the same bits. */
+static bool same_value(const void *a, const void *b, tg_dtype dtype, int64_t i)
+{
+    size_t size = tg_dtype_size(dtype);
+    return memcmp((const char *)a + (size_t)i * size, (const char *)b + (size_t)i * size, size) == 0 ||
+           (isnan(value_at(a, dtype, i)) && isnan(value_at(b, dtype, i)));
+}
+
 /* Compares the bits of a tensor with those of the first setting, which it keeps. */
 static void compare_bits(void **kept, bool first, const tg_tensor *x, size_t k)
 {
     if (first) {
-        *kept = malloc(tg_bytes_of(x));
+        *kept = malloc(tg_bytes_of(x) + 1);
         assert_non_null(*kept);
         memcpy(*kept, tg_values(x), tg_bytes_of(x));
-    } else if (memcmp(*kept, tg_values(x), tg_bytes_of(x)) != 0) {
-        fail_msg("pair %zu has other bits", k);
+        return;
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        if (!same_value(*kept, tg_values(x), tg_dtype_of(x), i)) {
+            fail_msg("pair %zu has other bits in value %lld", k, (long long)i);
+        }
     }
 }
 
+typedef struct bits {
+    double (*number)(int64_t i);
+    void *kept[3 * sizeof pairs / sizeof *pairs];
+} bits;
+
 static void check_bits(void *context, bool first)
 {
-    void **kept = context;
+    bits *b = context;
+    void **kept = b->kept;
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
-        product r = multiply(&pairs[k], k % 4 == 3 ? TG_F64 : TG_F32, any_number);
+        product r = multiply(&pairs[k], k % 4 == 3 ? TG_F64 : TG_F32, b->number);
         compare_bits(&kept[3 * k], first, r.y, k);
         compare_bits(&kept[3 * k + 1], first, tg_tensor_grad(r.a), k);
         compare_bits(&kept[3 * k + 2], first, tg_tensor_grad(r.b), k);
@@ -206,11 +237,48 @@ static void check_bits(void *context, bool first)
 static void test_bits(void **state)
 {
     (void)state;
-    void *kept[3 * sizeof pairs / sizeof *pairs];
-    over_settings(check_bits, kept);
-    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
-        free(kept[k]);
+    double (*const numbers[])(int64_t) = {any_number, strange_number};
+    for (int n = 0; n < 2; n++) {
+        bits b = {.number = numbers[n]};
+        over_settings(check_bits, &b);
+        for (size_t k = 0; k < sizeof b.kept / sizeof *b.kept; k++) {
+            free(b.kept[k]);
+        }
     }
+}
+
+/* NaN and infinities go where the sums of a plain loop have them. */
+static void check_specials(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        const pair *p = &pairs[k];
+        product r = multiply(p, TG_F32, strange_number);
+        tg_shape shape = tg_tensor_shape(r.y);
+        double *db = calloc((size_t)r.b->count + 1, sizeof *db);
+        assert_non_null(db);
+        for (int64_t i = 0; i < r.y->count; i++) {
+            int64_t at_a = position_of(&p->a, p->turned, &shape, i), at_b = position_of(&p->b, false, &shape, i);
+            db[at_b] += (double)((float)strange_number(at_a) * (float)strange_number(31 + i));
+        }
+        for (int64_t i = 0; i < r.b->count; i++) {
+            double found = value_at(tg_values(tg_tensor_grad(r.b)), TG_F32, i), wanted = db[i];
+            bool equal = isfinite(wanted) ? fabs(found - wanted) <= 1e-5 * (fabs(wanted) + 1)
+                                          : found == wanted || (isnan(found) && isnan(wanted));
+            if (!equal) {
+                fail_msg("pair %zu: gradient of b at %lld is %g, not %g", k, (long long)i, found, wanted);
+            }
+        }
+        free(db);
+        release(&r);
+    }
+}
+
+static void test_specials(void **state)
+{
+    (void)state;
+    over_settings(check_specials, NULL);
 }
 
 /* Sums of the gradients of f32 are in double: a column of 1 + 1e-7 loses no digit. */
@@ -233,6 +301,6 @@ static void test_long_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_bits),
-                                       cmocka_unit_test(test_long_sums)};
+                                       cmocka_unit_test(test_specials), cmocka_unit_test(test_long_sums)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -479,6 +479,50 @@ static void test_triangles(void **state)
     over_settings(check_triangles, NULL);
 }
 
+/* Each axis has its values again and again, whatever the number of axes that are copied together. */
+static void test_repeat(void **state)
+{
+    (void)state;
+    static const struct {
+        tg_shape shape, times;
+    } cases[] = {{{1, {3}}, {1, {4}}},
+                 {{2, {5, 7}}, {2, {2, 3}}},
+                 {{2, {5, 7}}, {4, {3, 1, 2, 1}}},
+                 {{3, {2, 3, 4}}, {3, {1, 0, 2}}},
+                 {{3, {2, 0, 4}}, {3, {3, 5, 2}}},
+                 {{5, {2, 3, 1, 2, 3}}, {5, {2, 3, 2, 2, 2}}},
+                 {{8, {2, 1, 3, 1, 2, 2, 1, 2}}, {8, {2, 2, 2, 2, 2, 1, 2, 2}}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const tg_shape *shape = &cases[k].shape, *times = &cases[k].times;
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tensor *x = leaf(numbers(TG_F32, *shape, 3)), *y = tg_repeat(t, x, *times);
+        assert_non_null(y);
+        tg_tensor *dy = numbers(TG_F32, tg_tensor_shape(y), 5);
+        double *expected = zeros(y->count), *dx = zeros(x->count);
+        for (int64_t i = 0; i < y->count; i++) {
+            int64_t from = 0, stride = 1, rest = i;
+            for (int axis = times->rank - 1; axis >= 0; axis--) {
+                int own = axis - (times->rank - shape->rank);
+                int64_t size = own < 0 ? 1 : shape->size[own];
+                assert_int_equal(y->shape[axis], size * times->size[axis]);
+                from += rest % y->shape[axis] % size * stride;
+                rest /= y->shape[axis];
+                stride *= size;
+            }
+            expected[i] = number_at(3 + from);
+            dx[from] += number_at(5 + i);
+        }
+        assert_equal("repeat", k, y, expected);
+        assert_true(backward_from(t, y, dy));
+        assert_equal("gradient of repeat", k, tg_tensor_grad(x), dx);
+        free(expected);
+        free(dx);
+        tg_tape_free(t);
+        tg_release(x);
+        tg_release(dy);
+    }
+}
+
 /* ---- joins ---- */
 
 /* Parts of (rows, .., columns) with these widths, which cat joins; stack joins three of the first width. */
@@ -552,13 +596,10 @@ static void test_joins(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections),
-                                       cmocka_unit_test(test_slices),
-                                       cmocka_unit_test(test_bad_ids),
-                                       cmocka_unit_test(test_views),
-                                       cmocka_unit_test(test_full),
-                                       cmocka_unit_test(test_triangles),
-                                       cmocka_unit_test(test_masks_of_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_selections), cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_bad_ids),    cmocka_unit_test(test_views),
+                                       cmocka_unit_test(test_repeat),     cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_triangles),  cmocka_unit_test(test_masks_of_integers),
                                        cmocka_unit_test(test_joins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

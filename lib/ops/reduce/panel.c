@@ -276,8 +276,8 @@ static void join_blocks(void *context, int64_t begin, int64_t end)
 static int64_t lines_of(const tg_reduce_call *r)
 {
     int64_t width = r->kept.size[r->kept.rank - 1];
-    bool is_row = r->reduced.count > 1 && width > 1 && tg_walk_stride(&r->kept) == 1 &&
-                  tg_walk_stride(&r->reduced) == width;
+    bool is_row =
+        r->reduced.count > 1 && width > 1 && tg_walk_stride(&r->kept) == 1 && tg_walk_stride(&r->reduced) == width;
     bool is_short = width <= (r->part ? LONG_COMPUTED_LINE : LONG_LINE);
     return is_row && is_short ? least(PANEL / width, r->reduced.size[r->reduced.rank - 1]) : 1;
 }
