@@ -53,22 +53,6 @@ static void gather_run(const tg_reduce_call *r, int64_t start, int64_t stride, i
     }
 }
 
-/* Copies a row of the panel whose values are computed; those behind them, which the next rows need, are, too. */
-static void gather_computed(const tg_panel *p, int64_t offset, real *out)
-{
-    const tg_reduce_call *r = p->r;
-    tg_computed *computed = p->computed;
-    int64_t first = offset + p->offset[0], last = offset + p->offset[p->width - 1];
-    if (first < computed->begin || last >= computed->end) {
-        computed->begin = first;
-        computed->end = first + least(PANEL, r->kept.count * r->reduced.count - first);
-        r->part(r->x, first, computed->end - first, computed->values);
-    }
-    for (int64_t c = 0; c < p->width; c++) {
-        out[c] = computed->values[offset + p->offset[c] - computed->begin];
-    }
-}
-
 /* Returns n values side by side as reals: in place, or in the buffer. */
 static const real *row_at(const tg_panel *p, int64_t offset, int64_t n, real *buffer)
 {
@@ -85,7 +69,7 @@ static const real *row_at(const tg_panel *p, int64_t offset, int64_t n, real *bu
 int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL], const real **rows)
 {
     int64_t n = least(left, PANEL_ROWS), stride = tg_walk_stride(&p->r->reduced);
-    bool ahead = p->r->is_direct && !p->r->part && tg_walk_run(&p->r->reduced, at, left) >= 2 * PANEL_ROWS;
+    bool ahead = p->r->is_direct && tg_walk_run(&p->r->reduced, at, left) >= 2 * PANEL_ROWS;
     for (int64_t i = 0; i < n; i++) {
         rows[i] = buffers[i];
         if (ahead) {
@@ -93,9 +77,7 @@ int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, re
                             (size_t)p->width * sizeof(real));
         }
         if (p->r->is_direct) {
-            rows[i] = row_at(p, p->offset[0] + at->offset, p->width, buffers[i]);
-        } else if (p->r->part) {
-            gather_computed(p, at->offset, buffers[i]);
+            rows[i] = (const real *)p->r->x + p->offset[0] + at->offset;
         } else if (p->apart != 0) {
             gather_run(p->r, p->offset[0] + at->offset, p->apart, p->width, buffers[i]);
         } else {
@@ -201,8 +183,8 @@ static void set_panel(tg_panel *p, const tg_reduce_call *r, int64_t at, int64_t 
     p->count = r->blocks == 1 ? r->reduced.count : least(r->reduced.count - p->first, r->block);
     int64_t width = least(least(end - at, outputs - p->output), width_of(r, p->count));
     tg_cursor kept = tg_walk_begin(&r->kept, p->output);
-    if (r->by_columns && (r->is_direct || backward)) {
-        width = tg_walk_run(&r->kept, &kept, width); /* the columns are side by side */
+    if (r->part || (r->by_columns && (r->is_direct || backward))) {
+        width = tg_walk_run(&r->kept, &kept, width); /* the columns are side by side, or equally far apart */
     }
     p->width = width;
     p->apart = tg_walk_run(&r->kept, &kept, width) == width ? tg_walk_stride(&r->kept) : 0;
@@ -215,9 +197,6 @@ static void set_panel(tg_panel *p, const tg_reduce_call *r, int64_t at, int64_t 
             p->gradient_offset[c + i] = kept.other_offset + i * tg_walk_other_stride(&r->kept);
         }
         tg_walk_advance(&r->kept, &kept, run);
-    }
-    while (r->part && r->by_columns && !r->is_direct && p->offset[p->width - 1] - p->offset[0] > PANEL - PANEL_LANES) {
-        p->width--; /* the columns are computed together */
     }
 }
 
@@ -234,10 +213,7 @@ static void reduce_panels(void *context, int64_t begin, int64_t end)
 {
     const tg_reduce_call *r = context;
     tg_panel p;
-    tg_computed computed;
     tg_columns columns;
-    p.computed = &computed;
-    computed.begin = computed.end = 0;
     for (int64_t at = begin * r->unit; at < end * r->unit; at += p.width) {
         set_panel(&p, r, at, end * r->unit, false);
         r->reducer->visit(&p, &columns);
@@ -288,8 +264,8 @@ void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer)
     r->reducer = reducer;
     r->lines = lines_of(r);
     r->unit = r->lines > 1 ? r->kept.size[r->kept.rank - 1] : 1;
-    r->by_columns =
-        r->reduced.count < PANEL_LANES || (r->kept.count >= LONG_ROW && distance < llabs(tg_walk_stride(&r->reduced)));
+    r->by_columns = !r->part && (r->reduced.count < PANEL_LANES ||
+                                 (r->kept.count >= LONG_ROW && distance < llabs(tg_walk_stride(&r->reduced))));
     const tg_walk *inner = r->by_columns ? &r->kept : &r->reduced;
     r->is_direct = r->dtype == REAL_DTYPE && tg_walk_stride(inner) == 1 &&
                    inner->size[inner->rank - 1] >= (r->by_columns ? LONG_ROW : least(inner->count, LONG_RUN));
@@ -318,7 +294,6 @@ static void spread_panels(void *context, int64_t begin, int64_t end)
 {
     const spread_loop *l = context;
     tg_panel p;
-    p.computed = NULL;
     for (int64_t at = begin; at < end; at += p.width) {
         set_panel(&p, &l->r, at, end, true);
         l->spread(&p);

@@ -62,16 +62,9 @@ typedef struct tg_reduce_call {
     tg_partial *results;  /* of the outputs, for backward; NULL in forward */
 } tg_reduce_call;
 
-/* The values of a range of x that were computed. */
-typedef struct tg_computed {
-    int64_t begin, end;
-    real values[PANEL];
-} tg_computed;
-
 /* A part of x. */
 typedef struct tg_panel {
     const tg_reduce_call *r;
-    tg_computed *computed;
     int64_t output, width;          /* the outputs */
     int64_t first, count;           /* the values of each of them */
     int64_t offset[PANEL];          /* of the first value of each output in x */

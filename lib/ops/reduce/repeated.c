@@ -8,7 +8,21 @@ enum { SHARES = 8, FEW = 256, GROUP = 16, WIDE = 4096 };
 
 _Static_assert(PANEL == TG_GRADIENT_PART, "a part is a panel's row");
 
-/* Sums columns whose runs follow each other, so that those of some columns are computed as one part. */
+/* Sums columns of a few values, which follow each other: those of many columns are computed as one part. */
+static void sum_few_values(const tg_panel *p, double *sum)
+{
+    const int64_t most = PANEL / p->count;
+    for (int64_t first = 0, columns; first < p->width; first += columns) {
+        real values[PANEL];
+        columns = least(p->width - first, most);
+        p->r->part(p->r->x, p->offset[first], columns * p->count, values);
+        for (int64_t c = 0; c < columns; c++) {
+            sum[first + c] = row_sum(values + c * p->count, p->count);
+        }
+    }
+}
+
+/* Sums columns whose runs follow each other: those of some columns are computed as one part. */
 static void sum_groups(const tg_panel *p, int64_t run, double *sum)
 {
     const tg_reduce_call *r = p->r;
@@ -20,11 +34,10 @@ static void sum_groups(const tg_panel *p, int64_t run, double *sum)
         columns = least(p->width - first, most);
         memset(lanes, 0, (size_t)columns * sizeof *lanes);
         for (int64_t done = 0, n; done < p->count; done += n) {
-            int64_t begin = run - tg_walk_run(&r->reduced, &at, run);
             n = tg_walk_run(&r->reduced, &at, p->count - done);
-            r->part(r->x, p->offset[first] + at.offset - begin, columns * run, values);
+            r->part(r->x, p->offset[first] + at.offset, (columns - 1) * run + n, values);
             for (int64_t c = 0; c < columns; c++) {
-                add_runs(&(tg_runs){values + c * run + begin, n, 1, 0}, value_term, 0, 0, lanes[c]);
+                add_runs(&(tg_runs){values + c * run, n, 1, 0}, value_term, 0, 0, lanes[c]);
             }
             tg_walk_advance(&r->reduced, &at, n);
         }
@@ -42,7 +55,7 @@ static void sum_wide_rows(void *context, int64_t begin, int64_t end)
     double sum[WIDE];
     for (int64_t at = begin, width; at < end; at += width) {
         tg_cursor kept = tg_walk_begin(&r->kept, at), row = tg_walk_begin(&r->reduced, 0);
-        width = tg_walk_run(&r->kept, &kept, least(end - at, WIDE));
+        width = tg_walk_run(&r->kept, &kept, least(end - at, r->reduced.count < 64 ? PANEL : WIDE));
         memset(sum, 0, (size_t)width * sizeof *sum);
         for (int64_t left = r->reduced.count, count; left > 0; left -= count) {
             int64_t offset[PANEL_ROWS];
@@ -71,12 +84,15 @@ static void sum_wide_rows(void *context, int64_t begin, int64_t end)
 
 static void visit_repeated(const tg_panel *p, tg_columns *columns)
 {
-    int64_t run = p->r->reduced.size[p->r->reduced.rank - 1];
-    if (p->r->part && !p->r->by_columns && p->r->lines == 1 && p->apart == run && run <= PANEL) {
+    const tg_walk *reduced = &p->r->reduced;
+    int64_t run = reduced->size[reduced->rank - 1];
+    if (!p->r->part || p->r->lines > 1 || p->apart != run || run > PANEL) {
+        panel_sum(p, value_term, 0, NULL, columns->sum);
+    } else if (reduced->rank == 1 && run < PANEL_LANES) {
+        sum_few_values(p, columns->sum);
+    } else {
         sum_groups(p, run, columns->sum);
-        return;
     }
-    panel_sum(p, value_term, 0, NULL, columns->sum);
 }
 
 static void finish_repeated(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
