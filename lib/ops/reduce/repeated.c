@@ -86,7 +86,7 @@ static void visit_repeated(const tg_panel *p, tg_columns *columns)
 {
     const tg_walk *reduced = &p->r->reduced;
     int64_t run = reduced->size[reduced->rank - 1];
-    if (!p->r->part || p->r->lines > 1 || p->apart != run || run > PANEL) {
+    if (!p->r->part || p->r->lines > 1 || p->apart != run || run > PANEL || p->count == 0) {
         panel_sum(p, value_term, 0, NULL, columns->sum);
     } else if (reduced->rank == 1 && run < PANEL_LANES) {
         sum_few_values(p, columns->sum);
