@@ -12,7 +12,7 @@
 
 /* The largest chunk of copied inputs, the shortest row that is not copied, the shortest block to which values are
  * repeated, and the sides of a tile. */
-enum { MOST_COPIED = 1024, LONG_ROW = 64, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
+enum { MOST_COPIED = 1024, LONG_ROW = 128, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
 
 typedef enum input_kind { INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
 
@@ -63,7 +63,7 @@ static inline void choose_input(chunk_inputs *c, chunk_input *in, bool is_real)
     in->period = stride == 0 ? 1 : size;
     in->block = stride == 0 ? size : outer == 0 ? size * rows : 0;
     in->kind = INPUT_COPIED;
-    if (is_real && stride == 1 && size >= LONG_ROW) {
+    if (is_real && stride == 1 && size >= (outer == 0 ? LONG_ROW : LONG_ROW / 2)) {
         in->kind = INPUT_ROWS;
         in->block = size;
     } else if (in->block >= LONG_BLOCK && in->period <= LONG_BLOCK) {

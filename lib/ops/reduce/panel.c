@@ -8,7 +8,7 @@
 #define LONG_RUN 64
 
 /* Longer rows are not added side by side: of values in memory, and of values that are computed, a part at a time. */
-#define LONG_LINE (PANEL / 4)
+#define LONG_LINE (LONG_RUN - 1)
 #define LONG_COMPUTED_LINE (PANEL / 2)
 
 /* The columns of a panel are a multiple of this. */
@@ -68,14 +68,9 @@ static const real *row_at(const tg_panel *p, int64_t offset, int64_t n, real *bu
 
 int64_t KERNEL(tg_panel_rows)(const tg_panel *p, tg_cursor *at, int64_t left, real (*buffers)[PANEL], const real **rows)
 {
-    int64_t n = least(left, PANEL_ROWS), stride = tg_walk_stride(&p->r->reduced);
-    bool ahead = p->r->is_direct && tg_walk_run(&p->r->reduced, at, left) >= 2 * PANEL_ROWS;
+    int64_t n = least(left, PANEL_ROWS);
     for (int64_t i = 0; i < n; i++) {
         rows[i] = buffers[i];
-        if (ahead) {
-            tg_prefetch_row((const real *)p->r->x + p->offset[0] + at->offset + PANEL_ROWS * stride,
-                            (size_t)p->width * sizeof(real));
-        }
         if (p->r->is_direct) {
             rows[i] = (const real *)p->r->x + p->offset[0] + at->offset;
         } else if (p->apart != 0) {

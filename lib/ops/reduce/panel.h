@@ -212,15 +212,18 @@ TG_FOR_EACH_OP void sum_lines(const tg_panel *p, tg_term *term, double power, co
     double sides[PANEL] = {0}, centers[PANEL];
     int64_t all = p->r->lines * p->width;
     for (int64_t i = 0; center && i < all; i++) {
-        centers[i] = center[i % p->width];
+        centers[i] = i < p->width ? center[i] : centers[i - p->width];
     }
     tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
     for (int64_t done = 0, n, width; done < p->count; done += n * (width / p->width)) {
         n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
         add_rows(rows, n, width, term, power, center ? centers : NULL, sides);
     }
-    for (int64_t i = 0; i < all; i++) {
-        sum[i % p->width] = (i < p->width ? 0 : sum[i % p->width]) + sides[i];
+    memcpy(sum, sides, (size_t)p->width * sizeof *sum);
+    for (int64_t line = p->width; line < all; line += p->width) {
+        for (int64_t c = 0; c < p->width; c++) {
+            sum[c] += sides[line + c];
+        }
     }
 }
 
@@ -371,8 +374,10 @@ TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, real *most)
         n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
         compare_rows(rows, n, width, key, most);
     }
-    for (int64_t i = p->width; i < p->r->lines * p->width; i++) {
-        most[i % p->width] = larger(most[i % p->width], most[i]);
+    for (int64_t line = p->width; line < p->r->lines * p->width; line += p->width) {
+        for (int64_t c = 0; c < p->width; c++) {
+            most[c] = larger(most[c], most[line + c]);
+        }
     }
 }
 
