@@ -178,8 +178,10 @@ TG_API int tg_threads(void);
  * tests/bench/README.md). Each value of a product A B is computed in one order, whatever the other sizes, the number of
  * threads and the vector instructions are: the terms a_ik b_kj are divided into blocks of 384; in each they are added
  * to 0 one by one, by fused multiply-adds; and the sums of the blocks are added from the first to the last. On a
- * processor without fused multiply-adds products are rounded before they are added. The last bits of OpenBLAS depend on
- * its version, the processor, the sizes and the number of threads.
+ * processor without fused multiply-adds, and at the baseline of x86-64 (tg_cpu_level), products are rounded before they
+ * are added. The last bits of OpenBLAS depend on its version, the processor, the sizes and the number of threads.
+ *
+ * The steps of tg_gru and tg_lstm always use the built-in loops, which read a copy of the weight that is made once.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the
@@ -230,8 +232,8 @@ typedef enum tg_cpu_level {
 TG_API const char *tg_cpu_level_name(tg_cpu_level level);
 
 /* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
- * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products by BLAS:
- * BLAS chooses its own. VALUE for a level that the processor or the build does not have. If TG_CPU_LEVEL names such a
+ * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products: BLAS chooses
+ * its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend). VALUE for a level that the processor or the build does not have. If TG_CPU_LEVEL names such a
  * level, every new tape has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is
  * inside the library. */
 TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);

@@ -88,7 +88,7 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make)
 static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make)
 {
     tg_cpu_level first = tg_get_cpu_level();
-    const int lowest = lowest_fused_level();
+    const int lowest = lowest_fused_level(false);
     assert_true(tg_set_cpu_level((tg_cpu_level)lowest, NULL));
     tg_params *base = train(dtype, layers, make);
     for (int level = lowest + 1; level <= tg_level_highest(); level++) {

@@ -1,12 +1,23 @@
-/* A GRU over all positions of a sequence against a chain of ops, for a width of more than one block of columns, which
- * two threads divide, and rows that are no multiple of four. The samples of test_gradcheck_ops.c are narrower. */
+/* A GRU and an LSTM over all positions of a sequence against a chain of ops, for a width of more than one block of
+ * columns, which threads divide, and rows that are no multiple of four: at each level, with the same bits for any
+ * number of threads. The samples of test_gradcheck_ops.c are narrower. */
 #include "support.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "levels.h"
 #include "ops/sequence/recurrent.h"
+#include "tensor/tensor.h"
 
-enum { T = 3, B = 22, H = 301, LEAVES = 4 };
+enum { T = 3, B = 22, H = 401, LEAVES = 4 };
+
+/* Returns columns of a gate at a position: of the projected inputs, or with a state of its projection. */
+static tg_tensor *gate_of(tg_tape *t, tg_tensor *const *x, int64_t position, int gate, tg_tensor *h)
+{
+    tg_tensor *all = h ? tg_linear(t, h, x[2], x[3]) : tg_select(t, x[0], 0, position);
+    return tg_slice(t, all, 1, gate * H, (gate + 1) * H, 1);
+}
 
 static tg_tensor *gru_of_ops(tg_tape *t, tg_tensor *const *x)
 {
@@ -14,8 +25,8 @@ static tg_tensor *gru_of_ops(tg_tape *t, tg_tensor *const *x)
     for (int64_t i = 0; i < T; i++) {
         tg_tensor *a[3], *b[3];
         for (int gate = 0; gate < 3; gate++) {
-            a[gate] = tg_slice(t, tg_select(t, x[0], 0, i), 1, gate * H, (gate + 1) * H, 1);
-            b[gate] = tg_slice(t, tg_linear(t, h, x[2], x[3]), 1, gate * H, (gate + 1) * H, 1);
+            a[gate] = gate_of(t, x, i, gate, NULL);
+            b[gate] = gate_of(t, x, i, gate, h);
         }
         tg_tensor *r = tg_sigmoid(t, tg_add(t, a[0], b[0])), *z = tg_sigmoid(t, tg_add(t, a[1], b[1]));
         tg_tensor *n = tg_tanh(t, tg_add(t, a[2], tg_mul(t, r, b[2])));
@@ -30,11 +41,34 @@ static tg_tensor *gru(tg_tape *t, tg_tensor *const *x)
     return tg_select(t, tg_gru(t, &recurrence), 0, -1);
 }
 
-static void assert_close(const tg_tensor *x, const tg_tensor *y)
+/* The first cell is the first state. */
+static tg_tensor *lstm_of_ops(tg_tape *t, tg_tensor *const *x)
+{
+    tg_tensor *h = x[1], *c = x[1];
+    for (int64_t i = 0; i < T; i++) {
+        tg_tensor *sum[4];
+        for (int gate = 0; gate < 4; gate++) {
+            sum[gate] = tg_add(t, gate_of(t, x, i, gate, NULL), gate_of(t, x, i, gate, h));
+        }
+        c = tg_add(t, tg_mul(t, tg_sigmoid(t, sum[1]), c), tg_mul(t, tg_sigmoid(t, sum[0]), tg_tanh(t, sum[2])));
+        h = tg_mul(t, tg_sigmoid(t, sum[3]), tg_tanh(t, c));
+    }
+    return tg_add(t, h, c);
+}
+
+/* The bias is added to the inputs: without one the product with the state is not added to anything. */
+static tg_tensor *lstm(tg_tape *t, tg_tensor *const *x)
+{
+    tg_recurrence recurrence = {.inputs = tg_add(t, x[0], x[3]), .state = x[1], .weight = x[2]};
+    tg_tensor *cell, *h = tg_lstm(t, &recurrence, x[1], &cell);
+    return tg_add(t, tg_select(t, h, 0, -1), cell);
+}
+
+static void assert_close(const tg_tensor *x, const tg_tensor *y, double tolerance)
 {
     assert_int_equal(tg_tensor_count(x), tg_tensor_count(y));
     for (int64_t i = 0; i < tg_tensor_count(x); i++) {
-        assert_true(fabs(tg_tensor_value_at(x, i) - tg_tensor_value_at(y, i)) < 1e-13);
+        assert_true(fabs(tg_tensor_value_at(x, i) - tg_tensor_value_at(y, i)) < tolerance);
     }
 }
 
@@ -52,36 +86,66 @@ static void run(tg_tape *t, tg_tensor *(*call)(tg_tape *t, tg_tensor *const *x),
     tg_tape_reset(t);
 }
 
-static void test_wide_gru(void **state)
+/* The results of a call at each level, with some numbers of threads, beside those of ops. */
+static void assert_recurrence(tg_dtype dtype, int gates, tg_tensor *(*call)(tg_tape *t, tg_tensor *const *x),
+                              tg_tensor *(*of_ops)(tg_tape *t, tg_tensor *const *x))
 {
-    (void)state;
     tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    const tg_shape shapes[LEAVES] = {TG_SHAPE(T, B, 3 * H), TG_SHAPE(B, H), TG_SHAPE(3 * H, H), TG_SHAPE(3 * H)};
-    tg_tensor *x[LEAVES], *expected[LEAVES + 1], *results[LEAVES + 1];
+    const tg_shape shapes[LEAVES] = {TG_SHAPE(T, B, gates * H), TG_SHAPE(B, H), TG_SHAPE(gates * H, H),
+                                     TG_SHAPE(gates * H)};
+    tg_tensor *x[LEAVES], *expected[LEAVES + 1], *first[LEAVES + 1] = {NULL}, *results[LEAVES + 1];
     for (int i = 0; i < LEAVES; i++) {
-        x[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
+        x[i] = leaf(tg_tensor_new(dtype, shapes[i], NULL));
         assert_true(tg_tensor_fill_normal(x[i], rng, 0, i < 2 ? 1 : 0.05, NULL));
     }
-    run(t, gru_of_ops, x, expected);
     const int threads = tg_threads();
-    for (int count = 1; count < 3; count++) {
-        assert_true(tg_set_threads(count, NULL));
-        run(t, gru, x, results);
-        for (int i = 0; i <= LEAVES; i++) {
-            assert_close(results[i], expected[i]);
-            tg_release(results[i]);
+    const tg_cpu_level level = tg_get_cpu_level();
+    for (int lower = 0; lower <= tg_level_highest(); lower++) {
+        assert_true(tg_set_cpu_level((tg_cpu_level)(tg_level_highest() - lower), NULL));
+        const bool has_same_bits = tg_level_highest() - lower >= lowest_fused_level(true);
+        tg_tape *t = tg_tape_new(rng, NULL);
+        run(t, of_ops, x, expected);
+        for (int count = 1; count < 6; count += count) {
+            assert_true(tg_set_threads(count, NULL));
+            run(t, call, x, results);
+            for (int i = 0; i <= LEAVES; i++) {
+                assert_close(results[i], expected[i], dtype == TG_F64 ? 1e-13 : 1e-4);
+                if (!first[i]) {
+                    first[i] = tg_retain(results[i]);
+                }
+                assert_true(!has_same_bits || i == 2 || /* its products are of the backend */
+                            memcmp(tg_values(results[i]), tg_values(first[i]), tg_bytes_of(first[i])) == 0);
+                tg_release(results[i]);
+            }
         }
+        assert_true(tg_set_threads(threads, NULL));
+        for (int i = 0; i <= LEAVES; i++) {
+            tg_release(expected[i]);
+        }
+        tg_tape_free(t);
     }
-    assert_true(tg_set_threads(threads, NULL));
+    assert_true(tg_set_cpu_level(level, NULL));
     for (int i = 0; i <= LEAVES; i++) {
-        tg_release(expected[i]);
+        tg_release(first[i]);
     }
     for (int i = 0; i < LEAVES; i++) {
         tg_release(x[i]);
     }
-    tg_tape_free(t);
     tg_rng_free(rng);
+}
+
+static void test_wide_gru(void **state)
+{
+    (void)state;
+    assert_recurrence(TG_F32, 3, gru, gru_of_ops);
+    assert_recurrence(TG_F64, 3, gru, gru_of_ops);
+}
+
+static void test_wide_lstm(void **state)
+{
+    (void)state;
+    assert_recurrence(TG_F32, 4, lstm, lstm_of_ops);
+    assert_recurrence(TG_F64, 4, lstm, lstm_of_ops);
 }
 
 /* A call with inputs of these shapes is refused with this text. */
@@ -137,6 +201,7 @@ static void test_shapes_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wide_gru), cmocka_unit_test(test_shapes_are_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wide_gru), cmocka_unit_test(test_wide_lstm),
+                                       cmocka_unit_test(test_shapes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,154 +4,72 @@
  *   gradient    from the last position to the first:   da_t and db_t from dh_t,   dh_{t-1} += db_t W
  *               then dW += sum_t db_t^T h_{t-1},   dbias += sum_t db_t
  *
- * The products with W follow each other, and each has only the rows of the batch; ops/linear_algebra/repeated_product.h
- * computes them. The gradient of W is one product over all positions, and another one for the initial state. Threads
- * divide the columns of the state: a thread computes its columns of the product and of the step, and then waits for the
- * others. A row that is 0 in the mask copies h (and c), and passes their gradient. With `reverse` the last position is
- * the first one.
+ * The products with W follow each other, and each has only the rows of the batch; tensor/panels.h computes them. The
+ * gradient of W is one product over all positions, and another one for the initial state. The columns of the state are
+ * divided into blocks (recurrent_layer.h), and threads divide the blocks: a thread computes its columns of the product
+ * and of the step, and then waits for the others. A row that is 0 in the mask copies h (and c), and passes their
+ * gradient. With `reverse` the last position is the first one.
  */
 #include "ops/sequence/recurrent.h"
 
-#include "ops/sequence/recurrent_cells.h"
-#include "ops/linear_algebra/repeated_product.h"
+#include "ops/sequence/recurrent_layer.h"
 
 TG_DECLARE_KERNEL(tg_gru_forward);
 TG_DECLARE_KERNEL(tg_gru_backward);
 TG_DECLARE_KERNEL(tg_lstm_forward);
 TG_DECLARE_KERNEL(tg_lstm_backward);
 
-enum { INPUTS, STATE, WEIGHT, CELL }; /* a bias and a mask follow */
-
-typedef struct recurrent_attributes {
-    int bias, mask; /* numbers of inputs; 0: none */
-    bool reverse;
-} recurrent_attributes;
-
-/* A call, and the position at which it is. Matrices "in blocks" are those of ops/linear_algebra/repeated_product.h. */
-typedef struct layer {
-    const recurrent_cell *cell;
-    int64_t T, B, H, block;
-    bool reverse;
-    const real *a, *first_h, *first_c, *weight, *bias;
-    const uint8_t *mask;   /* (B,T); NULL: all rows */
-    real *states;          /* (T,B,H) */
-    real *gates, *kept;    /* saved: (T,B,GH) and (T,B,H) */
-    real *matrix;          /* forward: the transpose (H,H) of each gate's weight; backward: W (GH,H); in blocks */
-    real *b;               /* forward: (B,H) per gate, in blocks */
-    const real *dstates;   /* (T,B,H); NULL: zeros */
-    real *da, *db, *dbias; /* (T,B,GH), (T,B,GH) and (GH); da and dbias may be NULL */
-    real *dh, *dc;         /* (B,H), in blocks */
-    bool overwrite;        /* da */
-    int64_t step;          /* 0 .. T - 1 */
-} layer;
-
-static layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
-{
-    const recurrent_attributes *at = call->attributes;
-    const tg_tensor *states = call->outputs[0];
-    layer l = {.cell = cell,
-               .T = states->shape[0],
-               .B = states->shape[1],
-               .H = states->shape[2],
-               .block = block_for(states->shape[2]),
-               .reverse = at->reverse,
-               .a = tg_values(call->inputs[INPUTS]),
-               .first_h = tg_values(call->inputs[STATE]),
-               .first_c = cell == &lstm_cell ? tg_values(call->inputs[CELL]) : NULL,
-               .weight = tg_values(call->inputs[WEIGHT]),
-               .bias = at->bias ? tg_values(call->inputs[at->bias]) : NULL,
-               .mask = at->mask ? tg_values(call->inputs[at->mask]) : NULL,
-               .states = tg_values(states),
-               .gates = call->saved,
-               .matrix = call->scratch};
-    l.kept = l.gates + cell->gates * states->count;
-    return l;
-}
-
-/* Returns the position of a step. */
-static int64_t position_of(const layer *l, int64_t step)
-{
-    return l->reverse ? l->T - 1 - step : step;
-}
-
-static bool keeps(const layer *l, int64_t row)
-{
-    return l->mask && !l->mask[row * l->T + position_of(l, l->step)];
-}
-
-/* Returns the n columns from `column` on of a row, at the current step. */
-static cell_step step_of(const layer *l, int64_t row, int64_t column, int64_t n)
-{
-    const int64_t H = l->H, at = position_of(l, l->step) * l->B + row, gates = at * l->cell->gates * H + column;
-    cell_step s = {.n = n,
-                   .H = H,
-                   .a = l->a + gates,
-                   .h = l->first_h + row * H + column,
-                   .c = l->first_c ? l->first_c + row * H + column : NULL,
-                   .gates = l->gates + gates,
-                   .kept = l->kept + at * H + column,
-                   .y = l->states + at * H + column};
-    if (l->step > 0) {
-        int64_t last = (position_of(l, l->step - 1) * l->B + row) * H + column;
-        s.h = l->states + last;
-        s.c = l->first_c ? l->kept + last : NULL;
-    }
-    return s;
-}
-
-/* Returns the smallest number of columns that is worth a thread. */
-static int64_t grain_of(const layer *l)
-{
-    return 1 + 32 * TG_GRAIN / (l->B * l->cell->gates * l->H + 1);
-}
-
 /* ---- forward ---- */
 
-/* Computes the n columns from `column` on of b = h W^T + bias. */
-static void project_state(const layer *l, const real *h, int64_t column, int64_t n)
+/* Returns the copy of the weights of all gates for the columns of a block. */
+static real *weights_of(const layer *l, block b)
 {
-    const int64_t B = l->B, H = l->H, width = block_width(l->block, H, column);
+    return l->matrix + b.first * l->cell->gates * l->H;
+}
+
+static void store_weights(const layer *l, block b)
+{
     for (int64_t gate = 0; gate < l->cell->gates; gate++) {
-        real *b = in_blocks(l->block, l->b + gate * B * H, B, H, 0, column);
-        for (int64_t row = 0; row < B; row++) {
-            if (l->bias) {
-                memcpy(b + row * width, l->bias + gate * H + column, (size_t)n * sizeof *b);
-            } else {
-                memset(b + row * width, 0, (size_t)n * sizeof *b);
-            }
-        }
-        add_product(&(block_product){.rows = B,
-                                     .terms = H,
-                                     .columns = n,
-                                     .a = h,
-                                     .m = in_blocks(l->block, l->matrix + gate * H * H, H, H, 0, column),
-                                     .sum = b,
-                                     .a_distance = H,
-                                     .m_distance = width,
-                                     .sum_distance = width});
+        store_columns(l, b, l->weight + (gate * l->H + b.first) * l->H, l->H, 1, l->H,
+                      weights_of(l, b) + gate * b.width * l->H);
     }
 }
 
-static void forward_columns(void *context, int64_t begin, int64_t end)
+/* Computes the columns of a block of b = h W^T + bias, of all gates, and returns them: (B,gates,width). */
+static const real *project_state(const layer *l, block b, const real *h)
+{
+    const int64_t G = l->cell->gates;
+    real *to = l->b + b.first * l->B * G;
+    for (int64_t i = 0; l->bias && i < l->B * G; i++) {
+        memcpy(to + i * b.width, l->bias + i % G * l->H + b.first, (size_t)b.count * sizeof *to);
+        memset(to + i * b.width + b.count, 0, (size_t)(b.width - b.count) * sizeof *to);
+    }
+    const tg_gemm g = {l->B, G * b.width, l->H, .lda = l->H, .ldc = G * b.width};
+    KERNEL(tg_panels_multiply)(&g, h, weights_of(l, b), l->bias, to);
+    return to;
+}
+
+static void forward_blocks(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
     const real *h = l->step > 0 ? l->states + position_of(l, l->step - 1) * l->B * l->H : l->first_h;
-    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
-        for (int64_t gate = 0, size = l->H * l->H; l->step == 0 && gate < l->cell->gates; gate++) {
-            store_transposed_columns(l->block, l->H, l->H, l->weight + gate * size, l->matrix + gate * size, column, n);
+    for (int64_t i = begin; i < end; i++) {
+        const block b = block_of(l, i);
+        if (l->step == 0) {
+            store_weights(l, b);
         }
-        project_state(l, h, column, n);
+        const real *projected = project_state(l, b, h);
         for (int64_t row = 0; row < l->B; row++) {
-            cell_step s = step_of(l, row, column, n);
-            s.b = in_blocks(l->block, l->b, l->B, l->H, row, column);
-            s.b_distance = l->B * l->H;
+            cell_step s = step_of(l, b, row);
+            s.b = projected + row * l->cell->gates * b.width;
+            s.b_distance = b.width;
             if (!keeps(l, row)) {
                 l->cell->forward(&s);
                 continue;
             }
-            memcpy(s.y, s.h, (size_t)n * sizeof *s.y);
+            memcpy(s.y, s.h, (size_t)s.n * sizeof *s.y);
             if (s.c) {
-                memcpy(s.kept, s.c, (size_t)n * sizeof *s.kept);
+                memcpy(s.kept, s.c, (size_t)s.n * sizeof *s.kept);
             }
         }
     }
@@ -160,9 +78,9 @@ static void forward_columns(void *context, int64_t begin, int64_t end)
 static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
 {
     layer l = layer_of(call, cell);
-    l.b = l.matrix + cell->gates * l.H * l.H;
+    l.b = l.matrix + cell->gates * l.panels * l.panel * l.H;
     for (l.step = 0; l.step < l.T; l.step++) {
-        tg_parallel_for(l.H, grain_of(&l), forward_columns, &l);
+        tg_parallel_for(l.blocks, grain_of(&l), forward_blocks, &l);
     }
     if (call->output_count > 1) {
         memcpy(tg_values(call->outputs[1]), l.kept + position_of(&l, l.T - 1) * l.B * l.H,
@@ -183,77 +101,65 @@ void KERNEL(tg_lstm_forward)(const tg_op_call *call)
 /* ---- backward ---- */
 
 /* Adds the gradient that the next step has given to its state: dh += db W. */
-static void add_state_gradient(const layer *l, int64_t step, int64_t column, int64_t n)
+static void add_state_gradient(const layer *l, block b, int64_t step)
 {
-    const int64_t B = l->B, H = l->H, gates = l->cell->gates * H, width = block_width(l->block, H, column);
-    add_product(&(block_product){.rows = B,
-                                 .terms = gates,
-                                 .columns = n,
-                                 .a = l->db + position_of(l, step) * B * gates,
-                                 .m = in_blocks(l->block, l->matrix, gates, H, 0, column),
-                                 .sum = in_blocks(l->block, l->dh, B, H, 0, column),
-                                 .a_distance = gates,
-                                 .m_distance = width,
-                                 .sum_distance = width});
+    const int64_t gates = l->cell->gates * l->H;
+    const tg_gemm g = {l->B, b.width, gates, .lda = gates, .ldc = b.width};
+    KERNEL(tg_panels_multiply)
+    (&g, l->db + position_of(l, step) * l->B * gates, l->matrix + b.first * gates, true, row_of(l, b, l->dh, 0));
 }
 
-/* Computes db and da for the columns of a row, and dh and dc without the product of db. */
-static void row_gradient(const layer *l, int64_t row, int64_t column, int64_t n)
+/* Computes db and da for the columns of a block of a row, and dh and dc without the product of db. */
+static void row_gradient(const layer *l, block b, int64_t row)
 {
-    const int64_t H = l->H, G = l->cell->gates, at = position_of(l, l->step) * l->B + row;
-    cell_step s = step_of(l, row, column, n);
-    cell_gradient d = {.dh = in_blocks(l->block, l->dh, l->B, H, row, column),
-                       .dc = in_blocks(l->block, l->dc, l->B, H, row, column),
+    const int64_t H = l->H, G = l->cell->gates, column = b.first, at = position_of(l, l->step) * l->B + row;
+    cell_step s = step_of(l, b, row);
+    cell_gradient d = {.dh = row_of(l, b, l->dh, row),
+                       .dc = row_of(l, b, l->dc, row),
                        .da = l->da ? l->da + at * G * H + column : NULL,
                        .db = l->db + at * G * H + column,
                        .overwrite = l->overwrite};
-    for (int64_t k = 0; l->dstates && k < n; k++) {
+    for (int64_t k = 0; l->dstates && k < s.n; k++) {
         d.dh[k] += l->dstates[at * H + column + k];
     }
     if (!keeps(l, row)) {
         l->cell->backward(&s, &d);
     } else {
         for (int64_t gate = 0; gate < G; gate++) {
-            memset(d.db + gate * H, 0, (size_t)n * sizeof *d.db);
+            memset(d.db + gate * H, 0, (size_t)s.n * sizeof *d.db);
         }
         pass_to_input(&s, &d, (int)G);
     }
     for (int64_t gate = 0; l->dbias && gate < G; gate++) {
-        for (int64_t k = 0; k < n; k++) {
+        for (int64_t k = 0; k < s.n; k++) {
             l->dbias[gate * H + column + k] += d.db[gate * H + k];
         }
     }
 }
 
-static void backward_columns(void *context, int64_t begin, int64_t end)
+static void backward_blocks(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
+    const int64_t gates = l->cell->gates * l->H;
+    for (int64_t i = begin; i < end; i++) {
+        const block b = block_of(l, i);
         if (l->step < l->T - 1) {
-            add_state_gradient(l, l->step + 1, column, n);
+            add_state_gradient(l, b, l->step + 1);
         } else {
-            store_columns(l->block, l->cell->gates * l->H, l->H, l->weight, l->matrix, column, n);
+            store_columns(l, b, l->weight + b.first, 1, l->H, gates, l->matrix + b.first * gates);
         }
         for (int64_t row = 0; row < l->B; row++) {
-            row_gradient(l, row, column, n);
+            row_gradient(l, b, row);
         }
     }
 }
 
 /* Adds the columns of the gradient of the initial state that come from db. */
-static void first_state_columns(void *context, int64_t begin, int64_t end)
+static void first_state_blocks(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    for (int64_t column = begin, n; (n = columns_in_block(l->block, column, end)) > 0; column += n) {
-        add_state_gradient(l, 0, column, n);
-    }
-}
-
-/* Adds a matrix (B,H) in blocks to a gradient, which may be NULL. */
-static void add_blocks(const layer *l, real *matrix, bool overwrite, real *gradient)
-{
-    for (int64_t i = 0; gradient && i < l->B * l->H; i++) {
-        gradient[i] = accumulated(overwrite, gradient[i], *in_blocks(l->block, matrix, l->B, l->H, i / l->H, i % l->H));
+    for (int64_t i = begin; i < end; i++) {
+        add_state_gradient(l, block_of(l, i), 0);
     }
 }
 
@@ -271,12 +177,12 @@ static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
 static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
 {
     layer l = layer_of(call, cell);
-    const int64_t H = l.H, count = l.B * H;
+    const int64_t H = l.H, count = l.B * l.panels * l.panel;
     void *const *gradients = call->input_gradients;
     const bool *overwrite = call->overwrite;
-    l.db = l.matrix + cell->gates * H * H;
-    l.dh = l.db + cell->gates * l.T * count;
+    l.dh = l.matrix + cell->gates * l.panels * l.panel * H;
     l.dc = l.dh + count;
+    l.db = l.dc + count;
     l.dstates = call->output_gradients[0];
     l.da = gradients[INPUTS];
     if (cell == &lstm_cell && l.da && overwrite[INPUTS]) {
@@ -291,14 +197,14 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     }
     memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
     const real *dlast = call->output_count > 1 ? call->output_gradients[1] : NULL;
-    for (int64_t column = 0, n; dlast && (n = columns_in_block(l.block, column, H)) > 0; column += n) {
-        store_columns(l.block, l.B, H, dlast, l.dc, column, n);
+    if (dlast) {
+        copy_to_blocks(&l, dlast, l.dc);
     }
     for (l.step = l.T - 1; l.step >= 0; l.step--) {
-        tg_parallel_for(H, grain_of(&l), backward_columns, &l);
+        tg_parallel_for(l.blocks, grain_of(&l), backward_blocks, &l);
     }
     if (gradients[STATE]) {
-        tg_parallel_for(H, grain_of(&l), first_state_columns, &l);
+        tg_parallel_for(l.blocks, grain_of(&l), first_state_blocks, &l);
         add_blocks(&l, l.dh, overwrite[STATE], gradients[STATE]);
     }
     if (cell == &lstm_cell) {
@@ -366,12 +272,12 @@ static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
         return false;
     }
     const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
-    int64_t T = a->shape[0], weights = gates * h->shape[1] * h->shape[1];
+    int64_t T = a->shape[0], B = h->shape[0], H = h->shape[1], width = H + TG_PANEL_MOST - 1;
     size_t size = tg_size_of(a->dtype);
-    return tg_op_output(call, 0, tg_dtype_of(a), tg_shape_make(3, (int64_t[]){T, h->shape[0], h->shape[1]})) &&
+    return tg_op_output(call, 0, tg_dtype_of(a), tg_shape_make(3, (int64_t[]){T, B, H})) &&
            (!has_cell || tg_op_output(call, 1, tg_dtype_of(a), tg_shape_of(h))) &&
-           tg_op_save(call, a->count + T * h->count, size) && tg_op_scratch(call, weights + gates * h->count, size) &&
-           tg_op_backward_scratch(call, weights + a->count + 2 * h->count, size);
+           tg_op_save(call, a->count + T * h->count, size) && tg_op_scratch(call, gates * width * (H + B), size) &&
+           tg_op_backward_scratch(call, width * (gates * H + 2 * B) + a->count, size);
 }
 
 static bool gru_shape(tg_op_call *call)
