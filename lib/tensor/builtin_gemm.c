@@ -15,7 +15,7 @@
  * are read where they are. The scheme is that of Goto and van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, 2008).
  */
-#include "tensor/builtin_tile.h"
+#include "tensor/builtin_row.h"
 
 /* ---- large products ---- */
 
@@ -46,70 +46,6 @@ static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, 
     }
 }
 
-/* ---- small products ---- */
-
-/* gcc may leave an expression of numbers unfused, unlike one of vectors. */
-#if defined TG_LEVEL_AVX512 || defined TG_LEVEL_AVX2 || defined __FP_FAST_FMA
-#define MULTIPLY_ADD(a, b, c) REAL(fma)(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
-/* Without copies: some columns of a row at a time. Their number is a constant in most calls. */
-enum { SMALL_COLUMNS = 8 };
-
-typedef struct small_factors {
-    const real *a, *b;
-    int64_t a_step, b_step, b_column, terms;
-} small_factors;
-
-static inline __attribute__((always_inline)) void multiply_columns(int64_t columns, const small_factors *f, bool add,
-                                                                   real *c)
-{
-    real sum[SMALL_COLUMNS] = {0};
-    for (int64_t k = 0; k < f->terms; k++) {
-        const real a = f->a[k * f->a_step], *b = f->b + k * f->b_step;
-        for (int64_t j = 0; j < columns; j++) {
-            sum[j] = MULTIPLY_ADD(a, b[j * f->b_column], sum[j]);
-        }
-    }
-    for (int64_t j = 0; j < columns; j++) {
-        c[j] = add ? c[j] + sum[j] : sum[j];
-    }
-}
-
-static inline __attribute__((always_inline)) void multiply_row(int64_t columns, small_factors f, bool add, real *c)
-{
-    for (int64_t j = 0; j < columns; j += SMALL_COLUMNS, f.b += SMALL_COLUMNS * f.b_column) {
-        if (columns - j >= SMALL_COLUMNS) {
-            multiply_columns(SMALL_COLUMNS, &f, add, c + j);
-        } else {
-            multiply_columns(columns - j, &f, add, c + j);
-        }
-    }
-}
-
-static bool is_small(const tg_gemm *g)
-{
-    return g->n <= 64 && g->k <= 64 && g->m <= 64 && g->m * g->n * g->k <= 4096;
-}
-
-static void multiply_small(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
-{
-    small_factors f = {.b = b, .a_step = g->transpose_a ? g->lda : 1, .b_step = g->transpose_b ? 1 : g->ldb};
-    f.terms = g->k;
-    for (int64_t row = 0; row < g->m; row++) {
-        f.a = a + row * (g->transpose_a ? 1 : g->lda);
-        if (g->transpose_b) {
-            f.b_column = g->ldb;
-            multiply_row(g->n, f, add, c + row * g->ldc);
-        } else {
-            f.b_column = 1; /* known to the compiler */
-            multiply_row(g->n, f, add, c + row * g->ldc);
-        }
-    }
-}
-
 /* ---- products ---- */
 
 void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
@@ -121,6 +57,10 @@ void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, boo
     if (g->n == 1 && g->m > 1 && g->ldc <= 1) { /* a column of C is a row of its transpose: (A b)^T = b^T A^T */
         const tg_gemm row = {1, g->m, g->k, !g->transpose_b, !g->transpose_a, g->ldb, g->lda, g->m};
         KERNEL(tg_builtin_gemm)(&row, b, a, add, c);
+        return;
+    }
+    if (g->m == 1 || (g->m < 4 && !g->transpose_b)) {
+        multiply_rows_of_a(g, a, b, add, c);
         return;
     }
     const bool many_panels = g->n >= 8 * COLUMNS && g->m > ROWS;

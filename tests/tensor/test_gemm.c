@@ -166,15 +166,15 @@ static void multiply(matrices *x, int level, bool add)
 
 /* ---- tests ---- */
 
-/* Sizes around those of small products (64), of tiles (4, 12; 6, 12, 16, 24, 32), of blocks of terms (384) and of rows
- * that are copied. */
+/* Sizes around those of small products (64), of tiles (4, 12; 6, 12, 16, 24, 32), of blocks of terms (384), of rows
+ * that are copied, and of columns of one row (4, 16, 1024). */
 static void test_order(void **state)
 {
     (void)state;
-    const int64_t sizes[][3] = {{1, 1, 1},     {64, 64, 1},   {7, 64, 9},   {1, 65, 3},    {1, 33, 385},
-                                {3, 31, 5},    {4, 32, 384},  {5, 48, 383}, {11, 47, 400}, {12, 24, 769},
-                                {13, 25, 2},   {24, 97, 64},  {25, 65, 7},  {26, 100, 33}, {64, 64, 64},
-                                {130, 257, 9}, {241, 260, 3}, {481, 260, 2}};
+    const int64_t sizes[][3] = {{1, 1, 1},    {64, 64, 1},   {7, 64, 9},    {1, 65, 3},    {1, 33, 385},  {3, 31, 5},
+                                {4, 32, 384}, {5, 48, 383},  {11, 47, 400}, {12, 24, 769}, {13, 25, 2},   {24, 97, 64},
+                                {25, 65, 7},  {26, 100, 33}, {64, 64, 64},  {130, 257, 9}, {241, 260, 3}, {481, 260, 2},
+                                {1, 1100, 7}, {1, 87, 803},  {2, 70, 65},   {3, 1030, 9}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int kind = 0; kind < 4; kind++) {
             matrices x = matrices_new(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2);
