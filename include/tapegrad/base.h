@@ -233,9 +233,9 @@ TG_API const char *tg_cpu_level_name(tg_cpu_level level);
 
 /* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
  * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products: BLAS chooses
- * its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend). VALUE for a level that the processor
- * or the build does not have. If TG_CPU_LEVEL names such a level, every new tape has this error. STATE while a tape
- * exists. Not thread-safe: call it while no other thread is inside the library. */
+ * its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend). VALUE for a level that the
+ * processor or the build does not have. If TG_CPU_LEVEL names such a level, every new tape has this error. STATE while
+ * a tape exists. Not thread-safe: call it while no other thread is inside the library. */
 TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);
 
 /* Returns the level in use. */

@@ -15,94 +15,10 @@
 #include <tapegrad/extend.h>
 
 #include "ops/lanes.h"
-
-typedef struct conv_attributes {
-    int64_t stride, padding, dilation, groups;
-} conv_attributes;
+#include "ops/sequence/conv1d_call.h"
 
 TG_DECLARE_KERNEL(tg_conv1d_forward);
 TG_DECLARE_KERNEL(tg_conv1d_backward);
-
-/* How the sums are computed. */
-typedef enum conv_method {
-    CHANNEL_BY_CHANNEL, /* groups of one channel (depthwise): a loop over the outputs for each tap */
-    TAP_BY_TAP,         /* a product of matrices for each tap, W_k (out,in) and the inputs under the tap (in,outputs) */
-    COLUMNS             /* one product, after the inputs under all taps are copied to columns (im2col) */
-} conv_method;
-
-static inline conv_method method_of(const tg_tensor *w, const conv_attributes *a)
-{
-    const int64_t out = w->shape[0] / a->groups, in = w->shape[1];
-    return in == 1 && out == 1 ? CHANNEL_BY_CHANNEL : a->stride == 1 && in >= 8 ? TAP_BY_TAP : COLUMNS;
-}
-
-/* The sizes of one call: those of a group, without the batch. */
-typedef struct conv {
-    conv_attributes a;
-    conv_method method;
-    bool in_thread;                 /* products are computed in the thread that needs them */
-    int64_t batch, in, out, kernel; /* channels per group, and K */
-    int64_t length, outputs;        /* T and T' */
-    const real *x, *w, *bias, *dy;
-    real *y, *dx, *dw;
-    real *scratch; /* the columns (in kernel, outputs), or the weights of the taps (kernel, groups out, in) */
-} conv;
-
-static conv conv_of(const tg_op_call *call)
-{
-    const tg_tensor *x = call->inputs[0], *w = call->inputs[1], *y = call->outputs[0];
-    conv c = {.a = *(const conv_attributes *)call->attributes,
-              .batch = x->shape[0],
-              .in = w->shape[1],
-              .kernel = w->shape[2],
-              .length = x->shape[2],
-              .outputs = y->shape[2],
-              .x = tg_values(x),
-              .w = tg_values(w),
-              .bias = call->input_count > 2 ? tg_values(call->inputs[2]) : NULL,
-              .scratch = call->scratch};
-    c.out = w->shape[0] / c.a.groups;
-    c.method = method_of(w, &c.a);
-    return c;
-}
-
-/* The outputs [first, first + count) at which tap k lies inside of the sequence, and the input under the first one. */
-typedef struct taps {
-    int64_t first, count, input;
-} taps;
-
-static taps range_of_tap(const conv *c, int64_t k)
-{
-    int64_t offset = k * c->a.dilation - c->a.padding, last = c->length - 1 - offset;
-    int64_t first = offset < 0 ? (-offset - 1) / c->a.stride + 1 : 0;
-    int64_t end = last < 0 ? 0 : last / c->a.stride + 1;
-    end = end < c->outputs ? end : c->outputs;
-    first = first < end ? first : end;
-    return (taps){first, end - first, first < end ? first * c->a.stride + offset : 0};
-}
-
-/* Writes the bias to the outputs of item i, a group of a sequence; without a bias 0. */
-static void begin_outputs(const conv *c, int64_t i)
-{
-    for (int64_t o = 0; o < c->out; o++) {
-        real *y = c->y + (i * c->out + o) * c->outputs, bias = c->bias ? c->bias[i % c->a.groups * c->out + o] : 0;
-        for (int64_t t = 0; t < c->outputs; t++) {
-            y[t] = bias;
-        }
-    }
-}
-
-/* Runs a loop over items of so many multiplications: on all threads, or, if there are fewer items, each with products
- * on all threads. */
-static void run_items(conv *c, int64_t items, int64_t multiplications, loop_body *body)
-{
-    c->in_thread = items >= tg_threads() || c->method == CHANNEL_BY_CHANNEL;
-    if (c->in_thread) {
-        tg_parallel_for(items, 1 + TG_GRAIN / (1 + multiplications), body, c);
-    } else {
-        body(c, 0, items);
-    }
-}
 
 /* ---- channel by channel ---- */
 
