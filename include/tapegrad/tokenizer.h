@@ -65,9 +65,44 @@ TG_API tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open
 
 /* Trains a vocabulary of at most `vocabulary` ids on a text of `length` bytes of UTF-8. Yours to free. Again and again,
  * the most frequent pair of neighbors becomes a new id; of equally frequent pairs, the one with the smaller ids.
- * Training ends early when no pair occurs twice. The time grows with the vocabulary times the number of distinct words.
- * VALUE for fewer than 257 ids; FORMAT, with the offset of the byte, for bytes that are not UTF-8. */
+ * Training ends early when no pair occurs twice. Several threads count the words; their number changes no id. VALUE for
+ * fewer than 257 ids; FORMAT, with the offset of the byte, for bytes that are not UTF-8. */
 TG_API tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t vocabulary, tg_error *error);
+
+/* How far a call on files is. */
+typedef struct tg_text_progress {
+    /* the number of bytes that have been read, and that all files have */
+    int64_t bytes, all_bytes;
+    /* of a training: the number of different words so far, and of ids, which is 256 until all words are counted */
+    int64_t words;
+    int32_t vocabulary;
+    /* of an encoding: the number of ids so far */
+    int64_t tokens;
+} tg_text_progress;
+
+typedef struct tg_tokenizer_train_files_config {
+    /* private: tg_tokenizer_train_files_config_default() sets it */
+    tg_config_mark mark;
+    /* the smallest frequency of a pair that is merged, at least 1; default 2 */
+    int64_t min_count;
+    /* a function that is called with `context` after each piece of the files and after each merge; it returns false to
+     * stop the training. Default NULL */
+    bool (*on_progress)(void *context, const tg_text_progress *progress);
+    void *context;
+} tg_tokenizer_train_files_config;
+
+TG_API tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(void);
+
+/* Trains a vocabulary on `count` files of UTF-8: the ids are those of tg_tokenizer_train, where no word goes from one
+ * file to the next. Yours to free. The files are read in pieces of 1 MiB, one for each thread, so the memory grows with
+ * the number of different words, and not with the texts. A piece ends before white space; FORMAT, with its offset, for
+ * 1 MiB without such a place.
+ *
+ * FORMAT also for bytes that are not UTF-8, with the path and the offset, and for a file that becomes shorter while it
+ * is read; VALUE for a count or a min_count below 1; STATE if on_progress has stopped the training. The other errors
+ * are those of tg_tokenizer_train. */
+TG_API tg_tokenizer *tg_tokenizer_train_files(const char *const *paths, int64_t count, int32_t vocabulary,
+                                              const tg_tokenizer_train_files_config *config, tg_error *error);
 
 /* Return a tokenizer from the text of a vocabulary's file, yours to free, and the text of the file for a tokenizer,
  * yours to free with tg_text_free. So a program can keep the vocabulary in the file of the model's weights. The text
@@ -105,6 +140,32 @@ TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_
 
 /* Frees the ids and empties *tokens. */
 TG_API void tg_tokens_free(tg_tokens *tokens);
+
+typedef struct tg_tokenizer_encode_files_config {
+    /* private: tg_tokenizer_encode_files_config_default() sets it */
+    tg_config_mark mark;
+    /* whether special tokens in the texts become their ids; default false */
+    bool special;
+    /* an id that is written after each file, such as that of <|endoftext|>; default -1, none */
+    int32_t end_token;
+    /* a function that is called with `context` after each piece of the files; it returns false to stop the call.
+     * Default NULL */
+    bool (*on_progress)(void *context, const tg_text_progress *progress);
+    void *context;
+} tg_tokenizer_encode_files_config;
+
+TG_API tg_tokenizer_encode_files_config tg_tokenizer_encode_files_config_default(void);
+
+/* Encodes `count` files of UTF-8 into one file of ids of `bytes` bytes each, 2 or 4 (VALUE), which tg_token_file_open
+ * opens. Returns the number of ids. The ids of each file are those of tg_tokenizer_encode. The files are read in pieces
+ * of 1 MiB, one for each thread, so the memory does not grow with the texts.
+ *
+ * -1 after an error, and the file `path` is as it was before: VALUE for a count below 1, and for more than 65536 ids
+ * with 2 bytes; RANGE for an end_token that is no id; STATE if on_progress has stopped the call; FORMAT as for
+ * tg_tokenizer_train_files. */
+TG_API int64_t tg_tokenizer_encode_files(const tg_tokenizer *tokenizer, const char *const *paths, int64_t count,
+                                         const char *path, int bytes, const tg_tokenizer_encode_files_config *config,
+                                         tg_error *error);
 
 /* Returns the bytes of one id, which may end inside a character, and writes their number to `length`, which is
  * optional. The bytes do not end with a NUL. Borrowed from the tokenizer. NULL for an id that does not exist. */

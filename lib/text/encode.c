@@ -117,16 +117,16 @@ void tg_encoder_free(tg_encoder *e)
 }
 
 /* Encodes text without special tokens. */
-static bool encode_part(tg_encoder *e, const tg_tokenizer *z, const char *text, size_t begin, size_t end,
-                        tg_error *error)
+static bool encode_part(tg_encoder *e, const tg_tokenizer *z, tg_pretokenizer *splits, const char *call,
+                        const char *text, size_t begin, size_t end, tg_error *error)
 {
     while (begin < end) {
-        size_t stop = tg_pretokenizer_next(z->words, text, end, begin, error);
+        size_t stop = tg_pretokenizer_next(splits, text, end, begin, error);
         if (stop == SIZE_MAX) {
             return false;
         }
         if (stop - begin > INT32_MAX || !tg_encoder_word(e, z, text + begin, stop - begin, INT64_MAX)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", begin);
+            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", call, begin);
         }
         begin = stop;
     }
@@ -168,9 +168,8 @@ static special_match find_special(const tg_tokenizer *z, const bool *firsts, con
     return (special_match){-1, length, 0};
 }
 
-/* Encodes a text of UTF-8. */
-static bool encode(tg_encoder *e, const tg_tokenizer *z, const char *text, size_t length, bool special_tokens,
-                   tg_error *error)
+bool tg_encoder_text(tg_encoder *e, const tg_tokenizer *z, tg_pretokenizer *splits, const char *call, const char *text,
+                     size_t length, bool special_tokens, tg_error *error)
 {
     bool firsts[TG_BYTES] = {false};
     for (size_t i = 0; special_tokens && i < z->special_count; i++) {
@@ -178,12 +177,12 @@ static bool encode(tg_encoder *e, const tg_tokenizer *z, const char *text, size_
     }
     for (size_t begin = 0; begin < length;) {
         special_match next = find_special(z, firsts, text, begin, length);
-        if (!encode_part(e, z, text, begin, next.at, error)) {
+        if (!encode_part(e, z, splits, call, text, begin, next.at, error)) {
             return false;
         }
         if (next.id >= 0) {
             if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
-                return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_encode: out of memory at byte %zu", next.at);
+                return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", call, next.at);
             }
             e->ids[e->id_count++] = next.id;
         }
@@ -208,7 +207,7 @@ bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool 
                             (unsigned)(unsigned char)text[bad], bad);
     }
     tg_encoder e = {0};
-    bool is_encoded = encode(&e, z, text, length, special_tokens, error);
+    bool is_encoded = tg_encoder_text(&e, z, z->words, "tokenizer_encode", text, length, special_tokens, error);
     tg_encoder_free(&e);
     if (!is_encoded) {
         tg_free(e.ids);

@@ -16,20 +16,6 @@
 #define TG_BYTES 256
 #define TG_END_OF_TEXT "<|endoftext|>"
 
-/* ---- pair_map.c: a hash table from pairs of ids to numbers ---- */
-
-typedef struct tg_pair_map {
-    struct tg_pair_entry {
-        int32_t left, right; /* left -1: empty */
-        int64_t value;
-    } * entries;
-    size_t size, count; /* size is a power of two, or 0 */
-} tg_pair_map;
-
-/* Returns the address of a pair's value. A new pair is added with `initial`. NULL when memory is exhausted. */
-int64_t *tg_pair_map_put(tg_pair_map *map, int32_t left, int32_t right, int64_t initial);
-void tg_pair_map_free(tg_pair_map *map);
-
 /* ---- tokenizer.c ---- */
 
 typedef struct tg_merge {
@@ -98,6 +84,11 @@ typedef struct tg_encoder {
  * exhausted. */
 bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const char *word, size_t length,
                      int64_t ranks);
+
+/* Appends the ids of a text of UTF-8, split by `splits`. With `special_tokens` these become their ids. `call` is for
+ * messages. */
+bool tg_encoder_text(tg_encoder *encoder, const tg_tokenizer *tokenizer, tg_pretokenizer *splits, const char *call,
+                     const char *text, size_t length, bool special_tokens, tg_error *error);
 
 /* Frees all but the ids. */
 void tg_encoder_free(tg_encoder *encoder);

@@ -1,208 +1,159 @@
-/* tokenizer_train: builds a vocabulary from a text.
+/* tokenizer_train: builds a vocabulary from texts.
  *
- * The text is split into words. Equal words are kept once, with their count. Then the following step is repeated until
- * the vocabulary is full or no pair occurs twice. All pairs of neighboring symbols are counted, each as often as its
- * word occurs. The most frequent pair becomes a merge and is merged in every word. Of equally frequent pairs the one
- * with the lower ids is taken. Each merge takes one pass over the distinct words, so the time is proportional to the
- * size of the vocabulary times the number of distinct words: seconds for a book, too long for an encyclopedia.
+ * Each text is split into words, and equal words are counted (word_counts.h). Then the most frequent pair of neighbors
+ * becomes a merge, again and again (merges.c), until the vocabulary is full or no pair is frequent enough. The time and
+ * the memory depend on the number of different words; the texts themselves are read piece by piece.
  *
  * Follows Sennrich, Haddow and Birch 2016, over bytes as Radford et al. 2019.
  */
-#include <string.h>
-
 #include <tapegrad/extend.h>
-#include "text/tokenizer.h"
+#include "text/merges.h"
 
-typedef struct word {
-    size_t begin, length; /* first in the text, after spell_words in symbols[] */
-    int64_t count;
-} word;
+static const char mark[] = "tg_tokenizer_train_files_config_default";
 
-typedef struct trainer {
+tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(void)
+{
+    return (tg_tokenizer_train_files_config){.mark = mark, .min_count = 2};
+}
+
+/* A training, and what its progress function is told. */
+typedef struct training {
     tg_tokenizer *z;
-    word *words;
-    size_t count, capacity;
-    int32_t *symbols; /* the symbols of all words, one after the other */
-    const char *text;
-} trainer;
+    tg_word_counter words;
+    tg_merge_config merges;
+    bool (*on_progress)(void *context, const tg_text_progress *progress);
+    void *context;
+    tg_text_progress progress;
+} training;
 
-static bool list_words(trainer *t, size_t length, tg_error *error)
+/* Returns false with the error set if the program stops the training. */
+static bool go_on(training *t, tg_error *error)
 {
-    for (size_t begin = 0; begin < length;) {
-        size_t end = tg_pretokenizer_next(t->z->words, t->text, length, begin, error);
-        if (end == SIZE_MAX) {
-            return false;
-        }
-        if (!tg_grow(&t->words, &t->capacity, t->count, t->count + 1, sizeof *t->words)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for %zu words", t->count);
-        }
-        t->words[t->count++] = (word){begin, end - begin, 1};
-        begin = end;
-    }
-    return true;
+    return !t->on_progress || t->on_progress(t->context, &t->progress) ||
+           tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call);
 }
 
-/* Compares two words by their bytes. Returns a number below, equal to or above 0. */
-static int compare_words(const trainer *t, size_t a, size_t b)
+static bool on_merge(void *context, int32_t vocabulary)
 {
-    const word *x = &t->words[a], *y = &t->words[b];
-    int order = memcmp(t->text + x->begin, t->text + y->begin, x->length < y->length ? x->length : y->length);
-    return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
+    training *t = context;
+    t->progress.vocabulary = vocabulary;
+    return !t->on_progress || t->on_progress(t->context, &t->progress);
 }
 
-static void sift_down(trainer *t, size_t at, size_t count)
+static bool begin(training *t, const char *call, int32_t size, tg_error *error)
 {
-    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && compare_words(t, child + 1, child) > 0;
-        if (compare_words(t, at, child) >= 0) {
-            return;
-        }
-        word swapped = t->words[at];
-        t->words[at] = t->words[child];
-        t->words[child] = swapped;
-        at = child;
+    if (size <= TG_BYTES) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: vocabulary %d; it must be at least %d, the bytes and <|endoftext|>", call, size,
+                            TG_BYTES + 1);
     }
+    t->merges = (tg_merge_config){call, size, 2, on_merge, t};
+    t->progress.vocabulary = TG_BYTES;
+    t->z = tg_tokenizer_make(error);
+    return t->z &&
+           (tg_tokenizer_add_bytes(t->z) ||
+            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", call)) &&
+           tg_word_counter_make(&t->words, call, t->z->words, error);
 }
 
-/* Sorts the words with a heap sort, which needs no memory, and keeps equal words once with their count. */
-static void unite_words(trainer *t)
+/* Learns the merges from the words. */
+static bool learn(training *t, tg_error *error)
 {
-    for (size_t i = t->count / 2; i-- > 0;) {
-        sift_down(t, i, t->count);
+    tg_error problem = TG_NO_ERROR;
+    if (!tg_merges_learn(t->z, &t->words, &t->merges, &problem)) {
+        return problem.code == TG_OK
+                   ? tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call)
+                   : tg_error_set(error, problem.code, "%s", problem.text);
     }
-    for (size_t n = t->count; n-- > 1;) {
-        word largest = t->words[0];
-        t->words[0] = t->words[n];
-        t->words[n] = largest;
-        sift_down(t, 0, n);
-    }
-    size_t distinct = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        if (distinct > 0 && compare_words(t, distinct - 1, i) == 0) {
-            t->words[distinct - 1].count++;
-        } else {
-            t->words[distinct++] = t->words[i];
-        }
-    }
-    t->count = distinct;
+    return tg_tokenizer_add_end_of_text(t->z) ||
+           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", t->merges.call);
 }
 
-static bool spell_words(trainer *t, tg_error *error)
+static tg_tokenizer *finish(training *t, bool is_trained)
 {
-    size_t total = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        total += t->words[i].length;
+    tg_word_counter_free(&t->words);
+    if (!is_trained) {
+        tg_tokenizer_free(t->z);
+        return NULL;
     }
-    t->symbols = tg_alloc(total + 1, sizeof *t->symbols);
-    if (!t->symbols) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for %zu symbols", total);
-    }
-    size_t at = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        const char *bytes = t->text + t->words[i].begin;
-        t->words[i].begin = at;
-        for (size_t k = 0; k < t->words[i].length; k++) {
-            t->symbols[at++] = t->z->id_of_byte[(unsigned char)bytes[k]];
-        }
-    }
-    return true;
+    return t->z;
 }
 
-/* Finds the most frequent pair; its count is 0 if no word has two symbols. False when memory is exhausted. */
-static bool count_pairs(const trainer *t, tg_pair_map *counts, struct tg_pair_entry *best)
+static bool count_text(training *t, const char *text, size_t length, tg_error *error)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        const int32_t *symbol = t->symbols + t->words[i].begin;
-        for (size_t k = 0; k + 1 < t->words[i].length; k++) {
-            int64_t *count = tg_pair_map_put(counts, symbol[k], symbol[k + 1], 0);
-            if (!count) {
-                return false;
-            }
-            *count += t->words[i].count;
+    tg_piece rest = {text, length, 0, NULL, false}, pieces[TG_MOST_PIECES];
+    bool is_good = true;
+    while (is_good && rest.length > 0) {
+        int count = 0;
+        for (; count < tg_piece_slots() && rest.length > 0; count++) {
+            pieces[count] = tg_piece_cut(&rest);
         }
+        is_good = tg_word_counter_add(&t->words, pieces, count, error);
     }
-    *best = (struct tg_pair_entry){-1, -1, 0};
-    for (size_t i = 0; i < counts->size; i++) {
-        const struct tg_pair_entry *e = &counts->entries[i];
-        bool lower = e->left < best->left || (e->left == best->left && e->right < best->right);
-        if (e->left >= 0 && (e->value > best->value || (e->value == best->value && lower))) {
-            *best = *e;
-        }
-    }
-    return true;
-}
-
-static void merge_everywhere(trainer *t, int32_t left, int32_t right, int32_t merged)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        int32_t *symbol = t->symbols + t->words[i].begin;
-        size_t kept = 0;
-        for (size_t k = 0; k < t->words[i].length; kept++) {
-            bool pair = k + 1 < t->words[i].length && symbol[k] == left && symbol[k + 1] == right;
-            symbol[kept] = pair ? merged : symbol[k];
-            k += pair ? 2 : 1;
-        }
-        t->words[i].length = kept;
-    }
-}
-
-static bool out_of_memory(tg_error *error)
-{
-    return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for the ids");
-}
-
-/* Adds merges, and leaves one id for <|endoftext|>. */
-static bool learn(trainer *t, int32_t size, tg_error *error)
-{
-    while (t->z->token_count < size - 1) {
-        tg_pair_map counts = {NULL, 0, 0};
-        struct tg_pair_entry best;
-        bool is_counted = count_pairs(t, &counts, &best);
-        tg_pair_map_free(&counts);
-        if (!is_counted) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_train: out of memory for counting pairs");
-        }
-        if (best.value < 2) {
-            return true;
-        }
-        if (!tg_tokenizer_add_merged_token(t->z, best.left, best.right)) {
-            return out_of_memory(error);
-        }
-        merge_everywhere(t, best.left, best.right, t->z->token_count - 1);
-    }
-    return true;
+    return is_good;
 }
 
 tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, tg_error *error)
 {
+    static const char call[] = "tokenizer_train";
     if (!text) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_train: the text is NULL");
+        tg_error_set(error, TG_ERROR_STATE, "%s: the text is NULL", call);
         return NULL;
     }
-    if (size <= TG_BYTES) {
-        tg_error_set(error, TG_ERROR_VALUE,
-                     "tokenizer_train: vocabulary %d; it must be at least %d, the bytes and <|endoftext|>", size,
-                     TG_BYTES + 1);
+    training t = {0};
+    return finish(&t, begin(&t, call, size, error) && count_text(&t, text, length, error) && learn(&t, error));
+}
+
+/* Counts the words of all files. `bytes` has room for a piece of each thread. */
+static bool count_files(training *t, tg_piece_reader *reader, char *bytes, tg_error *error)
+{
+    tg_piece pieces[TG_MOST_PIECES];
+    int found = 1;
+    while (found > 0) {
+        int count = 0;
+        while (count < tg_piece_slots() &&
+               (found = tg_piece_read(reader, bytes + (size_t)count * TG_PIECE_BYTES, &pieces[count], error)) > 0) {
+            count++;
+        }
+        if (found < 0 || !tg_word_counter_add(&t->words, pieces, count, error)) {
+            return false;
+        }
+        t->progress.bytes = (int64_t)reader->done;
+        t->progress.words = tg_word_counter_words(&t->words);
+        if (!go_on(t, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool count_paths(training *t, tg_piece_reader *reader, tg_error *error)
+{
+    t->progress.all_bytes = (int64_t)reader->total;
+    char *bytes = tg_alloc((uint64_t)tg_piece_slots(), TG_PIECE_BYTES);
+    bool is_good = (bytes || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", reader->call)) &&
+                   count_files(t, reader, bytes, error);
+    tg_free(bytes);
+    return is_good;
+}
+
+tg_tokenizer *tg_tokenizer_train_files(const char *const *paths, int64_t count, int32_t size,
+                                       const tg_tokenizer_train_files_config *config, tg_error *error)
+{
+    static const char call[] = "tokenizer_train_files";
+    if (!tg_config_check(call, config, mark, error)) {
         return NULL;
     }
-    size_t bad = tg_utf8_check(text, length);
-    if (bad < length) {
-        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_train: byte 0x%02x at %zu is not UTF-8",
-                     (unsigned)(unsigned char)text[bad], bad);
+    tg_tokenizer_train_files_config o = config ? *config : tg_tokenizer_train_files_config_default();
+    if (o.min_count < 1) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: min_count %lld; it must be at least 1", call, (long long)o.min_count);
         return NULL;
     }
-    trainer t = {.z = tg_tokenizer_make(error), .text = text};
-    bool is_trained = t.z && (tg_tokenizer_add_bytes(t.z) || out_of_memory(error)) && list_words(&t, length, error);
-    if (is_trained) {
-        unite_words(&t);
-        is_trained = spell_words(&t, error) && learn(&t, size, error) &&
-                     (tg_tokenizer_add_end_of_text(t.z) || out_of_memory(error));
-    }
-    tg_free(t.words);
-    tg_free(t.symbols);
-    if (!is_trained) {
-        tg_tokenizer_free(t.z);
-        return NULL;
-    }
-    return t.z;
+    training t = {.on_progress = o.on_progress, .context = o.context};
+    tg_piece_reader reader;
+    bool is_trained = tg_piece_reader_begin(&reader, call, paths, count, NULL, error) && begin(&t, call, size, error);
+    t.merges.min_count = o.min_count;
+    is_trained = is_trained && count_paths(&t, &reader, error) && learn(&t, error);
+    tg_piece_reader_end(&reader);
+    return finish(&t, is_trained);
 }

@@ -265,6 +265,22 @@ USE(tokenizer_open)
     tg_tokenizer_free(tg_tokenizer_open("/nowhere/vocab.bpe", GIVEN(tokenizer_open), &w->error));
 }
 
+static const char *const no_texts[] = {"/nowhere/text.txt"};
+
+USE(tokenizer_train_files)
+{
+    tg_error_clear(&w->error);
+    tg_tokenizer_free(tg_tokenizer_train_files(no_texts, 1, 257, GIVEN(tokenizer_train_files), &w->error));
+}
+
+USE(tokenizer_encode_files)
+{
+    tg_error_clear(&w->error);
+    tg_tokenizer *z = tg_tokenizer_train("a", 1, 257, NULL);
+    tg_tokenizer_encode_files(z, no_texts, 1, "/nowhere/ids.bin", 2, GIVEN(tokenizer_encode_files), &w->error);
+    tg_tokenizer_free(z);
+}
+
 /* Two programs use these files at the same time. */
 #ifdef __cplusplus
 static const char saved[] = "test_configs_cpp.safetensors", checkpoints[] = "test_configs_cpp.checkpoints";
@@ -368,7 +384,8 @@ typedef struct config_entry {
     X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
     X(gpt_open) X(gpt_save) \
-    X(loader) X(tokenizer_open) X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
+    X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode_files) \
+    X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
     X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \

@@ -60,7 +60,7 @@ typedef struct world {
     tg_row_neighbor neighbors[4];
     FILE *file, *other_file, *ledger_file;
     tg_tensorboard *log;
-    const char *labels[1];
+    const char *labels[1], *paths[1];
     char path[64], run[32], text[8];
     int axes[4];
     int32_t numbers[16];
@@ -158,6 +158,7 @@ static void make_data(world *w)
     assert_non_null(mkdtemp(w->run));
     w->log = tg_tensorboard_open(w->run, NULL);
     w->labels[0] = "label";
+    w->paths[0] = w->path;
     w->file = tmpfile();
     w->other_file = tmpfile();
     w->ledger_file = tmpfile();

@@ -11,7 +11,8 @@
 #include "tape/tape.h"
 
 static const char text[] = "the cat sat on the mat and the cat sat on the hat, it's 1899 <|endoftext|> na\xc3\xafve";
-static const char bpe_path[] = "out_of_memory.bpe", bin_path[] = "out_of_memory.bin";
+static const char bpe_path[] = "out_of_memory.bpe", bin_path[] = "out_of_memory.bin",
+                  text_path[] = "out_of_memory.text", ids_path[] = "out_of_memory.ids";
 static const char words_path[] = "out_of_memory.txt";
 
 /* The objects of one call. */
@@ -75,6 +76,18 @@ static bool finish_tokenizer(world *w, tg_tokenizer *tokenizer)
 static bool train(world *w)
 {
     return finish_tokenizer(w, tg_tokenizer_train(text, strlen(text), 290, &w->error));
+}
+
+/* The text is in a file. */
+static bool train_files(world *w)
+{
+    return finish_tokenizer(w, tg_tokenizer_train_files((const char *const[]){text_path}, 1, 290, NULL, &w->error));
+}
+
+static bool encode_files(world *w)
+{
+    return tg_tokenizer_encode_files(w->tokenizer, (const char *const[]){text_path}, 1, ids_path, 2, NULL, &w->error) >
+           0;
 }
 
 static bool open_tokenizer(world *w)
@@ -797,6 +810,8 @@ typedef struct sweep {
 
 static const sweep sweeps[] = {
     {"tg_tokenizer_train", train, NULL},
+    {"tg_tokenizer_train_files", train_files, NULL},
+    {"tg_tokenizer_encode_files", encode_files, NULL},
     {"tg_tokenizer_open", open_tokenizer, NULL},
     {"tg_tokenizer_save", save_tokenizer, NULL},
     {"tg_tokenizer_encode", encode, NULL},
@@ -1043,6 +1058,10 @@ int main(void)
     if (!tg_token_file_write(bin_path, 2, (int32_t[]){5, 4, 3, 2, 1, 0, 1, 2, 3}, 9, NULL)) {
         return 1;
     }
+    FILE *file = fopen(text_path, "wb");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+        return 1;
+    }
     tg_words *words = tg_words_new(text, strlen(text), NULL, NULL);
     if (!tg_words_save(words, words_path, NULL)) {
         return 1;
@@ -1054,6 +1073,8 @@ int main(void)
     allocator_restore();
     remove(bpe_path);
     remove(bin_path);
+    remove(text_path);
+    remove(ids_path);
     remove(words_path);
     remove("model.safetensors");
     remove("config.json");

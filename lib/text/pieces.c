@@ -1,0 +1,197 @@
+#include "text/pieces.h"
+
+#include <string.h>
+
+int tg_piece_slots(void)
+{
+    return tg_threads() < TG_MOST_PIECES ? tg_threads() : TG_MOST_PIECES;
+}
+
+/* ---- where a text may be cut ---- */
+
+/* Returns whether White_Space (Unicode, PropList.txt) has the character that begins at `at`. */
+static bool is_white(const char *text, size_t length, size_t at)
+{
+    const unsigned char *c = (const unsigned char *)text + at;
+    size_t left = length - at;
+    if (c[0] < 0x80) {
+        return c[0] == ' ' || (c[0] >= '\t' && c[0] <= '\r');
+    }
+    if (c[0] == 0xc2) { /* U+0085, U+00A0 */
+        return left >= 2 && (c[1] == 0x85 || c[1] == 0xa0);
+    }
+    if (left < 3) {
+        return false;
+    }
+    if (c[0] == 0xe2 && c[1] == 0x80) { /* U+2000 to U+200A, U+2028, U+2029, U+202F */
+        return (c[2] >= 0x80 && c[2] <= 0x8a) || c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf;
+    }
+    return (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) || /* U+1680 */
+           (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) || /* U+205F */
+           (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);   /* U+3000 */
+}
+
+static bool begins_character(const char *text, size_t at)
+{
+    return ((unsigned char)text[at] & 0xc0) != 0x80;
+}
+
+/* Returns whether a text may be cut before the byte at `at` > 0. */
+static bool is_boundary(const char *text, size_t length, size_t at)
+{
+    if (!begins_character(text, at) || !is_white(text, length, at)) {
+        return false;
+    }
+    size_t before = at - 1;
+    while (before > 0 && !begins_character(text, before)) {
+        before--;
+    }
+    return !is_white(text, length, before);
+}
+
+/* Returns whether a special token of `z` lies across the byte at `at`. */
+static bool is_inside_special(const tg_tokenizer *z, const char *text, size_t length, size_t at)
+{
+    for (size_t i = 0; z && i < z->special_count; i++) {
+        size_t size;
+        const char *token = tg_tokenizer_bytes(z, z->special[i], &size);
+        for (size_t before = 1; before < size && before <= at; before++) {
+            if (size - before <= length - at && memcmp(text + at - before, token, size) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static size_t longest_special(const tg_tokenizer *z)
+{
+    size_t longest = 0;
+    for (size_t i = 0; z && i < z->special_count; i++) {
+        size_t size;
+        tg_tokenizer_bytes(z, z->special[i], &size);
+        longest = size > longest ? size : longest;
+    }
+    return longest;
+}
+
+/* Returns the last place in [1,length) where a text may be cut, or 0. */
+static size_t last_boundary(const char *text, size_t length, const tg_tokenizer *specials)
+{
+    size_t kept = longest_special(specials), at = length > kept ? length - kept : 0;
+    at = at == length && at > 0 ? at - 1 : at;
+    while (at > 0 && (!is_boundary(text, length, at) || is_inside_special(specials, text, length, at))) {
+        at--;
+    }
+    return at;
+}
+
+bool tg_piece_check(const char *call, const tg_piece *p, tg_error *error)
+{
+    size_t bad = tg_utf8_check(p->text, p->length);
+    if (bad == p->length) {
+        return true;
+    }
+    unsigned byte = (unsigned char)p->text[bad];
+    unsigned long long at = (unsigned long long)(p->offset + bad);
+    return p->path ? tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': byte 0x%02x at %llu is not UTF-8", call, p->path,
+                                  byte, at)
+                   : tg_error_set(error, TG_ERROR_FORMAT, "%s: byte 0x%02x at %llu is not UTF-8", call, byte, at);
+}
+
+/* ---- a text in memory ---- */
+
+tg_piece tg_piece_cut(tg_piece *rest)
+{
+    tg_piece piece = *rest;
+    if (rest->length > TG_PIECE_BYTES) {
+        size_t at = last_boundary(rest->text, TG_PIECE_BYTES, NULL);
+        if (at == 0) {
+            at = TG_PIECE_BYTES;
+            while (at < rest->length && !is_boundary(rest->text, rest->length, at)) {
+                at++;
+            }
+        }
+        piece.length = at;
+    }
+    rest->text += piece.length;
+    rest->length -= piece.length;
+    rest->offset += piece.length;
+    piece.is_last = rest->length == 0;
+    return piece;
+}
+
+/* ---- files ---- */
+
+bool tg_piece_reader_begin(tg_piece_reader *r, const char *call, const char *const *paths, int64_t count,
+                           const tg_tokenizer *specials, tg_error *error)
+{
+    *r = (tg_piece_reader){.call = call, .paths = paths, .count = count, .specials = specials};
+    r->file.descriptor = -1;
+    if (!paths) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the paths are NULL", call);
+    }
+    if (count < 1) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: %lld files; it must be at least 1", call, (long long)count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        tg_file file;
+        if (!tg_file_open(&file, call, paths[i], error)) {
+            return false;
+        }
+        r->total += file.size;
+        tg_file_close(&file);
+    }
+    return true;
+}
+
+void tg_piece_reader_end(tg_piece_reader *r)
+{
+    tg_file_close(&r->file);
+}
+
+/* Sets the error about TG_PIECE_BYTES that cannot be cut. */
+static bool refuse(const tg_piece_reader *r, const char *bytes, tg_error *error)
+{
+    tg_piece piece = {bytes, TG_PIECE_BYTES, r->offset, r->file.path, false};
+    size_t bad = tg_utf8_check(bytes, TG_PIECE_BYTES);
+    if (bad + 4 <= TG_PIECE_BYTES) { /* else it may be a character that continues in the next bytes */
+        return tg_piece_check(r->call, &piece, error);
+    }
+    return tg_error_set(error, TG_ERROR_FORMAT,
+                        "%s: '%s' has no word that ends before white space in the %zu bytes from byte %llu on", r->call,
+                        r->file.path, TG_PIECE_BYTES, (unsigned long long)r->offset);
+}
+
+int tg_piece_read(tg_piece_reader *r, char *bytes, tg_piece *piece, tg_error *error)
+{
+    if (r->file.descriptor < 0) {
+        if (r->index == r->count) {
+            return 0;
+        }
+        if (!tg_file_open(&r->file, r->call, r->paths[r->index], error)) {
+            return -1;
+        }
+        r->offset = 0;
+    }
+    uint64_t left = r->file.size > r->offset ? r->file.size - r->offset : 0;
+    size_t length = left < TG_PIECE_BYTES ? (size_t)left : TG_PIECE_BYTES;
+    if (!tg_file_read(&r->file, r->offset, bytes, length, error)) {
+        return -1;
+    }
+    *piece = (tg_piece){bytes, length, r->offset, r->file.path, length == left};
+    if (!piece->is_last) {
+        piece->length = last_boundary(bytes, length, r->specials);
+        if (piece->length == 0) {
+            refuse(r, bytes, error);
+            return -1;
+        }
+    }
+    r->offset += piece->length;
+    r->done += piece->length;
+    if (piece->is_last) {
+        tg_file_close(&r->file);
+        r->index++;
+    }
+    return 1;
+}
