@@ -95,8 +95,8 @@ TG_API tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(v
 
 /* Trains a vocabulary on `count` files of UTF-8: the ids are those of tg_tokenizer_train, where no word goes from one
  * file to the next. Yours to free. The files are read in pieces of 1 MiB, one for each thread, so the memory grows with
- * the number of different words, and not with the texts. A piece ends before white space; FORMAT, with its offset, for
- * 1 MiB without such a place.
+ * the number of different words, and not with the texts. A piece ends where a word surely ends: before white space, or
+ * between ASCII letters, digits and signs. FORMAT, with the offset, for 1 MiB without such a place.
  *
  * FORMAT also for bytes that are not UTF-8, with the path and the offset, and for a file that becomes shorter while it
  * is read; VALUE for a count or a min_count below 1; STATE if on_progress has stopped the training. The other errors

@@ -9,46 +9,6 @@ int tg_piece_slots(void)
 
 /* ---- where a text may be cut ---- */
 
-/* Returns whether White_Space (Unicode, PropList.txt) has the character that begins at `at`. */
-static bool is_white(const char *text, size_t length, size_t at)
-{
-    const unsigned char *c = (const unsigned char *)text + at;
-    size_t left = length - at;
-    if (c[0] < 0x80) {
-        return c[0] == ' ' || (c[0] >= '\t' && c[0] <= '\r');
-    }
-    if (c[0] == 0xc2) { /* U+0085, U+00A0 */
-        return left >= 2 && (c[1] == 0x85 || c[1] == 0xa0);
-    }
-    if (left < 3) {
-        return false;
-    }
-    if (c[0] == 0xe2 && c[1] == 0x80) { /* U+2000 to U+200A, U+2028, U+2029, U+202F */
-        return (c[2] >= 0x80 && c[2] <= 0x8a) || c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf;
-    }
-    return (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) || /* U+1680 */
-           (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) || /* U+205F */
-           (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);   /* U+3000 */
-}
-
-static bool begins_character(const char *text, size_t at)
-{
-    return ((unsigned char)text[at] & 0xc0) != 0x80;
-}
-
-/* Returns whether a text may be cut before the byte at `at` > 0. */
-static bool is_boundary(const char *text, size_t length, size_t at)
-{
-    if (!begins_character(text, at) || !is_white(text, length, at)) {
-        return false;
-    }
-    size_t before = at - 1;
-    while (before > 0 && !begins_character(text, before)) {
-        before--;
-    }
-    return !is_white(text, length, before);
-}
-
 /* Returns whether a special token of `z` lies across the byte at `at`. */
 static bool is_inside_special(const tg_tokenizer *z, const char *text, size_t length, size_t at)
 {
@@ -80,7 +40,7 @@ static size_t last_boundary(const char *text, size_t length, const tg_tokenizer 
 {
     size_t kept = longest_special(specials), at = length > kept ? length - kept : 0;
     at = at == length && at > 0 ? at - 1 : at;
-    while (at > 0 && (!is_boundary(text, length, at) || is_inside_special(specials, text, length, at))) {
+    while (at > 0 && (!tg_pretokenizer_can_cut(text, length, at) || is_inside_special(specials, text, length, at))) {
         at--;
     }
     return at;
@@ -108,7 +68,7 @@ tg_piece tg_piece_cut(tg_piece *rest)
         size_t at = last_boundary(rest->text, TG_PIECE_BYTES, NULL);
         if (at == 0) {
             at = TG_PIECE_BYTES;
-            while (at < rest->length && !is_boundary(rest->text, rest->length, at)) {
+            while (at < rest->length && !tg_pretokenizer_can_cut(rest->text, rest->length, at)) {
                 at++;
             }
         }
@@ -159,8 +119,9 @@ static bool refuse(const tg_piece_reader *r, const char *bytes, tg_error *error)
         return tg_piece_check(r->call, &piece, error);
     }
     return tg_error_set(error, TG_ERROR_FORMAT,
-                        "%s: '%s' has no word that ends before white space in the %zu bytes from byte %llu on", r->call,
-                        r->file.path, TG_PIECE_BYTES, (unsigned long long)r->offset);
+                        "%s: '%s' has no place where a word surely ends, such as white space after a letter, in the "
+                        "%zu bytes from byte %llu on",
+                        r->call, r->file.path, TG_PIECE_BYTES, (unsigned long long)r->offset);
 }
 
 int tg_piece_read(tg_piece_reader *r, char *bytes, tg_piece *piece, tg_error *error)

@@ -1,7 +1,7 @@
 /* pieces (private): texts of any size, one piece at a time.
  *
- * A text is cut only where white space follows a character that is no white space. A word of GPT-2's pattern never
- * crosses such a place, and its end does not depend on what follows. So the words of the pieces are those of the text.
+ * A text is cut only where a word surely ends (tg_pretokenizer_can_cut), so the words of the pieces are those of the
+ * text.
  */
 #ifndef TG_TEXT_PIECES_H
 #define TG_TEXT_PIECES_H

@@ -141,3 +141,50 @@ size_t tg_pretokenizer_next(tg_pretokenizer *p, const char *text, size_t length,
     }
     return pcre2_get_ovector_pointer(p->match)[1];
 }
+
+/* ---- where a text may be cut ---- */
+
+/* Returns whether White_Space (Unicode, PropList.txt) has the character that begins at `at`. */
+static bool is_white(const char *text, size_t length, size_t at)
+{
+    const unsigned char *c = (const unsigned char *)text + at;
+    size_t left = length - at;
+    if (c[0] < 0x80) {
+        return c[0] == ' ' || (c[0] >= '\t' && c[0] <= '\r');
+    }
+    if (c[0] == 0xc2) { /* U+0085, U+00A0 */
+        return left >= 2 && (c[1] == 0x85 || c[1] == 0xa0);
+    }
+    if (left < 3) {
+        return false;
+    }
+    if (c[0] == 0xe2 && c[1] == 0x80) { /* U+2000 to U+200A, U+2028, U+2029, U+202F */
+        return (c[2] >= 0x80 && c[2] <= 0x8a) || c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf;
+    }
+    return (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) || /* U+1680 */
+           (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) || /* U+205F */
+           (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);   /* U+3000 */
+}
+
+static bool begins_character(const char *text, size_t at)
+{
+    return ((unsigned char)text[at] & 0xc0) != 0x80;
+}
+
+/* A word ends before white space, and before an ASCII character of another kind, because no branch of the pattern goes
+ * on there. Only white space and an apostrophe can belong to the word after them. */
+bool tg_pretokenizer_can_cut(const char *text, size_t length, size_t at)
+{
+    kind left = kind_of(text[at - 1]), right = kind_of(text[at]);
+    if (left != UNKNOWN && right != UNKNOWN) {
+        return left != right && left != WHITE && text[at - 1] != '\'';
+    }
+    if (!begins_character(text, at) || !is_white(text, length, at)) {
+        return false;
+    }
+    size_t before = at - 1;
+    while (before > 0 && !begins_character(text, before)) {
+        before--;
+    }
+    return !is_white(text, length, before);
+}

@@ -15,4 +15,8 @@ void tg_pretokenizer_free(tg_pretokenizer *pretokenizer);
 size_t tg_pretokenizer_next(tg_pretokenizer *pretokenizer, const char *text, size_t length, size_t begin,
                             tg_error *error);
 
+/* Returns whether a text may be cut before the byte at `at` > 0: the words of both parts are those of the text. False
+ * if that is not sure. */
+bool tg_pretokenizer_can_cut(const char *text, size_t length, size_t at);
+
 #endif

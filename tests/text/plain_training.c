@@ -16,10 +16,13 @@ size_t plain_split(const char *text, size_t length, plain_word **words)
 {
     int code;
     size_t offset, count = 0, capacity = 16;
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
-    assert_non_null(compiled);
-    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    static pcre2_code *compiled; /* until the program ends */
+    if (!compiled) {
+        compiled =
+            pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+        assert_non_null(compiled);
+        pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    }
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
     *words = malloc(capacity * sizeof **words);
     for (size_t at = 0; at < length;) {
@@ -34,7 +37,6 @@ size_t plain_split(const char *text, size_t length, plain_word **words)
         at = found[1];
     }
     pcre2_match_data_free(match);
-    pcre2_code_free(compiled);
     return count;
 }
 
