@@ -75,6 +75,20 @@ void progress_break(void)
     line_is_open = false;
 }
 
+/* Prints the line, and ends it if it is the last one or not on a terminal. */
+static void show(bool terminal, const char *noun, int64_t done, int64_t all, const char *format, va_list arguments)
+{
+    /* the escape sequence clears the line */
+    fputs(terminal ? "\r\033[K" : "", stdout);
+    printf("%s %5lld/%lld  ", noun, (long long)done, (long long)all);
+    vprintf(format, arguments);
+    line_is_open = terminal && done != all;
+    if (!line_is_open) {
+        putchar('\n');
+    }
+    fflush(stdout);
+}
+
 void progress(int64_t step, int64_t steps, const char *format, ...)
 {
     static double shown;
@@ -86,16 +100,25 @@ void progress(int64_t step, int64_t steps, const char *format, ...)
     shown = now;
     va_list arguments;
     va_start(arguments, format);
-    /* the escape sequence clears the line */
-    fputs(terminal ? "\r\033[K" : "", stdout);
-    printf("step %5lld/%lld  ", (long long)step, (long long)steps);
-    vprintf(format, arguments);
+    show(terminal, "step", step, steps, format, arguments);
     va_end(arguments);
-    line_is_open = terminal && step != steps;
-    if (!line_is_open) {
-        putchar('\n');
+}
+
+void progress_of(const char *noun, int64_t done, int64_t all, const char *format, ...)
+{
+    static double shown;
+    static int64_t tenth;
+    bool terminal = isatty(STDOUT_FILENO);
+    int64_t now = all > 0 ? 10 * done / all : 10;
+    if (terminal ? done != all && seconds() - shown < 0.1 : now == tenth) {
+        return;
     }
-    fflush(stdout);
+    shown = seconds();
+    tenth = now;
+    va_list arguments;
+    va_start(arguments, format);
+    show(terminal, noun, done, all, format, arguments);
+    va_end(arguments);
 }
 
 /* ---- Ctrl-C ---- */
@@ -117,6 +140,11 @@ void interrupt_catch(void)
 bool interrupted(void)
 {
     return stop != 0;
+}
+
+void interrupt_release(void)
+{
+    signal(SIGINT, SIG_DFL);
 }
 
 /* ---- files ---- */

@@ -32,12 +32,19 @@ double seconds(void);
  * second. In a file, a line is printed for the first step, for every tenth of the steps, and for the last step. */
 void progress(int64_t step, int64_t steps, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 
+/* Prints a progress line for work that is done in uneven parts: "noun done/all". In a file, a line is printed after
+ * each tenth. */
+void progress_of(const char *noun, int64_t done, int64_t all, const char *format, ...) TG_PRINTF_LIKE(4, 5);
+
 /* Ends the progress line. Call it before printing anything else. */
 void progress_break(void);
 
 /* Catches Ctrl-C once: the program continues, and interrupted() returns true. A second Ctrl-C ends the program. */
 void interrupt_catch(void);
 bool interrupted(void);
+
+/* Lets Ctrl-C end the program again, if it has not been caught. */
+void interrupt_release(void);
 
 /* Creates the folder and its parents if they do not exist. Returns false after printing an error. */
 bool folder_make(const char *path);

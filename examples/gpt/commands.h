@@ -11,6 +11,7 @@
 int train(const options *o);
 int eval(const options *o);
 int generate(const options *o);
+int vocabulary(const options *o);
 int tokenize(const options *o);
 int info(const options *o);
 int compare(const options *o);

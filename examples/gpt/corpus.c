@@ -1,6 +1,7 @@
 #include "corpus.h"
 
 #include "../common/program.h"
+#include "../common/vocabulary.h"
 #include "parallel.h"
 
 #define LIGHTHOUSE "examples/lighthouse.txt"
@@ -21,7 +22,7 @@ static bool load_text(corpus *c, const char *path, int64_t vocabulary, tg_error 
     char *text = tg_text_read(path, &length, error);
     bool is_trained = text && !c->bpe;
     if (is_trained) {
-        c->bpe = tg_tokenizer_train(text, length, (int32_t)vocabulary, error);
+        c->bpe = vocabulary_train(path, vocabulary, error);
     }
     bool loaded = text && c->bpe && tg_tokenizer_encode(c->bpe, text, length, false, &c->tokens, error);
     tg_text_free(text);

@@ -11,7 +11,7 @@
  *   hugging_face.c the weights under the names of transformers
  *   parallel.h     several processes: parallel_none.c in gpt, parallel_mpi.c in gpt_mpi
  *
- * Each command is in a file of its name: train.c, eval.c, generate.c, tokenize.c, info.c, compare.c,
+ * Each command is in a file of its name: train.c, eval.c, generate.c, vocabulary.c, tokenize.c, info.c, compare.c,
  * import.c, export.c.
  */
 #include <string.h>
@@ -40,7 +40,14 @@ static const struct {
      "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "
      "its\n"
      "text by heart; the file `best` there names the checkpoint with the lowest validation loss.\n"},
-    {"tokenize", TOKENIZE, tokenize, "gpt tokenize: converts a text to token ids, in a file or on the terminal.\n"},
+    {"vocabulary", VOCABULARY, vocabulary,
+     "gpt vocabulary: trains a vocabulary of byte pairs on a text. The text is read in parts, so it may be larger "
+     "than\n"
+     "memory. Ctrl-C stops the training, and nothing is written.\n"},
+    {"tokenize", TOKENIZE, tokenize,
+     "gpt tokenize: converts a text to token ids, in a file or on the terminal. The file is read in parts, so it may "
+     "be\n"
+     "larger than memory.\n"},
     {"info", INFO, info,
      "gpt info: prints the size of a model, and the memory that training it takes. Of a safetensors file that another\n"
      "program has written it lists the tensors.\n"},
@@ -88,8 +95,9 @@ static int run(int argc, char **argv)
             return status >= 0 ? status : commands[i].run(&o);
         }
     }
-    complain("'%s' is not a command; must be train, eval, generate, tokenize, info, compare, import or export",
-             argv[1]);
+    complain(
+        "'%s' is not a command; must be train, eval, generate, vocabulary, tokenize, info, compare, import or export",
+        argv[1]);
     return 2;
 }
 

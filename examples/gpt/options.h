@@ -14,7 +14,8 @@ typedef enum command {
     INFO = 16,
     COMPARE = 32,
     IMPORT = 64,
-    EXPORT = 128
+    EXPORT = 128,
+    VOCABULARY = 256
 } command;
 
 /* The value of an option that was not given, and whose default depends on others. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../common/program.h"
+#include "../common/vocabulary.h"
 #include "commands.h"
 
 static void print_pieces(const tg_tokenizer *bpe, const tg_tokens *tokens)
@@ -27,19 +28,14 @@ static bool tokenize_prompt(tg_tokenizer *bpe, const options *o, tg_error *error
 
 static bool tokenize_file(tg_tokenizer *bpe, const options *o, tg_error *error)
 {
-    size_t length;
-    tg_tokens tokens = {NULL, 0};
+    int64_t length;
     int width = tg_tokenizer_vocabulary(bpe) <= 65536 ? 2 : 4;
-    char *text = tg_text_read(o->text, &length, error);
-    bool good = text && tg_tokenizer_encode(bpe, text, length, o->end_of_text, &tokens, error) &&
-                tg_token_file_write(o->out, width, tokens.ids, tokens.count, error);
-    if (good) {
-        printf("%s: %zu bytes, %lld tokens of %d bytes each in %s\n", o->text, length, (long long)tokens.count, width,
-               o->out);
+    int64_t count = vocabulary_encode(bpe, o->text, o->out, width, o->end_of_text, &length, error);
+    if (count >= 0) {
+        printf("%s: %lld bytes, %lld tokens of %d bytes each in %s\n", o->text, (long long)length, (long long)count,
+               width, o->out);
     }
-    tg_tokens_free(&tokens);
-    tg_text_free(text);
-    return good;
+    return count >= 0;
 }
 
 int tokenize(const options *o)
@@ -52,5 +48,5 @@ int tokenize(const options *o)
     tg_tokenizer *bpe = tg_tokenizer_open(o->vocab, NULL, &error);
     bool good = bpe && (o->text ? tokenize_file(bpe, o, &error) : tokenize_prompt(bpe, o, &error));
     tg_tokenizer_free(bpe);
-    return good || complain("%s", error.text) ? 0 : 2;
+    return good || complain("%s", error.text) ? 0 : interrupted() ? 130 : 2;
 }

@@ -9,6 +9,7 @@
 
 #include "../common/curves.h"
 #include "../common/program.h"
+#include "../common/vocabulary.h"
 #include "checkpoint.h"
 #include "model.h"
 #include "options.h"
@@ -42,7 +43,7 @@ static bool load(job *j)
     char *text = tg_text_read(j->o->text, &length, &error);
     if (text) {
         j->bpe = j->o->vocab ? tg_tokenizer_open(j->o->vocab, NULL, &error)
-                             : tg_tokenizer_train(text, length, (int32_t)j->o->vocab_size, &error);
+                             : vocabulary_train(j->o->text, j->o->vocab_size, &error);
     }
     bool loaded = j->bpe && tg_tokenizer_encode(j->bpe, text, length, false, &j->tokens, &error);
     tg_text_free(text);

@@ -1,5 +1,5 @@
-/* A tokenizer that is trained on a text, saved and opened again gives the same ids, which decode to the text. The first
- * byte is the size of the vocabulary above 256. */
+/* A tokenizer that is trained on a text, saved and opened again gives the same ids, which decode to the text. So does one
+ * that is trained on a file of this text. The first byte is the size of the vocabulary above 256. */
 #include <string.h>
 
 #include <tapegrad_text.h>
@@ -34,6 +34,16 @@ static void save_and_open(tg_tokenizer *tokenizer, const char *text, size_t leng
     tg_tokenizer_free(opened);
 }
 
+static void compare_vocabularies(const tg_tokenizer *a, const tg_tokenizer *b)
+{
+    fuzz_require(tg_tokenizer_vocabulary(a) == tg_tokenizer_vocabulary(b), "the file gives other ids");
+    for (int32_t id = 0; id < tg_tokenizer_vocabulary(a); id++) {
+        size_t a_length, b_length;
+        const char *bytes = tg_tokenizer_bytes(a, id, &a_length), *same = tg_tokenizer_bytes(b, id, &b_length);
+        fuzz_require(a_length == b_length && memcmp(bytes, same, a_length) == 0, "the file gives another id %d", id);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     fuzz_input input = {bytes, size};
@@ -44,11 +54,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     tg_tokenizer *tokenizer = tg_tokenizer_train(text, input.size, vocabulary, &error);
     bool is_valid = vocabulary >= 257 && fuzz_is_utf8(input.bytes, input.size);
     fuzz_require(is_valid == (tokenizer != NULL), "train: %s", tokenizer ? "accepted" : error.text);
+    const char *path = fuzz_file(text, input.size);
+    tg_tokenizer *same = tg_tokenizer_train_files(&path, 1, vocabulary, NULL, NULL);
+    fuzz_require(is_valid == (same != NULL), "train_files and train do not agree");
     if (tokenizer) {
+        compare_vocabularies(tokenizer, same);
         fuzz_require(tg_tokenizer_vocabulary(tokenizer) <= vocabulary, "the vocabulary is too large");
         save_and_open(tokenizer, text, input.size);
     }
     tg_tokenizer_free(tokenizer);
+    tg_tokenizer_free(same);
     fuzz_memory_end();
     return 0;
 }

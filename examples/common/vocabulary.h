@@ -1,0 +1,15 @@
+/* vocabulary: trains a vocabulary, or encodes a text, with a progress line. Ctrl-C stops it. */
+#ifndef VOCABULARY_H
+#define VOCABULARY_H
+
+#include <tapegrad_text.h>
+
+/* Returns a vocabulary of at most `size` ids, trained on the text in a file. NULL with the error set. */
+tg_tokenizer *vocabulary_train(const char *path, int64_t size, tg_error *error);
+
+/* Writes the ids of the text in a file to another file, with `bytes` bytes each. Returns their number, or -1 with the
+ * error set, and writes the size of the text to *length. */
+int64_t vocabulary_encode(const tg_tokenizer *bpe, const char *path, const char *out, int bytes, bool special,
+                          int64_t *length, tg_error *error);
+
+#endif

@@ -1,0 +1,23 @@
+/* vocabulary: trains a vocabulary on a text, which may be larger than memory, for gpt tokenize and gpt train. */
+#include "../common/vocabulary.h"
+
+#include "../common/program.h"
+#include "commands.h"
+
+int vocabulary(const options *o)
+{
+    if (!o->text || !o->out) {
+        complain("vocabulary: the options must be --text FILE --out FILE");
+        return 2;
+    }
+    tg_error error = TG_NO_ERROR;
+    double start = seconds();
+    tg_tokenizer *bpe = vocabulary_train(o->text, o->vocab_size == AS_CONFIGURED ? 50257 : o->vocab_size, &error);
+    bool good = bpe && tg_tokenizer_save(bpe, o->out, TG_VOCABULARY_MERGES, &error);
+    if (good) {
+        printf("%s: a vocabulary of %d, trained in %.1f s on %s\n", o->out, tg_tokenizer_vocabulary(bpe),
+               seconds() - start, o->text);
+    }
+    tg_tokenizer_free(bpe);
+    return good || complain("%s", error.text) ? 0 : interrupted() ? 130 : 2;
+}
