@@ -1,5 +1,5 @@
-/* A tokenizer that is trained on a text, saved and opened again gives the same ids, which decode to the text. So does one
- * that is trained on a file of this text. The first byte is the size of the vocabulary above 256. */
+/* A tokenizer that is trained on a text, saved and opened again gives the same ids, which decode to the text. A file of
+ * the text gives the same tokenizer. The first byte is the size of the vocabulary above 256. */
 #include <string.h>
 
 #include <tapegrad_text.h>
