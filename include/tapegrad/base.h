@@ -149,9 +149,10 @@ typedef struct tg_allocator {
     void *context;
 } tg_allocator;
 
-/* Sets the allocator. NULL restores the default: aligned_alloc and free, and on Linux a request for huge pages for
- * blocks from 16 MiB on (madvise). Call it only while no object of the library exists, because each block must return
- * to the allocator that it came from. */
+/* Sets the allocator. NULL restores the default: malloc, calloc and free, and on Linux a request for huge pages for
+ * blocks from 16 MiB on (madvise). With the default, the zeros of a large new tensor take no memory before they are
+ * used. Call it only while no object of the library exists, because each block must return to the allocator that it
+ * came from. */
 TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,9 @@
 /* alloc: all memory of the library, from the allocator of the program.
  *
  * Large blocks ask the system for huge pages. The ids of a batch name rows on as many pages of 4 KiB, and the processor
- * looks up the address of each. Smaller blocks would gain less, and lose memory at their ends.
+ * looks up the address of each. Smaller blocks would gain less, and lose memory at their ends. Blocks of zeros come from
+ * calloc: the system's pages are zeros already, and take no memory before they are touched, so the moments of a table
+ * of which few rows are used cost little.
  */
 #if defined __linux__
 #define _DEFAULT_SOURCE /* madvise */
@@ -33,27 +35,33 @@ static void ask_for_huge_pages(char *block, size_t bytes)
 #endif
 }
 
+/* Returns an aligned block of malloc or calloc. What they returned stands before it, for free. */
+static void *allocate_aligned(size_t bytes, size_t alignment, bool zeroed)
+{
+    size_t before = alignment + sizeof(void *), whole;
+    char *given = tg_checked_add(bytes, before, &whole) ? (zeroed ? calloc(1, whole) : malloc(whole)) : NULL;
+    if (!given) {
+        return NULL;
+    }
+    char *block = given + before - (uintptr_t)(given + before) % alignment;
+    memcpy(block - sizeof(void *), &given, sizeof given);
+    ask_for_huge_pages(block, bytes);
+    tg_poison(block + bytes, (size_t)(given + whole - (block + bytes)));
+    return block;
+}
+
 static void *default_allocate(void *context, size_t bytes, size_t alignment)
 {
     (void)context;
-    /* aligned_alloc needs a multiple of the alignment. */
-    size_t rounded;
-    if (!tg_checked_add(bytes, alignment - 1, &rounded)) {
-        return NULL;
-    }
-    rounded &= ~(alignment - 1);
-    char *block = aligned_alloc(alignment, rounded);
-    if (block) {
-        ask_for_huge_pages(block, bytes);
-        tg_poison(block + bytes, rounded - bytes);
-    }
-    return block;
+    return allocate_aligned(bytes, alignment, false);
 }
 
 static void default_release(void *context, void *block)
 {
     (void)context;
-    free(block);
+    void *given;
+    memcpy(&given, (char *)block - sizeof given, sizeof given);
+    free(given);
 }
 
 static const tg_allocator default_allocator = {default_allocate, default_release, NULL};
@@ -64,20 +72,28 @@ void tg_set_allocator(const tg_allocator *replacement)
     allocator = replacement ? *replacement : default_allocator;
 }
 
-void *tg_alloc(uint64_t count, size_t size)
+/* Returns count * size, or 0 if that is too large. */
+static size_t bytes_of(uint64_t count, size_t size)
 {
     size_t bytes = 0;
-    if (!tg_checked_mul(count, size, &bytes) || bytes == 0 || bytes > PTRDIFF_MAX) {
-        return NULL;
-    }
-    return allocator.allocate(allocator.context, bytes, TG_ALIGNMENT);
+    return tg_checked_mul(count, size, &bytes) && bytes <= PTRDIFF_MAX ? bytes : 0;
+}
+
+void *tg_alloc(uint64_t count, size_t size)
+{
+    size_t bytes = bytes_of(count, size);
+    return bytes > 0 ? allocator.allocate(allocator.context, bytes, TG_ALIGNMENT) : NULL;
 }
 
 void *tg_alloc_zeroed(uint64_t count, size_t size)
 {
+    size_t bytes = bytes_of(count, size);
+    if (allocator.allocate == default_allocate) {
+        return bytes > 0 ? allocate_aligned(bytes, TG_ALIGNMENT, true) : NULL;
+    }
     void *block = tg_alloc(count, size);
     if (block) {
-        memset(block, 0, (size_t)count * size);
+        memset(block, 0, bytes);
     }
     return block;
 }

@@ -28,7 +28,10 @@ bool tg_optim_check_fraction(tg_params *params, const char *method, const char *
 /* Returns a new state tensor; NULL when memory is exhausted. */
 static tg_tensor *new_state(const tg_optim *optim, const tg_tensor *parameter)
 {
-    tg_tensor *state = tg_tensor_new_full(tg_dtype_of(parameter), tg_shape_of(parameter), optim->initial, NULL);
+    tg_dtype dtype = tg_dtype_of(parameter);
+    tg_shape shape = tg_shape_of(parameter);
+    tg_tensor *state = optim->initial == 0 ? tg_tensor_new(dtype, shape, NULL)
+                                           : tg_tensor_new_full(dtype, shape, optim->initial, NULL);
     if (!state || !tg_row_state_reserve(optim->method->name, state, NULL)) {
         tg_release(state);
         return NULL;

@@ -61,7 +61,9 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Begins to read a row that is updated next, and its moments. */
+enum { BYTES_AHEAD = 1024 }; /* of a tensor that are read ahead */
+
+/* Begins to read a row that is updated soon, and its moments. */
 static void prefetch(const sweep *s, int64_t id, size_t row)
 {
     tg_prefetch_row(s->theta + (size_t)id * row, row);
@@ -70,14 +72,19 @@ static void prefetch(const sweep *s, int64_t id, size_t row)
     }
 }
 
-/* Updates the listed rows. A frozen row is never listed. */
+/* Updates the listed rows. A frozen row is never listed. They lie on different pages of a large table, so some are read
+ * ahead. */
 static void update_listed_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
     size_t row = (size_t)s->width * s->size;
+    int64_t ahead = row < BYTES_AHEAD ? BYTES_AHEAD / (int64_t)(row + 1) + 1 : 1;
+    for (int64_t i = begin; i < begin + ahead && i < end; i++) {
+        prefetch(s, s->ids[i], row);
+    }
     for (int64_t i = begin; i < end; i++) {
-        if (i + 1 < end) {
-            prefetch(s, s->ids[i + 1], row);
+        if (i + ahead < end) {
+            prefetch(s, s->ids[i + ahead], row);
         }
         update(s, s->ids[i] * s->width, s->gradient + (size_t)i * row, s->width);
     }

@@ -62,6 +62,18 @@ size_t tg_pool_idle(const tg_pool *pool)
     return idle;
 }
 
+void *tg_block_new_zeroed(size_t bytes)
+{
+    size_t size;
+    tg_block *block = bytes <= PTRDIFF_MAX / 2 ? tg_alloc_zeroed(1, size = bytes + TG_BLOCK_HEAD) : NULL;
+    if (!block) {
+        return NULL;
+    }
+    block->size = size;
+    block->size_class = TG_NO_CLASS;
+    return tg_block_open(block, bytes);
+}
+
 void *tg_pool_take_any(tg_pool *pool, size_t bytes)
 {
     if (bytes > PTRDIFF_MAX / 2) {

@@ -79,6 +79,9 @@ static inline void *tg_pool_take(tg_pool *pool, size_t bytes)
     return tg_pool_take_any(pool, bytes);
 }
 
+/* Returns `bytes` zeros, which come from the allocator; NULL when memory is exhausted. */
+void *tg_block_new_zeroed(size_t bytes);
+
 /* Returns a block to the pool, or to the allocator if the pool is NULL, or if no pool gave it: the tensors of a program
  * that a tape releases last, one per step, would fill the pool. `memory` may be NULL. */
 static inline void tg_pool_give(tg_pool *pool, void *memory)

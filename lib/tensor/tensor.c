@@ -43,6 +43,15 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
     return storage;
 }
 
+static tg_storage *storage_of_zeros(size_t bytes)
+{
+    tg_storage *storage = bytes <= PTRDIFF_MAX / 2 ? tg_block_new_zeroed(TG_STORAGE_HEAD + bytes) : NULL;
+    if (storage) {
+        tg_storage_begin(storage);
+    }
+    return storage;
+}
+
 /* Removes a reference, unless it is the last one. Returns whether it is the last. */
 static bool last_reference(atomic_int *references)
 {
@@ -146,16 +155,22 @@ static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape
     return x;
 }
 
-/* Gives x contiguous storage, or frees it and returns NULL. */
-static tg_tensor *give_storage(tg_pool *pool, tg_tensor *x)
+/* Gives x a new storage, or frees it and returns NULL. */
+static tg_tensor *with_storage(tg_pool *pool, tg_tensor *x, tg_storage *storage)
 {
     x->contiguous = true;
-    x->storage = tg_storage_new(pool, tg_bytes_of(x));
-    if (!x->storage) {
+    x->storage = storage;
+    if (!storage) {
         tg_pool_give(pool, x);
         return NULL;
     }
     return x;
+}
+
+/* Gives x contiguous storage, or frees it and returns NULL. */
+static tg_tensor *give_storage(tg_pool *pool, tg_tensor *x)
+{
+    return with_storage(pool, x, tg_storage_new(pool, tg_bytes_of(x)));
 }
 
 tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
@@ -166,6 +181,17 @@ tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
     }
     tg_contiguous_strides(shape, x->strides);
     return give_storage(pool, x);
+}
+
+/* Returns a tensor of zeros. */
+static tg_tensor *make_zeros(tg_dtype dtype, const tg_shape *shape)
+{
+    tg_tensor *x = make_head(NULL, dtype, shape);
+    if (!x) {
+        return NULL;
+    }
+    tg_contiguous_strides(shape, x->strides);
+    return with_storage(NULL, x, storage_of_zeros(tg_bytes_of(x)));
 }
 
 tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *like)
@@ -251,7 +277,8 @@ int tg_tensor_references(const tg_tensor *x)
     return atomic_load_explicit(&x->references, memory_order_acquire);
 }
 
-static tg_tensor *new_uninitialized(const char *name, tg_dtype dtype, tg_shape shape, tg_error *error)
+/* Returns a tensor whose values are zeros or uninitialized. */
+static tg_tensor *new_tensor(const char *name, tg_dtype dtype, tg_shape shape, bool zeroed, tg_error *error)
 {
     size_t bytes;
     if (tg_dtype_size(dtype) == 0) {
@@ -261,7 +288,7 @@ static tg_tensor *new_uninitialized(const char *name, tg_dtype dtype, tg_shape s
     if (!tg_shape_bytes(name, dtype, &shape, &bytes, error)) {
         return NULL;
     }
-    tg_tensor *x = tg_tensor_make(NULL, dtype, &shape);
+    tg_tensor *x = zeroed ? make_zeros(dtype, &shape) : tg_tensor_make(NULL, dtype, &shape);
     if (!x) {
         char text[TG_SHAPE_TEXT];
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes of shape %s", name, bytes,
@@ -272,16 +299,12 @@ static tg_tensor *new_uninitialized(const char *name, tg_dtype dtype, tg_shape s
 
 tg_tensor *tg_tensor_new(tg_dtype dtype, tg_shape shape, tg_error *error)
 {
-    tg_tensor *x = new_uninitialized("tensor_new", dtype, shape, error);
-    if (x) {
-        memset(tg_values(x), 0, (size_t)x->count * tg_dtype_size(dtype));
-    }
-    return x;
+    return new_tensor("tensor_new", dtype, shape, true, error);
 }
 
 tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_error *error)
 {
-    tg_tensor *x = new_uninitialized("tensor_new_full", dtype, shape, error);
+    tg_tensor *x = new_tensor("tensor_new_full", dtype, shape, false, error);
     if (x) {
         tg_tensor_fill(x, value, NULL);
     }
@@ -290,7 +313,7 @@ tg_tensor *tg_tensor_new_full(tg_dtype dtype, tg_shape shape, double value, tg_e
 
 tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values, tg_error *error)
 {
-    tg_tensor *x = new_uninitialized("tensor_new_from", dtype, shape, error);
+    tg_tensor *x = new_tensor("tensor_new_from", dtype, shape, false, error);
     if (x && x->count > 0) {
         if (!values) {
             tg_release(x);
@@ -316,7 +339,7 @@ tg_tensor *tg_tensor_new_arange(tg_dtype dtype, double start, double end, double
         tg_error_set(error, TG_ERROR_SHAPE, "tensor_new_arange: %g values do not fit into memory", steps);
         return NULL;
     }
-    tg_tensor *x = new_uninitialized("tensor_new_arange", dtype, tg_shape_make(1, (int64_t[]){(int64_t)steps}), error);
+    tg_tensor *x = new_tensor("tensor_new_arange", dtype, tg_shape_make(1, (int64_t[]){(int64_t)steps}), false, error);
     for (int64_t i = 0; x && i < x->count; i++) {
         double value = start + (double)i * step;
         tg_convert((char *)tg_values(x) + (size_t)i * tg_dtype_size(dtype), dtype, &value, TG_F64, 1);
@@ -329,7 +352,7 @@ tg_tensor *tg_tensor_new_copy(const tg_tensor *x, tg_error *error)
     if (!tg_tensor_check("tensor_new_copy", "tensor", x, error)) {
         return NULL;
     }
-    tg_tensor *copy = new_uninitialized("tensor_new_copy", (tg_dtype)x->dtype, tg_shape_of(x), error);
+    tg_tensor *copy = new_tensor("tensor_new_copy", (tg_dtype)x->dtype, tg_shape_of(x), false, error);
     if (copy) {
         tg_copy_to_contiguous(x, tg_values(copy));
     }
@@ -341,7 +364,7 @@ tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_error *erro
     if (!tg_tensor_check("tensor_new_cast", "tensor", x, error)) {
         return NULL;
     }
-    tg_tensor *cast = new_uninitialized("tensor_new_cast", dtype, tg_shape_of(x), error);
+    tg_tensor *cast = new_tensor("tensor_new_cast", dtype, tg_shape_of(x), false, error);
     tg_tensor *copy = cast && !x->contiguous ? tg_tensor_new_copy(x, error) : NULL;
     if (!cast || (!copy && !x->contiguous)) {
         tg_release(cast);

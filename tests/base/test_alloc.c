@@ -9,6 +9,7 @@
 
 #if defined __linux__
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 #include "base/alloc.h"
@@ -66,15 +67,29 @@ static void test_impossible_sizes(void **state)
     assert_int_equal(counting.calls, 0);
 }
 
+/* Blocks of many sizes; those of the later rounds were used before. */
 static void test_default_allocator(void **state)
 {
     (void)state;
     tg_set_allocator(NULL);
-    char *block = tg_alloc(3, 5);
-    assert_non_null(block);
-    assert_int_equal((uintptr_t)block % 64, 0);
-    memset(block, 1, 15);
-    tg_free(block);
+    char *blocks[200];
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < 200; i++) {
+            size_t bytes = 1 + i * i * 37 % 5000 + (i % 100 == 7 ? (size_t)20 << 20 : 0);
+            blocks[i] = i % 2 ? tg_alloc_zeroed(bytes, 1) : tg_alloc(bytes, 1);
+            assert_non_null(blocks[i]);
+            assert_int_equal((uintptr_t)blocks[i] % TG_ALIGNMENT, 0);
+            for (size_t k = 0; i % 2 && k < bytes; k++) {
+                assert_true(blocks[i][k] == 0);
+            }
+            memset(blocks[i], 0x5a, bytes);
+        }
+        for (int i = 0; i < 200; i++) {
+            tg_free(blocks[i]);
+        }
+    }
+    assert_null(tg_alloc(PTRDIFF_MAX, 1));
+    assert_null(tg_alloc_zeroed(PTRDIFF_MAX, 1));
     assert_int_equal(counting.calls, 0);
 }
 
@@ -126,6 +141,31 @@ static void test_huge_pages(void **state)
     assert_false(asks_for_huge_pages(smaller + large / 4));
     tg_free(block);
     tg_free(smaller);
+}
+
+static long long resident_bytes(void)
+{
+    long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lld %lld", &size, &resident), 2);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+/* A large tensor of zeros takes little memory before its values are used. */
+static void test_untouched_zeros(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 30 };
+    tg_set_allocator(NULL);
+    long long before = resident_bytes();
+    tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(BYTES / 64, 16), NULL);
+    assert_non_null(x);
+    const float *values = tg_tensor_data(x);
+    assert_true(values[0] == 0 && values[BYTES / 8] == 0 && values[BYTES / 4 - 1] == 0);
+    assert_true(resident_bytes() - before < BYTES / 8);
+    tg_release(x);
 }
 #endif
 
@@ -257,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_default_allocator, set_up, tear_down),
 #if defined __linux__
         cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test_setup_teardown(test_untouched_zeros, set_up, tear_down),
 #endif
         cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_growth_at_once, set_up, tear_down),
