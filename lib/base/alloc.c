@@ -1,9 +1,9 @@
 /* alloc: all memory of the library, from the allocator of the program.
  *
  * Large blocks ask the system for huge pages. The ids of a batch name rows on as many pages of 4 KiB, and the processor
- * looks up the address of each. Smaller blocks would gain less, and lose memory at their ends. Blocks of zeros come from
- * calloc: the system's pages are zeros already, and take no memory before they are touched, so the moments of a table
- * of which few rows are used cost little.
+ * looks up the address of each. Smaller blocks would gain less, and lose memory at their ends. Blocks of zeros come
+ * from calloc: the system's pages are zeros already, and take no memory before they are touched, so the moments of a
+ * table of which few rows are used cost little.
  */
 #if defined __linux__
 #define _DEFAULT_SOURCE /* madvise */
