@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The blocks have the form of those of the default allocator (lib/base/alloc.c: what malloc returned stands before them),
- * because some tests count while older objects exist. A program must not do that. */
+/* The blocks have the form of those of the default allocator (lib/base/alloc.c: what malloc returned stands before
+ * them), because some tests count while older objects exist. A program must not do that. */
 static void *aligned_block(size_t bytes, size_t alignment)
 {
     size_t before = alignment + sizeof(void *);
