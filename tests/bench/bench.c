@@ -12,6 +12,7 @@
 #include "bench/io.h"
 #include "bench/kernels.h"
 #include "bench/op_bench.h"
+#include "bench/op_bound.h"
 #include "bench/positions.h"
 #include "bench/profile.h"
 
@@ -66,22 +67,11 @@ static void run_lookup(void *context)
     tg_embedding(l->tape, l->ids, l->table, NULL);
 }
 
-typedef struct copy {
-    char *to;
-    const char *from;
-} copy;
-
-static void copy_part(void *context, int64_t begin, int64_t end)
-{
-    const copy *c = context;
-    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
-}
-
 static void run_memcpy(void *context)
 {
     lookup *l = context;
-    copy c = {tg_tensor_data_mut(l->to), tg_tensor_data(l->from)};
-    tg_parallel_for(tg_tensor_count(l->to) * (int64_t)sizeof(float), 1 << 20, copy_part, &c);
+    bench_copy(tg_tensor_data_mut(l->to), tg_tensor_data(l->from), tg_tensor_count(l->to) * (int64_t)sizeof(float),
+               1 << 20);
 }
 
 static void bench_lookup(void)

@@ -29,6 +29,11 @@ static void copy_part(void *context, int64_t begin, int64_t end)
     memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
 }
 
+void bench_copy(void *to, const void *from, int64_t bytes, int64_t grain)
+{
+    tg_parallel_for(bytes, grain, copy_part, &(copy){to, from});
+}
+
 double op_copy_seconds(double bytes)
 {
     size_t size = (size_t)(bytes / 2);
@@ -44,7 +49,7 @@ double op_copy_seconds(double bytes)
     for (int turn = -1; turn < TURNS; turn++) {
         double start = op_clock();
         for (int i = 0; i < repeats; i++) {
-            tg_parallel_for((int64_t)size, 1 << 16, copy_part, &(copy){to, from});
+            bench_copy(to, from, (int64_t)size, 1 << 16);
         }
         if (turn >= 0) {
             times[turn] = (op_clock() - start) / repeats;

@@ -3,6 +3,11 @@
 #ifndef TG_BENCH_OP_BOUND_H
 #define TG_BENCH_OP_BOUND_H
 
+#include <stdint.h>
+
+/* Copies bytes on threads, in parts of at least `grain`. */
+void bench_copy(void *to, const void *from, int64_t bytes, int64_t grain);
+
 /* Seconds of copying bytes / 2, which reads and writes `bytes` in total; 0 for less than a few. */
 double op_copy_seconds(double bytes);
 
