@@ -35,10 +35,7 @@ static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, 
         f.b = b + column * b_column + first * b_step;
         f.b_step = b_step;
         if (copies_panel(g, rows, columns)) {
-            if (columns < COLUMNS) {
-                memset(panel, 0, (size_t)(f.terms * COLUMNS) * sizeof *panel);
-            }
-            interleave(COLUMNS, f.b, b_column, b_step, columns, f.terms, panel);
+            copy_panel(f.b, b_column, b_step, columns, f.terms, panel);
             f.b = panel;
             f.b_step = COLUMNS;
         }

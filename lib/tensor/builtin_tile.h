@@ -111,6 +111,16 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
     }
 }
 
+/* Copies columns of B into a panel: interleaved, with zeros in the columns that it has besides. */
+static inline void copy_panel(const real *from, int64_t column_distance, int64_t term_distance, int64_t columns,
+                              int64_t terms, real *panel)
+{
+    if (columns < COLUMNS) {
+        memset(panel, 0, (size_t)(terms * COLUMNS) * sizeof *panel);
+    }
+    interleave(COLUMNS, from, column_distance, term_distance, columns, terms, panel);
+}
+
 /* ---- tiles ---- */
 
 /* The factors of a tile: the values of A are a_row apart from one row to the next, a_tile from one whole tile to the

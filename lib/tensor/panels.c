@@ -13,10 +13,7 @@ int64_t KERNEL(tg_panel_columns)(void)
 void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t term_distance, int64_t columns,
                             int64_t terms, real *panel)
 {
-    if (columns < COLUMNS) {
-        memset(panel, 0, (size_t)(terms * COLUMNS) * sizeof *panel);
-    }
-    interleave(COLUMNS, from, column_distance, term_distance, columns, terms, panel);
+    copy_panel(from, column_distance, term_distance, columns, terms, panel);
 }
 
 void KERNEL(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *panels, bool add, real *c)

@@ -64,12 +64,14 @@ size_t tg_pool_idle(const tg_pool *pool)
 
 void *tg_block_new_zeroed(size_t bytes)
 {
-    size_t size;
-    tg_block *block = bytes <= PTRDIFF_MAX / 2 ? tg_alloc_zeroed(1, size = bytes + TG_BLOCK_HEAD) : NULL;
+    if (bytes > PTRDIFF_MAX / 2) {
+        return NULL;
+    }
+    tg_block *block = tg_alloc_zeroed(1, bytes + TG_BLOCK_HEAD);
     if (!block) {
         return NULL;
     }
-    block->size = size;
+    block->size = bytes + TG_BLOCK_HEAD;
     block->size_class = TG_NO_CLASS;
     return tg_block_open(block, bytes);
 }

@@ -271,9 +271,10 @@ static void copy_bytes(const tg_strided *s, char *to, const char *from)
             memcpy(out, in, (size_t)length);
         } else if (step == 1 && from_step == 0) {
             memset(out, *in, (size_t)length);
-        }
-        for (int64_t i = 0; (step != 1 || from_step < 0 || from_step > 1) && i < length; i++) {
-            out[i * step] = in[i * from_step];
+        } else {
+            for (int64_t i = 0; i < length; i++) {
+                out[i * step] = in[i * from_step];
+            }
         }
         tg_walk_advance(walk, &at, length);
     }

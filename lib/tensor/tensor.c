@@ -45,7 +45,7 @@ tg_storage *tg_storage_new(tg_pool *pool, size_t bytes)
 
 static tg_storage *storage_of_zeros(size_t bytes)
 {
-    tg_storage *storage = bytes <= PTRDIFF_MAX / 2 ? tg_block_new_zeroed(TG_STORAGE_HEAD + bytes) : NULL;
+    tg_storage *storage = tg_block_new_zeroed(TG_STORAGE_HEAD + bytes);
     if (storage) {
         tg_storage_begin(storage);
     }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "text/tokenizer.h"
+
 /* The number of places of a block; a pair with more has a block of its own. */
 #define BLOCK_PLACES ((uint32_t)1 << 18)
 
@@ -29,11 +31,9 @@ void tg_pair_counts_free(tg_pair_counts *p)
 
 /* ---- counts ---- */
 
-/* Fibonacci hashing of both ids (Knuth, volume 3, 6.4). */
 static size_t first_slot(const tg_pair_counts *p, int32_t left, int32_t right)
 {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (p->slot_count - 1);
+    return tg_hash_pair(left, right) & (p->slot_count - 1);
 }
 
 /* Returns the slot of a pair, or the empty slot for it: linear probing. */

@@ -108,12 +108,10 @@ int32_t tg_tokenizer_vocabulary(const tg_tokenizer *z)
 
 /* ---- merges ---- */
 
-/* Returns the slot of a pair, or the empty slot for it. Fibonacci hashing of both ids (Knuth, volume 3, 6.4), and
- * linear probing. */
+/* Returns the slot of a pair, or the empty slot for it: linear probing. */
 static size_t slot_of(const tg_tokenizer *z, int32_t left, int32_t right)
 {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (z->slot_count - 1);
+    size_t slot = tg_hash_pair(left, right) & (z->slot_count - 1);
     for (; z->slots[slot] >= 0; slot = (slot + 1) & (z->slot_count - 1)) {
         const tg_merge *merge = &z->merges[z->slots[slot]];
         if (merge->left == left && merge->right == right) {

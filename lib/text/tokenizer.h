@@ -13,6 +13,13 @@
 #include <tapegrad/extend.h>
 #include "text/pretoken.h"
 
+/* Fibonacci hashing of a pair of ids (Knuth, volume 3, 6.4), for a table whose number of slots is a power of two. */
+static inline size_t tg_hash_pair(int32_t left, int32_t right)
+{
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+}
+
 #define TG_BYTES 256
 #define TG_END_OF_TEXT "<|endoftext|>"
 
