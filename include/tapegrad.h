@@ -21,6 +21,7 @@
 #include <tapegrad/io.h>
 #include <tapegrad/checkpoint.h>
 #include <tapegrad/nn.h>
+#include <tapegrad/lora.h>
 #include <tapegrad/sequence.h>
 #include <tapegrad/transformer.h>
 #include <tapegrad/gpt.h>

@@ -4,6 +4,8 @@
 
 #include <tapegrad/csv.h>
 #include <tapegrad/find_nan.h>
+#include <tapegrad/graph.h>
+#include <tapegrad/json.h>
 #include <tapegrad/ledger.h>
 #include <tapegrad/metrics.h>
 #include <tapegrad/profile.h>

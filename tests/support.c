@@ -67,7 +67,7 @@ static void metered_release(void *context, void *block)
     metered_allocator *m = context;
     char *start = (char *)block - 64;
     m->now -= *(size_t *)(void *)start;
-    free(start);
+    aligned_free(start);
 }
 
 void allocator_measure(metered_allocator *meter)

@@ -18,6 +18,11 @@ extern "C" {
 
 #include <cmocka.h>
 
+/* Frees a block of aligned_alloc. */
+#if !defined aligned_free
+#define aligned_free free
+#endif
+
 /* An allocator that counts, and that fails on demand. */
 typedef struct counting_allocator {
     size_t calls;   /* allocations since allocator_install or allocator_arm */

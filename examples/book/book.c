@@ -4,12 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char needs[] =
-    "This program needs --book DIR, a folder with two files of \"Build a Large Language Model From Scratch\":\n"
+#include "own_text.h"
+
+/* The number of tokens of the tokenizer for the own text: 256 bytes, the end of a text, and merges. */
+#define OWN_VOCABULARY 400
+
+static const char files[] =
+    "\nThe files of \"Build a Large Language Model From Scratch\" in DIR:\n"
     "  the-verdict.txt  a short story of 1908, github.com/rasbt/LLMs-from-scratch, ch02/01_main-chapter-code\n"
     "    SHA-256 b41e41a68f0398a3154ae69e2e4c0e2694e17fe0d66730536837f1b01935b31f\n"
     "  vocab.bpe        GPT-2's merges, openaipublic.blob.core.windows.net/gpt-2/models/124M/vocab.bpe\n"
     "    SHA-256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5\n";
+
+static bool is_reproducible, has_own_text;
 
 /* Returns the folder of --book, or NULL. --steps is an option only if `steps` is not NULL. */
 static const char *read_command_line(int argc, char **argv, int64_t *steps)
@@ -17,9 +24,13 @@ static const char *read_command_line(int argc, char **argv, int64_t *steps)
     const char *folder = NULL, *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            printf("%s [--book DIR]%s: a part of \"Build a Large Language Model From Scratch\"\n\n"
-                   "  --book DIR   folder with the-verdict.txt and vocab.bpe, for programs that need them\n%s",
-                   name, steps ? " [--steps N]" : "", steps ? "  --steps N    stop after N training steps\n" : "");
+            printf(
+                "%s [--book DIR] [--reproducible]%s: a part of \"Build a Large Language Model From Scratch\"\n\n"
+                "  --book DIR   folder with the-verdict.txt and vocab.bpe; without it, programs that need them read a\n"
+                "               short text of their own\n"
+                "  --reproducible\n"
+                "               compute the same bits on every processor and with any number of threads\n%s%s",
+                name, steps ? " [--steps N]" : "", steps ? "  --steps N    stop after N training steps\n" : "", files);
             exit(book_end());
         }
         if (strcmp(argv[i], "--version") == 0) {
@@ -28,6 +39,8 @@ static const char *read_command_line(int argc, char **argv, int64_t *steps)
         }
         if (strcmp(argv[i], "--book") == 0 && i + 1 < argc) {
             folder = argv[++i];
+        } else if (strcmp(argv[i], "--reproducible") == 0) {
+            is_reproducible = true;
         } else if (steps && strcmp(argv[i], "--steps") == 0 && i + 1 < argc) {
             char *end;
             errno = 0;
@@ -52,11 +65,28 @@ void book_begin(int argc, char **argv)
 const char *book_folder(int argc, char **argv, int64_t *steps)
 {
     const char *folder = read_command_line(argc, argv, steps);
-    if (!folder || !*folder) {
-        fputs(needs, stderr);
-        exit(2);
+    has_own_text = !folder || !*folder;
+    return has_own_text ? NULL : folder;
+}
+
+void question(const char *text)
+{
+    printf("Question: %s\n", text);
+    if (has_own_text) {
+        printf("Without --book DIR this reads a short text of its own, and the figures are not the book's; --help says "
+               "what "
+               "DIR needs.\n");
     }
-    return folder;
+}
+
+tg_tape *book_tape(tg_rng *rng)
+{
+    tg_tape_config config = tg_tape_config_default();
+    config.detect_freed_results = true;
+    tg_tape *t = tg_tape_new(rng, &config);
+    tg_rng_set_profile(rng, is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+    tg_tape_set_matmul_precision(t, is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    return t;
 }
 
 void check(const tg_error *error)
@@ -85,10 +115,28 @@ static void path_of(const char *folder, const char *name, char path[4096])
     snprintf(path, 4096, "%s/%s", folder, name);
 }
 
+/* Returns a copy of the programs' own text, which tg_text_free frees. */
+static char *copy_own_text(size_t *length)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens tokens;
+    tg_tokenizer *bpe = book_tokenizer(NULL);
+    tg_tokenizer_encode(bpe, own_text, strlen(own_text), false, &tokens, &error);
+    check(&error);
+    char *text = tg_tokenizer_decode(bpe, tokens.ids, tokens.count, length, &error);
+    check(&error);
+    tg_tokens_free(&tokens);
+    tg_tokenizer_free(bpe);
+    return text;
+}
+
 char *book_text(const char *folder, size_t *length)
 {
     char path[4096];
     tg_error error = TG_NO_ERROR;
+    if (!folder) {
+        return copy_own_text(length);
+    }
     path_of(folder, "the-verdict.txt", path);
     char *text = tg_text_read(path, length, &error);
     check(&error);
@@ -97,10 +145,13 @@ char *book_text(const char *folder, size_t *length)
 
 tg_tokenizer *book_tokenizer(const char *folder)
 {
-    char path[4096];
+    char path[4096] = "";
     tg_error error = TG_NO_ERROR;
-    path_of(folder, "vocab.bpe", path);
-    tg_tokenizer *bpe = tg_tokenizer_open(path, NULL, &error);
+    if (folder) {
+        path_of(folder, "vocab.bpe", path);
+    }
+    tg_tokenizer *bpe = folder ? tg_tokenizer_open(path, NULL, &error)
+                               : tg_tokenizer_train(own_text, strlen(own_text), OWN_VOCABULARY, &error);
     check(&error);
     return bpe;
 }

@@ -12,9 +12,16 @@
  * program, and an argument that is no option ends it with status 2. */
 void book_begin(int argc, char **argv);
 
-/* Returns the folder after --book on the command line. Without the option, prints which two files the folder must have
- * and where to get them, and exits with status 2. `steps` is optional: the value of --steps, unchanged without it. */
+/* Returns the folder after --book on the command line. Without the option returns NULL: the program then reads a short
+ * text of its own, and question() says so. `steps` is optional: the value of --steps, unchanged without it. */
 const char *book_folder(int argc, char **argv, int64_t *steps);
+
+/* Prints the question that the program answers. Call it first after the command line was read. */
+void question(const char *text);
+
+/* Returns a new tape that detects a result which is used after a reset, with reproducible products if the command line
+ * has --reproducible. */
+tg_tape *book_tape(tg_rng *rng);
 
 /* Prints the error's text and exits with status 1, unless the code is TG_OK. */
 void check(const tg_error *error);
@@ -22,12 +29,12 @@ void check(const tg_error *error);
 /* Returns main's exit status: 0, or 1 after printing an error if not all that was printed could be written. */
 int book_end(void);
 
-/* ---- the book's files ---- */
+/* ---- the book's files; of the programs' own text for a folder of NULL ---- */
 
 /* Returns the text of the story; free it with tg_text_free. */
 char *book_text(const char *folder, size_t *length);
 
-/* Returns GPT-2's tokenizer; free it with tg_tokenizer_free. */
+/* Returns GPT-2's tokenizer, or one that was trained on the text; free it with tg_tokenizer_free. */
 tg_tokenizer *book_tokenizer(const char *folder);
 
 /* Returns a loader over the whole story, without shuffling: the data loader of chapter 2. */
@@ -36,7 +43,7 @@ tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, 
 /* Returns the next batch of a loader. */
 tg_batch next_batch(tg_loader *loader);
 
-/* Returns the token ids of the first two sentences of chapter 4, i32 (2,4). */
+/* Returns the first four token ids of each of two sentences of chapter 4, i32 (2,4). */
 tg_tensor *book_batch_of_two(const char *folder);
 
 /* ---- output in Python's format ---- */

@@ -83,6 +83,23 @@ static const command_line_option *find(const command_line_option *table, size_t 
     return NULL;
 }
 
+/* Stores the arguments from argv[i] on, up to the next option. Returns the index after them, or 0 after printing an
+ * error. */
+static int set_list(const command_line_option *o, int i, int argc, char **argv, void *values)
+{
+    text_list *list = (text_list *)((char *)values + o->offset);
+    if (list->count > 0) {
+        complain("--%s: must be given once; its values follow each other", o->name);
+        return 0;
+    }
+    list->values = argv + i;
+    while (i < argc && strncmp(argv[i], "--", 2) != 0) {
+        i++;
+        list->count++;
+    }
+    return list->count > 0 || complain("--%s: must be followed by a value", o->name) ? i : 0;
+}
+
 int command_line_read(const command_line_option *table, size_t count, unsigned command, const char *introduction,
                       void *values, int argc, char **argv)
 {
@@ -110,6 +127,16 @@ int command_line_read(const command_line_option *table, size_t count, unsigned c
                 return 2;
             }
             *(bool *)((char *)values + o->offset) = true;
+            continue;
+        }
+        if (o->kind == VALUE_LIST) {
+            if (value) {
+                argv[i] += value + 1 - argv[i];
+            }
+            i = set_list(o, value ? i : i + 1, argc, argv, values) - 1;
+            if (i < 0) {
+                return 2;
+            }
             continue;
         }
         /* argv[argc] is NULL: the value is missing */

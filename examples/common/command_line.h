@@ -18,8 +18,16 @@ typedef enum value_kind {
     /* double */
     VALUE_NUMBER,
     /* bool; takes no value */
-    VALUE_FLAG
+    VALUE_FLAG,
+    /* text_list; takes all arguments up to the next option */
+    VALUE_LIST
 } value_kind;
+
+/* The values of an option, which are neighbors in argv. */
+typedef struct text_list {
+    char **values;
+    int count;
+} text_list;
 
 typedef struct command_line_option {
     /* printed by --help as "--name ARGUMENT"; argument NULL for a flag */

@@ -1,13 +1,12 @@
 #include "program.h"
 
 #include "products.h"
+#include "system.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,12 +14,7 @@
 
 void program_begin(void)
 {
-    /* open returns the lowest free descriptor. A closed stdout becomes read-only, so that printing is an error. */
-    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
-        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDERR_FILENO ? O_WRONLY : O_RDONLY) != file) {
-            _exit(1);
-        }
-    }
+    system_begin();
 }
 
 int program_end(int status)
@@ -133,8 +127,7 @@ static void on_interrupt(int signal_number)
 
 void interrupt_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
+    system_catch_interrupt(on_interrupt);
 }
 
 bool interrupted(void)
@@ -162,7 +155,7 @@ bool folder_make(const char *path)
     for (size_t i = 1; i <= length; i++) {
         if (path[i] == '/' || path[i] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)i, path);
-            if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            if (!system_make_folder(part) && errno != EEXIST) {
                 return complain("folder '%s': %s", part, strerror(errno));
             }
         }

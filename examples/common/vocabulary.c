@@ -41,14 +41,14 @@ static void watch_end(bool is_done, const char *what, tg_error *error)
     }
 }
 
-tg_tokenizer *vocabulary_train(const char *path, int64_t size, tg_error *error)
+tg_tokenizer *vocabulary_train(const char *const *paths, int count, int64_t size, tg_error *error)
 {
     watch w = {seconds(), (int32_t)size, 0};
     tg_tokenizer_train_files_config config = tg_tokenizer_train_files_config_default();
     config.on_progress = on_progress;
     config.context = &w;
     interrupt_catch();
-    tg_tokenizer *bpe = tg_tokenizer_train_files(&path, 1, (int32_t)size, &config, error);
+    tg_tokenizer *bpe = tg_tokenizer_train_files(paths, count, (int32_t)size, &config, error);
     watch_end(bpe, "the vocabulary", error);
     return bpe;
 }

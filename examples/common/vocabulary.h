@@ -4,8 +4,8 @@
 
 #include <tapegrad_text.h>
 
-/* Returns a vocabulary of at most `size` ids, trained on the text in a file. NULL with the error set. */
-tg_tokenizer *vocabulary_train(const char *path, int64_t size, tg_error *error);
+/* Returns a vocabulary of at most `size` ids, trained on the texts in `count` files. NULL with the error set. */
+tg_tokenizer *vocabulary_train(const char *const *paths, int count, int64_t size, tg_error *error);
 
 /* Writes the ids of the text in a file to another file, with `bytes` bytes each. Returns their number, or -1 with the
  * error set, and writes the size of the text to *length. */

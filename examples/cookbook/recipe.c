@@ -4,24 +4,45 @@
 
 #include "../common/command_line.h"
 
+typedef struct values {
+    const char *text;
+    bool reproducible;
+} values;
+
+static bool is_reproducible;
+
 void recipe_options(const char *description, const char **text, int argc, char **argv)
 {
-    const command_line_option option = {"text", "FILE", VALUE_TEXT, 0, NULL, "a story to train on", 1};
+    values given = {text ? *text : NULL, false};
+    const command_line_option options[] = {{"reproducible", NULL, VALUE_FLAG, offsetof(values, reproducible), NULL,
+                                            "compute the same bits on every processor and with any number of threads",
+                                            1},
+                                           {"text", "FILE", VALUE_TEXT, 0, NULL, "a story to train on", 1}};
     char introduction[200];
     snprintf(introduction, sizeof introduction, "%s: %s\n", program_name, description);
     program_begin();
-    int status = command_line_read(&option, text ? 1 : 0, 1, introduction, text, argc, argv);
+    int status = command_line_read(options, text ? 2 : 1, 1, introduction, &given, argc, argv);
     if (status >= 0) {
         exit(program_end(status));
     }
+    if (text) {
+        *text = given.text;
+    }
+    is_reproducible = given.reproducible;
 }
 
 recipe recipe_begin(uint64_t seed)
 {
     recipe r = {.rng = tg_rng_new(seed), .error = TG_NO_ERROR};
+    tg_rng_set_profile(r.rng, is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     r.params = tg_params_new(TG_F32, r.rng);
-    r.tape = tg_tape_new(r.rng, NULL);
-    r.data = tg_tape_new(r.rng, NULL);
+    tg_tape_config config = tg_tape_config_default();
+    config.detect_freed_results = true;
+    r.tape = tg_tape_new(r.rng, &config);
+    r.data = tg_tape_new(r.rng, &config);
+    tg_matmul_precision precision = is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32;
+    tg_tape_set_matmul_precision(r.tape, precision);
+    tg_tape_set_matmul_precision(r.data, precision);
     tg_tape_watch_error(r.tape, tg_params_error(r.params));
     tg_tape_watch_error(r.tape, tg_tape_error(r.data));
     recipe_check(&r);

@@ -10,7 +10,7 @@ typedef struct recipe {
     tg_rng *rng;
     /* f32 */
     tg_params *params;
-    /* records the steps, and is reset in each of them */
+    /* records the steps, is reset in each of them, and detects a result that is used after its reset */
     tg_tape *tape;
     /* owns what lives longer than a step: it is never reset */
     tg_tape *data;
@@ -21,8 +21,8 @@ typedef struct recipe {
 } recipe;
 
 /* Reads the command line. --help prints the program's name and the description; it and --version end the program, and
- * an argument that is no option ends it with status 2. `text` is optional: the value of --text FILE, unchanged without
- * it. */
+ * an argument that is no option ends it with status 2. --reproducible is for the tapes of the recipe. `text` is
+ * optional: the value of --text FILE, unchanged without it. */
 void recipe_options(const char *description, const char **text, int argc, char **argv);
 
 /* Returns new objects, with a generator in the state of torch.manual_seed(seed). */

@@ -22,7 +22,7 @@ static bool load_text(corpus *c, const char *path, int64_t vocabulary, tg_error 
     char *text = tg_text_read(path, &length, error);
     bool is_trained = text && !c->bpe;
     if (is_trained) {
-        c->bpe = vocabulary_train(path, vocabulary, error);
+        c->bpe = vocabulary_train(&path, 1, vocabulary, error);
     }
     bool loaded = text && c->bpe && tg_tokenizer_encode(c->bpe, text, length, false, &c->tokens, error);
     tg_text_free(text);

@@ -51,7 +51,7 @@ int eval(const options *o)
         return 2;
     }
     const tg_gpt_config *config = tg_gpt_get_config(m.gpt);
-    tg_tape *quiet = quiet_tape_new(NULL);
+    tg_tape *quiet = quiet_tape_new(NULL, o->reproducible);
     bool good = quiet && (o->val_tokens || model_tokenizer(&bpe, o->model, o));
     if (good) {
         good = corpus_load(&c, o, bpe, config->vocabulary);

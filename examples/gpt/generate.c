@@ -1,4 +1,5 @@
-/* generate: continues a prompt with a trained model, and prints the text while it is generated.
+/* generate: continues a prompt with a trained model, and prints the text while it is generated. Several texts are
+ * printed at the end.
  *
  * A token is a sequence of bytes, and one character may be split over several tokens. So bytes are held back until
  * their character is complete. Invalid UTF-8 is written as U+FFFD, and so are control characters, which could change
@@ -92,15 +93,8 @@ bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
                                                 (long long)count, (long long)config->context);
 }
 
-int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
+static tg_gpt_generate_config config_of(const options *o, const tg_tokenizer *bpe)
 {
-    tg_error error = TG_NO_ERROR;
-    tg_tokens prompt;
-    stream s = {.file = file, .bpe = bpe};
-    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
-        complain("--prompt: %s", error.text);
-        return -1;
-    }
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = o->max_new_tokens;
     config.sample.greedy = o->greedy;
@@ -111,6 +105,19 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     }
     config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
     config.use_cache = !o->no_cache;
+    return config;
+}
+
+int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens prompt;
+    stream s = {.file = file, .bpe = bpe};
+    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
+        complain("--prompt: %s", error.text);
+        return -1;
+    }
+    tg_gpt_generate_config config = config_of(o, bpe);
     config.on_token = add_token;
     config.context = &s;
     int32_t *ids = malloc((size_t)o->max_new_tokens * sizeof *ids);
@@ -129,6 +136,58 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     return made;
 }
 
+/* Prints texts that continue the prompt. Returns the number of their new tokens. */
+static int64_t write_texts(const int32_t *ids, const int64_t *counts, const tg_tokenizer *bpe, const options *o)
+{
+    int64_t made = 0;
+    for (int64_t i = 0; i < o->text_count; i++) {
+        stream s = {.file = stdout, .bpe = bpe};
+        printf("%s---- %lld of %lld\n%s", i > 0 ? "\n" : "", (long long)i + 1, (long long)o->text_count, o->prompt);
+        for (int64_t k = 0; k < counts[i]; k++) {
+            add_token(&s, ids[i * o->max_new_tokens + k]);
+        }
+        release(&s);
+        putchar('\n');
+        made += counts[i];
+    }
+    return made;
+}
+
+/* Generates several texts together. Returns the number of their new tokens, or -1 after printing an error. */
+static int64_t generate_texts(tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens prompt;
+    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
+        complain("--prompt: %s", error.text);
+        return -1;
+    }
+    size_t texts = (size_t)o->text_count, count = (size_t)prompt.count;
+    int32_t *prompts = calloc(texts * count, sizeof *prompts),
+            *ids = calloc(texts, (size_t)o->max_new_tokens * sizeof *ids);
+    int64_t *counts = calloc(texts, sizeof *counts), *new_counts = calloc(texts, sizeof *counts), made = -1;
+    if (prompts && ids && counts && new_counts) {
+        for (size_t i = 0; i < texts; i++) {
+            memcpy(prompts + i * count, prompt.ids, count * sizeof *prompts);
+            counts[i] = prompt.count;
+        }
+        tg_gpt_generate_config config = config_of(o, bpe);
+        if (tg_gpt_generate_batch(quiet, gpt, prompts, counts, o->text_count, ids, new_counts, &config)) {
+            made = write_texts(ids, new_counts, bpe, o);
+        } else {
+            complain("%s", tg_tape_error(quiet)->text);
+        }
+    } else {
+        complain("out of memory for %lld texts", (long long)o->text_count);
+    }
+    free(prompts);
+    free(ids);
+    free(counts);
+    free(new_counts);
+    tg_tokens_free(&prompt);
+    return made;
+}
+
 int generate(const options *o)
 {
     model m;
@@ -138,10 +197,10 @@ int generate(const options *o)
     }
     int64_t made = -1;
     tg_rng_seed(m.rng, (uint64_t)o->seed);
-    tg_tape *quiet = quiet_tape_new(m.rng);
+    tg_tape *quiet = quiet_tape_new(m.rng, o->reproducible);
     if (quiet && model_tokenizer(&bpe, o->model, o) && generate_check(o, m.gpt, bpe)) {
         double start = seconds();
-        made = generate_text(stdout, quiet, m.gpt, bpe, o);
+        made = o->text_count > 1 ? generate_texts(quiet, m.gpt, bpe, o) : generate_text(stdout, quiet, m.gpt, bpe, o);
         double spent = seconds() - start;
         if (made >= 0) {
             printf("\n%lld tokens, %.0f tokens/s\n", (long long)made, (double)made / spent);

@@ -64,27 +64,42 @@ void history_show(const history *h)
     }
 }
 
-static void write_table(const history *h, FILE *file, int digits)
+/* The most bytes of a line of losses.tsv: a step, and four numbers of at most 9 digits. */
+#define LINE 100
+
+/* Returns the lines of losses.tsv, for free; NULL after printing an error. */
+static char *make_table(const history *h, int digits, size_t *length)
 {
-    fprintf(file, "step\tloss\tlr\tgradient_norm\tvalidation\n");
-    for (int64_t i = 0, next = 0; i < h->steps; i++) {
-        fprintf(file, "%lld\t%.*g\t%.*g\t%.*g\t", (long long)i + 1, digits, (double)h->loss[i], digits,
-                (double)h->lr[i], digits, (double)h->norm[i]);
-        if (next < h->evaluations && h->evaluated[next] == i + 1) {
-            fprintf(file, "%.*g", digits, (double)h->validation[next++]);
-        }
-        fputc('\n', file);
+    char *text = malloc((size_t)(h->steps + 1) * LINE);
+    if (!text) {
+        complain("out of memory");
+        return NULL;
     }
+    char *at = text + sprintf(text, "step\tloss\tlr\tgradient_norm\tvalidation\n");
+    for (int64_t i = 0, next = 0; i < h->steps; i++) {
+        at += snprintf(at, LINE, "%lld\t%.*g\t%.*g\t%.*g\t", (long long)i + 1, digits, (double)h->loss[i], digits,
+                       (double)h->lr[i], digits, (double)h->norm[i]);
+        if (next < h->evaluations && h->evaluated[next] == i + 1) {
+            at += snprintf(at, LINE, "%.*g", digits, (double)h->validation[next++]);
+        }
+        *at++ = '\n';
+    }
+    *at = '\0';
+    *length = (size_t)(at - text);
+    return text;
 }
 
 static bool write_losses(const history *h, const char *path)
 {
-    FILE *file = file_begin(path);
-    if (!file) {
-        return false;
+    size_t length;
+    char *text = make_table(h, 7, &length);
+    FILE *file = text ? file_begin(path) : NULL;
+    bool is_open = file != NULL;
+    if (is_open) {
+        fwrite(text, 1, length, file);
     }
-    write_table(h, file, 7);
-    return file_end(file, path);
+    free(text);
+    return is_open && file_end(file, path);
 }
 
 bool history_write(const history *h, const char *folder)
@@ -108,17 +123,7 @@ bool history_is_best(const history *h)
 
 char *history_text(const history *h, size_t *length)
 {
-    char *text = NULL;
-    FILE *memory = open_memstream(&text, length);
-    if (memory) {
-        write_table(h, memory, 9); /* 9 digits determine a float */
-    }
-    if (memory && fclose(memory) == 0) {
-        return text;
-    }
-    free(text);
-    complain("out of memory");
-    return NULL;
+    return make_table(h, 9, length); /* 9 digits determine a float */
 }
 
 /* Reads a number and the tab or newline after it. */

@@ -58,9 +58,11 @@ void model_free(model *m)
     *m = (model){0};
 }
 
-tg_tape *tape_new(tg_rng *rng)
+tg_tape *tape_new(tg_rng *rng, bool reproducible)
 {
     tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape_set_matmul_precision(t, reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    tg_rng_set_profile(rng, reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     if (!t || tg_tape_error(t)->code != TG_OK) {
         complain("%s", t ? tg_tape_error(t)->text : "out of memory");
         tg_tape_free(t);
@@ -69,9 +71,9 @@ tg_tape *tape_new(tg_rng *rng)
     return t;
 }
 
-tg_tape *quiet_tape_new(tg_rng *rng)
+tg_tape *quiet_tape_new(tg_rng *rng, bool reproducible)
 {
-    tg_tape *t = tape_new(rng);
+    tg_tape *t = tape_new(rng, reproducible);
     tg_evaluation_begin(t);
     return t;
 }

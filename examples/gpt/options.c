@@ -4,7 +4,6 @@
 
 #include <tapegrad.h>
 
-#include "../common/command_line.h"
 #include "../common/program.h"
 
 #define AT(field) offsetof(options, field)
@@ -44,7 +43,7 @@ static const command_line_option table[] = {
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN | EVAL},
     {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8 text to tokenize; needs --out", TOKENIZE},
-    {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8 text, required", VOCABULARY},
+    {"text", "FILE...", VALUE_LIST, AT(texts), NULL, "UTF-8 texts, one or more; required", VOCABULARY},
     {"tokens", "FILE", VALUE_TEXT, AT(tokens), NULL, "file of gpt tokenize, instead of --text", TRAIN},
     {"val-tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
      "file of gpt tokenize for validation (default no validation); needs --tokens", TRAIN},
@@ -78,6 +77,8 @@ static const command_line_option table[] = {
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
     {"bf16", NULL, VALUE_FLAG, AT(bf16), NULL,
      "compute the matrix products of steps in bf16; validation and samples stay in f32", TRAIN},
+    {"reproducible", NULL, VALUE_FLAG, AT(reproducible), NULL,
+     "compute the same bits on every processor and with any number of threads", TRAIN | EVAL | GENERATE},
     {"activation-checkpointing", NULL, VALUE_FLAG, AT(activation_checkpointing), NULL,
      "compute each block again in backward: the same losses in less memory and more time", TRAIN},
     {"eval-every", "N", VALUE_INTEGER, AT(eval_every), COUNT,
@@ -91,6 +92,9 @@ static const command_line_option table[] = {
      TOKENIZE},
     {"max-new-tokens", "N", VALUE_INTEGER, AT(max_new_tokens), COUNT, "maximum number of generated tokens",
      TRAIN | GENERATE},
+    {"texts", "N", VALUE_INTEGER, AT(text_count), "[1,10000]",
+     "number of texts that continue the prompt, generated together; with several they are printed at the end",
+     GENERATE},
     {"greedy", NULL, VALUE_FLAG, AT(greedy), NULL, "always choose the most probable token", GENERATE},
     {"temperature", "X", VALUE_NUMBER, AT(temperature), "(0,inf)",
      "divides the logits: below 1 less random, above 1 more random", TRAIN | GENERATE},
@@ -178,6 +182,9 @@ static bool agree(const options *o, command which)
     if (o->tied && o->untied) {
         return complain("--tied: must not be used with --untied");
     }
+    if (o->bf16 && o->reproducible) {
+        return complain("--bf16: must not be used with --reproducible");
+    }
     if (o->text && (o->tokens || o->val_tokens)) {
         return complain("--text: must not be used with --tokens or --val-tokens");
     }
@@ -235,6 +242,7 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .out = which == TRAIN ? "out/gpt" : NULL,
         .prompt = which == TOKENIZE || which == VOCABULARY ? NULL : "The keeper",
         .max_new_tokens = which == TRAIN ? 80 : 200,
+        .text_count = 1,
         .temperature = 0.8,
         .top_k = TG_NO_TOP_K,
         .top_p = 0.9,

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../common/command_line.h"
+
 /* The commands, as bits: an option may belong to several. */
 typedef enum command {
     TRAIN = 1,
@@ -28,8 +30,9 @@ typedef struct options {
     double dropout;
     bool tied, untied;
 
-    /* the text: a file and its vocabulary, or token files */
+    /* the text: a file and its vocabulary, or token files; gpt vocabulary: several texts */
     const char *text, *vocab, *tokens, *val_tokens;
+    text_list texts;
     int64_t vocab_size;
 
     /* training */
@@ -40,7 +43,7 @@ typedef struct options {
     /* the folder of a run to continue, and whether a trained model in --out may be replaced */
     const char *resume;
     bool overwrite;
-    bool tensorboard, bf16, activation_checkpointing;
+    bool tensorboard, bf16, reproducible, activation_checkpointing;
     /* the number of last checkpoints that stay */
     int64_t keep;
 
@@ -50,7 +53,7 @@ typedef struct options {
 
     /* generation */
     const char *prompt;
-    int64_t max_new_tokens, top_k;
+    int64_t max_new_tokens, top_k, text_count;
     double temperature, top_p;
     bool greedy, end_of_text, no_cache;
 

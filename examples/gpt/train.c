@@ -137,9 +137,9 @@ static bool prepare(run *r)
     r->schedule = make_schedule(o, config.width);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
     r->dropout = tg_rng_new(parallel_seed((uint64_t)o->seed));
-    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng);
+    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng, r->o->reproducible);
     r->sampling = tg_rng_new((uint64_t)o->seed);
-    r->quiet = r->t ? quiet_tape_new(r->sampling) : NULL;
+    r->quiet = r->t ? quiet_tape_new(r->sampling, r->o->reproducible) : NULL;
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }

@@ -43,7 +43,7 @@ static bool load(job *j)
     char *text = tg_text_read(j->o->text, &length, &error);
     if (text) {
         j->bpe = j->o->vocab ? tg_tokenizer_open(j->o->vocab, NULL, &error)
-                             : vocabulary_train(j->o->text, j->o->vocab_size, &error);
+                             : vocabulary_train(&j->o->text, 1, j->o->vocab_size, &error);
     }
     bool loaded = j->bpe && tg_tokenizer_encode(j->bpe, text, length, false, &j->tokens, &error);
     tg_text_free(text);
@@ -167,6 +167,8 @@ static bool train(const job *j, bool with_positions, result *r)
     const options *o = j->o;
     training run = {.rng = tg_rng_new((uint64_t)o->seed)};
     tg_tape *t = tg_tape_new(run.rng, NULL);
+    tg_tape_set_matmul_precision(t, o->reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    tg_rng_set_profile(run.rng, o->reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     model m = model_make(run.rng, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
     tg_loader_config windows = tg_loader_config_default();
     windows.context = o->context;

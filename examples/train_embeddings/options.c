@@ -24,6 +24,8 @@ static const command_line_option table[] = {
     {"deferred", NULL, VALUE_FLAG, AT(deferred), NULL, "rows without gradient make up their steps later", 1},
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", 1},
     {"threads", "N", VALUE_INTEGER, AT(threads), "[0,256]", "number of threads; 0: all processors", 1},
+    {"reproducible", NULL, VALUE_FLAG, AT(reproducible), NULL,
+     "compute the same bits on every processor and with any number of threads", 1},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the results", 1},
     {"resume", NULL, VALUE_FLAG, AT(resume), NULL, "continue a run in --out that was stopped or killed", 1},
     {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", 1},

@@ -14,6 +14,7 @@ typedef struct options {
     const char *optimizer;
     /* whether the rows of tables make up steps later (tapegrad/optim.h) */
     bool deferred;
+    bool reproducible;
     /* 0: all processors */
     int64_t threads;
     /* whether the run in `out` continues, and whether a trained model there may be replaced */

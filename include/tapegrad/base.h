@@ -19,8 +19,8 @@
 #error "tapegrad's numbers need IEEE arithmetic: compile without -ffast-math (and without -Ofast)"
 #endif
 
-/* TG_API marks the functions that the library exports, and TG_PRINTF_LIKE those with a format as in printf. */
-#if defined __GNUC__
+/* TG_API: a function that is exported (not in Windows: static). TG_PRINTF_LIKE: its format is as in C's printf. */
+#if defined __GNUC__ && !defined _WIN32
 #define TG_API __attribute__((visibility("default")))
 #define TG_PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #else
@@ -180,9 +180,11 @@ TG_API int tg_threads(void);
  * threads and the vector instructions are: the terms a_ik b_kj are divided into blocks of 384; in each they are added
  * to 0 one by one, by fused multiply-adds; and the sums of the blocks are added from the first to the last. On a
  * processor without fused multiply-adds, and at the baseline of x86-64 (tg_cpu_level), products are rounded before they
- * are added. The last bits of OpenBLAS depend on its version, the processor, the sizes and the number of threads.
+ * are added, unless the tape's products are reproducible (tg_tape_set_matmul_precision). The last bits of OpenBLAS
+ * depend on its version, the processor, the sizes and the number of threads.
  *
- * The steps of tg_gru and tg_lstm always use the built-in loops, which read a copy of the weight that is made once.
+ * The built-in loops always compute reproducible products, and the steps of a GRU and an LSTM, which read a copy of
+ * the weight that is made once.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the
@@ -233,10 +235,10 @@ typedef enum tg_cpu_level {
 TG_API const char *tg_cpu_level_name(tg_cpu_level level);
 
 /* Sets the level for the whole process. The default is the highest level of the processor, or the environment variable
- * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products: BLAS chooses
- * its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend). VALUE for a level that the
- * processor or the build does not have. If TG_CPU_LEVEL names such a level, every new tape has this error. STATE while
- * a tape exists. Not thread-safe: call it while no other thread is inside the library. */
+ * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products that are not
+ * reproducible: BLAS chooses its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend).
+ * VALUE for a level that the processor or the build does not have. If TG_CPU_LEVEL names such a level, every new tape
+ * has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is inside the library. */
 TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);
 
 /* Returns the level in use. */

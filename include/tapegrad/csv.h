@@ -1,7 +1,8 @@
 /* csv: the columns of a CSV file (RFC 4180) as tensors.
  *
  * Lines end with CR LF or LF. A field in double quotes may contain separators, line breaks, and quotes, which are
- * doubled. Spaces belong to the fields. A byte-order mark of UTF-8 is skipped.
+ * doubled. Spaces belong to the fields. A byte-order mark of UTF-8 is skipped. Files of texts that were written without
+ * regard to quotes are read with `loose_quotes`.
  *
  * Errors. The comments do not repeat three errors: MEMORY; FILE, of a call that takes a path; and STATE for a NULL.
  */
@@ -23,13 +24,17 @@ typedef struct tg_csv_config {
     char separator;
     /* whether the first line has the names of the columns; default true */
     bool has_header;
+    /* whether quotes are read as by pandas.read_csv: a quote inside a field without quotes belongs to the text, and
+     * text after a closing quote continues the field without quotes. Default false: both are errors */
+    bool loose_quotes;
 } tg_csv_config;
 
 TG_API tg_csv_config tg_csv_config_default(void);
 
 /* Reads a file. Yours to free. FORMAT, with the line and the field, both counted from 1, for a line with another number
  * of fields than the first one, a quote inside a field without quotes, text after a closing quote, a missing closing
- * quote, and a NUL. FORMAT also for an empty file; VALUE for an invalid separator. */
+ * quote (with the line of the opening one), and a NUL. FORMAT also for an empty file; VALUE for an invalid
+ * separator. */
 TG_API tg_csv *tg_csv_open(const char *path, const tg_csv_config *config, tg_error *error);
 TG_API void tg_csv_free(tg_csv *csv);
 

@@ -71,11 +71,15 @@ TG_API bool tg_token_file_write(const char *path, int bytes, const int32_t *ids,
  *   a window of token ids    window i is ids[i * stride .. i * stride + T), and its targets are the ids one position
  *                            later: the course's GPTDatasetV1
  *   a row of tensors         row i of each tensor: torch's TensorDataset
+ *   a list of token ids      list i, padded to the longest list of its batch: the course's custom_collate_fn
  *
  * The items come in the order of a DataLoader without workers. A pass draws what the DataLoader draws: one 64-bit
  * number, and with shuffle a second one, which seeds the permutation. */
 
 typedef struct tg_loader tg_loader;
+
+/* The max_length with which no list is cut. */
+#define TG_NO_MAX_LENGTH (-1)
 
 /* The defaults are those of the DataLoader. With them a pass returns every item once, in order, so an evaluation leaves
  * nothing out. For training set shuffle. The course's create_dataloader_v1 also sets drop_last. */
@@ -106,6 +110,14 @@ typedef struct tg_loader_config {
     const int64_t *rows;
     /* of tensors: the number of these indices; default 0 */
     int64_t row_count;
+    /* of lists: the id that fills up the shorter lists of a batch and is the last target of each list, at least 0; must
+     * be set */
+    int32_t pad_id;
+    /* of lists: the largest number of ids of a row, at least 1; the end of a longer list is left out. Default
+     * TG_NO_MAX_LENGTH */
+    int64_t max_length;
+    /* of lists: the target where no loss counts (ignore_index of tg_cross_entropy_config); default -100 */
+    int32_t ignored_target;
 } tg_loader_config;
 
 TG_API tg_loader_config tg_loader_config_default(void);
@@ -124,6 +136,21 @@ TG_API tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng
  * its position, for an index of a row that does not exist. */
 TG_API tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int count, tg_rng *rng,
                                              const tg_loader_config *config);
+
+/* Returns a loader of `count` lists of ids, which are one after the other in `ids`: lengths[i] ids of list i. The
+ * loader copies them. A batch has three tensors of T columns, where T is the length of its longest list, or max_length
+ * if that is less:
+ *
+ *   inputs      i32    the ids of a list, then pad_id
+ *   targets     i32    the ids one position later, then pad_id once, then ignored_target. Every pad_id after the first
+ *                      one is ignored, also inside of a list
+ *   tensors[2]  u8     1 where the input is an id of the list, and 0 where it is padding: a key_mask of attention
+ *
+ * All else is as above. The error can also be VALUE for an option of windows or of tensors and for a max_length that is
+ * neither TG_NO_MAX_LENGTH nor at least 1; RANGE for a pad_id below 0 and, with the list and the position, for an id
+ * below 0; SHAPE for a count below 1 and, with its number, for a list without ids. */
+TG_API tg_loader *tg_loader_new_from_lists(const int32_t *ids, const int64_t *lengths, int64_t count, tg_rng *rng,
+                                           const tg_loader_config *config);
 TG_API void tg_loader_free(tg_loader *loader);
 
 /* One batch, valid until the next call of tg_loader_next: the loader owns its tensors, and fills them again. To keep a
@@ -133,7 +160,7 @@ typedef struct tg_batch {
     /* tensors[0] and tensors[1]; `targets` is NULL in a loader of one tensor */
     tg_tensor *inputs, *targets;
     /* Of windows: the inputs and the targets, i32 (B / parts,T). Of tensors: rows of each of them, (B / parts,..), in
-     * the order in which the loader got them. */
+     * the order in which the loader got them. Of lists: the inputs, the targets and the mask. */
     tg_tensor *const *tensors;
     /* the number of tensors */
     int count;

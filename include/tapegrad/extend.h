@@ -98,6 +98,13 @@ TG_API const char *tg_index_format(const struct tg_shape *shape, int64_t positio
 /* Converts a number with a decimal point, in any locale. Returns false if the text is not a number. */
 TG_API bool tg_parse_number(const char *text, double *value);
 
+/* The size of the text of a number: a sign, a point of several bytes in some locales, digits, an exponent, and NUL. */
+#define TG_NUMBER_TEXT 64
+
+/* Writes a number with up to `digits` significant digits, 1 to 17, as %g does, but with a decimal point in any locale,
+ * to an array of TG_NUMBER_TEXT. 9 digits are enough to read a float back, and 17 a double. Returns `text`. */
+TG_API const char *tg_format_number(double value, int digits, char *text);
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Returns count * size uninitialized bytes, aligned to a cache line, from the program's allocator (tg_set_allocator).
@@ -172,11 +179,16 @@ TG_API void tg_text_add_json(tg_text_buffer *buffer, const char *text, size_t le
  * and an array by tg_json_begin(j, '[') and tg_json_more(j, ']', &members). A function that fails sets the error, with
  * the byte's position in the file: "params_load: 'a.safetensors', byte 17: expected ':' after the name, found '}'". */
 
+/* A text that is parsed, and the place in it. */
 typedef struct tg_json {
+    /* for messages */
     const char *call, *path;
+    /* the text, its length, and the place in it */
     char *text;
     size_t length, at;
-    uint64_t offset; /* of the text in the file */
+    /* of the text in the file */
+    uint64_t offset;
+    /* whether a call has failed; `error` then has the reason */
     bool failed;
     tg_error *error;
 } tg_json;
@@ -184,7 +196,8 @@ typedef struct tg_json {
 /* A decoded string. It ends with a NUL and contains no other NUL. */
 typedef struct tg_json_text {
     char *text;
-    size_t at; /* the position of its quotation mark in the JSON text */
+    /* the position of its quotation mark in the JSON text */
+    size_t at;
 } tg_json_text;
 
 /* Sets a FORMAT error about the byte at position `at` of the text. Returns false. */
@@ -237,8 +250,10 @@ TG_API bool tg_json_end(tg_json *j);
 typedef struct tg_file {
     const char *call, *path;
     int descriptor;
-    uint64_t size;     /* in bytes, when the file was opened */
-    const char *bytes; /* the contents, borrowed, if they are in memory; else NULL */
+    /* in bytes, when the file was opened */
+    uint64_t size;
+    /* the contents, borrowed, if they are in memory; else NULL */
+    const char *bytes;
 } tg_file;
 
 /* Opens a regular file. After true, call tg_file_close. */
@@ -256,11 +271,15 @@ TG_API char *tg_file_read_text(const char *call, const char *path, size_t *lengt
  * the new one, also after a failure or a crash. A symbolic link is followed. A target that exists keeps its mode. FILE
  * if the target is not a regular file, and for every error of the system. */
 typedef struct tg_file_writer {
-    const char *call, *path; /* borrowed, for messages */
-    char *target;            /* the path without symbolic links in its last part */
+    /* borrowed, for messages */
+    const char *call, *path;
+    /* the path without symbolic links in its last part */
+    char *target;
+    /* the new file */
     char *temporary;
     int descriptor;
-    char *bytes; /* where the contents go if they stay in memory; else NULL */
+    /* where the contents go if they stay in memory; else NULL */
+    char *bytes;
 } tg_file_writer;
 
 /* If begin returns true, call commit or abandon later. Both free the writer. If commit fails, the target is unchanged,
@@ -317,8 +336,9 @@ TG_API int64_t tg_tape_record_of(const tg_tape *tape, const tg_tensor *x);
  * They are called for a view, too, which has no kernel. A call that backward repeats has call->is_repeated. Neither
  * function may call ops on the tape. */
 typedef struct tg_kernel_watch {
-    void (*before)(void *context, const struct tg_op_call *call, bool is_backward); /* optional */
-    void (*after)(void *context, const struct tg_op_call *call, bool is_backward);  /* optional */
+    /* both are optional */
+    void (*before)(void *context, const struct tg_op_call *call, bool is_backward);
+    void (*after)(void *context, const struct tg_op_call *call, bool is_backward);
     void *context;
     /* whether results must keep their values until the reset; otherwise the tape gives back values that nobody can
      * read */

@@ -16,6 +16,7 @@
 #define TAPEGRAD_GPT_H
 
 #include <tapegrad/io.h>
+#include <tapegrad/lora.h>
 #include <tapegrad/losses.h>
 #include <tapegrad/nn.h>
 
@@ -100,11 +101,38 @@ TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *erro
  * for ids that are not i32 (B,T), and for a cache made for other sizes. */
 TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
 
+/* Returns the logits at the last position alone: ids (B,T) -> (B,V), tg_gpt_forward(..)[:,-1,:] without the product for
+ * the other positions. The cache is optional. Errors as for tg_gpt_forward. */
+TG_API tg_tensor *tg_gpt_last_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+
+/* Returns what the head receives, the result of the last layer norm: ids (B,T) -> (B,T,C), as the last_hidden_state of
+ * transformers' GPT2Model. So a program can put a head of its own on the model, or take the vectors as embeddings. The
+ * cache is optional. Errors as for tg_gpt_forward. */
+TG_API tg_tensor *tg_gpt_hidden_states(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+
 /* Returns the loss of predicting the targets (B,T) i32 from the ids (B,T) i32: tg_cross_entropy of tg_gpt_forward, but
  * the logits (B,T,V) never exist as a whole (tg_linear_cross_entropy). A step of GPT-2 small with 2 x 256 tokens takes
  * 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). Errors as for the two. */
 TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
                               const tg_cross_entropy_config *config);
+
+/* ---- fine-tuning ------------------------------------------------------------------------------------------------- */
+
+/* Replaces the head by a Linear with a bias of `outputs` outputs, drawn as in PyTorch: model.out_head =
+ * torch.nn.Linear(C, outputs). "out_head.weight" is then (outputs,C), and "out_head.bias" is added; a tied head is tied
+ * no longer. Logits are then (B,T,outputs). LoRA of the old head is removed. An optimizer that was created before
+ * refuses its next step. SHAPE for fewer than 1 output; STATE if the params have an error or no generator; MEMORY. */
+TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs, tg_error *error);
+
+/* Adds LoRA (tapegrad/lora.h) to all layers whose names match a pattern, as in tg_params_new_part, in the order of the
+ * params. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj", "trf_blocks.N.ff.layers.0" and
+ * "layers.2", and "out_head" unless it is tied. RANGE, with the pattern, if no layer matches; the errors of
+ * tg_nn_linear_add_lora. Either all matching layers get it or none. */
+TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config, tg_error *error);
+
+/* Merges the LoRA of all layers into their weights, which tg_gpt_save does for the file that it writes. Errors as for
+ * tg_nn_linear_merge_lora; then nothing has changed. */
+TG_API bool tg_gpt_merge_lora(tg_gpt *model, tg_error *error);
 
 /* ---- files of other programs ------------------------------------------------------------------------------------- */
 
@@ -159,8 +187,8 @@ typedef struct tg_gpt_save_config {
 TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
 
 /* Writes model.safetensors and config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). A model
- * without biases of queries, keys and values gets zeros. VALUE for positions that are not learned; RANGE for end_token;
- * the errors of tg_params_save. */
+ * without biases of queries, keys and values gets zeros, and LoRA is merged in the file. VALUE for positions that are
+ * not learned, and for a head that was replaced; RANGE for end_token; the errors of tg_params_save. */
 TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */
@@ -223,6 +251,18 @@ TG_API tg_gpt_generate_config tg_gpt_generate_config_default(void);
  * invalid option; the errors of tg_gpt_forward and tg_sample. */
 TG_API int64_t tg_gpt_generate(tg_tape *tape, const tg_gpt *model, const int32_t *prompt, int64_t count, int32_t *ids,
                                const tg_gpt_generate_config *config);
+
+/* Continues several texts at a time, which is several times as fast as one after the other: each step reads the weights
+ * once for all of them. `prompts` has the ids of the prompts one after the other, counts[i] of prompt i. Writes the new
+ * ids of text i to row i of `ids`, (texts,max_new_tokens), and their number to new_counts[i]; the rest of a row stays.
+ * Each text is one that tg_gpt_generate could have returned; their draws follow each other in each step. Prompts of
+ * one length are the fastest: the tokens that a prompt has more than the shortest one go through the model one by one.
+ *
+ * false after an error: nothing is written, and the generator is as it was before. VALUE for a number of texts below 1,
+ * and if on_token is set; the other errors of tg_gpt_generate. */
+TG_API bool tg_gpt_generate_batch(tg_tape *tape, const tg_gpt *model, const int32_t *prompts, const int64_t *counts,
+                                  int64_t texts, int32_t *ids, int64_t *new_counts,
+                                  const tg_gpt_generate_config *config);
 
 #ifdef __cplusplus
 }

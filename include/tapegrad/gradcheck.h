@@ -158,6 +158,7 @@ typedef struct tg_gradcheck_config {
 TG_API tg_gradcheck_config tg_gradcheck_config_default(void);
 
 typedef struct tg_gradcheck_report {
+    /* whether all pairs are within their tolerance */
     bool passed;
     /* the number of pairs that were compared */
     int64_t compared;
@@ -194,7 +195,53 @@ typedef struct tg_gradcheck_report {
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                          const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
 
-/* The same, also with respect to all parameters that require a gradient. The function reads them as it does in
+/* The largest number of inputs of tg_gradcheck_arrays. */
+#define TG_GRADCHECK_ARRAYS 16
+
+/* Two functions of arrays, which know neither tensors nor tapes. An array is contiguous, and has the C type of its
+ * input: double or float, int32_t for ids. */
+typedef struct tg_gradcheck_kernels {
+    /* writes y. inputs[k] has the values of input k */
+    void (*forward)(void *context, const void *const *inputs, void *y);
+    /* adds to gradients[k], the gradient of input k, which is NULL if that needs none. dy is the gradient of y */
+    void (*backward)(void *context, const void *const *inputs, const void *dy, void *const *gradients);
+    /* the first argument of both; optional */
+    void *context;
+    /* the shape of y */
+    tg_shape shape;
+} tg_gradcheck_kernels;
+
+/* tg_gradcheck for such functions:
+ *
+ * ```c
+ * static void twice(void *context, const void *const *inputs, void *y)
+ * {
+ *     const double *x = inputs[0];
+ *     double *result = y;
+ *     result[0] = 2 * x[0];
+ * }
+ *
+ * static void twice_backward(void *context, const void *const *inputs, const void *dy, void *const *gradients)
+ * {
+ *     double *dx = gradients[0];
+ *     dx[0] += 2 * *(const double *)dy;
+ * }
+ * ```
+ *
+ * ```c
+ * tg_tensor *one = tg_tensor_new_full(TG_F64, TG_SHAPE(1), 3, &error);
+ * tg_tensor_set_requires_grad(one, true, &error);
+ * tg_gradcheck_kernels kernels = {twice, twice_backward, NULL, TG_SHAPE(1)};
+ * bool passed = tg_gradcheck_arrays(&kernels, &one, 1, NULL, NULL, &error);
+ * tg_release(one);
+ * ```
+ *
+ * Errors: those of tg_gradcheck; STATE if a function is NULL; VALUE for more than TG_GRADCHECK_ARRAYS inputs; SHAPE for
+ * an invalid shape. */
+TG_API bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *const *inputs, int input_count,
+                                const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
+
+/* tg_gradcheck, also with respect to all parameters that require a gradient. The function reads them as it does in
  * training, through a module or tg_params_find, and messages have their names. So one call checks a module or a model:
  *
  * ```c

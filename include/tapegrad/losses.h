@@ -208,6 +208,20 @@ TG_API tg_triplet_margin_loss_config tg_triplet_margin_loss_config_default(void)
 TG_API tg_tensor *tg_triplet_margin_loss(tg_tape *tape, tg_tensor *anchor, tg_tensor *positive, tg_tensor *negative,
                                          const tg_triplet_margin_loss_config *config);
 
+/* word2vec's loss (Mikolov et al. 2013): the skip-gram model with negative sampling. centers (B) i32 are rows of
+ * `table` (V,C), and targets (B,K) i32, K >= 1, rows of `contexts` (U,C) -> a scalar, or (B) with TG_REDUCTION_NONE:
+ *
+ *     l[b] = -log s(x[b,0]) - sum_{k>0} log s(-x[b,k])        x[b,k] = table[centers[b]] . contexts[targets[b,k]]
+ *
+ * with s(x) = 1 / (1 + exp(-x)). The first target is a word of the center's context, the others are negatives. As in
+ * word2vec, a negative equal to the first target is left out. With g[b,k] = s(x[b,k]) - [k = 0], the gradient of
+ * table[centers[b]] is sum_k g[b,k] contexts[targets[b,k]], and that of contexts[targets[b,k]] is
+ * g[b,k] table[centers[b]]. Both tables get gradients by rows, if they are leaves. It is fastest if pairs with the same
+ * center follow each other. word2vec's step is one of SGD on the sum (TG_REDUCTION_SUM). RANGE, with the index, for an
+ * id outside of its table. */
+TG_API tg_tensor *tg_skip_gram_loss(tg_tape *tape, tg_tensor *centers, tg_tensor *table, tg_tensor *targets,
+                                    tg_tensor *contexts, tg_reduction reduction);
+
 /* The cosine similarity sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis, which is removed. The inputs broadcast.
  * torch's eps is 1e-8. VALUE for an eps that is negative or not finite. */
 TG_API tg_tensor *tg_cosine_similarity(tg_tape *tape, tg_tensor *a, tg_tensor *b, int axis, double eps);

@@ -134,6 +134,10 @@ typedef struct tg_nn_linear {
     tg_tensor *weight;
     /* the bias, (out); NULL without one */
     tg_tensor *bias;
+    /* the matrices of LoRA (tapegrad/lora.h), (rank,in) and (out,rank); NULL without them */
+    tg_tensor *lora_a, *lora_b;
+    /* the factor of their product, alpha / rank */
+    double lora_scale;
 } tg_nn_linear;
 
 TG_API tg_nn_linear_config tg_nn_linear_config_default(void);
@@ -142,7 +146,7 @@ TG_API tg_nn_linear_config tg_nn_linear_config_default(void);
 TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
                                       const tg_nn_linear_config *config);
 
-/* tg_linear: x weight^T + bias, x (..,in) -> (..,out). */
+/* tg_linear: x weight^T + bias, x (..,in) -> (..,out). With LoRA, lora_scale (x lora_a^T) lora_b^T is added. */
 TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear, tg_tensor *x);
 
 /* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm and torch.nn.RMSNorm over the last axis --------------------------- */
@@ -276,6 +280,7 @@ typedef struct tg_nn_positional_config {
 
 typedef struct tg_nn_positional {
     tg_nn_module module;
+    /* the arguments of `_make` */
     tg_position kind;
     tg_nn_positional_config config;
     int64_t width;
@@ -444,6 +449,7 @@ typedef enum tg_feed_forward_kind {
 
 typedef struct tg_nn_feed_forward {
     tg_nn_module module;
+    /* the argument of `_make` */
     tg_feed_forward_kind kind;
     /* the layers; gate is for TG_FEED_FORWARD_SWIGLU only */
     tg_nn_linear gate, up, down;
@@ -470,6 +476,7 @@ typedef struct tg_nn_transformer_block_config {
 
 typedef struct tg_nn_transformer_block {
     tg_nn_module module;
+    /* the two halves, the norm before each, and the dropout after each */
     tg_nn_multihead_attention attention;
     tg_nn_feed_forward feed_forward;
     tg_nn_layer_norm norm1, norm2;

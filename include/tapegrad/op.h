@@ -75,8 +75,8 @@
  * contiguous and have the shape of their tensor. A kernel adds to the gradients of its inputs; the tape has set new
  * ones to zero.
  *
- * The ops of tapegrad/ops.h are written in the same way. In the source tree, tests/tape/test_own_op.c has ops with
- * attributes, saved memory and several outputs. The kernels of the library also use private headers: BLAS
+ * The ops of tapegrad/ops.h are written in the same way. In the source tree, examples/own_op has one with its test, and
+ * tests/tape/test_own_op.c has attributes and several outputs. The kernels of the library use private headers: BLAS
  * (lib/tensor/gemm.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
  * a tensor (lib/tensor/tensor.h).
  */
@@ -185,8 +185,9 @@ struct tg_op {
      * 0 are excluded. */
     uint32_t passes_gradient;
 
-    /* private: whether the op reads only those rows of input 1, a table, that the ids of input 0 name */
-    bool is_lookup;
+    /* private: bit mask of the inputs that are tables, of which the op reads only those rows that the ids of the input
+     * before name */
+    uint32_t lookups;
 
     /* private: in the library's ops, the kernels of f32 and f64 at each CPU level; NULL: f32 and f64 above */
     const tg_op_kernels (*levels)[2];

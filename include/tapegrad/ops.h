@@ -376,6 +376,8 @@ TG_API tg_tensor *tg_matmul(tg_tape *tape, tg_tensor *a, tg_tensor *b);
 TG_API tg_tensor *tg_linear(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias);
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
+/* A lookup copies the rows of a table that ids name. Its backward is a scatter-add: each place adds its gradient to the
+ * row that it was copied from, so a row that is named twice gets both, and the other rows get none. */
 
 /* The padding_index of a table without a padding row. */
 #define TG_NO_PADDING INT64_MIN

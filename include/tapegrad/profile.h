@@ -1,4 +1,4 @@
-/* profile: where the time and the memory of a step go, and a drawing of its operations.
+/* profile: where the time and the memory of a step go.
  *
  * ```c
  * tg_profile *profile = tg_profile_new(t);
@@ -56,10 +56,6 @@ TG_API tg_profile_row tg_profile_at(const tg_profile *profile, int64_t index);
 
 /* Writes the table, the slowest op first. FILE if the file cannot be written; STATE for a NULL. */
 TG_API bool tg_profile_write(const tg_profile *profile, FILE *file, tg_error *error);
-
-/* Writes the records of a tape as a graph for Graphviz (dot -Tsvg): a box for each op, and an ellipse for each leaf,
- * with the shape of each tensor. FILE if the file cannot be written; STATE for a NULL. */
-TG_API bool tg_tape_write_dot(const tg_tape *tape, FILE *file, tg_error *error);
 
 #ifdef __cplusplus
 }

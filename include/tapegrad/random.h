@@ -8,7 +8,9 @@
  * Profiles. On a processor with AVX2, PyTorch computes the normal values of large float tensors with polynomials, and
  * fuses multiplications with additions in some other streams. On other processors it calls libm, and rounds each
  * operation. The two differ in the last bits. TG_RNG_AVX2, the default, gives the bits of a processor with AVX2 on
- * every machine. TG_RNG_GENERIC gives the bits of a processor without it.
+ * every machine. TG_RNG_GENERIC gives the bits of a processor without it. TG_RNG_PORTABLE is TG_RNG_AVX2 without libm:
+ * all values have the same bits on every machine. Those for which the others call libm differ from PyTorch's in the
+ * last digits of a double: normal values in f64 or in fills of fewer than 16, and exponential ones.
  *
  * Threads. Two threads must not use the same generator at the same time.
  */
@@ -23,7 +25,7 @@ extern "C" {
 
 typedef struct tg_rng tg_rng;
 
-typedef enum tg_rng_profile { TG_RNG_AVX2, TG_RNG_GENERIC } tg_rng_profile;
+typedef enum tg_rng_profile { TG_RNG_AVX2, TG_RNG_GENERIC, TG_RNG_PORTABLE } tg_rng_profile;
 
 /* Returns a generator in the state of torch.manual_seed(seed). Yours to free. As in PyTorch, only the low 32 bits of
  * the seed determine the stream. NULL when memory is exhausted. */

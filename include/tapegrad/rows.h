@@ -60,6 +60,7 @@ TG_API int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, in
 TG_API double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *error);
 
 typedef struct tg_row_neighbor {
+    /* the index of the neighbor */
     int64_t row;
     /* the cosine of the angle between the two rows, in [-1,1]; 0 if one of them is all zeros */
     double cosine;

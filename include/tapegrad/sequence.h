@@ -71,6 +71,7 @@ typedef struct tg_nn_recurrent_layer {
 /* What a GRU and an LSTM share. */
 typedef struct tg_nn_recurrent {
     tg_nn_module module;
+    /* the sizes of an input and of a state */
     int64_t in, width;
     /* directions is 1 or 2 */
     int layers, directions;
@@ -81,11 +82,13 @@ typedef struct tg_nn_recurrent {
 
 typedef struct tg_nn_gru {
     tg_nn_module module;
+    /* its layers */
     tg_nn_recurrent recurrent;
 } tg_nn_gru;
 
 typedef struct tg_nn_lstm {
     tg_nn_module module;
+    /* its layers */
     tg_nn_recurrent recurrent;
 } tg_nn_lstm;
 

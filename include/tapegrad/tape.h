@@ -36,9 +36,9 @@ typedef struct tg_tape_config {
      * AddressSanitizer if both the program and the library are built with it: meson setup build -Db_sanitize=address.
      * Default true. */
     bool recycle;
-    /* Reports use of a freed result, for debugging: a result that a reset or the end of a scope has freed. A call with
-     * such a result sets STATE in the tape, and the error names the op that computed it. Getters treat it as NULL. The
-     * tape then keeps the header of every result until the tape is freed. Default false. */
+    /* Reports use of a freed result, for debugging: a result that a reset or the end of a scope has freed. Such a use
+     * sets STATE in the tape; the error names the op and its generation, which is 1 and one more after each reset. For
+     * getters it is NULL. The header of each result is kept until the tape is freed. Default false. */
     bool detect_freed_results;
     /* The largest number of backwards without retain_graph between two resets. Records that a backward went through are
      * useless but keep their memory, so a program with more backwards has forgotten tg_tape_reset: tg_backward reports
@@ -111,6 +111,8 @@ typedef enum tg_matmul_precision {
     TG_MATMUL_BF16,
     /* the same, but refused where it is not faster than f32 */
     TG_MATMUL_BF16_FAST,
+    /* f32 or f64, with the same bits on every processor and with any number of threads */
+    TG_MATMUL_REPRODUCIBLE
 } tg_matmul_precision;
 
 /* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
@@ -124,7 +126,14 @@ typedef enum tg_matmul_precision {
  *
  * With oneDNN and a processor that has AVX512_BF16 or AMX_BF16, products in bf16 are faster than in f32. Everywhere
  * else TG_MATMUL_BF16 multiplies the same rounded factors in the time of f32, and only the order of the sums differs;
- * TG_MATMUL_BF16_FAST is STATE, and the error names what is missing. VALUE for another number; MEMORY. */
+ * TG_MATMUL_BF16_FAST is STATE, and the error names what is missing. VALUE for another number; MEMORY.
+ *
+ * With TG_MATMUL_REPRODUCIBLE all products, in f32 and f64, those inside other ops included, have the order of the
+ * built-in loops (tg_matmul_backend), by fused multiply-adds. Where the vector instructions have none (the baseline of
+ * x86-64), they are computed exactly by other means, and more slowly. Everything else in the library has the same bits
+ * on each processor anyway, as long as angles are at most 2^20, and the generator's profile is TG_RNG_PORTABLE. So a
+ * training gives the same bits on every machine, with any number of threads. Over MPI, tg_mpi_add_sample orders the
+ * sums. */
 TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
 TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 

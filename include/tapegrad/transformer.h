@@ -51,6 +51,7 @@ TG_API tg_nn_transformer_layer_config tg_nn_transformer_layer_config_default(voi
 
 typedef struct tg_nn_transformer_encoder_layer {
     tg_nn_module module;
+    /* the parts, under torch's names */
     tg_nn_multihead_attention self_attn;
     tg_nn_linear linear1, linear2;
     tg_nn_layer_norm norm1, norm2;
@@ -73,9 +74,11 @@ TG_API tg_tensor *tg_nn_transformer_encoder_layer_forward(tg_tape *tape, const t
 
 typedef struct tg_nn_transformer_decoder_layer {
     tg_nn_module module;
+    /* the parts, under torch's names */
     tg_nn_multihead_attention self_attn, multihead_attn;
     tg_nn_linear linear1, linear2;
     tg_nn_layer_norm norm1, norm2, norm3;
+    /* as in tg_nn_transformer_encoder_layer */
     tg_nn_transformer_layer_config config;
 } tg_nn_transformer_decoder_layer;
 

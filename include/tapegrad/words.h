@@ -18,6 +18,7 @@
 #ifndef TAPEGRAD_WORDS_H
 #define TAPEGRAD_WORDS_H
 
+#include <tapegrad/tensor.h>
 #include <tapegrad/tokenizer.h>
 
 #ifdef __cplusplus
@@ -103,6 +104,30 @@ TG_API bool tg_words_encode(const tg_words *words, const char *text, size_t leng
  * as in the course. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does
  * not exist. */
 TG_API char *tg_words_decode(const tg_words *words, const int32_t *ids, int64_t count, size_t *length, tg_error *error);
+
+/* ---- the vectors of words: word2vec's files (Mikolov et al. 2013), which gensim opens, too ----------------------- */
+/* A file begins with a line "V C", the numbers of words and of values. Then each word is followed by its C values. */
+
+typedef enum tg_vectors_format {
+    /* one line per word: the word and its values in decimal, with a space before each */
+    TG_VECTORS_TEXT,
+    /* the word, a space, the values as floats of 4 bytes in little-endian order, and a newline, which a file may leave
+     * out */
+    TG_VECTORS_BINARY
+} tg_vectors_format;
+
+/* Writes the words with the ids 0 to V - 1 and their vectors, the rows of a tensor (V,C) of floats, C >= 1.
+ * Further words, such as an unknown token with the last id, are left out. The text has as many digits as a float needs.
+ * DTYPE; SHAPE for more rows than words; VALUE for a format that does not exist. */
+TG_API bool tg_words_save_vectors(const tg_words *words, const tg_tensor *vectors, const char *path,
+                                  tg_vectors_format format, tg_error *error);
+
+/* Opens such a file. Returns its words, and writes their vectors (V,C), f32, to *vectors; both are yours. NULL in both
+ * after an error. FORMAT, with the number of the word, for a file that ends early or has more than V words, for what is
+ * no number, for a word that is not UTF-8, empty, above 65535 bytes, or one that an earlier row has; and for numbers V
+ * and C that do not fit the size of the file. The memory is at most twice the size of the file. */
+TG_API tg_words *tg_words_open_vectors(const char *path, tg_vectors_format format, tg_tensor **vectors,
+                                       tg_error *error);
 
 #ifdef __cplusplus
 }

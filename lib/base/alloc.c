@@ -5,35 +5,16 @@
  * from calloc: the system's pages are zeros already, and take no memory before they are touched, so the moments of a
  * table of which few rows are used cost little.
  */
-#if defined __linux__
-#define _DEFAULT_SOURCE /* madvise */
-#endif
-
 #include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/poison.h"
+#include "system/system.h"
 
-#if defined __linux__
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
-
-/* Asks the system to back a large block by huge pages. Rows of a table that ids name lie on different pages, and a
- * processor knows the addresses of only a few thousand pages at a time. A refusal is no error. */
-static void ask_for_huge_pages(char *block, size_t bytes)
-{
-#ifdef MADV_HUGEPAGE
-    if (bytes >= (size_t)16 << 20) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)block % page;
-        madvise(block + before, (bytes - before) / page * page, MADV_HUGEPAGE);
-    }
-#else
-    (void)block, (void)bytes;
-#endif
-}
+/* Blocks of at least this many bytes ask for huge pages. */
+#define LARGE ((size_t)16 << 20)
 
 /* Returns an aligned block of malloc or calloc. What they returned stands before it, for free. */
 static void *allocate_aligned(size_t bytes, size_t alignment, bool zeroed)
@@ -45,7 +26,9 @@ static void *allocate_aligned(size_t bytes, size_t alignment, bool zeroed)
     }
     char *block = given + before - (uintptr_t)(given + before) % alignment;
     memcpy(block - sizeof(void *), &given, sizeof given);
-    ask_for_huge_pages(block, bytes);
+    if (bytes >= LARGE) {
+        tg_system_ask_for_huge_pages(block, bytes);
+    }
     tg_poison(block + bytes, (size_t)(given + whole - (block + bytes)));
     return block;
 }

@@ -10,10 +10,11 @@
  *   bernoulli    u < p, where u is a double uniform for both dtypes.
  *   exponential  -1/lambda * log1p(-u), where u is a double uniform for both dtypes.
  */
-#include "base/random.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "base/fma.h"
+#include "base/random.h"
 
 /* ---- uniform ------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +52,7 @@ void tg_rng_uniform_f64(tg_rng *rng, double *out, int64_t count, double low, dou
         tg_rng_draw(rng, outputs, 2 * portion);
         for (int64_t i = 0; i < portion; i++) {
             double unit = tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]);
-            double value = rng->profile == TG_RNG_GENERIC ? unit * width + low : fma(unit, width, low);
+            double value = rng->profile == TG_RNG_GENERIC ? unit * width + low : tg_fma_f64(unit, width, low);
             out[i] = value == high ? low : value;
         }
     }
@@ -140,7 +141,7 @@ static void exponential_portion(tg_rng *rng, double *out, int64_t count, double 
     uint32_t outputs[TG_RNG_CHUNK];
     tg_rng_draw(rng, outputs, 2 * count);
     for (int64_t i = 0; i < count; i++) {
-        out[i] = -1.0 / lambda * log1p(-tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]));
+        out[i] = -1.0 / lambda * tg_rng_log1p(rng, -tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]));
     }
 }
 

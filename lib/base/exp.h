@@ -79,11 +79,6 @@ static inline float tg_exp_or_zero_f32(float x)
     return x < least ? 0 : e;
 }
 
-static inline double tg_exp_or_zero_f64(double x)
-{
-    return x < -708.39 ? 0 : exp(x);
-}
-
 /* Returns e^x - 1 for x <= 0, with the sign of x: with x = n ln 2 + r it is 2^n (e^r - 1) + (2^n - 1). */
 static inline float tg_expm1_f32(float x)
 {

@@ -2,18 +2,17 @@
  *
  * All writers replace a file in the same way: a temporary file in the same folder, fsync, rename, fsync of the folder.
  * The mode comes from `open` and fchmod, because the umask belongs to the whole process. Values are read by pread and
- * never mapped: a mapped file that another process truncates raises SIGBUS.
+ * never mapped: a mapped file that another process truncates raises SIGBUS. The calls of the system are those of
+ * system/system.h.
  */
 #include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "system/system.h"
 
 /* The most bytes of one read or write: macOS refuses more than INT_MAX. */
 #define MOST_BYTES ((size_t)1 << 30)
@@ -35,9 +34,11 @@ static bool check_path(const char *call, const char *path, tg_error *error)
 }
 
 /* Returns the kind of a file that is not regular, or NULL. */
-static const char *other_kind(mode_t mode)
+static const char *other_kind(tg_path_kind kind)
 {
-    return S_ISREG(mode) ? NULL : S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device or a socket";
+    static const char *const names[] = {
+        [TG_PATH_FOLDER] = "a folder", [TG_PATH_PIPE] = "a pipe", [TG_PATH_OTHER] = "a device or a socket"};
+    return names[kind];
 }
 
 /* ---- reading ---- */
@@ -48,27 +49,29 @@ bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *e
     if (!check_path(call, path, error)) {
         return false;
     }
-    /* O_NONBLOCK: opening a pipe must not wait for its writer */
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (file->descriptor < 0 || fstat(file->descriptor, &status) != 0) {
+    file->descriptor = tg_system_open(path, TG_OPEN_READ);
+    tg_path_status status = {TG_PATH_NONE, 0, 0};
+    if (file->descriptor >= 0) {
+        status = tg_system_status_of(file->descriptor);
+    }
+    if (status.kind == TG_PATH_NONE) {
         refuse(call, "open", path, error);
         tg_file_close(file);
         return false;
     }
-    const char *kind = other_kind(status.st_mode);
+    const char *kind = other_kind(status.kind);
     if (kind) {
         tg_file_close(file);
         return tg_error_set(error, TG_ERROR_FILE, "%s: open '%s': it is %s, not a regular file", call, path, kind);
     }
-    file->size = (uint64_t)status.st_size;
+    file->size = status.size;
     return true;
 }
 
 void tg_file_close(tg_file *file)
 {
     if (file->descriptor >= 0) {
-        close(file->descriptor);
+        tg_system_close(file->descriptor);
     }
     file->descriptor = -1;
 }
@@ -79,11 +82,11 @@ void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const
 }
 
 /* Reads up to `length` bytes; returns their number, 0 at the end, and -1 after an error. */
-static ssize_t read_some(const tg_file *file, uint64_t offset, void *out, size_t length)
+static int64_t read_some(const tg_file *file, uint64_t offset, void *out, size_t length)
 {
     length = length < MOST_BYTES ? length : MOST_BYTES;
     if (!file->bytes) {
-        return pread(file->descriptor, out, length, (off_t)offset);
+        return tg_system_read_at(file->descriptor, out, length, offset);
     }
     if (offset >= file->size) {
         return 0;
@@ -91,14 +94,14 @@ static ssize_t read_some(const tg_file *file, uint64_t offset, void *out, size_t
     uint64_t left = file->size - offset;
     length = length < left ? length : (size_t)left;
     memcpy(out, file->bytes + offset, length);
-    return (ssize_t)length;
+    return (int64_t)length;
 }
 
 bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error)
 {
     char *to = out;
     while (length > 0) {
-        ssize_t count = read_some(file, offset, to, length);
+        int64_t count = read_some(file, offset, to, length);
         if (count < 0 && errno == EINTR) {
             continue;
         }
@@ -127,7 +130,8 @@ static char *read_all(const tg_file *file, size_t *length, tg_error *error)
                          used);
             break;
         }
-        ssize_t count = read(file->descriptor, text + used, capacity - used - 1);
+        size_t space = capacity - used - 1;
+        int64_t count = tg_system_read(file->descriptor, text + used, space < MOST_BYTES ? space : MOST_BYTES);
         if (count < 0 && errno == EINTR) {
             continue;
         }
@@ -165,8 +169,11 @@ char *tg_file_read_text(const char *call, const char *path, size_t *length, tg_e
 /* Returns the bytes before the file's name in a path, its slash included. */
 static size_t folder_length(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
+    size_t length = strlen(path);
+    while (length > 0 && !tg_system_is_separator(path[length - 1])) {
+        length--;
+    }
+    return length;
 }
 
 /* Returns `length` bytes of a folder followed by a name; NULL when memory is exhausted. */
@@ -185,7 +192,7 @@ static char *join(const char *folder, size_t length, const char *name)
 static int follow_link(tg_file_writer *w, tg_error *error)
 {
     char name[4096];
-    ssize_t length = readlink(w->target, name, sizeof name - 1);
+    int64_t length = tg_system_link_target(w->target, name, sizeof name - 1);
     if (length < 0) {
         return 0;
     }
@@ -223,12 +230,12 @@ static bool create_temporary(tg_file_writer *w, tg_error *error)
     size_t folder = folder_length(w->target);
     for (int attempt = 0; attempt < 10000; attempt++) {
         char name[64];
-        snprintf(name, sizeof name, ".tapegrad-%lld-%d.tmp", (long long)getpid(), attempt);
+        snprintf(name, sizeof name, ".tapegrad-%lld-%d.tmp", (long long)tg_system_pid(), attempt);
         w->temporary = join(w->target, folder, name);
         if (!w->temporary) {
             return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
         }
-        w->descriptor = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        w->descriptor = tg_system_open(w->temporary, TG_OPEN_NEW);
         if (w->descriptor >= 0) {
             return true;
         }
@@ -246,12 +253,12 @@ static bool begin(tg_file_writer *w, tg_error *error)
     if (!check_path(w->call, w->path, error) || !find_target(w, error)) {
         return false;
     }
-    struct stat status;
-    bool exists = stat(w->target, &status) == 0;
+    tg_path_status status = tg_system_status(w->target);
+    bool exists = status.kind != TG_PATH_NONE;
     if (!exists && errno != ENOENT) {
         return refuse(w->call, "write", w->path, error);
     }
-    const char *kind = exists ? other_kind(status.st_mode) : NULL;
+    const char *kind = exists ? other_kind(status.kind) : NULL;
     if (kind) {
         return tg_error_set(error, TG_ERROR_FILE, "%s: write '%s': it is %s, not a regular file", w->call, w->path,
                             kind);
@@ -259,7 +266,7 @@ static bool begin(tg_file_writer *w, tg_error *error)
     if (!create_temporary(w, error)) {
         return false;
     }
-    return !exists || fchmod(w->descriptor, status.st_mode & 07777) == 0 ||
+    return !exists || tg_system_set_mode(w->descriptor, status.mode) ||
            refuse(w->call, "change the mode of", w->path, error);
 }
 
@@ -287,7 +294,7 @@ bool tg_file_writer_write(tg_file_writer *w, const void *bytes, size_t length, t
         return true;
     }
     while (length > 0) {
-        ssize_t count = write(w->descriptor, from, length < MOST_BYTES ? length : MOST_BYTES);
+        int64_t count = tg_system_write(w->descriptor, from, length < MOST_BYTES ? length : MOST_BYTES);
         if (count < 0 && errno != EINTR) {
             return refuse(w->call, "write", w->path, error);
         }
@@ -299,42 +306,24 @@ bool tg_file_writer_write(tg_file_writer *w, const void *bytes, size_t length, t
     return true;
 }
 
-static bool sync_file(int descriptor)
-{
-    while (fsync(descriptor) != 0) {
-        if (errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Writes the entry of the folder to the disk. Some file systems cannot (EINVAL), and some folders cannot be read. */
+/* Writes the entry of the folder to the disk. */
 static bool sync_folder(const tg_file_writer *w, tg_error *error)
 {
     size_t length = folder_length(w->target);
     w->temporary[length] = '\0';
-    int folder = open(length ? w->temporary : ".", O_RDONLY | O_CLOEXEC);
-    if (folder < 0) {
-        return true;
-    }
-    bool is_synced = sync_file(folder) || errno == EINVAL || errno == ENOTSUP;
-    if (!is_synced) {
-        tg_error_set(error, TG_ERROR_FILE,
-                     "%s: '%s' is replaced by the new file, but its folder could not be written to the disk: %s",
-                     w->call, w->path, strerror(errno));
-    }
-    close(folder);
-    return is_synced;
+    return tg_system_sync_folder(length ? w->temporary : ".") ||
+           tg_error_set(error, TG_ERROR_FILE,
+                        "%s: '%s' is replaced by the new file, but its folder could not be written to the disk: %s",
+                        w->call, w->path, strerror(errno));
 }
 
 bool tg_file_writer_commit(tg_file_writer *w, tg_error *error)
 {
-    bool is_synced = sync_file(w->descriptor) || refuse(w->call, "write", w->path, error);
-    bool is_closed = close(w->descriptor) == 0 || refuse(w->call, "close", w->path, error);
+    bool is_synced = tg_system_sync(w->descriptor) || refuse(w->call, "write", w->path, error);
+    bool is_closed = tg_system_close(w->descriptor) || refuse(w->call, "close", w->path, error);
     w->descriptor = -1;
-    bool is_renamed =
-        is_synced && is_closed && (rename(w->temporary, w->target) == 0 || refuse(w->call, "replace", w->path, error));
+    bool is_renamed = is_synced && is_closed &&
+                      (tg_system_rename(w->temporary, w->target) || refuse(w->call, "replace", w->path, error));
     bool is_done = is_renamed && sync_folder(w, error);
     if (is_renamed) {
         tg_free(w->temporary);
@@ -347,11 +336,11 @@ bool tg_file_writer_commit(tg_file_writer *w, tg_error *error)
 void tg_file_writer_abandon(tg_file_writer *w)
 {
     if (w->descriptor >= 0) {
-        close(w->descriptor);
+        tg_system_close(w->descriptor);
         w->descriptor = -1;
     }
     if (w->temporary) {
-        unlink(w->temporary);
+        tg_system_remove(w->temporary);
     }
     tg_free(w->temporary);
     tg_free(w->target);
@@ -360,19 +349,19 @@ void tg_file_writer_abandon(tg_file_writer *w)
 
 bool tg_file_writer_seek(tg_file_writer *w, uint64_t offset, tg_error *error)
 {
-    return lseek(w->descriptor, (off_t)offset, SEEK_SET) == (off_t)offset || refuse(w->call, "write", w->path, error);
+    return tg_system_seek(w->descriptor, offset) || refuse(w->call, "write", w->path, error);
 }
 
 bool tg_file_writer_join(tg_file_writer *w, const char *call, const char *path, const char *temporary, tg_error *error)
 {
-    *w = (tg_file_writer){call, path, NULL, NULL, open(temporary, O_WRONLY | O_CLOEXEC), NULL};
+    *w = (tg_file_writer){call, path, NULL, NULL, tg_system_open(temporary, TG_OPEN_WRITE), NULL};
     return w->descriptor >= 0 || refuse(call, "write", temporary, error);
 }
 
 bool tg_file_writer_leave(tg_file_writer *w, tg_error *error)
 {
-    bool is_synced = sync_file(w->descriptor) || refuse(w->call, "write", w->path, error);
-    return (close(w->descriptor) == 0 || refuse(w->call, "close", w->path, error)) && is_synced;
+    bool is_synced = tg_system_sync(w->descriptor) || refuse(w->call, "write", w->path, error);
+    return (tg_system_close(w->descriptor) || refuse(w->call, "close", w->path, error)) && is_synced;
 }
 
 bool tg_file_replace(const char *call, const char *path, const void *bytes, size_t length, tg_error *error)

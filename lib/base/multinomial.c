@@ -104,45 +104,56 @@ static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row
     }
 }
 
-/* Writes the running sums of the weights, divided by the last one. */
-static void running_sums(const weight_row *row, double *cumulative)
+/* The rows whose weights are added side by side, because in a row each addition waits for the one before it; and the
+ * uniforms that are drawn at once. */
+enum { TOGETHER = 4, UNIFORMS = 64 };
+
+/* Writes the running sums of some rows, which follow each other. The number is a constant in each call. */
+static inline void add_weights(const weight_row *first, int rows, double *cumulative)
 {
-    const float *floats = row->weights;
-    const double *doubles = row->weights;
-    float float_sum = 0;
-    double sum = 0;
-    for (int64_t i = 0; row->single && i < row->count; i++) {
-        float_sum += floats[i];
-        cumulative[i] = (double)float_sum;
+    const float *floats = first->weights;
+    const double *doubles = first->weights;
+    float float_sums[TOGETHER] = {0};
+    double sums[TOGETHER] = {0};
+    for (int64_t i = 0; first->single && i < first->count; i++) {
+        for (int row = 0; row < rows; row++) {
+            float_sums[row] += floats[row * first->count + i];
+            cumulative[row * first->count + i] = (double)float_sums[row];
+        }
     }
-    for (int64_t i = 0; !row->single && i < row->count; i++) {
-        sum += doubles[i];
-        cumulative[i] = sum;
-    }
-    for (int64_t i = 0; row->single && i < row->count; i++) {
-        cumulative[i] = (double)((float)cumulative[i] / float_sum);
-    }
-    for (int64_t i = 0; !row->single && i < row->count; i++) {
-        cumulative[i] /= sum;
+    for (int64_t i = 0; !first->single && i < first->count; i++) {
+        for (int row = 0; row < rows; row++) {
+            sums[row] += doubles[row * first->count + i];
+            cumulative[row * first->count + i] = sums[row];
+        }
     }
 }
 
-static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double *cumulative)
+/* Returns the first category whose share of the sum of the weights, with those before it, is at least u. */
+static int64_t category_of(const weight_row *row, const double *cumulative, double u)
 {
-    running_sums(row, cumulative);
-    for (int64_t i = 0; i < draws; i++) {
-        double u;
-        tg_rng_uniform_f64(rng, &u, 1, 0.0, 1.0);
-        int64_t low = 0, high = row->count;
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (cumulative[middle] < u) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+    const double sum = cumulative[row->count - 1];
+    int64_t low = 0, high = row->count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rounded(row, cumulative[middle] / sum) < u) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        out[i] = low;
+    }
+    return low;
+}
+
+static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, const double *cumulative)
+{
+    double u[UNIFORMS];
+    for (int64_t begin = 0, portion; begin < draws; begin += portion) {
+        portion = tg_rng_portion(draws - begin, UNIFORMS);
+        tg_rng_uniform_f64(rng, u, portion, 0.0, 1.0);
+        for (int64_t i = 0; i < portion; i++) {
+            out[begin + i] = category_of(row, cumulative, u[i]);
+        }
     }
 }
 
@@ -214,16 +225,29 @@ static bool check(const weight_row *row, const char *name, int64_t draws, bool r
                         (long long)row->count);
 }
 
-/* Draws from a row that is valid. `scratch` has a double per category or a runner per draw, unless there is one. */
-static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, bool replacement, void *scratch)
+/* Draws from rows that are valid and follow each other, at most TOGETHER. `scratch` has a double per category of each
+ * row, or a runner per draw, unless there is one. */
+static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *first, int64_t rows, bool replacement,
+                 void *scratch)
 {
-    if (draws == 1) {
-        runner first;
-        draw_race(rng, out, 1, row, &first);
-    } else if (replacement) {
-        draw_independent(rng, out, draws, row, scratch);
-    } else {
-        draw_race(rng, out, draws, row, scratch);
+    const bool is_independent = replacement && draws > 1;
+    const size_t stride = (size_t)first->count * (first->single ? sizeof(float) : sizeof(double));
+    weight_row row = *first;
+    runner single;
+    if (is_independent && rows == TOGETHER) {
+        add_weights(first, TOGETHER, scratch);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double *cumulative = (double *)scratch + (is_independent ? i * row.count : 0);
+        row.weights = (const char *)first->weights + (size_t)i * stride;
+        if (!is_independent) {
+            draw_race(rng, out + i * draws, draws, &row, draws > 1 ? scratch : &single);
+            continue;
+        }
+        if (rows < TOGETHER) {
+            add_weights(&row, 1, cumulative);
+        }
+        draw_independent(rng, out + i * draws, draws, &row, cumulative);
     }
 }
 
@@ -244,15 +268,16 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row
         }
     }
     void *scratch = NULL;
+    const int64_t together = rows < TOGETHER ? rows : TOGETHER;
     if (draws > 1 && rows > 0 &&
-        !(scratch = replacement ? tg_alloc((uint64_t)row.count, sizeof(double))
+        !(scratch = replacement ? tg_alloc((uint64_t)row.count, (size_t)together * sizeof(double))
                                 : tg_alloc((uint64_t)draws, sizeof(runner)))) {
         return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
                             (long long)row.count);
     }
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i += together) {
         row.weights = (const char *)first.weights + (size_t)i * stride;
-        draw(rng, out + i * draws, draws, &row, replacement, scratch);
+        draw(rng, out + i * draws, draws, &row, tg_rng_portion(rows - i, together), replacement, scratch);
     }
     tg_free(scratch);
     return true;

@@ -13,17 +13,34 @@
  *
  * Profiles. In TG_RNG_AVX2 a block of floats is computed by the polynomials of Cephes (S. Moshier), arranged as in
  * J. Pommier's sse_mathfun and G. Garberoglio's avx_mathfun (normal_loop.c). TG_RNG_GENERIC uses libm's functions of
- * the dtype. The last step, z * std + mean, rounds once in large fills of both profiles (PyTorch 1.13: twice in generic
+ * the dtype. In double both use libm, as PyTorch does, and TG_RNG_PORTABLE, otherwise TG_RNG_AVX2, the library's own
+ * functions. The last step, z * std + mean, rounds once in large fills of both profiles (PyTorch 1.13: twice in generic
  * ones), and in small fills of TG_RNG_AVX2.
  */
-#include "base/random.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "base/doubles.h"
+#include "base/random.h"
 
 #define PI 3.14159265358979323846
 
 static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(tg_normal_values)};
+
+static double log_of(const tg_rng *rng, double x)
+{
+    return rng->profile == TG_RNG_PORTABLE ? tg_log_f64(x) : log(x);
+}
+
+static double sine(const tg_rng *rng, double x)
+{
+    return rng->profile == TG_RNG_PORTABLE ? tg_sin_f64(x) : sin(x);
+}
+
+static double cosine(const tg_rng *rng, double x)
+{
+    return rng->profile == TG_RNG_PORTABLE ? tg_cos_f64(x) : cos(x);
+}
 
 /* ---- blocks of 16 -------------------------------------------------------------------------------------------- */
 
@@ -33,8 +50,8 @@ static void generic_f32(float *values, int64_t count, float mean, float std)
         for (int j = 0; j < 8; j++) {
             float radius = sqrtf(-2.0F * logf(1.0F - x[j]));
             float theta = (float)(2 * PI * (double)x[j + 8]);
-            x[j] = fmaf(radius * cosf(theta), std, mean);
-            x[j + 8] = fmaf(radius * sinf(theta), std, mean);
+            x[j] = tg_fma_f32(radius * cosf(theta), std, mean);
+            x[j + 8] = tg_fma_f32(radius * sinf(theta), std, mean);
         }
     }
 }
@@ -65,9 +82,9 @@ static void fill_blocks_f64(tg_rng *rng, double *out, int64_t count, double mean
         for (int j = 0; j < 8; j++) {
             double u1 = 1.0 - tg_rng_unit_f64(outputs[2 * j], outputs[2 * j + 1]);
             double u2 = tg_rng_unit_f64(outputs[2 * j + 16], outputs[2 * j + 17]);
-            double radius = sqrt(-2.0 * log(u1)), theta = 2 * PI * u2;
-            x[j] = fma(radius * cos(theta), std, mean);
-            x[j + 8] = fma(radius * sin(theta), std, mean);
+            double radius = sqrt(-2.0 * log_of(rng, u1)), theta = 2 * PI * u2;
+            x[j] = tg_fma_f64(radius * cosine(rng, theta), std, mean);
+            x[j + 8] = tg_fma_f64(radius * sine(rng, theta), std, mean);
         }
     }
 }
@@ -88,12 +105,12 @@ static double small_normal(tg_rng *rng, double mean, double std)
         uint32_t outputs[4];
         tg_rng_draw(rng, outputs, 4);
         double theta = 2 * PI * tg_rng_unit_f64(outputs[0], outputs[1]);
-        double radius = sqrt(-2.0 * log1p(-tg_rng_unit_f64(outputs[2], outputs[3])));
-        rng->normal = radius * sin(theta);
-        z = radius * cos(theta);
+        double radius = sqrt(-2.0 * tg_rng_log1p(rng, -tg_rng_unit_f64(outputs[2], outputs[3])));
+        rng->normal = radius * sine(rng, theta);
+        z = radius * cosine(rng, theta);
     }
     rng->has_normal = !rng->has_normal;
-    return rng->profile == TG_RNG_GENERIC ? z * std + mean : fma(z, std, mean);
+    return rng->profile == TG_RNG_GENERIC ? z * std + mean : tg_fma_f64(z, std, mean);
 }
 
 /* ---- the two public calls ------------------------------------------------------------------------------------ */

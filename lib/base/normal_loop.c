@@ -1,12 +1,12 @@
 /* normal_loop: blocks of normal values in the profile TG_RNG_AVX2 (normal.c), a version per level (level.h).
  *
- * The products and sums that PyTorch's compiler fuses are fmaf() here, so all versions round alike. The baseline of
- * x86-64 has no such instruction: there fmaf() is a function of libm.
+ * The products and sums that PyTorch's compiler fuses are tg_fma_f32 here, so all versions round alike.
  */
-#include "base/random.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "base/fma.h"
+#include "base/random.h"
 
 #define PI 3.14159265358979323846
 
@@ -38,17 +38,17 @@ static inline float natural_log(float x)
 
     float square = f * f;
     float p = 7.0376836292e-2F;
-    p = fmaf(p, f, -1.1514610310e-1F);
-    p = fmaf(p, f, 1.1676998740e-1F);
-    p = fmaf(p, f, -1.2420140846e-1F);
-    p = fmaf(p, f, 1.4249322787e-1F);
-    p = fmaf(p, f, -1.6668057665e-1F);
-    p = fmaf(p, f, 2.0000714765e-1F);
-    p = fmaf(p, f, -2.4999993993e-1F);
-    p = fmaf(p, f, 3.3333331174e-1F);
-    p = fmaf(p * f, square, e * -2.12194440e-4F);
-    p = fmaf(-square, 0.5F, p);
-    return fmaf(e, 0.693359375F, f + p);
+    p = tg_fma_f32(p, f, -1.1514610310e-1F);
+    p = tg_fma_f32(p, f, 1.1676998740e-1F);
+    p = tg_fma_f32(p, f, -1.2420140846e-1F);
+    p = tg_fma_f32(p, f, 1.4249322787e-1F);
+    p = tg_fma_f32(p, f, -1.6668057665e-1F);
+    p = tg_fma_f32(p, f, 2.0000714765e-1F);
+    p = tg_fma_f32(p, f, -2.4999993993e-1F);
+    p = tg_fma_f32(p, f, 3.3333331174e-1F);
+    p = tg_fma_f32(p * f, square, e * -2.12194440e-4F);
+    p = tg_fma_f32(-square, 0.5F, p);
+    return tg_fma_f32(e, 0.693359375F, f + p);
 }
 
 /* Computes sin(x) and cos(x) for x in [0, 2 pi). x = octant pi/4 + rest with an even octant and |rest| <= pi/4.
@@ -57,17 +57,17 @@ static inline void sine_cosine(float x, float *sine, float *cosine)
 {
     int32_t octant = ((int32_t)(x * 1.27323954473516F) + 1) & ~1;
     float o = (float)octant;
-    float rest = fmaf(o, -0.78515625F, x);
-    rest = fmaf(o, -2.4187564849853515625e-4F, rest);
-    rest = fmaf(o, -3.77489497744594108e-8F, rest);
+    float rest = tg_fma_f32(o, -0.78515625F, x);
+    rest = tg_fma_f32(o, -2.4187564849853515625e-4F, rest);
+    rest = tg_fma_f32(o, -3.77489497744594108e-8F, rest);
 
     float square = rest * rest;
-    float c = fmaf(2.443315711809948e-5F, square, -1.388731625493765e-3F);
-    c = fmaf(c, square, 4.166664568298827e-2F);
-    c = fmaf(c * square, square, -(square * 0.5F)) + 1.0F;
-    float s = fmaf(-1.9515295891e-4F, square, 8.3321608736e-3F);
-    s = fmaf(s, square, -1.6666654611e-1F);
-    s = fmaf(s * square, rest, rest);
+    float c = tg_fma_f32(2.443315711809948e-5F, square, -1.388731625493765e-3F);
+    c = tg_fma_f32(c, square, 4.166664568298827e-2F);
+    c = tg_fma_f32(c * square, square, -(square * 0.5F)) + 1.0F;
+    float s = tg_fma_f32(-1.9515295891e-4F, square, 8.3321608736e-3F);
+    s = tg_fma_f32(s, square, -1.6666654611e-1F);
+    s = tg_fma_f32(s * square, rest, rest);
 
     bool swapped = octant & 2;
     float unsigned_sine = swapped ? c : s, unsigned_cosine = swapped ? s : c;
@@ -101,8 +101,8 @@ void LEVEL(tg_normal_values)(float *values, int64_t count, float mean, float std
             sine_cosine((float)(2 * PI) * second[i], &sine[i], &cosine[i]);
         }
         for (int i = 0; i < LANES; i++) {
-            first[i] = fmaf(radius[i] * cosine[i], std, mean);
-            second[i] = fmaf(radius[i] * sine[i], std, mean);
+            first[i] = tg_fma_f32(radius[i] * cosine[i], std, mean);
+            second[i] = tg_fma_f32(radius[i] * sine[i], std, mean);
         }
         for (int i = 0; i < pairs; i++) {
             int place = i / 8 * 16 + i % 8;

@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 
+#include "base/doubles.h"
 #include "base/exp.h"
 
 /* Returns 1 - Phi(a) for a >= 0, and sets the density e^(-a^2/2) / sqrt(2 pi). Both are 0 where the tail is not a
@@ -53,12 +54,12 @@ static inline float tg_normal_tail_f32(float a, float *density)
     return is_zero ? 0 : tail;
 }
 
-/* The same for double, by libm. */
+/* The same for double. */
 static inline double tg_normal_tail_f64(double a, double *density)
 {
     bool is_zero = a * a > 1400;
     *density = is_zero ? 0 : 0.39894228040143267794 * tg_exp_or_zero_f64(-0.5 * a * a);
-    return is_zero ? 0 : 0.5 * erfc(a * 0.70710678118654752440);
+    return is_zero ? 0 : 0.5 * tg_erfc_f64(a * 0.70710678118654752440);
 }
 
 #endif

@@ -9,18 +9,15 @@
  * Between loops a worker spins for a short time, because the next loop of a training step usually follows within
  * microseconds, and then sleeps. After a fork the child has no workers; it starts its own at its first loop.
  */
-#if defined __linux__
-#define _GNU_SOURCE /* sched_getaffinity */
-#endif
-
 #include "base/parallel.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include <tapegrad/extend.h>
+
+#include "system/system.h"
 
 #define MAX_THREADS 256
 #define SPINS 2000
@@ -33,6 +30,8 @@ typedef struct worker {
 
 static worker workers[MAX_THREADS];
 
+_Thread_local int tg_thread_mode;
+
 static struct {
     atomic_int threads; /* the number of threads to use; 0 until the first call */
     int started;        /* the workers that run: workers[1] to workers[started] */
@@ -43,29 +42,15 @@ static struct {
     void *context;
     int64_t count;
     int ranges;
+    int mode; /* of the thread that called */
 } pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* Returns the number of processors that the process may run on, or, if that is unknown, of those that are online. */
-static int processors(void)
-{
-    long count = 1;
-#if defined _SC_NPROCESSORS_ONLN
-    count = sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-#if defined __linux__
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-        count = CPU_COUNT(&allowed);
-    }
-#endif
-    return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
-}
 
 int tg_threads(void)
 {
     int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
     if (threads == 0) {
-        threads = processors();
+        threads = tg_system_processors();
+        threads = threads < MAX_THREADS ? threads : MAX_THREADS;
         atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
     }
     return threads;
@@ -111,6 +96,7 @@ static void *work(void *argument)
     worker *self = argument;
     for (unsigned loop = 0;;) {
         loop = next_loop(self, loop);
+        tg_thread_mode = pool.mode;
         run_range((int)(self - workers));
         atomic_fetch_add_explicit(&pool.finished, 1, memory_order_release);
     }
@@ -127,7 +113,7 @@ static void forget_workers(void)
 
 static void register_fork_handler(void)
 {
-    pthread_atfork(NULL, NULL, forget_workers);
+    tg_system_after_fork(forget_workers);
 }
 
 static void start_workers(int needed)
@@ -171,6 +157,7 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
     pool.context = context;
     pool.count = count;
     pool.ranges = helpers + 1;
+    pool.mode = tg_thread_mode;
     atomic_store(&pool.finished, 0);
     for (int i = 1; i <= helpers; i++) {
         atomic_fetch_add(&workers[i].loop, 1);

@@ -7,7 +7,8 @@
  * The logarithm and the power are computed in double, and the result is rounded once. P and Q are least-maximum fits
  * with the relative errors 4.2e-12 and 1.9e-9. The error is at most 0.54 ulp (tests/base/test_power.c). Signs, zeros,
  * infinities and NaN are those of C's powf. The code has no branch, no fma and no table, so any vector width gives the
- * same bits. Doubles are computed by libm.
+ * same bits. tg_pow_f64 is in
+ * base/doubles.h.
  */
 #ifndef TG_BASE_POWER_H
 #define TG_BASE_POWER_H
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/doubles.h"
 #include "base/exp.h"
 
 /* Returns log2 x for a positive, finite x. */
@@ -74,11 +76,6 @@ static inline float tg_pow_f32(float x, float y)
     power.value = x < 0 && size <= FLT_MAX && !is_whole ? NAN : power.value;
     power.bits |= can_be_odd ? sign.bits & rounded.bits << 31 : 0;
     return y == 0 || x == 1 || (x == -1 && exponent > FLT_MAX) ? 1 : power.value;
-}
-
-static inline double tg_pow_f64(double x, double y)
-{
-    return pow(x, y);
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <tapegrad/random.h>
 
+#include "base/doubles.h"
 #include "base/level.h"
 
 #define TG_RNG_WORDS 624
@@ -107,6 +108,12 @@ static inline float tg_rng_unit_f32(uint32_t output)
 static inline double tg_rng_unit_f64(uint32_t first, uint32_t second)
 {
     return (double)(int64_t)(tg_rng_joined(first, second) & 0x1fffffffffffff) * 0x1p-53;
+}
+
+/* Returns log(1 + x) for x in [-1,1], by libm or by the library's own function. */
+static inline double tg_rng_log1p(const tg_rng *rng, double x)
+{
+    return rng->profile == TG_RNG_PORTABLE ? tg_log1p_f64(x) : log1p(x);
 }
 
 static inline uint32_t tg_tempered(uint32_t x)

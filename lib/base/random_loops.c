@@ -5,9 +5,8 @@
  * and an output is a tempered word (random.c). A new word depends on old words after it and on a new word 227 positions
  * before it. So neighbors are independent, and the loops below can be vectorized.
  */
+#include "base/fma.h"
 #include "base/random.h"
-
-#include <math.h>
 
 #define N TG_RNG_WORDS
 #define M 397
@@ -40,7 +39,7 @@ void LEVEL(tg_uniform_values)(const uint32_t *outputs, float *out, int64_t count
 {
     float width = high - low;
     for (int64_t i = 0; i < count; i++) {
-        float value = fmaf(tg_rng_unit_f32(outputs[i]), width, low);
+        float value = tg_fma_f32(tg_rng_unit_f32(outputs[i]), width, low);
         out[i] = value == high ? low : value;
     }
 }

@@ -18,6 +18,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/doubles.h"
 #include "base/exp.h"
 #include "base/level.h"
 #include "base/log.h"
@@ -43,11 +44,11 @@ typedef double real;
 #define TYPED(name) name##_f64
 #define KERNEL(name) LEVEL(name##_f64)
 #define REAL(function) function
-#define EXP(x) exp(x)
-#define EXPM1(x) expm1(x)
-#define TANH(x) tanh(x)
-#define LOG(x) log(x)
-#define LOG1P(x) log1p(x)
+#define EXP(x) tg_exp_f64(x)
+#define EXPM1(x) tg_expm1_f64(x)
+#define TANH(x) tg_tanh_f64(x)
+#define LOG(x) tg_log_f64(x)
+#define LOG1P(x) tg_log1p_f64(x)
 #define SMALLEST DBL_MIN
 #define REAL_DTYPE TG_F64
 #else
@@ -76,7 +77,7 @@ static inline real normal_or_zero(real x)
     return REAL(fabs)(x) < SMALLEST ? 0 : x;
 }
 
-#if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512
+#if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512 && !defined TG_LEVEL_EXACT
 #define TG_ONCE
 #endif
 

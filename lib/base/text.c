@@ -151,6 +151,23 @@ bool tg_parse_number(const char *text, double *value)
     return end == copy + used;
 }
 
+void tg_text_set_point(char *text)
+{
+    char *point = text + strspn(text, "-0123456789");
+    size_t bytes = strcspn(point, "einf0123456789"); /* none in a whole number, "inf" or "nan" */
+    if (bytes > 0) {
+        *point = '.';
+        memmove(point + 1, point + bytes, strlen(point + bytes) + 1);
+    }
+}
+
+const char *tg_format_number(double value, int digits, char *text)
+{
+    snprintf(text, TG_NUMBER_TEXT, "%.*g", digits, value);
+    tg_text_set_point(text);
+    return text;
+}
+
 /* ---- texts that grow ---- */
 
 void tg_text_add_bytes(tg_text_buffer *b, const void *bytes, size_t length)

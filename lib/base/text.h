@@ -9,4 +9,7 @@
 /* tg_format_line with its arguments as a list. */
 size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments);
 
+/* Replaces the decimal point of the locale by '.', in a number as printf writes it. */
+void tg_text_set_point(char *text);
+
 #endif

@@ -8,7 +8,7 @@
  * constants, of which the first has 33 bits, so that its product with n is exact (Cody and Waite 1980). That is enough
  * for |x| <= 2^20; libm computes the few others. The error is at most 0.61 ulp for every float
  * (tests/base/test_trigonometry.c). The loop has no branch, no fma and no table, so any vector width gives the same
- * bits. Doubles are computed by libm.
+ * bits.
  */
 #ifndef TG_BASE_TRIGONOMETRY_H
 #define TG_BASE_TRIGONOMETRY_H
@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/doubles.h"
 #include "base/exp.h"
 
 /* Above this the reduction would lose digits. */
@@ -55,11 +56,11 @@ static inline void tg_turns_f32(const float *x, int64_t n, bool is_cos, float *o
     }
 }
 
-/* The same for double, by libm. */
+/* The same for double. */
 static inline void tg_turns_f64(const double *x, int64_t n, bool is_cos, double *out)
 {
     for (int64_t i = 0; i < n; i++) {
-        out[i] = is_cos ? cos(x[i]) : sin(x[i]);
+        out[i] = is_cos ? tg_cos_f64(x[i]) : tg_sin_f64(x[i]);
     }
 }
 

@@ -26,7 +26,8 @@ static const char mark[] = "tg_loader_config_default";
 
 tg_loader_config tg_loader_config_default(void)
 {
-    return (tg_loader_config){.mark = mark, .parts = 1};
+    return (tg_loader_config){
+        .mark = mark, .parts = 1, .pad_id = -1, .max_length = TG_NO_MAX_LENGTH, .ignored_target = -100};
 }
 
 /* ---- constructors ---- */
@@ -53,6 +54,44 @@ bool tg_loader_check_size(tg_loader *l, const char *name, int64_t value)
 {
     return value >= 1 || tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", l->call,
                                       name, (long long)value);
+}
+
+static bool refuse(tg_loader *l, const char *option, int64_t value, const char *of, const char *has)
+{
+    return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none", l->call,
+                        option, (long long)value, of, has);
+}
+
+bool tg_loader_refuse_windows(tg_loader *l, const char *has)
+{
+    const tg_loader_config *c = &l->config;
+    if (c->context == 0 && c->stride == 0) {
+        return true;
+    }
+    return refuse(l, c->context != 0 ? "context" : "stride", c->context != 0 ? c->context : c->stride,
+                  "windows of ids (tg_loader_new)", has);
+}
+
+bool tg_loader_refuse_rows(tg_loader *l, const char *has)
+{
+    const tg_loader_config *c = &l->config;
+    return (!c->rows && c->row_count == 0) ||
+           tg_error_set(&l->error, TG_ERROR_VALUE,
+                        "%s: %s is set; it is an option of tg_loader_new_from_tensors, and %s have none", l->call,
+                        c->rows ? "rows" : "row_count", has);
+}
+
+bool tg_loader_refuse_lists(tg_loader *l, const char *has)
+{
+    const tg_loader_config *c = &l->config, usual = tg_loader_config_default();
+    const char *option = c->pad_id != usual.pad_id                   ? "pad_id"
+                         : c->max_length != usual.max_length         ? "max_length"
+                         : c->ignored_target != usual.ignored_target ? "ignored_target"
+                                                                     : NULL;
+    int64_t value = c->pad_id != usual.pad_id           ? c->pad_id
+                    : c->max_length != usual.max_length ? c->max_length
+                                                        : c->ignored_target;
+    return !option || refuse(l, option, value, "tg_loader_new_from_lists", has);
 }
 
 /* Checks that every batch can be divided into parts. */
@@ -202,11 +241,11 @@ static void retire_batches(tg_loader *l)
 }
 
 /* Returns NULL when memory is exhausted. */
-static tg_tensor **new_batch(const tg_loader *l, int64_t rows)
+static tg_tensor **new_batch(const tg_loader *l, int64_t rows, int64_t columns)
 {
     tg_tensor **batch = tg_alloc_zeroed((size_t)l->tensors, sizeof *batch);
     for (int i = 0; batch && i < l->tensors; i++) {
-        batch[i] = l->kind->new_tensor(l->source, i, rows);
+        batch[i] = l->kind->new_tensor(l->source, i, rows, columns);
         if (!batch[i]) {
             free_batch(batch, l->tensors);
             return NULL;
@@ -215,18 +254,35 @@ static tg_tensor **new_batch(const tg_loader *l, int64_t rows)
     return batch;
 }
 
-/* Returns a batch of this number of rows that nobody else holds, an old one or a new one. NULL with the error set. */
-static tg_tensor **unused_batch(tg_loader *l, int64_t rows)
+/* Returns a batch of these sizes that nobody else holds, an old or a new one. NULL with the error set. If the number
+ * of columns varies, a batch with another number is freed for it: there are more sizes than batches are needed. */
+static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
 {
+    size_t other = l->kept_count;
     for (size_t i = 0; i < l->kept_count; i++) {
-        if (tg_tensor_size(l->kept[i][0], 0) == rows && !is_held(l, l->kept[i])) {
+        bool fits = tg_tensor_size(l->kept[i][0], 0) == rows &&
+                    (!l->kind->columns || tg_tensor_size(l->kept[i][0], 1) == columns);
+        if (is_held(l, l->kept[i])) {
+            continue;
+        }
+        if (fits) {
             return l->kept[i];
         }
+        other = l->kind->columns ? i : other;
+    }
+    if (other < l->kept_count) {
+        tg_tensor **instead = new_batch(l, rows, columns);
+        if (!instead) {
+            tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
+            return NULL;
+        }
+        free_batch(l->kept[other], l->tensors);
+        return l->kept[other] = instead;
     }
     size_t kept = l->kept_count, all = kept + l->stale_count + 1;
     bool is_ready = tg_grow(&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
                     (!l->stale_values || tg_grow(&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
-    tg_tensor **added = is_ready ? new_batch(l, rows) : NULL;
+    tg_tensor **added = is_ready ? new_batch(l, rows, columns) : NULL;
     if (!added) {
         tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
         return NULL;
@@ -266,18 +322,17 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     }
     int64_t first = l->next * l->config.batch_size;
     int64_t rows = l->count - first < l->config.batch_size ? l->count - first : l->config.batch_size;
-    rows /= l->config.parts;
-    first += l->config.part * rows;
-    tg_tensor **next = unused_batch(l, rows);
-    if (!next) {
-        return false;
-    }
     tg_rng before;
     tg_rng_copy(&before, l->rng);
     if (l->next == 0) {
         begin_pass(l);
     }
-    if (!l->kind->fill(l->source, l->order, first, next, &l->error)) {
+    /* all parts of a batch have the columns of the whole */
+    int64_t columns = l->kind->columns ? l->kind->columns(l->source, l->order, first, rows) : 0;
+    rows /= l->config.parts;
+    first += l->config.part * rows;
+    tg_tensor **next = unused_batch(l, rows, columns);
+    if (!next || !l->kind->fill(l->source, l->order, first, next, &l->error)) {
         tg_rng_copy(l->rng, &before);
         return false;
     }

@@ -1,5 +1,5 @@
-/* loader (private): what loaders of windows (windows.c) and of tensors (tensors.c) share, and the position of a loader,
- * which a checkpoint saves.
+/* loader (private): what loaders of windows (windows.c), of tensors (tensors.c) and of lists (lists.c) share, and the
+ * position of a loader, which a checkpoint saves.
  */
 #ifndef TG_DATA_LOADER_H
 #define TG_DATA_LOADER_H
@@ -12,8 +12,11 @@ typedef struct tg_loader_kind {
     const char *items;
     /* checks before each batch that the items still exist; NULL: nothing can change */
     bool (*check)(const void *source, tg_error *error);
+    /* returns the number of columns of a batch of `count` items from the first one on, which is below 2^31; NULL: the
+     * number does not depend on the items */
+    int64_t (*columns)(const void *source, const int64_t *order, int64_t first, int64_t count);
     /* returns tensor i of a batch of `count` items; NULL when memory is exhausted */
-    tg_tensor *(*new_tensor)(const void *source, int i, int64_t count);
+    tg_tensor *(*new_tensor)(const void *source, int i, int64_t count, int64_t columns);
     /* Fills a batch with the items order[first], order[first + 1], ..., or, without an order, first, first + 1, ...
      * Returns false with the error set. */
     bool (*fill)(const void *source, const int64_t *order, int64_t first, tg_tensor *const *batch, tg_error *error);
@@ -52,6 +55,11 @@ tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const ch
 
 /* Completes a loader whose source has `count` items, with `tensors` of them in a batch. The error is in the loader. */
 void tg_loader_begin(tg_loader *loader, int64_t count, int tensors);
+
+/* Set VALUE if an option of windows, of tensors or of lists is set. `has` is what has none of them, in the message. */
+bool tg_loader_refuse_windows(tg_loader *loader, const char *has);
+bool tg_loader_refuse_rows(tg_loader *loader, const char *has);
+bool tg_loader_refuse_lists(tg_loader *loader, const char *has);
 
 /* Sets VALUE for a size below 1. Returns whether it is valid. */
 bool tg_loader_check_size(tg_loader *loader, const char *name, int64_t value);

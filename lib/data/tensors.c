@@ -31,8 +31,9 @@ static bool check(const void *source, tg_error *error)
     return true;
 }
 
-static tg_tensor *new_tensor(const void *source, int i, int64_t count)
+static tg_tensor *new_tensor(const void *source, int i, int64_t count, int64_t columns)
 {
+    (void)columns;
     const tg_tensor *x = ((const data_set *)source)->tensors[i];
     tg_shape shape = tg_shape_of(x);
     shape.size[0] = count;
@@ -101,11 +102,8 @@ static bool check_tensors(tg_loader *l, tg_tensor *const *tensors, int count)
 static bool check_rows(tg_loader *l, int64_t size)
 {
     const tg_loader_config *c = &l->config;
-    if (c->context != 0 || c->stride != 0) {
-        bool is_context = c->context != 0;
-        return tg_error_set(&l->error, TG_ERROR_VALUE,
-                            "%s: %s is %lld; it is an option of windows of ids (tg_loader_new), and must be 0", l->call,
-                            is_context ? "context" : "stride", (long long)(is_context ? c->context : c->stride));
+    if (!tg_loader_refuse_windows(l, "tensors") || !tg_loader_refuse_lists(l, "tensors")) {
+        return false;
     }
     if (!c->rows) {
         return c->row_count == 0 || tg_error_set(&l->error, TG_ERROR_VALUE,

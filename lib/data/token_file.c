@@ -2,12 +2,12 @@
  * another program truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tapegrad/data.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "system/system.h"
 
 /* The number of ids that are fetched at once: more than most windows have. */
 #define PORTION 4096
@@ -73,7 +73,7 @@ int64_t tg_token_file_count(const tg_token_file *file)
 static bool fetch(const tg_token_file *file, unsigned char *bytes, size_t length, int64_t offset, tg_error *error)
 {
     while (length > 0) {
-        ssize_t fetched = pread(file->file.descriptor, bytes, length, (off_t)offset);
+        int64_t fetched = tg_system_read_at(file->file.descriptor, bytes, length, (uint64_t)offset);
         if (fetched < 0 && errno == EINTR) {
             continue;
         }

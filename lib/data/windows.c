@@ -13,8 +13,9 @@ typedef struct windows {
     int32_t *window; /* a buffer for the context + 1 ids of a window of the file */
 } windows;
 
-static tg_tensor *new_tensor(const void *source, int i, int64_t count)
+static tg_tensor *new_tensor(const void *source, int i, int64_t count, int64_t columns)
 {
+    (void)columns;
     (void)i;
     const windows *w = source;
     return tg_tensor_new(TG_I32, TG_SHAPE(count, w->context), NULL);
@@ -55,10 +56,8 @@ static const tg_loader_kind kind = {
 static bool check(tg_loader *l, int64_t count)
 {
     const tg_loader_config *c = &l->config;
-    if (c->rows || c->row_count != 0) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE,
-                            "%s: %s is set; it is an option of tg_loader_new_from_tensors, and windows have none",
-                            l->call, c->rows ? "rows" : "row_count");
+    if (!tg_loader_refuse_rows(l, "windows") || !tg_loader_refuse_lists(l, "windows")) {
+        return false;
     }
     if (!tg_loader_check_size(l, "context", c->context) || !tg_loader_check_size(l, "stride", c->stride)) {
         return false;

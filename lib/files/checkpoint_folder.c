@@ -3,7 +3,7 @@
  *   step-00000100.safetensors    one checkpoint, complete as soon as it has this name (base/file.h)
  *   last                         the names of the last checkpoints in the order of writing, one per line
  *   best                         the name of the best checkpoint and a newline
- *   lock                         empty; its owner holds flock(2) on it
+ *   lock                         empty; its owner holds its lock (tg_system_lock)
  *
  * The steps are not the order of writing: a run may go back to an earlier step, or start again in its folder. So the
  * order of writing has a file of its own, and "last" decides what is kept. A save writes the checkpoint, then
@@ -12,17 +12,13 @@
  *
  * Of several writers, writer 0 does all this, and all have its errors. Together they write only the checkpoint.
  *
- * flock belongs to the open file, which a forked child shares: the lock would last until the child ends, too. So the
+ * A lock belongs to the open file, which a forked child shares: the lock would last until the child ends, too. So the
  * owner unlocks before it closes. A child cannot unlock, nor save: it has not opened the folder.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <tapegrad/extend.h>
 
@@ -31,6 +27,7 @@
 #include "files/checkpoint.h"
 #include "files/checkpoint_group.h"
 #include "files/checkpoint_names.h"
+#include "system/system.h"
 
 static const char mark[] = "tg_checkpoint_folder_config_default";
 static const char open_call[] = "checkpoint_folder_open";
@@ -38,8 +35,8 @@ static const char open_call[] = "checkpoint_folder_open";
 struct tg_checkpoint_folder {
     int64_t keep;
     const tg_checkpoint_group *group;
-    pid_t owner; /* who opened it */
-    int lock;    /* the descriptor that holds the lock; -1 in writers 1, 2, ... */
+    int64_t owner; /* the number of who opened it */
+    int lock;      /* the descriptor that holds the lock; -1 in writers 1, 2, ... */
     char path[];
 };
 
@@ -76,10 +73,9 @@ char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_err
         return NULL;
     }
     char name[TG_STEP_NAME];
-    struct stat status;
     tg_step_to_name(step, name);
     char *path = tg_path_in_folder(call, folder, name, error);
-    if (path && choice == TG_CHECKPOINT_BEST && stat(path, &status) != 0) {
+    if (path && choice == TG_CHECKPOINT_BEST && tg_system_status(path).kind == TG_PATH_NONE) {
         tg_error_set(error, TG_ERROR_FILE, "%s: the best checkpoint, '%s': %s", call, path, strerror(errno));
         tg_free(path);
         return NULL;
@@ -94,7 +90,7 @@ static void remove_file(const char *folder, const char *name)
 {
     char *path = tg_path_in_folder(open_call, folder, name, NULL);
     if (path) {
-        unlink(path);
+        tg_system_remove(path);
     }
     tg_free(path);
 }
@@ -116,11 +112,11 @@ static bool lock(tg_checkpoint_folder *folder, tg_error *error)
     if (!path) {
         return false;
     }
-    folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    folder->lock = tg_system_open(path, TG_OPEN_LOCK);
     bool is_open =
         folder->lock >= 0 || tg_error_set(error, TG_ERROR_FILE, "%s: open '%s': %s", open_call, path, strerror(errno));
     tg_free(path);
-    if (!is_open || flock(folder->lock, LOCK_EX | LOCK_NB) == 0) {
+    if (!is_open || tg_system_lock(folder->lock)) {
         return is_open;
     }
     return errno == EWOULDBLOCK
@@ -131,7 +127,7 @@ static bool lock(tg_checkpoint_folder *folder, tg_error *error)
 /* Creates the folder, locks it, and removes what a killed run left. */
 static bool prepare(tg_checkpoint_folder *folder, tg_error *error)
 {
-    bool exists = mkdir(folder->path, 0777) == 0 || errno == EEXIST ||
+    bool exists = tg_system_make_folder(folder->path) || errno == EEXIST ||
                   tg_error_set(error, TG_ERROR_FILE, "%s: create '%s': %s", open_call, folder->path, strerror(errno));
     return exists && lock(folder, error) &&
            tg_folder_visit(open_call, folder->path, remove_leftover, folder->path, error);
@@ -158,7 +154,8 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);
     }
     if (folder) {
-        *folder = (tg_checkpoint_folder){.keep = config.keep, .group = config.group, .owner = getpid(), .lock = -1};
+        *folder =
+            (tg_checkpoint_folder){.keep = config.keep, .group = config.group, .owner = tg_system_pid(), .lock = -1};
         memcpy(folder->path, path, strlen(path) + 1);
     }
     bool is_ready = tg_group_agree(config.group, &local, error);
@@ -176,10 +173,10 @@ void tg_checkpoint_folder_free(tg_checkpoint_folder *folder)
 {
     if (folder) {
         if (folder->lock >= 0) {
-            if (folder->owner == getpid()) {
-                flock(folder->lock, LOCK_UN);
+            if (folder->owner == tg_system_pid()) {
+                tg_system_unlock(folder->lock);
             }
-            close(folder->lock);
+            tg_system_close(folder->lock);
         }
         tg_free(folder);
     }
@@ -191,7 +188,7 @@ static bool check_folder(const char *call, const tg_checkpoint_folder *folder, t
     if (!folder) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the folder is NULL", call);
     }
-    return folder->owner == getpid() ||
+    return folder->owner == tg_system_pid() ||
            tg_error_set(error, TG_ERROR_STATE, "%s: pid %lld opened '%.*s'; a fork of it cannot write to the folder",
                         call, (long long)folder->owner, TG_CUT(folder->path, 200));
 }
@@ -275,7 +272,7 @@ static void remove_checkpoint(void *context, const char *name)
 {
     const clearing *c = context;
     char *path = tg_step_of_name(name) >= 0 ? tg_path_in_folder(clear_call, c->folder, name, c->error) : NULL;
-    if (path && unlink(path) != 0) {
+    if (path && !tg_system_remove(path)) {
         tg_error_set(c->error, TG_ERROR_FILE, "%s: remove '%s': %s", clear_call, path, strerror(errno));
     }
     tg_free(path);

@@ -1,15 +1,13 @@
 #include "files/checkpoint_names.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "system/system.h"
 
 void tg_step_to_name(int64_t step, char name[TG_STEP_NAME])
 {
@@ -48,18 +46,9 @@ char *tg_path_in_folder(const char *call, const char *folder, const char *name, 
 bool tg_folder_visit(const char *call, const char *folder, void (*visit)(void *context, const char *name),
                      void *context, tg_error *error)
 {
-    DIR *open = opendir(folder);
-    if (!open) {
-        return tg_error_set(error, TG_ERROR_FILE, "%s: open '%s': %s", call, folder, strerror(errno));
-    }
-    errno = 0;
-    for (struct dirent *entry; (entry = readdir(open));) {
-        visit(context, entry->d_name);
-        errno = 0;
-    }
-    int failed = errno;
-    closedir(open);
-    return failed == 0 || tg_error_set(error, TG_ERROR_FILE, "%s: read '%s': %s", call, folder, strerror(failed));
+    int failed = tg_system_visit(folder, visit, context);
+    return failed == 0 || tg_error_set(error, TG_ERROR_FILE, "%s: %s '%s': %s", call, failed > 0 ? "open" : "read",
+                                       folder, strerror(failed > 0 ? failed : -failed));
 }
 
 /* ---- lists of steps ---- */
@@ -89,9 +78,8 @@ static int ascending(const void *a, const void *b)
  * none. */
 static bool read_names(const char *call, const char *path, tg_steps *list, tg_error *error)
 {
-    struct stat status;
     tg_file file;
-    if (stat(path, &status) != 0 && errno == ENOENT) {
+    if (tg_system_status(path).kind == TG_PATH_NONE && errno == ENOENT) {
         return true;
     }
     if (!tg_file_open(&file, call, path, error)) {
@@ -220,7 +208,7 @@ bool tg_best_write(const char *call, const char *folder, int64_t step, tg_error 
         return write_names(call, folder, "best", &step, 1, error);
     }
     char *path = tg_path_in_folder(call, folder, "best", error);
-    bool is_removed = path && (unlink(path) == 0 || errno == ENOENT ||
+    bool is_removed = path && (tg_system_remove(path) || errno == ENOENT ||
                                tg_error_set(error, TG_ERROR_FILE, "%s: remove '%s': %s", call, path, strerror(errno)));
     tg_free(path);
     return is_removed;

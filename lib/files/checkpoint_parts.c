@@ -230,7 +230,7 @@ static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_
     }
     prepared->rng.position = (uint64_t)position;
     prepared->rng.profile = (tg_rng_profile)profile;
-    return profile == TG_RNG_AVX2 || profile == TG_RNG_GENERIC ||
+    return (profile >= TG_RNG_AVX2 && profile <= TG_RNG_PORTABLE) ||
            tg_loading_refuse(loading, error, "'%sprofile' is %lld, which does not exist", prefix, (long long)profile);
 }
 

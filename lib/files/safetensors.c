@@ -184,11 +184,19 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const tg_safetensors_entry *)a)->array.name, ((const tg_safetensors_entry *)b)->array.name);
 }
 
+/* Equal names are in the order of the parts. */
+static int compare_names_and_parts(const void *a, const void *b)
+{
+    int order = compare_names(a, b), x = ((const tg_safetensors_entry *)a)->part,
+        y = ((const tg_safetensors_entry *)b)->part;
+    return order != 0 ? order : (x > y) - (x < y);
+}
+
 /* Sorts the tensors of all parts by name. Two parts must not have one name. */
 static bool sort(tg_safetensors *f, const char *call, const char *path, tg_error *error)
 {
     if (f->list.count > 0) {
-        qsort(f->list.entries, f->list.count, sizeof *f->list.entries, compare_names);
+        qsort(f->list.entries, f->list.count, sizeof *f->list.entries, compare_names_and_parts);
     }
     for (size_t i = 1; i < f->list.count; i++) {
         const tg_safetensors_entry *a = &f->list.entries[i - 1], *b = &f->list.entries[i];

@@ -194,13 +194,14 @@ static int compare_names(const void *a, const void *b)
     return order ? order : (x->array.name > y->array.name) - (x->array.name < y->array.name);
 }
 
+/* Of a total order, so that each system's qsort gives the same, and the same error. */
 static int compare_offsets(const void *a, const void *b)
 {
     const tg_safetensors_entry *x = a, *y = b;
     if (x->array.offset != y->array.offset) {
         return x->array.offset < y->array.offset ? -1 : 1;
     }
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : compare_names(a, b);
 }
 
 static size_t position_of(const tg_json *j, const tg_safetensors_entry *entry)

@@ -77,49 +77,36 @@ static bool fail_at(tg_check *c, int k, int64_t j, const char *format, double ex
     return tg_check_fail(c, TG_ERROR_VALUE, format, name, index, expected, found, remark);
 }
 
-/* The bytes of a remark about what an op declares. */
-#define REMARK 320
-
 /* Writes why a backward depends on memory without values: if an op declares that it ignores inputs or outputs, it may
  * read them nevertheless; and if it declares that it writes new gradients, it may not write all of them. Returns
  * `text`. */
-static const char *describe_unwritten(const tg_check *c, char text[REMARK])
+static const char *describe_unwritten(const tg_check *c, char text[TG_CHECK_REMARK])
 {
     const tg_op *ops[] = {c->guard.ignores_inputs, c->guard.ignores_outputs, c->guard.overwrites};
     static const char *const formats[] = {", or an input that backward_ignores_inputs of '%.*s' excludes",
                                           ", or an output that backward_ignores_outputs of '%.*s' excludes",
                                           ", or '%.*s' has can_overwrite and does not write all of a new gradient"};
-    int length = snprintf(text, REMARK, "reads memory that nothing has written");
+    int length = snprintf(text, TG_CHECK_REMARK, "reads memory that nothing has written");
     for (int i = 0; i < 3; i++) {
-        length += ops[i] ? snprintf(text + length, REMARK - (size_t)length, formats[i], TG_CUT(ops[i]->name, 40)) : 0;
-    }
-    return text;
-}
-
-/* Writes what a backward that does not add must do. Returns `text`. */
-static const char *describe_adding(const tg_check *c, char text[REMARK])
-{
-    int length = snprintf(text, REMARK, "backward must add to the gradient that exists");
-    if (c->guard.overwrites) {
-        snprintf(text + length, REMARK - (size_t)length,
-                 "; '%.*s' has can_overwrite, and may write instead only where tg_op_call.overwrite is true",
-                 TG_CUT(c->guard.overwrites->name, 40));
+        length += ops[i]
+                      ? snprintf(text + length, TG_CHECK_REMARK - (size_t)length, formats[i], TG_CUT(ops[i]->name, 40))
+                      : 0;
     }
     return text;
 }
 
 /* Writes why a gradient is wrong only for inputs that are results: an op may declare that their gradient is dy, which
  * its kernel then does not compute. Returns `text`. */
-static const char *describe_results(const tg_check *c, char text[REMARK])
+static const char *describe_results(const tg_check *c, char text[TG_CHECK_REMARK])
 {
     const tg_op *passes = NULL;
     for (size_t i = 0; i < c->tape->record_count; i++) {
         const tg_op *op = c->tape->records[i].op;
         passes = op->passes_gradient ? tg_guard_choose(passes, op) : passes;
     }
-    int length = snprintf(text, REMARK, "if the inputs are results of another op");
+    int length = snprintf(text, TG_CHECK_REMARK, "if the inputs are results of another op");
     if (passes) {
-        snprintf(text + length, REMARK - (size_t)length,
+        snprintf(text + length, TG_CHECK_REMARK - (size_t)length,
                  ": passes_gradient of '%.*s' has an input whose gradient is not dy", TG_CUT(passes->name, 40));
     }
     return text;
@@ -132,7 +119,7 @@ static const char *describe_results(const tg_check *c, char text[REMARK])
 static bool refuse_nonzero(tg_check *c, tg_tensor *y, int k, int64_t j)
 {
     double found = c->variables[k].again[j];
-    char name[TG_CHECK_NAME], text[REMARK];
+    char name[TG_CHECK_NAME], text[TG_CHECK_REMARK];
     tg_check_name(c, k, name);
     if (!compute_again(c, y)) {
         return false;
@@ -173,7 +160,7 @@ static bool repeats(tg_check *c, tg_tensor *y, int64_t row)
         const double *first = v->checked ? v->jacobian + row * v->count : NULL;
         for (int64_t j = 0; v->checked && j < v->count; j++) {
             if (memcmp(&first[j], &v->again[j], sizeof *first) != 0 && !(isnan(first[j]) && isnan(v->again[j]))) {
-                char text[REMARK];
+                char text[TG_CHECK_REMARK];
                 return fail_at(c, k, j,
                                "the gradient of %s %s is %.17g, and %.17g when computed again: backward is not "
                                "reentrant, or %s",
@@ -235,9 +222,9 @@ static bool adds(tg_check *c, tg_tensor *y, int64_t row, bool dense)
             double expected = v->before[j] + v->jacobian[row * v->count + j];
             double tolerance = c->config.atol + c->config.rtol * fabs(expected);
             if (isfinite(expected) && !(fabs(v->again[j] - expected) <= tolerance)) {
-                char text[REMARK];
+                char text[TG_CHECK_REMARK];
                 return fail_at(c, k, j, "the gradient of %s %s must become %.9g, and becomes %.9g: %s", expected,
-                               v->again[j], describe_adding(c, text));
+                               v->again[j], tg_check_describe_adding(c, k, text));
             }
         }
     }
@@ -344,7 +331,7 @@ static bool combines(tg_check *c, tg_tensor *y, double scale, const char *remark
             double expected = v->before[j];
             double tolerance = c->config.atol * fabs(scale) + c->config.rtol * v->direction[j];
             if (isfinite(expected) && !(fabs(v->again[j] - expected) <= tolerance)) {
-                char text[REMARK];
+                char text[TG_CHECK_REMARK];
                 return fail_at(c, k, j,
                                "the gradient of %s %s is the sum of parts that give %.9g, but backward gives %.9g %s",
                                expected, v->again[j], remark ? remark : describe_results(c, text));

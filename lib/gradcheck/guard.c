@@ -161,12 +161,18 @@ static void guard_tensor(run *r, tg_tensor *x, use how, const char *what, int nu
     x->offset = (int64_t)(ZONE / size) - low;
 }
 
-/* Guards the values of a gradient by rows. Those of rows that have no gradient yet are a part of the zone. */
+/* Guards the values of a gradient by rows, once, also if two inputs are the leaf. Those of rows that have no gradient
+ * yet are a part of the zone. */
 static void guard_rows(run *r, const tg_tensor *leaf, int number)
 {
     tg_gradient *gradient = leaf->gradient;
     size_t size = tg_size_of(leaf->dtype), row = (size_t)leaf->shape[1] * size;
-    if (gradient->capacity == 0 || find(r, gradient->values, NULL)) {
+    for (int i = 0; i < r->count; i++) {
+        if (r->buffers[i].rows == gradient) {
+            return;
+        }
+    }
+    if (gradient->capacity == 0) {
         return;
     }
     guarded *made = add(r, gradient->values, (size_t)gradient->count * row,

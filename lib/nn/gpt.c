@@ -17,16 +17,6 @@
 #include "nn/positions/positions.h"
 #include "tape/tape.h"
 
-struct tg_gpt {
-    tg_params *params;
-    tg_gpt_config config;
-    tg_nn_embedding tok_emb;
-    tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share; else not made */
-    tg_nn_layer_norm final_norm;
-    tg_nn_linear out_head;
-    tg_nn_transformer_block blocks[];
-};
-
 /* ---- config ---- */
 
 static const char mark[] = "tg_gpt_config_default";
@@ -247,8 +237,8 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error
     double bound = 1 / sqrt((double)model->config.width);
     tg_new_rows tables[] = {{model->tok_emb.weight, tg_tensor_fill_normal, model->tok_emb.mean, model->tok_emb.std},
                             {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound}};
-    if (!tg_resize_and_draw(call, tables, model->config.tied_head ? 1 : 2, vocabulary, tg_params_rng(model->params),
-                            error)) {
+    int count = model->config.tied_head || model->has_own_head ? 1 : 2;
+    if (!tg_resize_and_draw(call, tables, count, vocabulary, tg_params_rng(model->params), error)) {
         return false;
     }
     model->config.vocabulary = vocabulary;
@@ -359,22 +349,35 @@ tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv
     return finish(t, &point, features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL, cache);
 }
 
+tg_tensor *tg_gpt_hidden_states(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+{
+    tg_tape_point point;
+    tg_tape_save_point(t, true, &point);
+    return finish(t, &point, features_of(t, model, ids, cache), cache);
+}
+
 tg_tensor *tg_gpt_loss(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
                        const tg_cross_entropy_config *config)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
     tg_tensor *features = features_of(t, model, ids, NULL);
-    tg_tensor *loss = features ? tg_linear_cross_entropy(t, features, model->out_head.weight, targets, config) : NULL;
+    tg_tensor *loss = NULL;
+    if (features) {
+        const tg_nn_linear *head = &model->out_head;
+        loss = head->bias || head->lora_a
+                   ? tg_cross_entropy(t, tg_nn_linear_forward(t, head, features), targets, config)
+                   : tg_linear_cross_entropy(t, features, head->weight, targets, config);
+    }
     return tg_tape_end_module(t, &point, loss);
 }
 
-tg_tensor *tg_gpt_next_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+tg_tensor *tg_gpt_last_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
     tg_tensor *features = features_of(t, model, ids, cache);
     tg_tensor *last = features ? tg_slice(t, features, 1, -1, INT64_MAX, 1) : NULL;
     tg_tensor *logits = last ? tg_nn_linear_forward(t, &model->out_head, last) : NULL;
-    return finish(t, &point, logits ? tg_reshape(t, logits, TG_SHAPE(-1)) : NULL, cache);
+    return finish(t, &point, logits ? tg_select(t, logits, 1, 0) : NULL, cache);
 }

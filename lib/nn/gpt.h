@@ -1,4 +1,4 @@
-/* gpt (private): the functions of a model that generation and files call. */
+/* gpt (private): a model, and the functions of it that generation and files call. */
 #ifndef TG_NN_GPT_H
 #define TG_NN_GPT_H
 
@@ -6,9 +6,19 @@
 
 #include "tensor/pool.h"
 
-/* Returns the logits (V) of the token after ids (1,T). With a cache (optional) the ids continue the committed
- * positions, and are committed themselves. */
-tg_tensor *tg_gpt_next_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+struct tg_gpt {
+    tg_params *params;
+    tg_gpt_config config;
+    tg_nn_embedding tok_emb;
+    tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share; else not made */
+    tg_nn_layer_norm final_norm;
+    tg_nn_linear out_head;
+    bool has_own_head; /* whether tg_gpt_replace_head has made the head */
+    tg_nn_transformer_block blocks[];
+};
+
+/* Returns the layer of the head, or of the blocks, whose weight is `weight`; NULL for another tensor. */
+const tg_nn_linear *tg_gpt_layer_of(const tg_gpt *model, const tg_tensor *weight);
 
 tg_dtype tg_gpt_dtype(const tg_gpt *model);
 tg_params *tg_gpt_params(const tg_gpt *model);

@@ -11,12 +11,11 @@
 tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *config, tg_gpt_names names, const char *prefix,
                               tg_error *error);
 
-typedef enum tg_gpt_direction { TG_GPT_TO_MODEL, TG_GPT_FROM_MODEL } tg_gpt_direction;
-
-/* Copies all weights to the model, or from it to the params of tg_gpt_weights_new. Biases that the model does not have
- * are left as they are. STATE for a weight of the model without values. */
+/* Copies all weights to the params of a new model, or, if `from` is a model, from it to the params of
+ * tg_gpt_weights_new, with its LoRA merged. Biases that the model does not have are left as they are. STATE for a
+ * weight of the model without values. */
 bool tg_gpt_weights_copy(const char *call, tg_params *weights, tg_params *own, const tg_gpt_config *config,
-                         tg_gpt_names names, const char *prefix, tg_gpt_direction direction, tg_error *error);
+                         tg_gpt_names names, const char *prefix, const tg_gpt *from, tg_error *error);
 
 /* ---- gpt_json.c ---- */
 

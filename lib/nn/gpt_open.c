@@ -3,13 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "nn/gpt.h"
 #include "nn/gpt_files.h"
 #include "params/params.h"
+#include "system/system.h"
 #include "tensor/tensor.h"
 
 static const char call[] = "gpt_open";
@@ -233,19 +232,20 @@ static char *join(source *s, const char *folder, size_t length, const char *name
 /* Sets the paths: `from` is a file or a folder. A config.json is read with the tensors beside it. */
 static bool find_paths(source *s, const char *from)
 {
-    struct stat status;
     size_t length = strlen(from);
-    bool is_folder = stat(from, &status) == 0 && S_ISDIR(status.st_mode);
-    const char *slash = strrchr(from, '/');
-    size_t folder = is_folder ? length : slash ? (size_t)(slash - from) + 1 : 0;
+    bool is_folder = tg_system_status(from).kind == TG_PATH_FOLDER;
+    size_t folder = length;
+    while (!is_folder && folder > 0 && !tg_system_is_separator(from[folder - 1])) {
+        folder--;
+    }
     const char *json = is_folder ? "/config.json" : "config.json";
     s->json_path = s->names == TG_GPT_NAMES_TRANSFORMERS ? join(s, from, folder, json) : NULL;
     s->path = is_folder ? join(s, from, length, "/model.safetensors.index.json") : join(s, from, length, "");
-    if (is_folder && s->path && access(s->path, F_OK) != 0) {
+    if (is_folder && s->path && tg_system_status(s->path).kind == TG_PATH_NONE) {
         tg_free(s->path);
         s->path = join(s, from, length, "/model.safetensors");
     }
-    if (s->json_path && access(s->json_path, F_OK) != 0) {
+    if (s->json_path && tg_system_status(s->json_path).kind == TG_PATH_NONE) {
         tg_free(s->json_path);
         s->json_path = NULL;
     }
@@ -317,7 +317,7 @@ static bool read_weights(source *s, tg_params *own, const tg_gpt_config *config)
     in_file.tied_head = !find(s, "", s->layout->head);
     tg_params *weights = tg_gpt_weights_new(own, &in_file, s->names, s->prefix, &s->error);
     bool is_read = weights && load(s, weights) && head_agrees(s, weights, config) &&
-                   tg_gpt_weights_copy(call, weights, own, &in_file, s->names, s->prefix, TG_GPT_TO_MODEL, &s->error);
+                   tg_gpt_weights_copy(call, weights, own, &in_file, s->names, s->prefix, NULL, &s->error);
     tg_params_free(weights);
     return is_read;
 }

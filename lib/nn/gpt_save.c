@@ -25,10 +25,9 @@ static bool write_weights(const tg_gpt *model, const char *path, tg_save_floats 
     tg_params *weights = tg_gpt_weights_new(own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, error);
     tg_params_save_config config = tg_params_save_config_default();
     config.floats = floats;
-    bool is_saved =
-        weights &&
-        tg_gpt_weights_copy(call, weights, own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, TG_GPT_FROM_MODEL, error) &&
-        tg_params_save(weights, path, &config, error);
+    bool is_saved = weights &&
+                    tg_gpt_weights_copy(call, weights, own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, model, error) &&
+                    tg_params_save(weights, path, &config, error);
     tg_params_free(weights);
     return is_saved;
 }
@@ -47,6 +46,12 @@ bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_conf
         return tg_error_set(error, TG_ERROR_VALUE,
                             "%s: the model has %s positions; GPT2LMHeadModel has only learned ones", call,
                             tg_position_name(c->position));
+    }
+    if (model->has_own_head) {
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: the head was replaced by one of %lld outputs with a bias, which GPT2LMHeadModel does "
+                            "not have; tg_params_save writes such a model",
+                            call, (long long)model->out_head.weight->shape[0]);
     }
     if (config.end_token < -1 || config.end_token >= c->vocabulary) {
         return tg_error_set(error, TG_ERROR_RANGE, "%s: end_token %d is outside [-1,%lld)", call, (int)config.end_token,

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nn/gpt.h"
 #include "nn/gpt_files.h"
+#include "nn/lora.h"
 #include "params/params.h"
 #include "tensor/tensor.h"
 
@@ -120,7 +122,7 @@ tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *c, tg_g
 
 /* Copies own[r,c] to or from there[c, part * rows + r] if that is transposed, else there[part * columns + c] of a
  * vector and there[r,c] of a matrix. */
-static void copy(tg_tensor *there, tg_tensor *own, const weight *w, tg_gpt_direction direction)
+static void copy(tg_tensor *there, tg_tensor *own, const weight *w, bool to_model)
 {
     bool is_vector = own->rank == 1;
     int64_t rows = is_vector ? 1 : own->shape[0], columns = own->shape[own->rank - 1];
@@ -130,13 +132,26 @@ static void copy(tg_tensor *there, tg_tensor *own, const weight *w, tg_gpt_direc
             int64_t at = w->is_transposed ? (c * w->parts + w->part) * rows + r : (w->part * rows + r) * columns + c;
             char *a = (char *)tg_values(own) + (size_t)(r * columns + c) * size;
             char *b = (char *)tg_values(there) + (size_t)at * size;
-            memcpy(direction == TG_GPT_TO_MODEL ? a : b, direction == TG_GPT_TO_MODEL ? b : a, size);
+            memcpy(to_model ? a : b, to_model ? b : a, size);
         }
     }
 }
 
+/* Copies a weight of a model, with its LoRA. */
+static bool copy_from(const char *call, const tg_gpt *model, tg_tensor *there, tg_tensor *own, const weight *w,
+                      tg_error *error)
+{
+    const tg_nn_linear *layer = tg_gpt_layer_of(model, own);
+    tg_tensor *merged = layer && layer->lora_a ? tg_lora_new_merged(call, layer, error) : tg_retain(own);
+    if (merged) {
+        copy(there, merged, w, false);
+    }
+    tg_release(merged);
+    return merged != NULL;
+}
+
 bool tg_gpt_weights_copy(const char *call, tg_params *weights, tg_params *own, const tg_gpt_config *c,
-                         tg_gpt_names layout, const char *prefix, tg_gpt_direction direction, tg_error *error)
+                         tg_gpt_names layout, const char *prefix, const tg_gpt *from, tg_error *error)
 {
     weight w;
     for (int64_t i = 0; weight_at(c, layout, prefix, i, &w); i++) {
@@ -151,7 +166,11 @@ bool tg_gpt_weights_copy(const char *call, tg_params *weights, tg_params *own, c
             return tg_error_set(error, TG_ERROR_STATE, "%s: '%s' is a shard; its rows are divided among processes",
                                 call, w.own);
         }
-        copy(there, mine, &w, direction);
+        if (!from) {
+            copy(there, mine, &w, true);
+        } else if (!copy_from(call, from, there, mine, &w, error)) {
+            return false;
+        }
     }
     return true;
 }

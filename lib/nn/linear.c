@@ -1,14 +1,22 @@
 /* linear: y = x W^T + b as a module. The weight is (out,in), as in PyTorch; lib/ops/linear_algebra/linear.c computes
- * the product. */
+ * the product. With LoRA s (x A^T) B^T is added; the scale is applied to x A^T, which is the smallest. */
 #include <math.h>
 
 #include "nn/module.h"
+#include "tape/tape.h"
 
 static const char mark[] = "tg_nn_linear_config_default";
 
 tg_nn_linear_config tg_nn_linear_config_default(void)
 {
     return (tg_nn_linear_config){.mark = mark, .bias = true};
+}
+
+/* torch.nn.Linear draws the weight by kaiming_uniform_(a=sqrt(5)), which computes its bound in these steps. */
+double tg_linear_bound(int64_t in)
+{
+    double gain = sqrt(2.0 / (1 + sqrt(5.0) * sqrt(5.0)));
+    return sqrt(3.0) * (gain / sqrt((double)in));
 }
 
 tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
@@ -25,19 +33,26 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
                        call, name, (long long)in, (long long)out);
         return made;
     }
-    /* torch.nn.Linear draws the weight by kaiming_uniform_(a=sqrt(5)). Its bound is 1 / sqrt(in), but computed in steps
-     * that round differently. */
-    double gain = sqrt(2.0 / (1 + sqrt(5.0) * sqrt(5.0))), bound = sqrt(3.0) * (gain / sqrt((double)in));
     tg_shape shape = tg_shape_make(2, (int64_t[]){out, in});
-    tg_tensor *weight = tg_module_add_uniform(params, name, "weight", shape, bound), *bias = NULL;
+    tg_tensor *weight = tg_module_add_uniform(params, name, "weight", shape, tg_linear_bound(in)), *bias = NULL;
     if (!config || config->bias) {
         bias = tg_module_add_uniform(params, name, "bias", tg_shape_make(1, &out), 1 / sqrt((double)in));
     }
     made.module = tg_module_end(params, &point);
-    return made.module.is_made ? (tg_nn_linear){made.module, weight, bias} : made;
+    return made.module.is_made ? (tg_nn_linear){.module = made.module, .weight = weight, .bias = bias} : made;
 }
 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)
 {
-    return tg_module_is_ready(t, "nn_linear_forward", linear) ? tg_linear(t, x, linear->weight, linear->bias) : NULL;
+    if (!tg_module_is_ready(t, "nn_linear_forward", linear)) {
+        return NULL;
+    }
+    if (!linear->lora_a) {
+        return tg_linear(t, x, linear->weight, linear->bias);
+    }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor *y = tg_linear(t, x, linear->weight, linear->bias);
+    tg_tensor *thin = y ? tg_mul_scalar(t, tg_linear(t, x, linear->lora_a, NULL), linear->lora_scale) : NULL;
+    return tg_tape_end(t, &point, thin ? tg_add(t, y, tg_linear(t, thin, linear->lora_b, NULL)) : NULL);
 }

@@ -28,6 +28,9 @@ tg_tensor *tg_module_add_normal(tg_params *params, const char *name, const char 
                                 double std);
 tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char *part, tg_shape shape, double bound);
 
+/* Returns the bound of the initial values of a Linear's weight: 1 / sqrt(in), rounded as in PyTorch. */
+double tg_linear_bound(int64_t in);
+
 /* Returns whether a module was made; if not, the tape's error is the reason. The module begins with a tg_nn_module. */
 bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
 

@@ -17,6 +17,7 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
+#include "base/doubles.h"
 #include "base/exp.h"
 #include "base/random.h"
 #include "nn/gpt.h"
@@ -182,7 +183,7 @@ static void weigh(const double *logits, int64_t count, double most, double least
         if (logits[i] < least) {
             weights[i] = 0;
         } else {
-            weights[i] = single ? (double)tg_exp_f32((float)power) : exp(power);
+            weights[i] = single ? (double)tg_exp_f32((float)power) : tg_exp_f64(power);
         }
     }
     for (int64_t i = 0; i < count; i++) {

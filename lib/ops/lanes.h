@@ -35,6 +35,22 @@ static inline real row_max(const real *x, int64_t n)
     return most;
 }
 
+/* 1 and 4, as values that the compiler does not know. */
+static const volatile double unknown_one = 1;
+static const volatile int64_t unknown_four = 4;
+
+/* Returns a + b. With fused multiply-adds it is 1 a + b, which has the same bits, because AMD's processors convert
+ * floats to doubles in the units that add, and multiply in others. `one` is unknown_one, or the compiler would add. */
+static inline double plus(double a, double b, double one)
+{
+#if defined TG_LEVEL_AVX2 || defined TG_LEVEL_AVX512
+    return fma(a, one, b);
+#else
+    (void)one;
+    return a + b;
+#endif
+}
+
 static inline double sum_of_lanes(const double lane[LANES])
 {
     double eight[8], four[4];

@@ -48,9 +48,9 @@ static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step,
     factors->adam.one_minus_beta1 = 1 - adam->beta1;
     factors->adam.beta2 = adam->beta2;
     factors->adam.one_minus_beta2 = 1 - adam->beta2;
-    factors->adam.root_correction = sqrt(1 - pow(adam->beta2, t));
+    factors->adam.root_correction = sqrt(1 - tg_pow_f64(adam->beta2, t));
     factors->adam.eps = adam->eps;
-    factors->adam.step_size = lr / (1 - pow(adam->beta1, t));
+    factors->adam.step_size = lr / (1 - tg_pow_f64(adam->beta1, t));
 }
 
 static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step,

@@ -5,12 +5,12 @@
  * that it has missed when it is needed next, in one formula. The log and the formula are the method's
  * (tg_deferred_kind); here is what all methods share.
  *
- * Each step also applies the steps of the next ROWS_PER_STEP rows of the table, in turn. So no row misses more than
- * rows / ROWS_PER_STEP steps, and the log has a fixed size.
+ * Each step also applies the steps of the next rows of the table, in turn: of ROWS_PER_STEP rows, or, in a small table,
+ * of as many as bring each row its turn after STEPS_TO_TURN steps. So the log has a fixed size.
  *
  * While rows have missed steps, the storages of the table and its moments have the guard that is here. It refuses
  * every call that reads or writes values (tests/lint/values lists these calls), except a recorded lookup
- * (tg_op.is_lookup): tg_apply has the guard apply the missed steps of the rows that the ids name, before the kernel
+ * (tg_op.lookups): tg_apply has the guard apply the missed steps of the rows that the ids name, before the kernel
  * runs. So no read writes, and a forgotten flush is an error instead of an old value. Catching a row up does not bump
  * its version, because nothing recorded can have read it.
  */
@@ -21,7 +21,9 @@
 #include "base/text.h"
 
 #define ROWS_PER_STEP 8
+#define STEPS_TO_TURN 1024
 #define PENDING_ROWS 1024
+#define BYTES_AHEAD 2048 /* of each tensor that are read ahead */
 
 typedef struct pending_row {
     int32_t row;
@@ -35,12 +37,32 @@ struct tg_deferred {
     tg_slot *slot;
     void *log;
     int64_t rows, next_row; /* next_row: the row whose turn it is */
-    uint32_t *last;         /* of each row: the number of the last step that it has made */
-    uint32_t now;           /* the number of the last step, modulo 2^32; counts only steps in the log */
+    int64_t rows_per_step;
+    uint32_t *last; /* of each row: the number of the last step that it has made */
+    uint32_t now;   /* the number of the last step, modulo 2^32; counts only steps in the log */
     pending_row pending[PENDING_ROWS];
 };
 
 /* ---- making up steps ---- */
+
+/* Begins to read a row whose steps are applied soon, and its moments: they may lie on pages of their own. */
+static void prefetch(const tg_deferred *d, int64_t row, size_t bytes)
+{
+    tg_prefetch_row((const char *)tg_values(d->slot->tensor) + (size_t)row * bytes, bytes);
+    for (int k = 0; k < d->optim->states; k++) {
+        tg_prefetch_row((const char *)tg_values(d->slot->state[k]) + (size_t)row * bytes, bytes);
+    }
+}
+
+static void make_up_row(const tg_deferred *d, const pending_row *pending, size_t bytes, int64_t width)
+{
+    size_t at = (size_t)pending->row * bytes;
+    void *state[TG_OPTIM_STATES] = {NULL};
+    for (int k = 0; k < d->optim->states; k++) {
+        state[k] = (char *)tg_values(d->slot->state[k]) + at;
+    }
+    d->kind->make_up(d->log, d->now, pending->age, (char *)tg_values(d->slot->tensor) + at, state, width);
+}
 
 static void make_up_pending(void *context, int64_t begin, int64_t end)
 {
@@ -49,14 +71,13 @@ static void make_up_pending(void *context, int64_t begin, int64_t end)
     const uint8_t *frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
     int64_t width = x->shape[1];
     size_t bytes = (size_t)width * tg_size_of(x->dtype);
+    int64_t ahead = BYTES_AHEAD / (int64_t)(bytes + 1) + 1, next = begin;
     for (int64_t i = begin; i < end; i++) {
-        size_t at = (size_t)d->pending[i].row * bytes;
-        void *state[TG_OPTIM_STATES] = {NULL};
-        for (int k = 0; k < d->optim->states; k++) {
-            state[k] = (char *)tg_values(d->slot->state[k]) + at;
+        for (; next < end && next <= i + ahead; next++) {
+            prefetch(d, d->pending[next].row, bytes);
         }
         if (!frozen || !frozen[d->pending[i].row]) {
-            d->kind->make_up(d->log, d->now, d->pending[i].age, (char *)tg_values(x) + at, state, width);
+            make_up_row(d, &d->pending[i], bytes, width);
         }
     }
 }
@@ -69,7 +90,11 @@ static void make_up_rows(tg_deferred *d, const int32_t *ids, int64_t first, int6
     for (int64_t i = 0; i < count; i++) {
         int64_t row = ids ? ids[i] : first + i;
         if (d->last[row] != d->now) {
-            d->pending[listed++] = (pending_row){(int32_t)row, d->now - d->last[row]};
+            d->pending[listed] = (pending_row){(int32_t)row, d->now - d->last[row]};
+            if (d->kind->prefetch) {
+                d->kind->prefetch(d->log, d->now, d->pending[listed].age);
+            }
+            listed++;
             d->last[row] = d->now;
         }
         if (listed == PENDING_ROWS || i == count - 1) {
@@ -149,7 +174,7 @@ void tg_deferred_end_step(tg_deferred *d, const tg_optim_factors *factors, const
     for (int64_t i = 0; i < count; i++) {
         d->last[ids[i]] = d->now;
     }
-    int64_t turn = d->rows - d->next_row < ROWS_PER_STEP ? d->rows - d->next_row : ROWS_PER_STEP;
+    int64_t turn = d->rows - d->next_row < d->rows_per_step ? d->rows - d->next_row : d->rows_per_step;
     make_up_rows(d, NULL, d->next_row, turn);
     d->next_row = d->next_row + turn < d->rows ? d->next_row + turn : 0;
     set_guard(d, &d->guard);
@@ -212,8 +237,9 @@ bool tg_deferred_resize(tg_deferred *d, int64_t rows)
     if (rows == d->rows) {
         return true;
     }
+    int64_t rows_per_step = rows / STEPS_TO_TURN + 1 < ROWS_PER_STEP ? rows / STEPS_TO_TURN + 1 : ROWS_PER_STEP;
     uint32_t capacity = 2;
-    while (capacity < rows / ROWS_PER_STEP + 2) {
+    while (capacity < rows / rows_per_step + 2) {
         capacity *= 2;
     }
     uint32_t *last = tg_alloc((uint64_t)rows, sizeof *last);
@@ -231,6 +257,7 @@ bool tg_deferred_resize(tg_deferred *d, int64_t rows)
     d->last = last;
     d->log = log;
     d->rows = rows;
+    d->rows_per_step = rows_per_step;
     d->next_row = 0;
     return true;
 }

@@ -25,6 +25,9 @@ typedef struct tg_deferred_kind {
     /* Adds step `now`, the parameter's step number `steps`. */
     void (*add)(void *log, uint32_t now, int64_t steps, const tg_optim_factors *factors);
 
+    /* Begins to read what the log has of the step that is `age` steps old. NULL: nothing to do. */
+    void (*prefetch)(const void *log, uint32_t now, uint32_t age);
+
     /* Applies the last `age` steps up to step `now` to `count` values of x and of each state tensor. */
     void (*make_up)(const void *log, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count);
 } tg_deferred_kind;

@@ -65,6 +65,7 @@ static bool add_slot(tg_optim *optim, tg_entry entry)
 static bool add_slots(tg_optim *optim)
 {
     optim->entries = tg_params_count(optim->params);
+    optim->changes = tg_params_changes(optim->params);
     optim->slots = tg_alloc_zeroed((uint64_t)optim->entries, sizeof *optim->slots);
     for (int64_t i = 0; i < optim->entries; i++) {
         tg_entry entry = tg_params_at(optim->params, i);

@@ -105,7 +105,9 @@ struct tg_optim {
     int states; /* the number of state tensors per parameter */
     double initial;
     size_t value_size;
-    int64_t entries; /* the number of entries of the params when the optimizer was last checked (step.c) */
+    /* the number of entries of the params when the optimizer was last checked (step.c), and of their changes when it
+     * was created */
+    int64_t entries, changes;
     tg_slot *slots;
     int64_t count;
     tg_group *groups; /* the first is "default" */

@@ -12,6 +12,8 @@
 #include <tapegrad/extend.h>
 #include <tapegrad/optim.h>
 
+#include "base/doubles.h"
+
 static const char call[] = "schedule_lr";
 static const char mark[] = "tg_schedule_config_default";
 
@@ -75,9 +77,10 @@ double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *
     int64_t since = step - c.warmup_steps;
     switch (c.kind) {
     case TG_SCHEDULE_COSINE:
-        return c.minimum_lr + (c.lr - c.minimum_lr) * 0.5 * (1 + cos(3.14159265358979323846 * part_of_way(&c, since)));
+        return c.minimum_lr +
+               (c.lr - c.minimum_lr) * 0.5 * (1 + tg_cos_f64(3.14159265358979323846 * part_of_way(&c, since)));
     case TG_SCHEDULE_LINEAR: return c.lr + (c.minimum_lr - c.lr) * part_of_way(&c, since);
-    case TG_SCHEDULE_STEP: return c.lr * pow(c.gamma, (double)(since / c.step_size));
+    case TG_SCHEDULE_STEP: return c.lr * tg_pow_f64(c.gamma, (double)(since / c.step_size));
     default: return c.lr;
     }
 }

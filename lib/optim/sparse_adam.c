@@ -36,7 +36,7 @@ static void prepare(const tg_optim_config *config, double lr, double weight_deca
     const tg_sparse_adam_config *adam = &config->sparse_adam;
     double t = (double)step;
     (void)weight_decay;
-    factors->sparse_adam.step_size = lr * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
+    factors->sparse_adam.step_size = lr * sqrt(1 - tg_pow_f64(adam->beta2, t)) / (1 - tg_pow_f64(adam->beta1, t));
     factors->sparse_adam.one_minus_beta1 = 1 - adam->beta1;
     factors->sparse_adam.one_minus_beta2 = 1 - adam->beta2;
     factors->sparse_adam.eps = adam->eps;

@@ -258,9 +258,14 @@ static bool follow_resizes(tg_optim *optim)
     return is_ready;
 }
 
-/* Checks that no parameter was added to the params after the optimizer was created. */
+/* Checks that no parameter was added to the params, replaced or removed after the optimizer was created. */
 static bool is_complete(tg_optim *optim)
 {
+    if (optim->changes != tg_params_changes(optim->params)) {
+        return tg_error_set(&optim->error, TG_ERROR_STATE,
+                            "optim_step: parameters were replaced or removed after the optimizer was created; create "
+                            "a new one");
+    }
     for (; optim->entries < tg_params_count(optim->params); optim->entries++) {
         tg_entry entry = tg_params_at(optim->params, optim->entries);
         if (entry.kind == TG_ENTRY_PARAMETER) {

@@ -4,49 +4,73 @@
 #include "base/alloc.h"
 #include "params/list.h"
 
-/* Returns the slot of a name, or the empty slot where it belongs. */
-static int32_t *slot_of_name(const tg_params *params, const char *name)
+static uint32_t hash_of_name(const char *name)
 {
-    const tg_slots *slots = &params->by_name;
-    size_t at = tg_hash_bytes(name, strlen(name)) & (slots->count - 1);
-    while (slots->entries[at] >= 0 && strcmp(params->entries[slots->entries[at]].entry.name, name) != 0) {
-        at = (at + 1) & (slots->count - 1);
-    }
-    return &slots->entries[at];
+    return (uint32_t)tg_hash_bytes(name, strlen(name));
 }
 
-/* The same of a tensor. Addresses are multiples of TG_ALIGNMENT, so their bytes are mixed. */
-static int32_t *slot_of_tensor(const tg_params *params, const tg_tensor *x)
+/* Addresses are multiples of TG_ALIGNMENT, so their bytes are mixed. */
+static uint32_t hash_of_tensor(const tg_tensor *x)
 {
-    const tg_slots *slots = &params->by_tensor;
-    size_t at = tg_hash_bytes((const char *)&x, sizeof(const tg_tensor *)) & (slots->count - 1);
-    while (slots->entries[at] >= 0 && params->entries[slots->entries[at]].entry.tensor != x) {
-        at = (at + 1) & (slots->count - 1);
+    return (uint32_t)tg_hash_bytes((const char *)&x, sizeof(const tg_tensor *));
+}
+
+/* Returns the place of a name, or the empty place where it belongs. */
+static tg_place *place_of_name(const tg_params *params, const char *name, uint32_t hash)
+{
+    const tg_places *t = &params->by_name;
+    size_t at = hash & (t->count - 1);
+    while (t->places[at].number >= 0 && (t->places[at].hash != hash || strcmp(t->places[at].key, name) != 0)) {
+        at = (at + 1) & (t->count - 1);
     }
-    return &slots->entries[at];
+    return &t->places[at];
+}
+
+/* The same of a tensor. */
+static tg_place *place_of_tensor(const tg_params *params, const tg_tensor *x)
+{
+    const tg_places *t = &params->by_tensor;
+    size_t at = hash_of_tensor(x) & (t->count - 1);
+    while (t->places[at].number >= 0 && t->places[at].key != x) {
+        at = (at + 1) & (t->count - 1);
+    }
+    return &t->places[at];
 }
 
 static void index_name(tg_params *params, size_t number)
 {
-    *slot_of_name(params, params->entries[number].entry.name) = (int32_t)number;
+    const tg_named *named = &params->entries[number];
+    *place_of_name(params, named->entry.name, named->hash) =
+        (tg_place){named->entry.name, named->hash, (int32_t)number};
 }
 
 static void index_tensor(tg_params *params, size_t number)
 {
-    int32_t *slot = slot_of_tensor(params, params->entries[number].entry.tensor);
-    if (*slot < 0) {
-        *slot = (int32_t)number;
+    const tg_tensor *x = params->entries[number].entry.tensor;
+    tg_place *place = place_of_tensor(params, x);
+    if (place->number < 0) {
+        *place = (tg_place){x, 0, (int32_t)number};
     }
 }
 
-/* Makes room in one of the tables. If it moves, all entries are put into it again. */
-static bool reserve(tg_params *params, tg_slots *slots, void (*index)(tg_params *, size_t))
+/* Makes room in one of the tables. If it moves, all entries are put into it again, in the order of their numbers. */
+static bool reserve(tg_params *params, tg_places *t, void (*index)(tg_params *, size_t))
 {
-    bool is_new;
-    if (params->count >= INT32_MAX || !tg_slots_reserve(&slots->entries, &slots->count, params->count + 1, &is_new)) {
+    size_t needed = params->count + 1, size = t->count ? t->count : 64;
+    while (size < needed + needed / 2 + 1) {
+        size *= 2;
+    }
+    if (size == t->count) {
+        return true;
+    }
+    tg_place *empty = params->count < INT32_MAX ? tg_alloc(size, sizeof *empty) : NULL;
+    if (!empty) {
         return false;
     }
-    for (size_t i = 0; is_new && i < params->count; i++) {
+    memset(empty, -1, size * sizeof *empty);
+    tg_free(t->places);
+    *t = (tg_places){empty, size};
+    for (size_t i = 0; i < params->count; i++) {
         index(params, i);
     }
     return true;
@@ -58,16 +82,31 @@ bool tg_params_reserve(tg_params *params)
            reserve(params, &params->by_name, index_name) && reserve(params, &params->by_tensor, index_tensor);
 }
 
-void tg_params_index_last(tg_params *params)
+static void index_entry(tg_params *params, size_t number)
 {
-    size_t number = params->count - 1;
-    tg_named *last = &params->entries[number];
+    tg_named *named = &params->entries[number];
+    named->hash = hash_of_name(named->entry.name);
+    named->next_alias = -1;
     index_name(params, number);
     index_tensor(params, number);
-    tg_named *first = &params->entries[tg_params_number_of(params, last->entry.tensor)];
-    if (first != last) {
-        last->next_alias = first->next_alias;
+    tg_named *first = &params->entries[tg_params_number_of(params, named->entry.tensor)];
+    if (first != named) {
+        named->next_alias = first->next_alias;
         first->next_alias = (int64_t)number;
+    }
+}
+
+void tg_params_index_last(tg_params *params)
+{
+    index_entry(params, params->count - 1);
+}
+
+void tg_params_index_all(tg_params *params)
+{
+    memset(params->by_name.places, -1, params->by_name.count * sizeof *params->by_name.places);
+    memset(params->by_tensor.places, -1, params->by_tensor.count * sizeof *params->by_tensor.places);
+    for (size_t i = 0; i < params->count; i++) {
+        index_entry(params, i);
     }
 }
 
@@ -75,9 +114,9 @@ void tg_params_forget_last(tg_params *params)
 {
     const tg_named *last = &params->entries[params->count - 1];
     tg_named *first = &params->entries[tg_params_number_of(params, last->entry.tensor)];
-    *slot_of_name(params, last->entry.name) = -1;
+    place_of_name(params, last->entry.name, last->hash)->number = -1;
     if (first == last) {
-        *slot_of_tensor(params, last->entry.tensor) = -1;
+        place_of_tensor(params, last->entry.tensor)->number = -1;
     } else {
         first->next_alias = last->next_alias;
     }
@@ -85,18 +124,18 @@ void tg_params_forget_last(tg_params *params)
 
 void tg_params_free_index(tg_params *params)
 {
-    tg_free(params->by_name.entries);
-    tg_free(params->by_tensor.entries);
+    tg_free(params->by_name.places);
+    tg_free(params->by_tensor.places);
 }
 
 int64_t tg_params_number(const tg_params *params, const char *name)
 {
-    return params && name && params->count > 0 ? *slot_of_name(params, name) : -1;
+    return params && name && params->count > 0 ? place_of_name(params, name, hash_of_name(name))->number : -1;
 }
 
 int64_t tg_params_number_of(const tg_params *params, const tg_tensor *x)
 {
-    return params->count > 0 ? *slot_of_tensor(params, x) : -1;
+    return params->count > 0 ? place_of_tensor(params, x)->number : -1;
 }
 
 int64_t tg_params_next_alias(const tg_params *params, int64_t number)

@@ -12,6 +12,7 @@
 #include <tapegrad/params.h>
 
 #include "base/alloc.h"
+#include "base/doubles.h"
 #include "tensor/tensor.h"
 
 /* Computes fan_in and fan_out. For an empty tensor both are 1. */
@@ -141,7 +142,7 @@ static void accept_by_density(tg_tensor *x, tg_tensor *drawn, uint8_t *waiting, 
         }
         tg_tensor_fill_uniform(drawn, rng, 0, 1, NULL);
         for (int64_t i = 0; i < x->count; i++) {
-            if (waiting[i] && !(rounded(cut, log(tg_get(drawn, i))) > log_density(cut, tg_get(x, i)))) {
+            if (waiting[i] && !(rounded(cut, tg_log_f64(tg_get(drawn, i))) > log_density(cut, tg_get(x, i)))) {
                 waiting[i] = 0;
                 left--;
             }
@@ -151,7 +152,8 @@ static void accept_by_density(tg_tensor *x, tg_tensor *drawn, uint8_t *waiting, 
 
 static double normal_cdf(double x)
 {
-    return (1 + erf(x / sqrt(2.0))) / 2;
+    double tail = tg_erfc_f64(fabs(x) / sqrt(2.0)) / 2;
+    return x < 0 ? tail : 1 - tail;
 }
 
 bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high, tg_error *error)

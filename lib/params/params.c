@@ -27,11 +27,11 @@ tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng)
 static void remove_last(tg_params *params)
 {
     tg_params_forget_last(params);
+    tg_params_remove_last_name(params);
     tg_named *last = &params->entries[--params->count];
     if (last->entry.kind == TG_ENTRY_PARAMETER) {
         last->entry.tensor->requires_grad = last->required_grad;
     }
-    tg_free((char *)(uintptr_t)last->entry.name);
     tg_release(last->entry.tensor);
 }
 
@@ -41,10 +41,10 @@ void tg_params_free(tg_params *params)
         return;
     }
     for (size_t i = 0; i < params->count; i++) {
-        tg_free((char *)(uintptr_t)params->entries[i].entry.name);
         tg_release(params->entries[i].entry.tensor);
     }
     tg_params_free_index(params);
+    tg_params_free_names(params);
     tg_free(params->entries);
     tg_free(params);
 }
@@ -131,16 +131,14 @@ static const tg_entry *find_entry(tg_params *params, const char *call, const cha
 
 tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind)
 {
-    size_t size = strlen(name) + 1;
-    char *copy = tg_alloc(size, 1);
-    if (!copy || !tg_params_reserve(params)) {
-        tg_free(copy);
+    const char *copy = tg_params_reserve(params) ? tg_params_add_name(params, name) : NULL;
+    if (!copy) {
         tg_release(x);
         tg_params_fail(params, TG_ERROR_MEMORY, "params: out of memory for '%s'", name);
         return NULL;
     }
-    memcpy(copy, name, size);
-    params->entries[params->count++] = (tg_named){{copy, x, kind}, x->requires_grad, -1};
+    params->entries[params->count++] =
+        (tg_named){.entry = {copy, x, kind}, .required_grad = x->requires_grad, .next_alias = -1};
     tg_params_index_last(params);
     x->requires_grad = x->requires_grad || kind == TG_ENTRY_PARAMETER;
     return x;

@@ -35,6 +35,15 @@ tg_dtype tg_params_dtype(const tg_params *params);
 /* Returns the generator of the initial values, or NULL. */
 tg_rng *tg_params_rng(const tg_params *params);
 
+/* Gives entry `number` another tensor, whose reference it takes over; the entry becomes a parameter of its own. */
+void tg_params_replace(tg_params *params, int64_t number, tg_tensor *x);
+
+/* Removes entry `number`. No alias of its tensor may be left. */
+void tg_params_remove(tg_params *params, int64_t number);
+
+/* Returns how often an entry was replaced or removed. */
+int64_t tg_params_changes(const tg_params *params);
+
 /* A state of the params that is restored if a module cannot be created: the number of entries, and the generator. */
 typedef struct tg_params_point {
     int64_t count;

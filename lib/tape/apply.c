@@ -30,7 +30,18 @@ static bool prepare_rows(const tg_tensor *x, const int32_t *ids, int64_t count)
  * its rows are prepared first. */
 static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
 {
-    return x && op->is_lookup && i == TG_LOOKUP_TABLE && t->recording && x->requires_grad && prepare_rows(x, NULL, 0);
+    return x && tg_has_bit(op->lookups, i) && t->recording && x->requires_grad && prepare_rows(x, NULL, 0);
+}
+
+/* Prepares the rows that a call reads. */
+static void prepare_lookups(const tg_op_call *call)
+{
+    for (int i = 1; i < call->input_count; i++) {
+        const tg_tensor *table = call->inputs[i], *ids = call->inputs[i - 1];
+        if (tg_has_bit(call->op->lookups, i) && !tg_has_values(table)) {
+            prepare_rows(table, tg_values(ids), ids->count);
+        }
+    }
 }
 
 /* Sets the error of an input without values (tg_has_values). Returns false. */
@@ -40,11 +51,9 @@ static bool report_input(tg_tape *t, const char *call, const char *name, const t
         return tg_tape_fail(t, TG_ERROR_STATE, call, "%s %s", name, x ? "was freed" : "is NULL");
     }
     if (x->is_freed) {
-        tg_tape_fail(t, TG_ERROR_STATE, call,
-                     "%s is a result of '%s' that was freed when its tape was reset or its scope ended; tg_retain "
-                     "keeps a result",
-                     name, x->freed_op);
-        return tg_tensor_refuse_getter(NULL, x);
+        char text[TG_FREED_TEXT];
+        tg_tape_fail(t, TG_ERROR_STATE, call, "%s is %s", name, tg_freed_text(x, text));
+        return tg_tensor_refuse_getter(call, x);
     }
     if (tg_is_dropped(x) && tg_tape_recorded(t, x)) {
         return tg_tape_fail(t, TG_ERROR_STATE, call,
@@ -167,7 +176,8 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .rows = d->rows,
                         .input_count = input_count,
                         .output_count = (uint8_t)output_count,
-                        .training = call->training};
+                        .training = call->training,
+                        .reproducible = t->precision == TG_MATMUL_REPRODUCIBLE};
     if (attributes_size > 0) {
         made->attributes = (t->attribute_bytes + 15) & ~(size_t)15;
         memcpy(t->attributes + made->attributes, call->attributes, attributes_size);
@@ -194,6 +204,18 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
+static void run_kernel(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
+                       const struct tg_op_declaration *d)
+{
+    tg_products_set_reproducible(t->precision == TG_MATMUL_REPRODUCIBLE);
+    if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
+        t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
+    } else {
+        tg_run_forward(kernels, call);
+    }
+    tg_products_set_reproducible(false);
+}
+
 /* Runs the forward kernel between its watches, and follows the generator in a span. A separate function, so that a
  * tape without either has one branch. */
 static void run_watched(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
@@ -203,11 +225,7 @@ static void run_watched(tg_tape *t, const tg_op_kernels *kernels, const tg_op_ca
         tg_spans_watch(t);
     }
     tg_watch_before(t, call, false);
-    if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
-        t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
-    } else {
-        tg_run_forward(kernels, call);
-    }
+    run_kernel(t, kernels, call, d);
     if (recorded) {
         t->spans.position = tg_rng_position(t->rng);
     }
@@ -259,13 +277,12 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     }
     call->declaration = NULL;
     if (facts->reads_rows) {
-        const tg_tensor *ids = call->inputs[TG_LOOKUP_IDS];
-        prepare_rows(call->inputs[TG_LOOKUP_TABLE], tg_values(ids), ids->count);
+        prepare_lookups(call);
     }
     if (t->watches || t->runner || t->spans.open) {
         run_watched(t, kernels, call, &d, recorded);
     } else {
-        tg_run_forward(kernels, call);
+        run_kernel(t, kernels, call, &d);
     }
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {

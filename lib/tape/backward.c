@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "tape/backward.h"
 #include "tensor/gradient.h"
+#include "tensor/strided.h"
 
 /* ---- the second pass ---- */
 
@@ -101,26 +102,15 @@ static work prepare_inputs(const tg_pass *pass, const tg_record *record, const t
     return found;
 }
 
-static void add_into(void *sum, const void *more, int dtype, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == TG_F32) {
-            ((float *)sum)[i] += ((const float *)more)[i];
-        } else {
-            ((double *)sum)[i] += ((const double *)more)[i];
-        }
-    }
-}
-
 /* Adds an adjoint to the gradient of a leaf, or of a result for which tg_retain_grad was called. */
 static void keep_gradient(tg_tensor *x, const void *adjoint)
 {
     bool overwrite = true;
     void *values = tg_gradient_write(x, &overwrite);
     if (overwrite) {
-        memcpy(values, adjoint, tg_bytes_of(x));
+        tg_copy_values(values, adjoint, x->count, tg_size_of(x->dtype));
     } else {
-        add_into(values, adjoint, x->dtype, x->count);
+        tg_add_values(values, adjoint, x->count, tg_dtype_of(x));
     }
 }
 
@@ -155,12 +145,14 @@ static void run_record(const tg_pass *pass, tg_record *record)
         zero_gradients(&call);
     } else if (found.any) {
         tg_watch_before(t, &call, true);
+        tg_products_set_reproducible(record->reproducible);
         if (t->runner) {
             t->runner(t->runner_context, &call, record->kernels->backward, true, record->saved_bytes,
                       record->backward_scratch);
         } else {
             record->kernels->backward(&call);
         }
+        tg_products_set_reproducible(false);
         tg_watch_after(t, &call, true);
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {
@@ -266,20 +258,6 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
                         tg_shape_format(tg_shape_of(gradient), a), tg_shape_format(tg_shape_of(y), b));
 }
 
-/* Backward of a result that is itself a leaf: adds the gradient that the pass starts from. */
-static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradient)
-{
-    void *adjoint = tg_pool_take(t->pool, tg_bytes_of(leaf));
-    bool reserved = adjoint && tg_gradient_reserve(leaf, TG_GRAD_DENSE, 0);
-    if (reserved) {
-        write_first_adjoint(leaf, gradient, adjoint);
-        keep_gradient(leaf, adjoint);
-        tg_gradient_drop_frozen(leaf);
-    }
-    tg_pool_give(t->pool, adjoint);
-    return reserved || tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
-}
-
 /* Returns the values of the gradient that the pass starts from, if they can be read in place: they are contiguous, and
  * the pass cannot change them, because they are no tensor's gradient, and no other tensor shares them. Else NULL. */
 static void *values_to_borrow(const tg_tensor *gradient)
@@ -287,6 +265,25 @@ static void *values_to_borrow(const tg_tensor *gradient)
     return gradient && gradient->contiguous && !gradient->is_gradient && tg_storage_references(gradient) == 1
                ? tg_values(gradient)
                : NULL;
+}
+
+/* Backward of a result that is itself a leaf: adds the gradient that the pass starts from. */
+static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradient)
+{
+    void *borrowed = values_to_borrow(gradient);
+    void *adjoint = borrowed ? borrowed : tg_pool_take(t->pool, tg_bytes_of(leaf));
+    bool reserved = adjoint && tg_gradient_reserve(leaf, TG_GRAD_DENSE, 0);
+    if (reserved) {
+        if (!borrowed) {
+            write_first_adjoint(leaf, gradient, adjoint);
+        }
+        keep_gradient(leaf, adjoint);
+        tg_gradient_drop_frozen(leaf);
+    }
+    if (!borrowed) {
+        tg_pool_give(t->pool, adjoint);
+    }
+    return reserved || tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
 }
 
 bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)

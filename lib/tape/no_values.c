@@ -9,34 +9,54 @@
  */
 #include "tape/no_values.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tape/tape.h"
 
 /* The storage and its guard in one block, because results that were retained refer to it after the tape was freed. */
 typedef struct no_values {
     tg_storage storage; /* must be the first */
     tg_value_guard guard;
+    int64_t generation; /* 1, and one more after each reset */
 } no_values;
 
 bool tg_no_values_refuse(const tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x,
                          tg_error *error)
 {
     (void)guard;
-    char text[TG_SHAPE_TEXT];
     if (!x->is_freed) {
+        char text[TG_SHAPE_TEXT];
         return tg_error_set(
             error, TG_ERROR_STATE,
             "%s: activation_checkpoint_end has dropped the values of this result of shape %s; tg_retain "
             "before the end keeps them",
             call, tg_shape_format(tg_shape_of(x), text));
     }
-    return name ? tg_error_set(error, TG_ERROR_STATE, "%s: the %s is a result of '%s' that its tape has freed", call,
-                               name, x->freed_op)
-                : tg_error_set(error, TG_ERROR_STATE,
-                               "a result of '%s' is used after its tape was reset or its scope ended; tg_retain keeps "
-                               "a result",
-                               x->freed_op);
+    char text[TG_FREED_TEXT];
+    return tg_error_set(error, TG_ERROR_STATE, "%s%sthe %s is %s", call ? call : "", call ? ": " : "",
+                        name ? name : "tensor", tg_freed_text(x, text));
+}
+
+const char *tg_freed_text(const tg_tensor *x, char text[TG_FREED_TEXT])
+{
+    long long then = (long long)x->offset, now = (long long)((const no_values *)x->storage)->generation;
+    int length = snprintf(text, TG_FREED_TEXT, "a result of '%.*s' from generation %lld of its tape, which ",
+                          TG_CUT(x->freed_op, 80), then);
+    if (then == now) {
+        snprintf(text + length, TG_FREED_TEXT - (size_t)length,
+                 "the end of its scope has freed; tg_scope_end or tg_retain keeps a result");
+    } else {
+        snprintf(text + length, TG_FREED_TEXT - (size_t)length,
+                 "is in generation %lld now: tg_tape_reset has freed it; tg_retain keeps a result", now);
+    }
+    return text;
+}
+
+void tg_no_values_reset(tg_tape *t)
+{
+    ((no_values *)t->no_values)->generation++;
 }
 
 bool tg_no_values_begin(tg_tape *t)
@@ -49,6 +69,7 @@ bool tg_no_values_begin(tg_tape *t)
     atomic_init(&made->storage.version, 0);
     made->storage.first_version = 0;
     made->storage.guard = &made->guard;
+    made->generation = 1;
     made->guard = (tg_value_guard){.refuse = tg_no_values_refuse, .error = &t->error};
     t->no_values = &made->storage;
     return true;
@@ -78,5 +99,6 @@ void tg_free_result(tg_tape *t, tg_tensor *x, const char *op)
     x->storage = t->no_values; /* without a reference: the header does not outlive the tape */
     x->is_freed = true;
     x->freed_op = op;
+    x->offset = ((const no_values *)t->no_values)->generation;
     t->freed[t->freed_count++] = x;
 }

@@ -11,6 +11,14 @@ struct tg_tape;
 bool tg_no_values_begin(struct tg_tape *t);
 void tg_no_values_end(struct tg_tape *t);
 
+/* Begins the next generation of results, after a reset has freed those of this one. */
+void tg_no_values_reset(struct tg_tape *t);
+
+/* Writes what a freed result is: which op computed it in which generation, the number of resets plus one, and whether a
+ * reset or the end of a scope has freed it. Returns `text`. */
+#define TG_FREED_TEXT 260
+const char *tg_freed_text(const tg_tensor *x, char text[TG_FREED_TEXT]);
+
 /* Returns the values of a result to the pool. */
 void tg_drop_values(struct tg_tape *t, tg_tensor *x);
 

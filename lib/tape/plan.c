@@ -77,6 +77,13 @@ static bool check_record(tg_tape *t, const tg_record *record)
     return true;
 }
 
+/* Returns whether the gradient of both inputs is dy. The library's kernel for that, a sum's, visits the inputs in
+ * order: if they are the same tensor, it may write dy and then add it. */
+static bool passes_both(const tg_record *record)
+{
+    return record->op->levels && record->input_count == 2 && record->op->passes_gradient == 3;
+}
+
 /* Returns whether two inputs are the same tensor. Then a kernel may not overwrite gradients: it would overwrite what it
  * has added for the other input. */
 static bool has_duplicates(tg_tensor *const *inputs, int count)
@@ -186,7 +193,8 @@ static bool plan_inputs(const tg_pass *pass, tg_record *record)
     const tg_tensor_state *states = t->states + record->first_tensor;
     void **gradients = t->gradients + record->first_tensor;
     uint8_t *plans = t->plans + record->first_tensor;
-    record->overwrites = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
+    record->overwrites =
+        record->op->can_overwrite && (passes_both(record) || !has_duplicates(inputs, record->input_count));
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
         bool is_leaf = x->node < 0;

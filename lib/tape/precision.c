@@ -12,19 +12,20 @@ bool tg_tape_set_matmul_precision(tg_tape *t, tg_matmul_precision precision)
     if (!tg_tape_is_usable(t)) {
         return false;
     }
-    if ((unsigned)precision > TG_MATMUL_BF16_FAST) {
+    if ((unsigned)precision > TG_MATMUL_REPRODUCIBLE) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call,
-                            "%d is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16 or TG_MATMUL_BF16_FAST",
+                            "%d is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16, TG_MATMUL_BF16_FAST or "
+                            "TG_MATMUL_REPRODUCIBLE",
                             (int)precision);
     }
-    const char *missing = precision == TG_MATMUL_F32 ? NULL : tg_onednn_missing();
+    const char *missing = tg_precision_rounds(precision) ? tg_onednn_missing() : NULL;
     if (missing && precision == TG_MATMUL_BF16_FAST) {
         return tg_tape_fail(t, TG_ERROR_STATE, call,
                             "products in bf16 are not faster than in f32 here: %s; "
                             "TG_MATMUL_BF16 computes them in the time of f32",
                             missing);
     }
-    if (precision != TG_MATMUL_F32 && !missing && !t->onednn) {
+    if (tg_precision_rounds(precision) && !missing && !t->onednn) {
         t->onednn = tg_onednn_new();
         if (!t->onednn) {
             return tg_tape_fail(t, TG_ERROR_MEMORY, call, "out of memory");

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "tape/tape.h"
+#include "tensor/getter.h"
 #include "tensor/gradient.h"
 
 static const char mark[] = "tg_tape_config_default";
@@ -96,6 +97,7 @@ void tg_tape_reset(tg_tape *t)
     if (t) {
         truncate_to(t, &(tg_tape_point){.records = 0});
         tg_tape_free_copies(t);
+        tg_no_values_reset(t);
         t->scope_count = t->spans.open = 0;
         t->backwards = 0;
     }
@@ -391,7 +393,7 @@ bool tg_scope_end(tg_tape *t, tg_tensor *keep)
         return false;
     }
     size_t kept = scope->results;
-    keep = tg_is_tensor(keep) ? keep : NULL;
+    keep = tg_getter_has("scope_end", keep) ? keep : NULL;
     for (size_t i = kept; i < t->result_count; i++) {
         tg_result result = t->results[i];
         /* A result that the tape holds is kept until the reset, which marks it as freed. If it were removed here, the

@@ -41,9 +41,10 @@ typedef struct tg_record {
     int32_t input_count;
     uint8_t output_count;
     bool training;
-    bool planned;    /* whether the backward in progress runs the record */
-    bool overwrites; /* whether its backward kernel may overwrite uninitialized gradients */
-    bool freed;      /* whether an earlier backward has freed `saved` */
+    bool planned;      /* whether the backward in progress runs the record */
+    bool overwrites;   /* whether its backward kernel may overwrite uninitialized gradients */
+    bool reproducible; /* whether its products are */
+    bool freed;        /* whether an earlier backward has freed `saved` */
 } tg_record;
 
 /* The state of a tensor when a call was recorded. */
@@ -269,6 +270,12 @@ tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
 
 /* ---- rounded copies of parameters (precision.c) ---- */
 
+/* Returns whether the factors of products are rounded. */
+static inline bool tg_precision_rounds(tg_matmul_precision precision)
+{
+    return precision == TG_MATMUL_BF16 || precision == TG_MATMUL_BF16_FAST;
+}
+
 /* Reserves memory for the rounded copy of a parameter, which lives until the reset. False when memory is exhausted. */
 bool tg_tape_reserve_copy(tg_tape *t, tg_tensor *parameter, tg_rounded kind);
 
@@ -293,7 +300,7 @@ tg_tape_stats tg_tape_get_stats(const tg_tape *t);
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
-/* The inputs of a lookup (tg_op.is_lookup). */
+/* The inputs of embedding and embedding_bag. */
 enum { TG_LOOKUP_IDS, TG_LOOKUP_TABLE };
 
 /* A value for tg_op.accepts_layout: returns true for any layout. */

@@ -17,13 +17,13 @@ void *tg_builtin_memory(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_key);
-    void *memory = has_key ? pthread_getspecific(key) : NULL;
+    char *memory = has_key ? pthread_getspecific(key) : NULL;
     if (has_key && !memory) {
-        memory = aligned_alloc(64, TG_BUILTIN_MEMORY);
+        memory = malloc(TG_BUILTIN_MEMORY + 64);
         if (pthread_setspecific(key, memory) != 0) {
             free(memory);
             memory = NULL;
         }
     }
-    return memory;
+    return memory ? memory + (64 - (uintptr_t)memory % 64) : NULL;
 }

@@ -7,7 +7,9 @@
 /* ---- small products ---- */
 
 /* gcc may leave an expression of numbers unfused, unlike one of vectors. */
-#if defined TG_LEVEL_AVX512 || defined TG_LEVEL_AVX2 || defined __FP_FAST_FMA
+#if defined TG_LEVEL_EXACT
+#define MULTIPLY_ADD(a, b, c) TYPED(tg_exact_fma)(a, b, c)
+#elif defined TG_HAS_FMA
 #define MULTIPLY_ADD(a, b, c) REAL(fma)(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
@@ -111,6 +113,18 @@ static void sum_rows(const small_factors *f, int64_t columns, int64_t b_step, re
 /* The terms of a column that are read before those of the next ones: a line of the cache. */
 #define LINE_TERMS ((int64_t)(64 / sizeof(real)))
 
+/* Adds a term to the sums of four columns. */
+static inline void add_quad(real a, const quad *b, quad *sum)
+{
+#if defined TG_LEVEL_EXACT
+    for (int i = 0; i < SIDE; i++) {
+        (*sum)[i] = MULTIPLY_ADD(a, (*b)[i], (*sum)[i]);
+    }
+#else
+    *sum += a * *b;
+#endif
+}
+
 /* Adds terms to the sums of four columns, which are in memory rows of B: their values are read in squares. */
 static inline void add_squares(const small_factors *f, int64_t first, int64_t end, quad *sum)
 {
@@ -118,7 +132,7 @@ static inline void add_squares(const small_factors *f, int64_t first, int64_t en
         quad column[SIDE];
         read_columns(f->b + k, f->b_column, column);
         for (int i = 0; i < SIDE; i++) {
-            *sum += f->a[(k + i) * f->a_step] * column[i];
+            add_quad(f->a[(k + i) * f->a_step], &column[i], sum);
         }
     }
 }
@@ -144,8 +158,8 @@ static inline __attribute__((always_inline)) void sum_lines(int groups, small_fa
         add_squares(&f, k, rest, &sum[group]);
         for (int64_t i = rest; i < f.terms; i++) {
             const real *last = f.b + i;
-            sum[group] +=
-                f.a[i * f.a_step] * (quad){last[0], last[f.b_column], last[2 * f.b_column], last[3 * f.b_column]};
+            const quad four = {last[0], last[f.b_column], last[2 * f.b_column], last[3 * f.b_column]};
+            add_quad(f.a[i * f.a_step], &four, &sum[group]);
         }
         *(quad *)(sums + group * SIDE) = sum[group];
     }

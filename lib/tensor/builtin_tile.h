@@ -7,34 +7,7 @@
 #ifndef TG_TENSOR_BUILTIN_TILE_H
 #define TG_TENSOR_BUILTIN_TILE_H
 
-#include "base/real.h"
-#include "tensor/gemm.h"
-
-#define DEPTH 384
-
-/* A tile takes up 24 of the 32 registers of AVX-512, and 12 of 16 otherwise. */
-#if defined TG_LEVEL_AVX512
-#define VECTOR_BYTES 64
-#define ROWS 12
-#define VECTORS 2
-#elif defined TG_LEVEL_AVX2
-#define VECTOR_BYTES 32
-#define ROWS 4
-#define VECTORS 3
-#else
-#define VECTOR_BYTES 16
-#define ROWS 4
-#define VECTORS 3
-#endif
-#define LANES ((int)(VECTOR_BYTES / sizeof(real)))
-#define COLUMNS (VECTORS * LANES)
-
-typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "tensor/exact_tile.h"
 
 /* ---- copies ---- */
 
@@ -123,18 +96,17 @@ static inline void copy_panel(const real *from, int64_t column_distance, int64_t
 
 /* ---- tiles ---- */
 
-/* The factors of a tile: the values of A are a_row apart from one row to the next, a_tile from one whole tile to the
- * next, and a_step from one term to the next; the vectors of B are b_step apart. */
-typedef struct factors {
-    const real *a, *b;
-    int64_t a_row, a_tile, a_step, b_step, terms;
-} factors;
+#if defined TG_LEVEL_EXACT
 
-/* Computes a tile of `rows` rows. The number is a constant in each call, so that the sums stay in registers. */
-static inline __attribute__((always_inline)) void multiply_tile(int rows, const factors *f, bool add, real *c,
-                                                                int64_t ldc)
+static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f, vector sum[ROWS][VECTORS])
 {
-    vector sum[ROWS][VECTORS];
+    sum_tile(rows, f, sum);
+}
+
+#else
+
+static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f, vector sum[ROWS][VECTORS])
+{
     const real *a = f->a, *b = f->b;
     const int64_t a_row = f->a_row;
     for (int i = 0; i < rows; i++) {
@@ -155,6 +127,16 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
         a += f->a_step;
         b += f->b_step;
     }
+}
+
+#endif
+
+/* Computes a tile of `rows` rows. The number is a constant in each call, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void multiply_tile(int rows, const factors *f, bool add, real *c,
+                                                                int64_t ldc)
+{
+    vector sum[ROWS][VECTORS];
+    sum_terms(rows, f, sum);
     for (int i = 0; i < rows; i++) {
         for (int v = 0; v < VECTORS; v++) {
             vector *to = (vector *)(c + i * ldc + v * LANES);
@@ -185,6 +167,9 @@ static inline int64_t multiply_rows(int64_t rows, const factors *f, bool add, re
 /* Computes `rows` rows of a panel of `columns` columns, at most COLUMNS. */
 static void multiply_panel(int64_t rows, int64_t columns, factors f, bool add, real *c, int64_t ldc)
 {
+#if defined TG_LEVEL_EXACT
+    f.of_b = range_of_panel(&f);
+#endif
     for (int64_t row = 0, done; row < rows; row += done) {
         if (columns == COLUMNS) {
             done = multiply_rows(rows - row, &f, add, c + row * ldc, ldc);

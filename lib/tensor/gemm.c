@@ -3,6 +3,8 @@
 
 #include <tapegrad/extend.h>
 
+#include "base/fma.h"
+#include "base/least.h"
 #include "base/parallel.h"
 
 /* ---- the backend ---- */
@@ -36,16 +38,34 @@ bool tg_set_matmul_backend(tg_matmul_backend backend, tg_error *error)
                         before == TG_BACKEND_BLAS ? "BLAS" : "the built-in loops");
 }
 
+bool tg_products_are_builtin(void)
+{
+    return tg_thread_mode || tg_get_matmul_backend() == TG_BACKEND_BUILTIN;
+}
+
+bool tg_products_are_exact(void)
+{
+#if defined TG_HAS_FMA
+    return false;
+#else
+    return tg_thread_mode && tg_level() == TG_CPU_BASELINE;
+#endif
+}
+
 static tg_gemm_kernel *kernel_f32(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32)};
-    return tg_get_matmul_backend() == TG_BACKEND_BLAS ? tg_blas_gemm_f32 : builtin[tg_level()];
+    return !tg_products_are_builtin() ? tg_blas_gemm_f32
+           : tg_products_are_exact()  ? tg_builtin_gemm_f32_exact
+                                      : builtin[tg_level()];
 }
 
 static tg_gemm_kernel *kernel_f64(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64)};
-    return tg_get_matmul_backend() == TG_BACKEND_BLAS ? tg_blas_gemm_f64 : builtin[tg_level()];
+    return !tg_products_are_builtin() ? tg_blas_gemm_f64
+           : tg_products_are_exact()  ? tg_builtin_gemm_f64_exact
+                                      : builtin[tg_level()];
 }
 
 /* ---- the blocks of C ---- */
@@ -90,17 +110,12 @@ static void multiply_blocks(void *context, int64_t begin, int64_t end)
     }
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Sets the numbers of blocks: as many as there are threads, of a form for which A and B are read the least. */
 static void divide(product *p)
 {
     const tg_gemm *g = p->g;
     double multiplications = (double)g->m * (double)g->n * (double)g->k;
-    int64_t most = tg_get_matmul_backend() == TG_BACKEND_BLAS ? least(tg_threads(), tg_blas_callers()) : tg_threads();
+    int64_t most = tg_products_are_builtin() ? tg_threads() : least(tg_threads(), tg_blas_callers());
     int64_t threads = multiplications < (double)most * GRAIN ? (int64_t)(multiplications / GRAIN) : most;
     double best = 0;
     p->row_blocks = p->column_blocks = 1;

@@ -8,6 +8,7 @@
 #define TG_TENSOR_GEMM_H
 
 #include "base/level.h"
+#include "base/parallel.h"
 
 /* C = A B for row-major matrices: A is (m,k), B is (k,n), C is (m,n). `lda`, `ldb` and `ldc` are the distances between
  * rows, in values. With transpose_a the memory holds A's transpose, (k,m) with rows lda apart; B likewise. Sizes of 0
@@ -26,6 +27,21 @@ void tg_gemm_f64(const tg_gemm *gemm, const double *a, const double *b, bool add
 void tg_gemm_in_thread_f32(const tg_gemm *gemm, const float *a, const float *b, bool add, float *c);
 void tg_gemm_in_thread_f64(const tg_gemm *gemm, const double *a, const double *b, bool add, double *c);
 
+/* ---- reproducible products ---- */
+/* In the reproducible mode, one of the calling thread, products have the same bits on every processor: the built-in
+ * loops compute them with fused multiply-adds, or where the level has none, exactly by other means. */
+
+static inline void tg_products_set_reproducible(bool reproducible)
+{
+    tg_thread_mode = reproducible;
+}
+
+/* Returns whether the built-in loops compute the products of the calling thread. */
+bool tg_products_are_builtin(void);
+
+/* Returns whether they have to compute multiply-adds by other means. */
+bool tg_products_are_exact(void);
+
 /* The largest size or distance that the BLAS library can take. */
 #define TG_GEMM_LIMIT INT32_MAX
 
@@ -36,6 +52,7 @@ typedef void tg_gemm_kernel(const tg_gemm *gemm, const void *a, const void *b, b
 
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
 tg_gemm_kernel TG_EACH_LEVEL(tg_builtin_gemm_f32), TG_EACH_LEVEL(tg_builtin_gemm_f64);
+tg_gemm_kernel tg_builtin_gemm_f32_exact, tg_builtin_gemm_f64_exact; /* tensor/exact_tile.h */
 
 /* Returns memory of the calling thread for the built-in loops, aligned to a cache line, which stays until the thread
  * ends. NULL if there is none. */

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/parallel.h"
+#include "tensor/getter.h"
 
 static int64_t width_of(const tg_tensor *leaf)
 {
@@ -212,12 +213,12 @@ bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *err
 
 bool tg_tensor_requires_grad(const tg_tensor *x)
 {
-    return tg_is_tensor(x) && x->requires_grad;
+    return tg_getter_has("tensor_requires_grad", x) && x->requires_grad;
 }
 
 tg_grad_kind tg_tensor_grad_kind(const tg_tensor *x)
 {
-    return tg_is_tensor(x) && x->gradient ? x->gradient->kind : TG_GRAD_NONE;
+    return tg_getter_has("tensor_grad_kind", x) && x->gradient ? x->gradient->kind : TG_GRAD_NONE;
 }
 
 tg_tensor *tg_tensor_grad(const tg_tensor *x)
@@ -255,7 +256,7 @@ tg_tensor *tg_tensor_new_dense_grad(const tg_tensor *x, tg_error *error)
 
 void tg_tensor_zero_grad(tg_tensor *x)
 {
-    if (tg_is_tensor(x) && x->gradient) {
+    if (tg_getter_has("tensor_zero_grad", x) && x->gradient) {
         clear_rows(x->gradient);
         x->gradient->kind = TG_GRAD_NONE;
     }

@@ -18,6 +18,12 @@ void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t t
 
 void KERNEL(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *panels, bool add, real *c)
 {
+#if !defined TG_LEVEL_EXACT
+    if (tg_products_are_exact()) { /* at the baseline */
+        EXACT(tg_panels_multiply)(g, a, panels, add, c);
+        return;
+    }
+#endif
     real *memory = tg_builtin_memory();
     for (int64_t row = 0; row < g->m; row += PACKED_ROWS) {
         const int64_t rows = least(PACKED_ROWS, g->m - row);

@@ -28,6 +28,14 @@ void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t t
  * other; its distance is not read. */
 void KERNEL(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *panels, bool add, real *c);
 
+/* The same with exact multiply-adds (tensor/exact_tile.h), and the number of columns of the baseline. */
+#if defined TG_REAL_F32
+#define EXACT(name) name##_f32_exact
+#else
+#define EXACT(name) name##_f64_exact
+#endif
+void EXACT(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *panels, bool add, real *c);
+
 #endif
 
 #endif

@@ -17,6 +17,7 @@
 
 #include <tapegrad/extend.h>
 
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 #define PREFIX "tensor("
@@ -117,12 +118,7 @@ static int format_number(const printer *p, double value, char text[NUMBER_TEXT])
     } else {
         snprintf(text, NUMBER_TEXT, p->style == STYLE_WHOLE ? "%.0f." : "%.0f", value);
     }
-    char *point = text + strspn(text, "-0123456789");
-    size_t bytes = strcspn(point, "e0123456789"); /* of the decimal point */
-    if (bytes > 0) {
-        *point = '.';
-        memmove(point + 1, point + bytes, strlen(point + bytes) + 1);
-    }
+    tg_text_set_point(text);
     return (int)strlen(text);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tensor/getter.h"
 #include "tensor/gradient.h"
 
 static const char call[] = "tensor_resize_rows";
@@ -150,7 +151,7 @@ void tg_resize_commit(tg_resize *resize)
 bool tg_tensor_resize_rows(tg_tensor *x, int64_t rows, tg_error *error)
 {
     tg_resize resize;
-    if (tg_is_tensor(x) && x->rows && x->rows->follower_text) {
+    if (tg_getter_has(call, x) && x->rows && x->rows->follower_text) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: %s", call, x->rows->follower_text);
     }
     if (!tg_resize_prepare(&resize, x, rows, error)) {

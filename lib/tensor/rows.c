@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/doubles.h"
+#include "tensor/getter.h"
 #include "tensor/gradient.h"
 
 static int64_t rows_of(const tg_tensor *x)
@@ -122,7 +124,8 @@ bool tg_tensor_set_rows_frozen(tg_tensor *x, int64_t first, int64_t count, bool 
 
 bool tg_tensor_row_is_frozen(const tg_tensor *x, int64_t row)
 {
-    return tg_is_tensor(x) && row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) && x->rows->frozen[row];
+    return tg_getter_has("tensor_row_is_frozen", x) && row >= 0 && row < rows_of(x) && tg_has_frozen_rows(x) &&
+           x->rows->frozen[row];
 }
 
 /* Removes frozen rows from a gradient by rows. The remaining rows keep their order. */
@@ -209,7 +212,8 @@ void tg_rows_updated(tg_tensor *leaf, int64_t step)
 
 tg_row_updates tg_tensor_row_updates(const tg_tensor *x, int64_t row)
 {
-    bool counted = tg_is_tensor(x) && row >= 0 && row < rows_of(x) && x->rows && x->rows->updates;
+    bool counted =
+        tg_getter_has("tensor_row_updates", x) && row >= 0 && row < rows_of(x) && x->rows && x->rows->updates;
     return counted ? x->rows->updates[row] : (tg_row_updates){0, 0};
 }
 
@@ -264,9 +268,9 @@ double tg_row_norm(const tg_tensor *x, int64_t row, double p)
     int64_t width = width_of(x);
     for (int64_t c = 0; c < width; c++) {
         double size = fabs(value_of(x, row * width + c));
-        sum = isinf(p) ? (size > sum || isnan(size) ? size : sum) : sum + (p == 2 ? size * size : pow(size, p));
+        sum = isinf(p) ? (size > sum || isnan(size) ? size : sum) : sum + (p == 2 ? size * size : tg_pow_f64(size, p));
     }
-    return isinf(p) ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+    return isinf(p) ? sum : p == 2 ? sqrt(sum) : tg_pow_f64(sum, 1 / p);
 }
 
 double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *error)

@@ -1,90 +1,39 @@
 #include "tensor/strided.h"
 
 #include "base/parallel.h"
-#include "base/real.h"
+#include "tensor/transpose.h"
 
-/* The sides of a tile, and the most values of a row or of some rows that are one piece of work. */
-enum { TILE = 32, PIECE = 4096 };
-
-/* A value is copied as an integer of its size: a float register may change the bits of a NaN. */
-#if defined TG_REAL_F32
-typedef uint32_t word;
-#else
-typedef uint64_t word;
-#endif
-
-static inline void put(void *to, int64_t at, word value, bool add)
-{
-    if (add) {
-        real more;
-        memcpy(&more, &value, sizeof more);
-        ((real *)to)[at] += more;
-    } else {
-        ((word *)to)[at] = value;
-    }
-}
-
-static inline void *to_word(const void *values, int64_t at)
-{
-    return (word *)values + at;
-}
-
-static inline void move_values(void *restrict to, int64_t to_stride, const word *restrict from, int64_t from_stride,
-                               int64_t n, bool add)
-{
-    for (int64_t i = 0; i < n; i++) {
-        put(to, i * to_stride, from[i * from_stride], add);
-    }
-}
-
-/* Moves a row; the strides that compilers vectorize are constants. */
-static inline void move_row(void *to, int64_t to_stride, const word *from, int64_t from_stride, int64_t n, bool add)
-{
-    if (to_stride != 1) {
-        move_values(to, to_stride, from, from_stride, n, add);
-    } else if (from_stride == 1 && !add && n >= 8) {
-        memcpy(to, from, (size_t)n * sizeof *from);
-    } else if (from_stride == 1) {
-        move_values(to, 1, from, 1, n, add);
-    } else if (from_stride == 0) {
-        move_values(to, 1, from, 0, n, add);
-    } else if (from_stride == -1) {
-        move_values(to, 1, from, -1, n, add);
-    } else if (from_stride == 2) {
-        move_values(to, 1, from, 2, n, add);
-    } else {
-        enum { GROUP = 4 }; /* loads that do not wait for the loop */
-        int64_t i = 0;
-        for (; i + GROUP <= n; i += GROUP) {
-            move_values(to_word(to, i), 1, from + i * from_stride, from_stride, GROUP, add);
-        }
-        move_values(to_word(to, i), 1, from + i * from_stride, from_stride, n - i, add);
-    }
-}
+/* A tile: a line of memory of each row of the target, and eight of each row of the source. The most columns of a row of
+ * tiles, and the most values of a row or of some rows, that are one piece of work. */
+enum { TILE_ROWS = 512 / sizeof(word), TILE_COLUMNS = 64 / sizeof(word), STRIP = 256, PIECE = 4096 };
 
 /* Two axes of a block: their sizes and strides. */
 typedef struct plane {
     int64_t size[2], to[2], from[2];
 } plane;
 
-/* Moves at most TILE x TILE values. With `ahead`, begins to read the rows of the next tile: they are too short for the
- * processor to foresee them. */
+/* Moves a tile. `plain`: its columns are neighbors in the source, and its rows in the target. With `ahead`, begins to
+ * read and to write the next tile: its rows are too short for the processor to foresee them. */
 static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void *restrict to,
-                             const word *restrict from, int64_t to_step, int64_t from_step, bool ahead, bool add)
+                             const word *restrict from, bool plain, bool ahead, bool add)
 {
-    word tile[TILE][TILE];
-    for (int64_t c = 0; c < columns; c++) {
-        const word *row = from + c * p->from[1];
-        if (ahead) {
-            tg_prefetch_row(row + TILE * p->from[1], TILE * sizeof *row);
-        }
-        for (int64_t r = 0; r < rows; r++) {
-            tile[r][c] = row[r * from_step];
+    word tile[TILE_ROWS][TILE_COLUMNS];
+    for (int64_t c = 0; ahead && c < TILE_COLUMNS; c++) {
+        tg_prefetch_row(from + (c + TILE_COLUMNS) * p->from[1], (size_t)rows * sizeof *from);
+    }
+    if (plain) {
+        transpose_tile(tile[0], TILE_COLUMNS, from, p->from[1], rows, columns);
+    } else {
+        for (int64_t c = 0; c < columns; c++) {
+            for (int64_t r = 0; r < rows; r++) {
+                tile[r][c] = from[c * p->from[1] + r * p->from[0]];
+            }
         }
     }
+    const int64_t to_step = plain ? 1 : p->to[1];
     for (int64_t r = 0; r < rows; r++) {
         if (ahead) {
-            __builtin_prefetch(to_word(to, r * p->to[0] + TILE), 1);
+            __builtin_prefetch(to_word(to, r * p->to[0] + TILE_COLUMNS), 1);
         }
         for (int64_t c = 0; c < columns; c++) {
             put(to, r * p->to[0] + c * to_step, tile[r][c], add);
@@ -94,17 +43,17 @@ static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void
 
 static inline void move_tiles(const plane *p, int64_t rows, int64_t columns, void *to, const word *from, bool add)
 {
-    bool plain = p->to[1] == 1 && p->from[0] == 1 && rows == TILE;
-    for (int64_t c = 0; c < columns; c += TILE) {
-        int64_t width = columns - c < TILE ? columns - c : TILE;
+    const bool plain = p->to[1] == 1 && p->from[0] == 1;
+    for (int64_t c = 0; c < columns; c += TILE_COLUMNS) {
+        const int64_t left = columns - c;
         void *tile_to = to_word(to, c * p->to[1]);
         const word *tile_from = from + c * p->from[1];
-        if (plain && columns - c >= 2 * TILE) {
-            move_tile(p, TILE, TILE, tile_to, tile_from, 1, 1, true, add);
-        } else if (plain && width == TILE) {
-            move_tile(p, TILE, TILE, tile_to, tile_from, 1, 1, false, add);
+        if (plain && left >= 2 * TILE_COLUMNS) {
+            move_tile(p, rows, TILE_COLUMNS, tile_to, tile_from, true, true, add);
+        } else if (plain) {
+            move_tile(p, rows, left < TILE_COLUMNS ? left : TILE_COLUMNS, tile_to, tile_from, true, false, add);
         } else {
-            move_tile(p, rows, width, tile_to, tile_from, p->to[1], p->from[0], false, add);
+            move_tile(p, rows, left < TILE_COLUMNS ? left : TILE_COLUMNS, tile_to, tile_from, false, false, add);
         }
     }
 }
@@ -193,9 +142,9 @@ static void cut(const tg_walk *walk, pieces *w)
         p->to[0] = walk->stride[rows];
         p->from[0] = walk->other_stride[rows];
     }
-    int64_t most = w->tiled ? 8 * TILE : PIECE;
+    int64_t most = w->tiled ? STRIP : PIECE;
     w->columns = p->size[1] < most ? p->size[1] : most;
-    w->rows = w->tiled ? TILE : PIECE / w->columns;
+    w->rows = w->tiled ? TILE_ROWS : PIECE / w->columns;
     w->walk.rank = 0;
     w->walk.count = 1;
     for (int axis = 0; axis < last; axis++) {
@@ -291,6 +240,51 @@ void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *fro
     case 4: f32[tg_level()](s, to, from); return;
     case 8: f64[tg_level()](s, to, from); return;
     default: copy_bytes(s, to, from);
+    }
+}
+
+typedef struct spread {
+    const tg_strided *s;
+    size_t size;
+    char *to;
+    int64_t count, group; /* the indices of the outermost axis that are one piece of work */
+    const void *from;
+} spread;
+
+/* Zeroes a piece of the target and copies its values, while it is in the cache. */
+static void spread_groups(void *context, int64_t begin, int64_t end)
+{
+    const spread *p = context;
+    const int64_t size = p->s->walk.size[0], stride = p->s->walk.stride[0], inner = p->s->walk.count / size;
+    for (int64_t group = begin; group < end; group++) {
+        tg_strided part = *p->s;
+        int64_t first = group * p->group, next = first + p->group < size ? first + p->group : size;
+        int64_t zeros = group == 0 ? 0 : part.to + first * stride;
+        int64_t zeros_end = next == size ? p->count : part.to + next * stride;
+        memset(p->to + (size_t)zeros * p->size, 0, (size_t)(zeros_end - zeros) * p->size);
+        part.to += first * stride;
+        part.from += first * part.walk.other_stride[0];
+        part.walk.size[0] = next - first;
+        part.walk.count = (next - first) * inner;
+        tg_strided_copy(&part, p->size, p->to, p->from);
+    }
+}
+
+void tg_strided_spread(const tg_strided *s, size_t size, void *to, int64_t count, const void *from)
+{
+    const tg_walk *walk = &s->walk;
+    char *bytes = to;
+    if (walk->count == 0) {
+        memset(to, 0, (size_t)count * size);
+    } else if (tg_walk_is_plain(walk)) {
+        int64_t end = s->to + walk->count;
+        memset(bytes, 0, (size_t)s->to * size);
+        memset(bytes + (size_t)end * size, 0, (size_t)(count - end) * size);
+        tg_strided_copy(s, size, to, from);
+    } else {
+        int64_t group = 1 + TG_GRAIN / walk->stride[0];
+        spread p = {s, size, to, count, group, from};
+        tg_parallel_for((walk->size[0] - 1) / group + 1, 1, spread_groups, &p);
     }
 }
 

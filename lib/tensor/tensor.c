@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/getter.h"
 #include "tensor/gradient.h"
 
 /* ---- dtypes ---- */
@@ -90,8 +91,13 @@ bool tg_tensor_refuse_getter(const char *call, const tg_tensor *x)
 
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error)
 {
-    return tg_is_tensor(x) || (x ? tg_tensor_refuse(call, name, x, error)
-                                 : tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name));
+    if (!x) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
+    }
+    if (x->is_freed && !is_released(x)) {
+        tg_tensor_refuse(call, name, x, x->storage->guard->error); /* that of its tape, too */
+    }
+    return !x->is_freed || tg_tensor_refuse(call, name, x, error);
 }
 
 bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_error *error)
@@ -249,7 +255,7 @@ void tg_tensor_drop(tg_pool *pool, tg_tensor *x)
 
 tg_tensor *tg_retain(tg_tensor *x)
 {
-    if (!tg_is_tensor(x)) {
+    if (!tg_getter_has("retain", x)) {
         return NULL;
     }
     atomic_fetch_add_explicit(&x->references, 1, memory_order_relaxed);
@@ -258,7 +264,7 @@ tg_tensor *tg_retain(tg_tensor *x)
 
 void tg_release(tg_tensor *x)
 {
-    if (!tg_is_tensor(x)) {
+    if (!tg_getter_has("release", x)) {
         return;
     }
     if (x->tape && tg_tensor_references(x) == 1) {
@@ -379,37 +385,37 @@ tg_tensor *tg_tensor_new_cast(const tg_tensor *x, tg_dtype dtype, tg_error *erro
 
 tg_dtype tg_tensor_dtype(const tg_tensor *x)
 {
-    return tg_is_tensor(x) ? (tg_dtype)x->dtype : TG_F32;
+    return tg_getter_has("tensor_dtype", x) ? (tg_dtype)x->dtype : TG_F32;
 }
 
 tg_shape tg_tensor_shape(const tg_tensor *x)
 {
-    return tg_is_tensor(x) ? tg_shape_of(x) : TG_SCALAR;
+    return tg_getter_has("tensor_shape", x) ? tg_shape_of(x) : TG_SCALAR;
 }
 
 int tg_tensor_rank(const tg_tensor *x)
 {
-    return tg_is_tensor(x) ? x->rank : 0;
+    return tg_getter_has("tensor_rank", x) ? x->rank : 0;
 }
 
 int64_t tg_tensor_size(const tg_tensor *x, int axis)
 {
-    return tg_is_tensor(x) && tg_axis_normalize(x->rank, &axis) ? x->shape[axis] : 0;
+    return tg_getter_has("tensor_size", x) && tg_axis_normalize(x->rank, &axis) ? x->shape[axis] : 0;
 }
 
 int64_t tg_tensor_stride(const tg_tensor *x, int axis)
 {
-    return tg_is_tensor(x) && tg_axis_normalize(x->rank, &axis) ? x->strides[axis] : 0;
+    return tg_getter_has("tensor_stride", x) && tg_axis_normalize(x->rank, &axis) ? x->strides[axis] : 0;
 }
 
 int64_t tg_tensor_count(const tg_tensor *x)
 {
-    return tg_is_tensor(x) ? x->count : 0;
+    return tg_getter_has("tensor_count", x) ? x->count : 0;
 }
 
 bool tg_tensor_is_contiguous(const tg_tensor *x)
 {
-    return tg_is_tensor(x) && x->contiguous;
+    return tg_getter_has("tensor_is_contiguous", x) && x->contiguous;
 }
 
 const void *tg_tensor_data(const tg_tensor *x)

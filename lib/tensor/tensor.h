@@ -69,7 +69,7 @@ struct tg_tensor {
     int32_t node;       /* the index of the record on `tape` that computed the tensor, or -1 */
     int32_t last_use;   /* of a leaf: the index of the record that contributes to its gradient last in backward */
     int64_t count;
-    int64_t offset; /* of the first value in the storage, in values */
+    int64_t offset; /* of the first value in the storage, in values; freed: its generation (no_values.h) */
     tg_storage *storage;
     struct tg_tape *tape;  /* the owner of this result, which begins with its tg_error; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */

@@ -11,7 +11,7 @@
 
 typedef struct tg_value_guard {
     /* Sets the error of a call that needs the values of x, and returns false. `name` is that of the argument, or NULL:
-     * a getter gives none, and for a tensor that is freed (is_freed) not even the name of the call. */
+     * a getter gives none, and for a tensor that is freed (is_freed) sometimes not even the name of the call. */
     bool (*refuse)(const struct tg_value_guard *guard, const char *call, const char *name, const tg_tensor *x,
                    tg_error *error);
 

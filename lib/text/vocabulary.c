@@ -4,10 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <tapegrad/extend.h>
+
+#include "system/system.h"
 
 /* ---- errors ---- */
 
@@ -262,7 +262,7 @@ static tg_tokenizer *open_file(const char *path, const char *ids, tg_error *erro
 static bool has_file(const char *folder, const char *name, char *path)
 {
     sprintf(path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
+    return tg_system_status(path).kind != TG_PATH_NONE;
 }
 
 /* Opens the vocabulary of a folder of transformers, or of OpenAI's GPT-2. */
@@ -292,11 +292,10 @@ static tg_tokenizer *open_folder(const char *folder, const char *ids, tg_error *
 
 tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
 {
-    struct stat status;
     if (!tg_config_check("tokenizer_open", config, mark, error)) {
         return NULL;
     }
     const char *ids = config ? config->ids : NULL;
-    bool is_folder = path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    bool is_folder = path && tg_system_status(path).kind == TG_PATH_FOLDER;
     return is_folder ? open_folder(path, ids, error) : open_file(path, ids, error);
 }

@@ -25,6 +25,7 @@ typedef struct reader {
     const char *path;
     size_t at, out, length;
     char separator;
+    bool loose_quotes;
     int64_t line, field;
     tg_error *error;
 } reader;
@@ -47,6 +48,18 @@ static bool ends_field(const reader *r)
     return r->at == r->length || r->csv->text[r->at] == r->separator || line_break(r) > 0;
 }
 
+static bool read_plain(reader *r)
+{
+    char *text = r->csv->text;
+    for (; !ends_field(r); r->at++) {
+        if (text[r->at] == '"' && !r->loose_quotes) {
+            return refuse(r, "a quote in a field without quotes");
+        }
+        text[r->out++] = text[r->at];
+    }
+    return true;
+}
+
 /* Copies a field that begins behind its opening quote, without quotes. */
 static bool read_quoted(reader *r)
 {
@@ -58,23 +71,11 @@ static bool read_quoted(reader *r)
             return refuse(r, "the closing quote is missing");
         }
         if (text[r->at] == '"' && text[++r->at] != '"') {
-            return ends_field(r) || refuse(r, "text after the closing quote");
+            return ends_field(r) || (r->loose_quotes ? read_plain(r) : refuse(r, "text after the closing quote"));
         }
         r->line += text[r->at] == '\n';
         text[r->out++] = text[r->at];
     }
-}
-
-static bool read_plain(reader *r)
-{
-    char *text = r->csv->text;
-    for (; !ends_field(r); r->at++) {
-        if (text[r->at] == '"') {
-            return refuse(r, "a quote in a field without quotes");
-        }
-        text[r->out++] = text[r->at];
-    }
-    return true;
 }
 
 /* Reads a field and its end. Sets *is_last at the end of a row. */
@@ -164,6 +165,7 @@ tg_csv *tg_csv_open(const char *path, const tg_csv_config *given, tg_error *erro
         return NULL;
     }
     reader r = {.csv = csv, .path = path, .separator = config.separator, .line = 1, .error = error};
+    r.loose_quotes = config.loose_quotes;
     csv->has_header = config.has_header;
     csv->text = tg_file_read_text(call, path, &r.length, error);
     if (!csv->text || !read_table(&r)) {

@@ -1,69 +1,344 @@
-/* graph: the records of a tape in Graphviz's language. A node's name is the address of its tensor. */
-#include <tapegrad/profile.h>
+/* graph: watches a tape, and remembers what backward does, step by step.
+ *
+ * What an op has added to a gradient is the difference of the gradient after its kernel and before. An op whose inputs
+ * get dy itself has no kernel, and so no call of the watch (tg_op.passes_gradient). Its step is found by the gradient
+ * that its result has kept: the results of all records keep theirs (tg_retain_grad), from the next call on the tape.
+ */
+#include "tools/graph.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
-#include <tapegrad/extend.h>
-#include <tapegrad/op.h>
+/* Of a gradient by rows, the first rows are written. */
+#define ROWS 4
 
-static void add_node(tg_text_buffer *out, const tg_tensor *x, const char *op)
+/* ---- texts of values ---- */
+
+static double value_of(const void *values, tg_dtype dtype, int64_t i)
 {
-    char text[TG_SHAPE_TEXT], name[256];
-    const char *leaf = tg_tensor_requires_grad(x) ? "leaf" : "constant";
-    size_t length = tg_escape(name, sizeof name, op ? op : leaf);
-    tg_text_add_format(out, "    t%" PRIxPTR " [label=\"", (uintptr_t)x);
-    tg_text_add_json(out, name, length); /* Graphviz's strings have JSON's backslashes */
-    tg_text_add_format(out, "\\n%s %s\", shape=%s];\n", tg_dtype_name(tg_tensor_dtype(x)),
-                       tg_shape_format(tg_tensor_shape(x), text), op ? "box" : "ellipse");
+    return dtype == TG_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* Returns whether a tensor was added as an input of an earlier record, or as an earlier input of this one. */
-static bool was_added(const tg_tape *t, int64_t index, int input)
+static void add_number(tg_text_buffer *out, int64_t i, double value)
 {
-    const tg_tensor *x = tg_tape_record_at(t, index).inputs[input];
-    for (int64_t k = 0; k <= index; k++) {
-        tg_tape_record record = tg_tape_record_at(t, k);
-        for (int i = 0; i < (k < index ? record.input_count : input); i++) {
-            if (record.inputs[i] == x) {
-                return true;
+    char text[TG_NUMBER_TEXT];
+    tg_text_add(out, i > 0 ? ", " : "");
+    tg_text_add(out, isnan(value) ? "nan" : tg_format_number(value, 4, text));
+}
+
+/* Adds what follows the first values of `count`. */
+static void add_end(tg_text_buffer *out, int64_t count, int64_t most)
+{
+    tg_text_add(out, count <= most ? "]" : most > 0 ? ", ...]" : "...]");
+}
+
+void tg_graph_add_values(tg_text_buffer *out, const tg_tensor *x, int64_t most)
+{
+    int64_t count = tg_tensor_count(x);
+    tg_text_add(out, "[");
+    for (int64_t i = 0; i < count && i < most; i++) {
+        add_number(out, i, tg_tensor_value_at(x, i));
+    }
+    add_end(out, count, most);
+}
+
+/* Adds the first values of an array of floats, without those of `before`, which is optional. */
+static void add_array(tg_text_buffer *out, const void *values, tg_dtype dtype, int64_t count, int64_t most,
+                      const double *before)
+{
+    tg_text_add(out, "[");
+    for (int64_t i = 0; i < count && i < most; i++) {
+        add_number(out, i, value_of(values, dtype, i) - (before ? before[i] : 0));
+    }
+    add_end(out, count, most);
+}
+
+/* Adds the rows of a gradient, without those of `before`, which is optional, and without rows that are as before. */
+static void add_rows(tg_text_buffer *out, const tg_graph *g, const tg_tensor *x, int64_t most,
+                     const tg_graph_before *before)
+{
+    tg_grad_rows rows = tg_tensor_grad_rows(x);
+    tg_dtype dtype = tg_tensor_dtype(x);
+    size_t width = (size_t)rows.width, size = dtype == TG_F64 ? sizeof(double) : sizeof(float);
+    int64_t written = 0;
+    for (int64_t i = 0; i < rows.count; i++) {
+        const double *old = NULL;
+        for (int64_t k = 0; before && k < before->rows; k++) {
+            if ((int32_t)g->numbers[before->ids + (size_t)k] == rows.ids[i]) {
+                old = g->numbers + before->first + (size_t)k * width;
+            }
+        }
+        const char *row = (const char *)rows.values + (size_t)i * width * size;
+        bool changed = !old;
+        for (int64_t k = 0; old && k < rows.width; k++) {
+            changed |= value_of(row, dtype, k) != old[k];
+        }
+        if (changed && written++ < ROWS) {
+            tg_text_add_format(out, "%srow %" PRId32 " ", written > 1 ? ", " : "", rows.ids[i]);
+            add_array(out, row, dtype, rows.width, most, old);
+        }
+    }
+    if (written > ROWS) {
+        tg_text_add_format(out, ", ... (%" PRId64 " rows)", written);
+    }
+    tg_text_add(out, written == 0 ? "no row" : "");
+}
+
+void tg_graph_add_gradient(tg_text_buffer *out, const tg_tensor *x, int64_t most)
+{
+    if (tg_tensor_grad_kind(x) == TG_GRAD_ROWS) {
+        add_rows(out, NULL, x, most, NULL);
+    } else {
+        tg_graph_add_values(out, tg_tensor_grad(x), most);
+    }
+}
+
+/* Ends a text that began at `begin`, and returns that. */
+static tg_graph_text end_text(tg_graph *g, size_t begin)
+{
+    tg_text_add_bytes(&g->texts, "", 1);
+    g->failed |= g->texts.failed;
+    return begin;
+}
+
+/* ---- steps ---- */
+
+/* Forgets the steps, after a reset. */
+static void forget(tg_graph *g)
+{
+    g->retained = 0;
+    g->last_record = -1;
+    g->step_count = g->part_count = 0;
+    g->texts.length = 0;
+}
+
+static void add_step(tg_graph *g, int64_t record, tg_graph_text gradient)
+{
+    if (!tg_grow(&g->steps, &g->step_capacity, g->step_count, g->step_count + 1, sizeof *g->steps)) {
+        g->failed = true;
+        return;
+    }
+    g->steps[g->step_count++] = (tg_graph_step){record, gradient};
+}
+
+static void add_part(tg_graph *g, int input, tg_graph_text added, tg_graph_text now)
+{
+    if (!tg_grow(&g->parts, &g->part_capacity, g->part_count, g->part_count + 1, sizeof *g->parts)) {
+        g->failed = true;
+        return;
+    }
+    g->parts[g->part_count++] = (tg_graph_part){(int64_t)g->step_count - 1, input, added, now};
+}
+
+/* Returns whether the gradient of an input is dy of the record, which no kernel computes. */
+static bool is_passed(const tg_graph *g, const tg_op *op, const tg_tensor *x, int i, const tg_tensor *y)
+{
+    return op->passes_gradient >> (i < 31 ? i : 31) & 1 && tg_tensor_requires_grad(x) &&
+           tg_tape_record_of(g->tape, x) >= 0 && tg_tensor_count(x) == tg_tensor_count(y);
+}
+
+/* Adds the steps of the records from `last` down to `first` that have a gradient and had no kernel. */
+static void add_passed(tg_graph *g, int64_t last, int64_t first)
+{
+    for (int64_t k = last; k >= first; k--) {
+        tg_tape_record record = tg_tape_record_at(g->tape, k);
+        const tg_tensor *y = record.output_count > 0 ? record.outputs[0] : NULL;
+        if (!y || tg_tensor_grad_kind(y) == TG_GRAD_NONE) {
+            continue;
+        }
+        size_t begin = g->texts.length;
+        tg_graph_add_gradient(&g->texts, y, g->config.values);
+        tg_graph_text gradient = end_text(g, begin);
+        add_step(g, k, gradient);
+        for (int i = 0; i < record.input_count; i++) {
+            if (is_passed(g, record.op, record.inputs[i], i, y)) {
+                add_part(g, i, gradient, gradient);
             }
         }
     }
-    return false;
 }
 
-static void add_record(tg_text_buffer *out, const tg_tape *t, int64_t index)
+void tg_graph_end_backward(tg_graph *g)
 {
-    tg_tape_record record = tg_tape_record_at(t, index);
-    for (int i = 0; i < record.output_count; i++) {
-        add_node(out, record.outputs[i], record.op->name);
-    }
-    for (int i = 0; i < record.input_count; i++) {
-        const tg_tensor *x = record.inputs[i];
-        if (tg_tape_record_of(t, x) < 0 && !was_added(t, index, i)) {
-            add_node(out, x, NULL);
-        }
-        for (int k = 0; k < record.output_count; k++) {
-            tg_text_add_format(out, "    t%" PRIxPTR " -> t%" PRIxPTR ";\n", (uintptr_t)x,
-                               (uintptr_t)record.outputs[k]);
-        }
+    if (g->last_record >= 0) {
+        add_passed(g, g->last_record - 1, 0);
+        g->last_record = -1;
     }
 }
 
-bool tg_tape_write_dot(const tg_tape *t, FILE *file, tg_error *error)
+/* Copies the gradient of an input before the kernel. */
+static void copy_before(tg_graph *g, const tg_op_call *call, int i)
 {
-    if (!t || !file) {
-        return tg_error_set(error, TG_ERROR_STATE, "tape_write_dot: the %s is NULL", t ? "file" : "tape");
+    const tg_tensor *x = call->inputs[i];
+    const void *dense = call->input_gradients[i];
+    bool by_rows = !dense && call->overwrite[i];
+    tg_grad_rows rows = tg_tensor_grad_rows(x);
+    tg_dtype dtype = tg_tensor_dtype(x);
+    int64_t shown = tg_tensor_count(x) < g->config.values ? tg_tensor_count(x) : g->config.values;
+    int64_t count = by_rows ? rows.count * rows.width : dense ? shown : 0;
+    size_t needed = g->number_count + (size_t)count + (size_t)(by_rows ? rows.count : 0);
+    if (!tg_grow(&g->numbers, &g->number_capacity, g->number_count, needed, sizeof *g->numbers)) {
+        g->failed = true;
+        return;
     }
-    tg_text_buffer out = {0};
-    tg_text_add(&out, "digraph tape {\n");
-    for (int64_t i = 0; !out.failed && i < tg_tape_record_count(t); i++) {
-        add_record(&out, t, i);
+    g->before[i] = (tg_graph_before){.first = g->number_count, .rows = by_rows ? rows.count : -1};
+    for (int64_t k = 0; k < count; k++) {
+        bool is_new = dense && call->overwrite[i];
+        g->numbers[g->number_count++] = is_new ? 0 : value_of(dense ? dense : rows.values, dtype, k);
     }
-    tg_text_add(&out, "}\n");
-    bool is_written = out.failed ? tg_error_set(error, TG_ERROR_MEMORY, "tape_write_dot: out of memory")
-                                 : (fwrite(out.bytes, 1, out.length, file) == out.length && fflush(file) == 0) ||
-                                       tg_error_set(error, TG_ERROR_FILE, "tape_write_dot: the file cannot be written");
-    tg_free(out.bytes);
-    return is_written;
+    g->before[i].ids = g->number_count;
+    for (int64_t k = 0; by_rows && k < rows.count; k++) {
+        g->numbers[g->number_count++] = rows.ids[k];
+    }
+}
+
+static void begin_kernel(void *context, const tg_op_call *call, bool is_backward)
+{
+    tg_graph *g = context;
+    int64_t records = tg_tape_record_count(g->tape);
+    if (!is_backward && !call->is_repeated) {
+        tg_graph_end_backward(g);
+        if (records < g->retained) {
+            forget(g);
+        }
+        for (; g->retained < records; g->retained++) {
+            tg_tape_record record = tg_tape_record_at(g->tape, g->retained);
+            for (int i = 0; i < record.output_count; i++) {
+                if (tg_tensor_requires_grad(record.outputs[i]) && !tg_retain_grad(g->tape, record.outputs[i])) {
+                    g->failed = true;
+                }
+            }
+        }
+        return;
+    }
+    g->number_count = 0;
+    size_t inputs = (size_t)call->input_count;
+    if (!is_backward || g->failed) {
+        return;
+    }
+    if (!tg_grow(&g->before, &g->before_capacity, 0, inputs, sizeof *g->before)) {
+        g->failed = true;
+        return;
+    }
+    for (int i = 0; i < call->input_count && !g->failed; i++) {
+        copy_before(g, call, i);
+    }
+}
+
+/* Adds what a kernel has added to the gradient of input i. */
+static void add_input(tg_graph *g, const tg_op_call *call, int i, tg_graph_text dy)
+{
+    const tg_tensor *x = call->inputs[i];
+    const void *dense = call->input_gradients[i];
+    const tg_graph_before *before = &g->before[i];
+    for (int k = 0; k < i; k++) {
+        if (dense && call->input_gradients[k] == dense) {
+            return; /* the same tensor: the kernel has added both parts */
+        }
+    }
+    if (!dense && before->rows < 0) {
+        if (is_passed(g, call->op, x, i, call->outputs[0])) {
+            add_part(g, i, dy, dy);
+        }
+        return;
+    }
+    size_t added = g->texts.length;
+    int64_t count = tg_tensor_count(x), most = g->config.values;
+    if (dense) {
+        add_array(&g->texts, dense, tg_tensor_dtype(x), count, most, g->numbers + before->first);
+    } else {
+        add_rows(&g->texts, g, x, most, before);
+    }
+    end_text(g, added);
+    size_t now = g->texts.length;
+    if (dense) {
+        add_array(&g->texts, dense, tg_tensor_dtype(x), count, most, NULL);
+    } else {
+        add_rows(&g->texts, g, x, most, NULL);
+    }
+    add_part(g, i, added, end_text(g, now));
+}
+
+static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
+{
+    tg_graph *g = context;
+    int64_t record = tg_tape_record_of(g->tape, call->outputs[0]);
+    if (!is_backward || g->failed || record < 0) {
+        return;
+    }
+    if (record >= g->last_record) { /* another backward */
+        tg_graph_end_backward(g);
+    } else {
+        add_passed(g, g->last_record - 1, record + 1);
+    }
+    g->last_record = record;
+    size_t begin = g->texts.length;
+    for (int i = 0; i < call->output_count; i++) {
+        if (call->output_gradients[i]) {
+            tg_text_add(&g->texts, g->texts.length > begin ? " and " : "");
+            add_array(&g->texts, call->output_gradients[i], tg_tensor_dtype(call->outputs[i]),
+                      tg_tensor_count(call->outputs[i]), g->config.values, NULL);
+        }
+    }
+    tg_graph_text dy = end_text(g, begin);
+    add_step(g, record, dy);
+    for (int i = 0; i < call->input_count && !g->failed; i++) {
+        add_input(g, call, i, dy);
+    }
+}
+
+/* ---- public ---- */
+
+static const char mark[] = "tg_graph_config_default";
+
+tg_graph_config tg_graph_config_default(void)
+{
+    return (tg_graph_config){.mark = mark, .values = 4};
+}
+
+void tg_graph_begin(tg_graph *g, const tg_tape *tape)
+{
+    *g = (tg_graph){.tape = (tg_tape *)(uintptr_t)tape, .config = tg_graph_config_default(), .last_record = -1};
+}
+
+tg_graph *tg_graph_new(tg_tape *tape, const tg_graph_config *given)
+{
+    tg_error error = TG_NO_ERROR;
+    bool valid = tape && tg_config_check("graph_new", given, mark, &error);
+    if (valid && given && (given->values < 0 || given->values > 64)) {
+        valid =
+            tg_error_set(&error, TG_ERROR_VALUE, "graph_new: values is %" PRId64 "; it must be 0 to 64", given->values);
+    }
+    tg_graph *g = valid ? tg_alloc(1, sizeof *g) : NULL;
+    if (!g) {
+        if (tape) {
+            tg_error_set(&error, TG_ERROR_MEMORY, "graph_new: out of memory");
+            tg_tape_set_error(tape, &error);
+        }
+        return NULL;
+    }
+    tg_graph_begin(g, tape);
+    g->config = given ? *given : g->config;
+    g->watch = (tg_kernel_watch){.before = begin_kernel, .after = end_kernel, .context = g, .keeps_results = true};
+    tg_tape_add_watch(tape, &g->watch);
+    return g;
+}
+
+void tg_graph_clear(tg_graph *g)
+{
+    tg_free(g->texts.bytes);
+    tg_free(g->steps);
+    tg_free(g->parts);
+    tg_free(g->before);
+    tg_free(g->numbers);
+}
+
+void tg_graph_free(tg_graph *g)
+{
+    if (g) {
+        tg_tape_remove_watch(g->tape, &g->watch);
+        tg_graph_clear(g);
+        tg_free(g);
+    }
 }

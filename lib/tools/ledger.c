@@ -1,13 +1,12 @@
 /* ledger: writes a ledger, a trace of operations, and compares two of them. tapegrad/ledger.h describes the format.
  *
  * A ledger watches the kernels of its tape (extend.h); a tape without one has no overhead. Numbers are written and read
- * in the C locale, so a ledger does not depend on the locale of the program. Lines are read into a fixed buffer and
- * every field is checked, because a ledger may come from another program.
+ * with a point in every locale, so a ledger does not depend on that of the program. Lines are read into a fixed buffer
+ * and every field is checked, because a ledger may come from another program.
  */
 #include <tapegrad/ledger.h>
 
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@ struct tg_ledger {
     FILE *file;
     tg_tape *tape;
     tg_kernel_watch watch;
-    locale_t locale;          /* "C" */
     uint64_t position_before; /* of the generator, before the kernel */
     int64_t count;
     bool failed;
@@ -71,11 +69,10 @@ static void write_line(tg_ledger *ledger, const char *op, const tg_tensor *y, ui
         at += snprintf(shape + at, sizeof shape - (size_t)at, axis ? ",%" PRId64 : "%" PRId64, tg_tensor_size(y, axis));
     }
     summary s = summarize(y);
-    locale_t before = uselocale(ledger->locale);
-    int written = fprintf(
-        ledger->file, "%" PRId64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.17g\t%.17g\t%016" PRIx64 "\n",
-        ++ledger->count, op, tg_dtype_name(tg_tensor_dtype(y)), shape, draws, position, s.sum, s.size, s.checksum);
-    uselocale(before);
+    char sum[TG_NUMBER_TEXT], size[TG_NUMBER_TEXT];
+    int written = fprintf(ledger->file, "%" PRId64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%016" PRIx64 "\n",
+                          ++ledger->count, op, tg_dtype_name(tg_tensor_dtype(y)), shape, draws, position,
+                          tg_format_number(s.sum, 17, sum), tg_format_number(s.size, 17, size), s.checksum);
     ledger->failed = ledger->failed || written < 0;
 }
 
@@ -114,19 +111,15 @@ tg_ledger *tg_ledger_open(tg_tape *tape, FILE *file)
         return NULL;
     }
     tg_ledger *ledger = tg_alloc_zeroed(1, sizeof *ledger);
-    locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    bool begun = ledger && locale != (locale_t)0 && fputs(FIRST_LINE, file) >= 0;
+    bool begun = ledger && fputs(FIRST_LINE, file) >= 0;
     if (!begun) {
-        tg_tape_fail(tape, ledger && locale != (locale_t)0 ? TG_ERROR_FILE : TG_ERROR_MEMORY, "ledger_open", "%s",
-                     ledger && locale != (locale_t)0 ? "the file cannot be written" : "out of memory");
-        if (locale != (locale_t)0) {
-            freelocale(locale);
-        }
+        tg_tape_fail(tape, ledger ? TG_ERROR_FILE : TG_ERROR_MEMORY, "ledger_open", "%s",
+                     ledger ? "the file cannot be written" : "out of memory");
         tg_free(ledger);
         return NULL;
     }
     tg_kernel_watch watch = {.before = begin_kernel, .after = end_kernel, .context = ledger, .keeps_results = true};
-    *ledger = (tg_ledger){.file = file, .tape = tape, .watch = watch, .locale = locale};
+    *ledger = (tg_ledger){.file = file, .tape = tape, .watch = watch};
     tg_tape_add_watch(tape, &ledger->watch);
     return ledger;
 }
@@ -138,7 +131,6 @@ bool tg_ledger_close(tg_ledger *ledger, tg_error *error)
     }
     tg_tape_remove_watch(ledger->tape, &ledger->watch);
     bool written = fflush(ledger->file) == 0 && !ledger->failed;
-    freelocale(ledger->locale);
     tg_free(ledger);
     return written || tg_error_set(error, TG_ERROR_FILE, "ledger_close: the file cannot be written");
 }
@@ -180,9 +172,7 @@ static bool split(reader *r)
 /* Parses a number in the form of "%.17g". Returns false if a space precedes it or anything follows it. */
 static bool to_double(const char *text, double *value)
 {
-    char *end;
-    *value = strtod(text, &end);
-    return strchr("+-.0123456789in", text[0]) && end != text && *end == '\0';
+    return strchr("+-.0123456789in", text[0]) && tg_parse_number(text, value);
 }
 
 /* Returns whether a text is not empty and has only these characters. */
@@ -341,16 +331,9 @@ bool tg_ledger_compare(FILE *a, FILE *b, double tolerance, tg_ledger_difference 
         return tg_error_set(error, TG_ERROR_VALUE, "ledger_compare: the tolerance %g must be finite and at least 0",
                             tolerance);
     }
-    locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (locale == (locale_t)0) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "ledger_compare: out of memory");
-    }
     reader first = {.file = a, .name = "first"}, second = {.file = b, .name = "second"};
     tg_ledger_difference found = {.is_equal = false};
-    locale_t before = uselocale(locale);
     bool compared = compare(&first, &second, tolerance, &found, error);
-    uselocale(before);
-    freelocale(locale);
     if (compared) {
         *difference = found;
     }

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "system/system.h"
 #include "tools/tensorboard.h"
 
 static const char call[] = "tensorboard_add_embedding";
@@ -32,17 +32,6 @@ static bool write_text(const char *path, tg_text_buffer *text, tg_error *error)
 
 /* ---- tensors.tsv ---- */
 
-/* Adds a finite number with enough digits to read it back. In every locale its decimal separator is a point. */
-static void add_number(tg_text_buffer *out, double value, bool is_f32)
-{
-    char text[64];
-    snprintf(text, sizeof text, is_f32 ? "%.9g" : "%.17g", value);
-    size_t point = strspn(text, "-0123456789"), bytes = strcspn(text + point, "e0123456789");
-    tg_text_add_bytes(out, text, point);
-    tg_text_add(out, bytes > 0 ? "." : "");
-    tg_text_add(out, text + point + bytes);
-}
-
 /* Writes the values of a row and those of the next rows until they are a portion. Returns the row after them, or -1. */
 static int64_t write_rows(tg_file_writer *file, const tg_tensor *table, int64_t row, tg_text_buffer *text,
                           tg_error *error)
@@ -57,7 +46,8 @@ static int64_t write_rows(tg_file_writer *file, const tg_tensor *table, int64_t 
                              (long long)row, (long long)i);
                 return -1;
             }
-            add_number(text, value, is_f32);
+            char number[TG_NUMBER_TEXT];
+            tg_text_add(text, tg_format_number(value, is_f32 ? 9 : 17, number));
             tg_text_add(text, i + 1 < width ? "\t" : "\n");
         }
     }
@@ -117,7 +107,7 @@ static bool add_to_config(const char *path, const char *folder, const char *name
 {
     char mark[600];
     snprintf(mark, sizeof mark, "tensor_name: \"%s\"\n", name);
-    bool exists = access(path, F_OK) == 0;
+    bool exists = tg_system_status(path).kind != TG_PATH_NONE;
     size_t length = 0;
     char *old = exists ? tg_file_read_text(call, path, &length, error) : NULL;
     if (exists && !old) {

@@ -3,13 +3,11 @@
 #include "tools/tensorboard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "system/system.h"
 #include "tools/event.h"
 
 /* ---- checks ---- */
@@ -55,12 +53,11 @@ bool tg_folder_make(const char *call, const char *path, tg_error *error)
     memcpy(part, path, length + 1);
     bool is_ready = true;
     for (size_t i = 1; is_ready && i <= length; i++) {
-        if (path[i] == '/' || path[i] == '\0') {
-            struct stat status;
+        if (tg_system_is_separator(path[i]) || path[i] == '\0') {
             part[i] = '\0';
-            is_ready = mkdir(part, 0777) == 0;
+            is_ready = tg_system_make_folder(part);
             int cause = errno;
-            is_ready = is_ready || (stat(part, &status) == 0 && S_ISDIR(status.st_mode));
+            is_ready = is_ready || tg_system_status(part).kind == TG_PATH_FOLDER;
             errno = cause;
             is_ready = is_ready || refuse(call, "create the folder", part, error);
             part[i] = path[i];
@@ -81,9 +78,9 @@ static double now(void)
 static bool create(tg_tensorboard *log, tg_error *error)
 {
     char host[256] = "";
-    gethostname(host, sizeof host - 1);
+    tg_system_host(host, sizeof host);
     for (char *c = host; *c; c++) {
-        *c = *c == '/' ? '_' : *c;
+        *c = tg_system_is_separator(*c) ? '_' : *c;
     }
     size_t size = strlen(log->folder) + sizeof host + 100;
     log->path = tg_alloc(size, 1);
@@ -92,8 +89,8 @@ static bool create(tg_tensorboard *log, tg_error *error)
     }
     for (int number = 0; log->descriptor < 0 && number < 10000; number++) {
         snprintf(log->path, size, "%s/events.out.tfevents.%010lld.%s.%lld.%d", log->folder, (long long)now(),
-                 *host ? host : "localhost", (long long)getpid(), number);
-        log->descriptor = open(log->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+                 *host ? host : "localhost", (long long)tg_system_pid(), number);
+        log->descriptor = tg_system_open(log->path, TG_OPEN_APPEND);
         if (log->descriptor < 0 && errno != EEXIST) {
             break;
         }
@@ -108,7 +105,7 @@ static bool write_record(const char *call, tg_tensorboard *log, tg_text_buffer *
     bool is_written =
         !record->failed || tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", call, log->path);
     while (is_written && written < record->length) {
-        ssize_t count = write(log->descriptor, record->bytes + written, record->length - written);
+        int64_t count = tg_system_write(log->descriptor, record->bytes + written, record->length - written);
         if (count < 0 && errno != EINTR) {
             is_written = refuse(call, "write", log->path, error);
         }
@@ -116,7 +113,7 @@ static bool write_record(const char *call, tg_tensorboard *log, tg_text_buffer *
     }
     if (is_written) {
         log->size += (int64_t)record->length;
-    } else if (written > 0 && ftruncate(log->descriptor, (off_t)log->size) != 0) {
+    } else if (written > 0 && !tg_system_set_size(log->descriptor, (uint64_t)log->size)) {
         /* the torn record stays: the reader stops before it */
     }
     tg_free(record->bytes);
@@ -150,7 +147,7 @@ tg_tensorboard *tg_tensorboard_open(const char *folder, tg_error *error)
     }
     if (!is_ready) {
         if (log->descriptor >= 0) {
-            unlink(log->path);
+            tg_system_remove(log->path);
         }
         tg_tensorboard_free(log);
         return NULL;
@@ -162,7 +159,7 @@ void tg_tensorboard_free(tg_tensorboard *log)
 {
     if (log) {
         if (log->descriptor >= 0) {
-            close(log->descriptor);
+            tg_system_close(log->descriptor);
         }
         tg_free(log->folder);
         tg_free(log->path);

@@ -87,6 +87,12 @@ USE(tape)
     tg_tape_free(tape);
 }
 
+USE(graph)
+{
+    tg_graph_free(tg_graph_new(w->tape, GIVEN(graph)));
+    keep_tape(w);
+}
+
 USE(backward)
 {
     tg_backward(w->tape, tg_sum(w->tape, w->x, TG_ALL_AXES, TG_DROP_AXES), GIVEN(backward));
@@ -251,6 +257,12 @@ USE(gpt_save)
     tg_gpt_save(w->gpt, "/nowhere", GIVEN(gpt_save), &w->error);
 }
 
+USE(lora)
+{
+    tg_error_clear(&w->error);
+    tg_gpt_add_lora(w->gpt, "*", GIVEN(lora), &w->error);
+}
+
 USE(loader)
 {
     const int32_t ids[4] = {0, 1, 2, 3};
@@ -381,9 +393,9 @@ typedef struct config_entry {
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
     X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
-    X(nn_transformer_decoder_layer_forward) X(tape) X(backward) X(tensor_print) X(embedding) \
+    X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
-    X(gpt_open) X(gpt_save) \
+    X(gpt_open) X(gpt_save) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode_files) \
     X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
     X(csv) X(words) X(metric) \

@@ -327,8 +327,8 @@ static void test_ops(void **state)
     tg_tape_clear_error(t);
     /* in Graphviz's language a backslash before a backslash and a quotation mark */
     assert_clean(written(t, write_dot),
-                 "[label=\"a\\\\x1b]0;x\\\\x07\\\\x1b[2K\\\\nb\\\\xc2\\\\x9b\\\\x7f\\\\xff"
-                 "\\\\x09\\\"\\\\\\nf32 ()\"",
+                 "[label=\"%1 a\\\\x1b]0;x\\\\x07\\\\x1b[2K\\\\nb\\\\xc2\\\\x9b\\\\x7f\\\\xff"
+                 "\\\\x09\\\"\\\\\\nf32 ()\\n[",
                  true);
     assert_clean(written(t, write_profile), ESCAPED, true);
     tg_release(x);

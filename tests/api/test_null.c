@@ -19,9 +19,11 @@ typedef struct world {
     tg_optim *optim;
     tg_loader *loader;
     tg_csv *csv;
+    tg_json_document *json;
     tg_words *words;
     tg_accuracy accuracy;
     tg_profile *profile;
+    tg_graph *graph;
     tg_error error;
     tg_tensor *x, *ids, *mask, *table, *result;
     tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
@@ -55,6 +57,7 @@ typedef struct world {
     tg_checkpoint_folder *folder;
     int64_t step;
     tg_gradcheck_report report;
+    tg_gradcheck_kernels kernels;
     tg_ledger_difference difference;
     tg_nan_report nan_report;
     tg_row_neighbor neighbors[4];
@@ -92,6 +95,17 @@ static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_coun
 {
     (void)input_count, (void)context;
     return tg_mul(tape, inputs[0], inputs[0]);
+}
+
+static void copy_four(void *context, const void *const *inputs, void *y)
+{
+    (void)context;
+    memcpy(y, inputs[0], 4 * sizeof(float));
+}
+
+static void add_nothing(void *context, const void *const *inputs, const void *dy, void *const *gradients)
+{
+    (void)context, (void)inputs, (void)dy, (void)gradients;
 }
 
 static void loop(void *context, int64_t begin, int64_t end)
@@ -149,6 +163,10 @@ static void make_data(world *w)
     assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
     assert_non_null(w->csv);
+    FILE *object = fopen("null_calls.json", "w");
+    assert_true(object && fputs("{\"text\":[1]}", object) >= 0 && fclose(object) == 0);
+    w->json = tg_json_document_open("null_calls.json", NULL);
+    assert_non_null(w->json);
     w->words = tg_words_new(w->text, strlen(w->text), NULL, NULL);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
@@ -174,6 +192,7 @@ static void world_open(world *w)
 {
     memset(w, 0, sizeof *w);
     w->op = (tg_op){.name = "op", .shape = scalar_shape};
+    w->kernels = (tg_gradcheck_kernels){copy_four, add_nothing, NULL, tg_shape_make(2, (int64_t[]){2, 2})};
     w->rng = tg_rng_new(1);
     w->other_rng = tg_rng_new(2);
     w->tape = tg_tape_new(w->rng, NULL);
@@ -190,6 +209,7 @@ static void world_open(world *w)
     make_modules(w);
     make_data(w);
     w->profile = tg_profile_new(w->tape);
+    w->graph = tg_graph_new(w->tape, NULL);
     w->ledger = tg_ledger_open(w->tape, w->ledger_file);
     assert_int_equal(tg_tape_error(w->tape)->code, TG_OK);
 }
@@ -197,6 +217,7 @@ static void world_open(world *w)
 static void world_close(world *w)
 {
     tg_profile_free(w->profile);
+    tg_graph_free(w->graph);
     tg_ledger_close(w->ledger, NULL);
     tg_checkpoint_folder_free(w->folder);
     tg_kv_cache_free(w->cache);
@@ -204,6 +225,7 @@ static void world_close(world *w)
     tg_optim_free(w->optim);
     tg_loader_free(w->loader);
     tg_csv_free(w->csv);
+    tg_json_document_free(w->json);
     tg_words_free(w->words);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
@@ -228,6 +250,7 @@ static void world_close(world *w)
     snprintf(command, sizeof command, "rm -r %s", w->run);
     assert_int_equal(system(command), 0);
     remove("null_calls.csv");
+    remove("null_calls.json");
 }
 
 /* ---- the tests ---- */
@@ -292,6 +315,7 @@ static void test_all_pointers_may_be_null_at_once(void **state)
     assert_null(tg_cat(NULL, NULL, 2, 0));
     assert_false(tg_gradcheck(NULL, NULL, NULL, 1, NULL, NULL, NULL));
     assert_int_equal(tg_gpt_generate(NULL, NULL, NULL, 1, NULL, NULL), -1);
+    assert_false(tg_gpt_generate_batch(NULL, NULL, NULL, NULL, 1, NULL, NULL, NULL));
 }
 
 /* ---- inside of an op ---- */

@@ -14,6 +14,7 @@ static const char text[] = "the cat sat on the mat and the cat sat on the hat, i
 static const char bpe_path[] = "out_of_memory.bpe", bin_path[] = "out_of_memory.bin",
                   text_path[] = "out_of_memory.text", ids_path[] = "out_of_memory.ids";
 static const char words_path[] = "out_of_memory.txt";
+static const char vectors_path[] = "out_of_memory.vectors";
 
 /* The objects of one call. */
 typedef struct world {
@@ -145,6 +146,21 @@ static bool save_words(world *w)
     return tg_words_save(w->words, words_path, &w->error);
 }
 
+static bool open_vectors(world *w)
+{
+    tg_tensor *vectors;
+    tg_words *words = tg_words_open_vectors(vectors_path, TG_VECTORS_TEXT, &vectors, &w->error);
+    assert_true(words || !vectors);
+    tg_words_free(words);
+    tg_release(vectors);
+    return words;
+}
+
+static bool save_vectors(world *w)
+{
+    return tg_words_save_vectors(w->words, w->table, vectors_path, TG_VECTORS_TEXT, &w->error);
+}
+
 static bool encode_words(world *w)
 {
     tg_tokens tokens;
@@ -225,6 +241,15 @@ static bool new_loader_from_tensors(world *w)
     config.rows = (int64_t[]){2, 0};
     config.row_count = 2;
     return finish_loader(w, tg_loader_new_from_tensors((tg_tensor *[]){w->x, w->x}, 2, w->rng, &config));
+}
+
+static bool new_loader_from_lists(world *w)
+{
+    tg_loader_config config = tg_loader_config_default();
+    config.batch_size = 2;
+    config.shuffle = true;
+    config.pad_id = 9;
+    return finish_loader(w, tg_loader_new_from_lists((int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, w->rng, &config));
 }
 
 /* A batch that is retained needs other tensors. */
@@ -485,6 +510,51 @@ static bool ledger(world *w)
     return opened;
 }
 
+static void add_all(void *sum, const void *const *inputs, void *y)
+{
+    (void)sum;
+    double *result = y;
+    *result = 0;
+    for (int i = 0; i < 12; i++) {
+        *result += ((const double *)inputs[0])[i];
+    }
+}
+
+static void add_all_backward(void *sum, const void *const *inputs, const void *dy, void *const *gradients)
+{
+    (void)sum, (void)inputs;
+    for (int i = 0; i < 12; i++) {
+        ((double *)gradients[0])[i] += *(const double *)dy;
+    }
+}
+
+static bool gradcheck_arrays(world *w)
+{
+    tg_gradcheck_report report = {0};
+    tg_gradcheck_kernels kernels = {add_all, add_all_backward, NULL, TG_SCALAR};
+    tg_tensor *x = tg_tensor_new_cast(w->x, TG_F64, &w->error);
+    bool passed = x && tg_tensor_set_requires_grad(x, true, &w->error) &&
+                  tg_gradcheck_arrays(&kernels, &x, 1, NULL, &report, &w->error);
+    tg_release(x);
+    if (passed) {
+        add_bits(w, &report.max_absolute_error, sizeof report.max_absolute_error);
+    }
+    return passed;
+}
+
+/* The graph of a tape that has recorded the loss. */
+static bool graph(world *w)
+{
+    char lines[4096] = "";
+    FILE *file = fmemopen(lines, sizeof lines, "w");
+    tg_graph *opened = tg_graph_new(w->tape, NULL);
+    bool is_written = opened && tg_graph_write_text(opened, file, &w->error);
+    tg_graph_free(opened);
+    fclose(file);
+    add_bits(w, lines, strlen(lines));
+    return is_written;
+}
+
 /* ---- params and modules ---- */
 
 static bool new_params(world *w)
@@ -507,9 +577,7 @@ static bool new_params(world *w)
 ADDS(add_parameter, tg_tensor *x = tg_params_add(w->params, "new", TG_SHAPE(2, 2)), x)
 ADDS(add_normal, tg_tensor *x = tg_params_add_normal(w->params, "new", TG_SHAPE(2, 2), 0, 1), x)
 ADDS(add_uniform, tg_tensor *x = tg_params_add_uniform(w->params, "new", TG_SHAPE(2, 2), 0, 1), x)
-ADDS(add_existing, tg_tensor *x = tg_params_add_existing(w->params, "new", w->x), x)
 ADDS(add_buffer, tg_tensor *x = tg_params_add_buffer(w->params, "new", TG_SHAPE(2, 2)), x)
-ADDS(add_alias, tg_tensor *x = tg_params_add_alias(w->params, "new", "embedding.weight"), x)
 ADDS(make_embedding, tg_nn_embedding m = tg_nn_embedding_make(w->params, "new", 3, 4, NULL), m.module.is_made)
 ADDS(make_bag, tg_nn_embedding_bag m = tg_nn_embedding_bag_make(w->params, "new", 3, 4, NULL), m.module.is_made)
 ADDS(make_linear, tg_nn_linear m = tg_nn_linear_make(w->params, "new", 3, 4, NULL), m.module.is_made)
@@ -528,6 +596,32 @@ ADDS(make_encoder_layer,
 ADDS(make_decoder_layer,
      tg_nn_transformer_decoder_layer m = tg_nn_transformer_decoder_layer_make(w->params, "new", 4, 2, NULL),
      m.module.is_made)
+
+/* In new params, because those of the world have room for another name. */
+static bool add_names(world *w, bool with_alias)
+{
+    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params_add_existing(params, "new", w->x);
+    if (with_alias) {
+        tg_params_add_alias(params, "again", "new");
+    }
+    w->error.code = tg_params_error(params)->code;
+    bool is_added = w->error.code == TG_OK;
+    assert_true(!is_added || tg_params_count(params) == 1 + with_alias);
+    add_params(w, params);
+    tg_params_free(params);
+    return is_added;
+}
+
+static bool add_existing(world *w)
+{
+    return add_names(w, false);
+}
+
+static bool add_alias(world *w)
+{
+    return add_names(w, true);
+}
 
 /* DeBERTa's positions have the most parameters. */
 static bool make_positions(world *w)
@@ -618,6 +712,65 @@ static bool extend_context(world *w)
     return is_extended;
 }
 
+static bool replace_head(world *w)
+{
+    bool is_replaced = tg_gpt_replace_head(w->gpt, 3, &w->error);
+    add_params(w, w->params);
+    return is_replaced;
+}
+
+static bool add_lora(world *w)
+{
+    tg_lora_config config = tg_lora_config_default();
+    config.rank = 1;
+    config.alpha = 2;
+    bool is_added = tg_gpt_add_lora(w->gpt, "*", &config, &w->error);
+    add_params(w, w->params);
+    return is_added;
+}
+
+static bool merge_lora(world *w)
+{
+    bool is_merged = tg_gpt_merge_lora(w->gpt, &w->error);
+    add_params(w, w->params);
+    return is_merged;
+}
+
+static void prepare_lora(world *w)
+{
+    tg_tape_reset(w->tape);
+    assert_true(add_lora(w));
+}
+
+static bool lora_of_a_layer(world *w)
+{
+    tg_rng *rng = tg_rng_new(1); /* so that a failed call does not draw from the world's generator */
+    tg_params *params = rng ? tg_params_new(TG_F32, rng) : NULL;
+    tg_nn_linear linear = tg_nn_linear_make(params, "fc", 3, 2, NULL);
+    tg_lora_config config = tg_lora_config_default();
+    config.rank = 2;
+    config.alpha = 2;
+    bool is_done = tg_nn_linear_add_lora(params, &linear, &config) && tg_nn_linear_merge_lora(params, &linear);
+    w->error.code = tg_params_error(params)->code;
+    tg_params_free(params);
+    tg_rng_free(rng);
+    return is_done;
+}
+
+static bool hidden_states(world *w)
+{
+    tg_tensor *hidden = tg_gpt_hidden_states(w->tape, w->gpt, w->ids, NULL);
+    add_tensor(w, hidden);
+    return hidden;
+}
+
+static bool last_logits(world *w)
+{
+    tg_tensor *logits = tg_gpt_last_logits(w->tape, w->gpt, w->ids, NULL);
+    add_tensor(w, logits);
+    return logits;
+}
+
 static bool forward(world *w)
 {
     tg_tensor *logits = tg_gpt_forward(w->tape, w->gpt, w->ids, NULL);
@@ -638,6 +791,20 @@ static bool generate_with(world *w, bool use_cache)
     assert_true(count == 6 || ids[0] == -1);
     add_bits(w, ids, sizeof ids);
     return count == 6;
+}
+
+static bool generate_batch(world *w)
+{
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    config.max_new_tokens = 3;
+    config.sample.greedy = false;
+    int32_t ids[6] = {-1, -1, -1, -1, -1, -1};
+    int64_t counts[2] = {-1, -1};
+    bool is_made =
+        tg_gpt_generate_batch(w->tape, w->gpt, (int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, ids, counts, &config);
+    assert_true(is_made || (ids[0] == -1 && counts[0] == -1));
+    add_bits(w, ids, sizeof ids);
+    return is_made;
 }
 
 static bool generate(world *w)
@@ -819,6 +986,8 @@ static const sweep sweeps[] = {
     {"tg_words_new", new_words, NULL},
     {"tg_words_open", open_words, NULL},
     {"tg_words_save", save_words, NULL},
+    {"tg_words_open_vectors", open_vectors, NULL},
+    {"tg_words_save_vectors", save_vectors, NULL},
     {"tg_words_encode", encode_words, NULL},
     {"tg_words_decode", decode_words, NULL},
     {"tg_text_read", read_text, NULL},
@@ -827,6 +996,7 @@ static const sweep sweeps[] = {
     {"tg_loader_new", new_loader, NULL},
     {"tg_loader_new_from_file", new_loader_from_file, NULL},
     {"tg_loader_new_from_tensors", new_loader_from_tensors, NULL},
+    {"tg_loader_new_from_lists", new_loader_from_lists, NULL},
     {"tg_loader_next", next_batch, NULL},
     {"tg_loader_next", next_batch, prepare_batch},
     {"tg_tensor_new", new_tensor, NULL},
@@ -863,7 +1033,9 @@ static const sweep sweeps[] = {
     {"tg_retain_grad", retain_grad, NULL},
     {"tg_gradcheck", gradcheck, NULL},
     {"tg_gradcheck_params", gradcheck_params, NULL},
+    {"tg_gradcheck_arrays", gradcheck_arrays, NULL},
     {"tg_ledger_open", ledger, NULL},
+    {"tg_graph_new", graph, NULL},
     {"tg_params_new", new_params, NULL},
     {"tg_params_add", add_parameter, NULL},
     {"tg_params_add_normal", add_normal, NULL},
@@ -890,8 +1062,16 @@ static const sweep sweeps[] = {
     {"tg_gpt_resize_vocabulary", resize_vocabulary, prepare_resize},
     {"tg_gpt_extend_context", extend_context, prepare_resize},
     {"tg_gpt_forward", forward, NULL},
+    {"tg_gpt_hidden_states", hidden_states, NULL},
+    {"tg_gpt_last_logits", last_logits, NULL},
+    {"tg_gpt_replace_head", replace_head, prepare_resize},
+    {"tg_gpt_add_lora", add_lora, prepare_resize},
+    {"tg_gpt_merge_lora", merge_lora, prepare_lora},
+    {"tg_nn_linear_add_lora", lora_of_a_layer, NULL},
+    {"tg_nn_linear_merge_lora", lora_of_a_layer, NULL},
     {"tg_gpt_generate", generate, NULL},
     {"tg_gpt_generate", generate_without_cache, NULL},
+    {"tg_gpt_generate_batch", generate_batch, NULL},
     {"tg_sample", sample, NULL},
     {"tg_multinomial", multinomial, prepare_weights},
     {"tg_params_save_bytes", save_bytes, NULL},
@@ -1067,6 +1247,10 @@ int main(void)
         return 1;
     }
     tg_words_free(words);
+    file = fopen(vectors_path, "wb");
+    if (!file || fputs("2 2\na 1 2\nb 3 4\n", file) < 0 || fclose(file) != 0) {
+        return 1;
+    }
     allocator_install(&counting);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweeps)};
     int failed = cmocka_run_group_tests_name("out_of_memory", tests, NULL, NULL);
@@ -1076,6 +1260,7 @@ int main(void)
     remove(text_path);
     remove(ids_path);
     remove(words_path);
+    remove(vectors_path);
     remove("model.safetensors");
     remove("config.json");
     return failed;

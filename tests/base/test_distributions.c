@@ -182,11 +182,35 @@ static void test_versions_agree(void **state)
     free(b);
 }
 
+/* Without libm: floats as in TG_RNG_AVX2, and doubles within 4 ulps of them. */
+static void test_portable(void **state)
+{
+    (void)state;
+    enum { DRAWS = 1000 };
+    static float f32[2][DRAWS];
+    static double f64[2][2 * DRAWS];
+    for (int k = 0; k < 2; k++) {
+        tg_rng *rng = rng_of(5, k ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+        tg_rng_normal_f32(rng, f32[k], DRAWS, 0.3, 1.7);
+        for (int i = 0; i < DRAWS; i++) {
+            tg_rng_normal_f64(rng, f64[k] + i, 1, 0, 1);
+        }
+        tg_rng_exponential_f64(rng, f64[k] + DRAWS, DRAWS, 0.7);
+        tg_rng_normal_f64(rng, f64[k], DRAWS / 2, 0, 1);
+        tg_rng_free(rng);
+    }
+    assert_memory_equal(f32[0], f32[1], sizeof f32[0]);
+    for (int i = 0; i < 2 * DRAWS; i++) {
+        assert_true(fabs(f64[0][i] - f64[1][i]) <= 0x1p-50 * fabs(f64[0][i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uniform),   cmocka_unit_test(test_normal),      cmocka_unit_test(test_integers),
         cmocka_unit_test(test_bernoulli), cmocka_unit_test(test_exponential), cmocka_unit_test(test_versions_agree),
+        cmocka_unit_test(test_portable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,37 @@ static void test_multinomial(void **state)
     tg_rng_free(rng);
 }
 
+/* The weights of several rows are added side by side; the draws are those of one row after the other. */
+static void test_rows_draw_as_alone(void **state)
+{
+    (void)state;
+    enum { ROWS = 11, CATEGORIES = 301, DRAWS = 150 };
+    static float floats[ROWS * CATEGORIES];
+    static double doubles[ROWS * CATEGORIES];
+    static int64_t together[ROWS * DRAWS], alone[DRAWS];
+    tg_rng *rng = tg_rng_new(5), *same = tg_rng_new(5);
+    for (int i = 0; i < ROWS * CATEGORIES; i++) {
+        doubles[i] = (double)(i * 7919 % 1009) / 64;
+        floats[i] = (float)doubles[i];
+    }
+    for (int call = 0; call < 4 * ROWS; call++) {
+        const bool single = call % 2, replacement = call % 4 < 2;
+        const int64_t rows = call / 4, draws = call % 3 == 0 ? DRAWS : 2;
+        const void *weights = single ? (const void *)floats : (const void *)doubles;
+        assert_true(
+            tg_rng_multinomial_rows(rng, together, draws, weights, single, rows, CATEGORIES, replacement, NULL));
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t at = row * CATEGORIES;
+            assert_true(single
+                            ? tg_rng_multinomial_f32(same, alone, draws, floats + at, CATEGORIES, replacement, NULL)
+                            : tg_rng_multinomial_f64(same, alone, draws, doubles + at, CATEGORIES, replacement, NULL));
+            assert_memory_equal(together + row * draws, alone, (size_t)draws * sizeof *alone);
+        }
+    }
+    tg_rng_free(rng);
+    tg_rng_free(same);
+}
+
 /* Without replacement they are behind all others, those too whose weight / exponential underflows to 0. */
 static void test_multinomial_never_draws_weight_zero(void **state)
 {
@@ -176,7 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_multinomial),        cmocka_unit_test(test_multinomial_never_draws_weight_zero),
         cmocka_unit_test(test_order_of_all_draws), cmocka_unit_test(test_multinomial_refusals),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_rows_draw_as_alone), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

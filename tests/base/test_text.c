@@ -1,6 +1,8 @@
 /* Texts for people: UTF-8, and the escape of names that others have chosen. */
 #include "support.h"
 
+#include <float.h>
+#include <locale.h>
 #include <math.h>
 #include <string.h>
 
@@ -154,16 +156,45 @@ static void test_nans(void **state)
     assert_error(&error, TG_ERROR_VALUE, "schedule_lr: lr nan; it must be finite");
 }
 
+static void assert_number(double value, int digits, const char *expected)
+{
+    char text[TG_NUMBER_TEXT];
+    assert_ptr_equal(tg_format_number(value, digits, text), text);
+    assert_string_equal(text, expected);
+}
+
+/* The decimal point of de_DE is a comma, and that of ps_AF has two bytes. CI has both locales. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"C", "de_DE.UTF-8", "ps_AF.UTF-8"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i])) {
+            continue;
+        }
+        assert_number(0.5, 9, "0.5");
+        assert_number(-1234.5, 17, "-1234.5");
+        assert_number((double)0.1f, 9, "0.100000001");
+        assert_number(-DBL_MAX, 17, "-1.7976931348623157e+308");
+        assert_number(1e-300, 3, "1e-300");
+        assert_number(-0.0, 9, "-0");
+        assert_number(12, 17, "12");
+        assert_number((double)INFINITY, 9, "inf");
+        assert_number(-(double)INFINITY, 9, "-inf");
+        double value;
+        char text[TG_NUMBER_TEXT];
+        assert_true(tg_parse_number(tg_format_number(0.1, 17, text), &value) && value == 0.1);
+        setlocale(LC_NUMERIC, "C");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_escape),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_long_errors),
-        cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_nans),
-        cmocka_unit_test(test_format_line),
-        cmocka_unit_test(test_messages_with_long_names),
+        cmocka_unit_test(test_escape),      cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_long_errors), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_precision),   cmocka_unit_test(test_nans),
+        cmocka_unit_test(test_format_line), cmocka_unit_test(test_messages_with_long_names),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 #include "bench/gpt.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,99 +221,12 @@ static void bench_saturated(void)
     training_free(&saturated);
 }
 
-/* ---- generation ---- */
-
-typedef struct generation {
-    tg_tape *tape;
-    tg_gpt *model;
-    tg_kv_cache *cache;
-    tg_tensor *id, *prompt;
-} generation;
-
-static void next_token(void *context)
-{
-    generation *g = context;
-    tg_tape_reset(g->tape);
-    if (!tg_gpt_forward(g->tape, g->model, g->id, g->cache)) {
-        fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape)->text);
-        exit(1);
-    }
-}
-
-/* What a token needs of the memory. */
-typedef struct traffic {
-    uint64_t *values;
-    int64_t count;
-} traffic;
-
-/* The sum of all sums: if nothing used them, the compiler would remove the loop. */
-static atomic_ullong total;
-
-static void read_part(void *context, int64_t begin, int64_t end)
-{
-    const traffic *read = context;
-    uint64_t sum = 0;
-    for (int64_t i = begin; i < end; i++) {
-        sum += read->values[i];
-    }
-    atomic_fetch_add(&total, sum);
-}
-
-/* The bound of a token: all weights, and the keys and values of the tokens before it, are read once. */
-static void read_all(void *context)
-{
-    traffic *read = context;
-    tg_parallel_for(read->count, 1 << 16, read_part, read);
-}
-
-static void bench_generation(void)
-{
-    tg_rng *rng = bench_must(tg_rng_new(123));
-    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
-    tg_gpt_config config;
-    tg_gpt_config_from_name("gpt2-small", &config, NULL);
-    generation g = {.tape = bench_must(tg_tape_new(rng, NULL)), .model = bench_must(tg_gpt_new(params, &config))};
-    g.cache = bench_must(tg_kv_cache_new(TG_F32, config.layers, 1, config.heads, config.context, config.width, NULL));
-    g.id = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, 1), 42, NULL));
-    tg_tape_set_recording(g.tape, false);
-    tg_tape_set_training(g.tape, false);
-    /* In pairs of floats: the weights of the blocks and of the head, and the keys and values of a token. */
-    const int64_t weights = ((int64_t)LAYERS * 12 * C * C + (int64_t)V * C) / 2, cached = (int64_t)LAYERS * C;
-    const int64_t lengths[] = {1, 250, 500, 1000};
-    traffic read = {.values = bench_must(malloc((size_t)(weights + 1000 * cached) * sizeof *read.values))};
-    memset(read.values, 1, (size_t)(weights + 1000 * cached) * sizeof *read.values);
-    for (int i = 0; i < 4; i++) {
-        read.count = weights + lengths[i] * cached;
-        tg_kv_cache_clear(g.cache);
-        g.prompt = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, lengths[i]), 7, NULL));
-        /* not timed, and without the logits of all positions, which would be 200 MB */
-        bench_must(tg_gpt_next_logits(g.tape, g.model, g.prompt, g.cache));
-        char name[64];
-        snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
-        bench_measure(&(bench_figure){.name = name,
-                                      .unit = "ms",
-                                      .bound_name = "its weights, keys and values, read once",
-                                      .run = next_token,
-                                      .bound = read_all,
-                                      .context = &g,
-                                      .bound_context = &read,
-                                      .scale = 1e3,
-                                      .rounds = 21});
-        tg_release(g.prompt);
-    }
-    free(read.values);
-    tg_release(g.id);
-    tg_kv_cache_free(g.cache);
-    tg_tape_free(g.tape);
-    tg_gpt_free(g.model);
-    tg_params_free(params);
-    tg_rng_free(rng);
-}
-
-void bench_gpt_serve(int rounds)
+void bench_gpt_serve(void)
 {
     training run = training_new();
-    bench_print_seconds(run_step, &run, rounds);
+    for (char line[32]; fgets(line, sizeof line, stdin);) {
+        bench_print_seconds(run_step, &run, atoi(line));
+    }
     training_free(&run);
 }
 
@@ -325,5 +237,4 @@ void bench_gpt(void)
     bench_training();
     bench_tied(2, 256);
     bench_tied(4, 64);
-    bench_generation();
 }

@@ -4,7 +4,8 @@
 
 void bench_gpt(void);
 
-/* Answers another program: the seconds of some steps (figure.h). */
-void bench_gpt_serve(int rounds);
+/* Answers another program: reads lines with a number of rounds from stdin, and prints the seconds of as many training
+ * steps on one line (figure.h). */
+void bench_gpt_serve(void);
 
 #endif

@@ -8,7 +8,6 @@
 #include <tapegrad.h>
 
 #include "bench/figure.h"
-#include "bench/gpt.h"
 
 #define INPUTS 3
 
@@ -283,50 +282,4 @@ void bench_kernels(void)
         }
         kernel_free(&k);
     }
-}
-
-/* ---- for another program ---- */
-
-static void answer(kernel *k, const char *pass, int rounds)
-{
-    bench_print_seconds(strcmp(pass, "backward") == 0 ? run_backward
-                        : strcmp(pass, "copy") == 0   ? run_copy
-                                                      : run_forward,
-                        k, rounds);
-}
-
-int bench_serve(void)
-{
-    char request[128], name[64], pass[16];
-    kernel k = {.line = NULL};
-    while (fgets(request, sizeof request, stdin)) {
-        int rounds;
-        if (sscanf(request, "%63[^;]; %15s %d", name, pass, &rounds) != 3) {
-            fprintf(stderr, "bench: a request is NAME; forward|backward|copy ROUNDS, or gpt; step ROUNDS\n");
-            return 2;
-        }
-        if (strcmp(name, "gpt") == 0) {
-            bench_gpt_serve(rounds);
-            continue;
-        }
-        if (!k.line || strcmp(k.line->title, name) != 0) {
-            int i = 0;
-            while (i < LINES && strcmp(lines[i].title, name) != 0) {
-                i++;
-            }
-            if (i == LINES) {
-                fprintf(stderr, "bench: no line '%s'\n", name);
-                return 2;
-            }
-            if (k.line) {
-                kernel_free(&k);
-            }
-            k = kernel_new(&lines[i]);
-        }
-        answer(&k, pass, rounds);
-    }
-    if (k.line) {
-        kernel_free(&k);
-    }
-    return 0;
 }

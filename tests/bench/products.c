@@ -6,7 +6,7 @@
 #include "bench/figure.h"
 #include "tensor/gemm.h"
 
-enum { C = BENCH_C, V = BENCH_V, H = BENCH_H, LAYERS = BENCH_LAYERS, PRODUCTS = 15 };
+enum { C = BENCH_C, V = BENCH_V, H = BENCH_H, LAYERS = BENCH_LAYERS, PRODUCTS = 15, PROMPT_PRODUCTS = 6 };
 
 /* (M,K) x (K,N), `count` times */
 typedef struct product {
@@ -18,6 +18,11 @@ typedef struct product {
 static product product_of(const bench_products *p, int i)
 {
     const int rows = p->b * p->t, t = p->t, pairs = p->b * H * LAYERS;
+    const product prompt[PROMPT_PRODUCTS] = {
+        {"projections", rows, C, C, 4 * LAYERS, 0, 1},       {"feed-forward up", rows, 4 * C, C, LAYERS, 0, 1},
+        {"feed-forward down", rows, C, 4 * C, LAYERS, 0, 1}, {"head", 1, V, C, 1, 0, 1},
+        {"attention, q k^T", t, t, C / H, pairs, 0, 1},      {"attention, P v", t, C / H, t, pairs, 0, 0},
+    };
     const product all[PRODUCTS] = {
         {"projections", rows, C, C, 4 * LAYERS, 0, 1},
         {"projections, dx", rows, C, C, 4 * LAYERS, 0, 0},
@@ -35,7 +40,7 @@ static product product_of(const bench_products *p, int i)
         {"attention, P v and dq", t, C / H, t, 2 * pairs, 0, 0},
         {"attention, dk and dv", t, C / H, t, 2 * pairs, 1, 0},
     };
-    return all[i];
+    return p->is_prompt ? prompt[i] : all[i];
 }
 
 /* 400 MiB, about the memory of the model: a product takes the next stretch each time, so nothing is in a cache that
@@ -61,6 +66,13 @@ bench_products bench_products_new(int b, int t)
     return p;
 }
 
+bench_products bench_products_of_prompt(int t)
+{
+    bench_products p = bench_products_new(1, t);
+    p.is_prompt = true;
+    return p;
+}
+
 void bench_products_free(bench_products *p)
 {
     free(p->values);
@@ -69,7 +81,7 @@ void bench_products_free(bench_products *p)
 void bench_products_run(void *context)
 {
     bench_products *all = context;
-    for (int i = 0; i < PRODUCTS; i++) {
+    for (int i = 0; i < (all->is_prompt ? PROMPT_PRODUCTS : PRODUCTS); i++) {
         const product p = product_of(all, i);
         for (int n = 0; n < p.count; n++) {
             float *left = take(all, (size_t)p.m * (size_t)p.k), *right = take(all, (size_t)p.k * (size_t)p.n);

@@ -1,5 +1,17 @@
-"""torch_gpt: the training step of tests/bench/gpt.c in PyTorch. GPT-2 small as the course's chapter 5 builds it:
-dropout, no bias of the queries, keys and values, and a head of its own."""
+#!/usr/bin/env python3
+"""Runs the training step of tests/bench/gpt.c here and in PyTorch, in turn, and prints the times in ms, their ratio, and
+the ratio of the best times. For development: it needs torch 2.13, and nothing in the build or the tests needs it.
+
+    tests/bench/torch_gpt.py [--threads N] [--turns N] [--compiled] BENCH
+
+BENCH is the program tests/bench of a release build; --compiled runs PyTorch's step by torch.compile. The model is GPT-2
+small as the course's chapter 5 builds it: dropout, no bias of the queries, keys and values, and a head of its own.
+"""
+import argparse
+import statistics
+import subprocess
+import time
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -46,3 +58,40 @@ def make_step(compiled):
         optim.step()
 
     return step
+
+
+def seconds(run, rounds=3):
+    """The times of some steps, after two that are not counted."""
+    times = []
+    for _ in range(2 + rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times[2:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--turns', type=int, default=5)
+    parser.add_argument('--compiled', action='store_true')
+    parser.add_argument('bench', metavar='BENCH')
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    step, ours, theirs = make_step(options.compiled), [], []
+    bench = subprocess.Popen([options.bench, '--threads=%d' % options.threads, '--serve'], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    for _ in range(options.turns):
+        theirs += seconds(step)
+        time.sleep(0.05)  # torch's threads stop spinning
+        bench.stdin.write('3\n')
+        bench.stdin.flush()
+        ours += [float(t) for t in bench.stdout.readline().split()]
+    bench.stdin.close()
+    a, b = statistics.median(ours), statistics.median(theirs)
+    print('a step of GPT-2 small: %.0f ms, torch %.0f ms, ratio %.2f, of the best %.2f' %
+          (1e3 * a, 1e3 * b, a / b, min(ours) / min(theirs)))
+
+
+if __name__ == '__main__':
+    main()

@@ -70,6 +70,11 @@ def index_along(axis, call):
     return lambda x, ids, *source: call(x, axis, ids, *source)
 
 
+def skip_gram_loss(centers, table, targets, contexts):
+    scores = torch.bmm(F.embedding(targets, contexts), F.embedding(centers, table)[:, :, None]).squeeze(-1)
+    return -(F.logsigmoid(scores[:, 0]).sum() + F.logsigmoid(-scores[:, 1:]).sum())
+
+
 ROWS = {
     'add, x x': lambda x: x + x,
     'mul, transposed': lambda a, b: a * b.t(),
@@ -162,6 +167,7 @@ ROWS = {
     'cross_entropy, smoothed': lambda x, ids: F.cross_entropy(x, ids, label_smoothing=0.1),
     'kl_div, log target': lambda x, target: F.kl_div(x, target, log_target=True),
     'cosine_similarity, first axis': lambda a, b: F.cosine_similarity(a, b, 0),
+    'skip_gram_loss': skip_gram_loss,
     'cosine_similarity, last axis': lambda a, b: F.cosine_similarity(a, b, -1),
     'conv1d': conv1d,
     'conv1d, 3 taps, stride 2': lambda x, w, b: F.conv1d(x, w, b, stride=2),

@@ -216,10 +216,10 @@ static void test_errors(void **state)
     config = config_of(2, false, false);
     config.stride = 3;
     refused(&three, 1, rng, config, TG_ERROR_VALUE,
-            NEW "stride is 3; it is an option of windows of ids (tg_loader_new), and must be 0");
+            NEW "stride is 3; it is an option of windows of ids (tg_loader_new), and tensors have none");
     config.context = 8;
     refused(&three, 1, rng, config, TG_ERROR_VALUE,
-            NEW "context is 8; it is an option of windows of ids (tg_loader_new), and must be 0");
+            NEW "context is 8; it is an option of windows of ids (tg_loader_new), and tensors have none");
     config = config_of(2, false, false);
     config.parts = 2;
     refused(&three, 1, rng, config, TG_ERROR_VALUE,

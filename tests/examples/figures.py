@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Compares the output of the chapter programs with the course's figures.
 
-    figures.py BOOK PROGRAMS [--full]
+    figures.py BOOK PROGRAMS [--full] [--reproducible]
 
 BOOK is the folder with figures.json, PROGRAMS the one with the built programs. Prints one line per chapter and at the
 end "book: N of M". With --full the training of chapter 5 runs to its end; without, it stops after 10 steps.
+--reproducible is passed to the programs, and what the training prints, losses and texts, must have the checksum of
+tests/bits.txt: "book ch05" to the end, or "book ch05 10 steps". The file has no text of the book.
 
 Words must be equal, except Python's decoration (grad_fn, "Parameter containing:", quotes and brackets of lists).
 Numbers must agree at the printed precision or to 1e-5 relative, whichever is coarser. RULES lists the
@@ -12,6 +14,7 @@ exceptions of BOOK/README.md. Then the expected output is altered, one word or f
 detect each alteration.
 With an empty BOOK it exits with 77: skipped.
 """
+import hashlib
 import json
 import os
 import re
@@ -19,7 +22,7 @@ import subprocess
 import sys
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?")
-DECORATION = re.compile(r",?\s*(grad_fn=<\w+>|requires_grad=True)|Parameter containing:|[\[\]()'\"\\]|tensor|torch\.Size")
+DECORATION = re.compile(r",?\s*(grad_fn=<\w+>|requires_grad=True|device='mps:0')|Parameter containing:|[\[\]()'\"\\]|tensor|torch\.Size")
 LOSSES = re.compile(r"^Ep \d+ \(Step \d+\): Train loss [\d.]+, Val loss [\d.]+$", re.M)
 
 # Each chapter's programs; "book" after a name: it is given --book.
@@ -33,6 +36,10 @@ CHAPTERS = {
              "ch04_05_transformer_block", "ch04_06_gpt book"],
     "ch05": ["ch05_01_how_wrong_is_it book", "ch05_02_loss_of_a_text book", "ch05_03_train book",
              "ch05_04_temperature_and_top_k"],
+    "ch06": ["ch06_01_spam_data book", "ch06_02_classifier book"],
+    "ch07": ["ch07_01_instructions book"],
+    "appendix-D": ["appendix_d_01_schedule book"],
+    "appendix-E": ["appendix_e_01_lora book"],
 }
 TRAINING = ("ch05", 77)
 
@@ -46,7 +53,29 @@ RULES = {
 }
 
 # Figures that a CPU and the two files do not determine.
-NOT_COUNTED = ("needs the published GPT-2 weights", "the CPU figure is not given here")
+NOT_COUNTED = ("needs the published GPT-2 weights", "the CPU figure is not given here", "make the CPU figure", "as cell 26")
+
+# What torch prints of a model: compared by the names and sizes of its embeddings and Linears.
+STRUCTURES = {("ch06", 53), ("appendix-E", 40)}
+
+
+def layers_of(text):
+    """The lines of print_layers (examples/book/fine_tuning.h), from torch's print of a model."""
+    path, found = [], []
+    for line in text.splitlines():
+        match = re.match(r"( *)\((\w+)\): (\w+)\((.*)", line)
+        if not match:
+            continue
+        path = path[:len(match[1]) // 2 - 1] + [match[2]]
+        sizes = [n for n in re.findall(r"\d+", match[4])]
+        if match[3] == "Embedding":
+            found.append(f"{'.'.join(path)} Embedding {sizes[0]} {sizes[1]}")
+        elif match[3] == "Linear":
+            bias = re.search(r"bias=(\w+)", match[4])[1]
+            is_wrapped = path[-1] == "linear"
+            name = ".".join(path[:-1] if is_wrapped else path)
+            found.append(f"{name} Linear {sizes[0]} {sizes[1]} bias={bias}" + (" LoRA" if is_wrapped else ""))
+    return "\n".join(found)
 
 
 def usual(value, step):
@@ -116,6 +145,16 @@ def print_sample_texts(expected, found):
     print(f"ch05, cell 77: {equal} of {len(want)} sample texts are the book's (not promised)")
 
 
+def compare_bits(text, full):
+    """Whether what the training printed has the checksum of the record."""
+    name = "book ch05" if full else "book ch05 10 steps"
+    line = f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../bits.txt"), encoding="utf-8") as file:
+        record = [other.rstrip() for other in file if other.rpartition(" ")[0] == name]
+    print(f"{line}: " + ("equal" if record == [line] else f"the record has {record or 'no such line'}"))
+    return record == [line]
+
+
 def compare(chapter, figures, printed, full):
     """How many figures of a chapter are reproduced, how many count, and how many alterations were seen."""
     good = counted = seen = 0
@@ -126,6 +165,8 @@ def compare(chapter, figures, printed, full):
             continue
         counted += 1
         cell, found = (chapter, number), printed.get(number)
+        if cell in STRUCTURES:
+            expected = layers_of(expected)
         if cell == TRAINING and found is not None:
             if full:
                 print_sample_texts(expected, found)
@@ -149,20 +190,23 @@ def main():
         print("skipped: needs the course's data (tests/run --book DIR)")
         sys.exit(77)
     figures = json.load(open(os.path.join(book, "figures.json")))
-    total = all_counted = 0
+    total, all_counted, is_equal = 0, 0, True
     for chapter, commands in CHAPTERS.items():
         printed = {}
         for command in commands:
             name, *needs = command.split()
             arguments = ["--book", book] if needs else []
+            arguments += [option for option in sys.argv[3:] if option == "--reproducible"]
             if name == "ch05_03_train" and not full:
                 arguments += ["--steps", "10"]
             printed.update(printed_by([os.path.join(programs, name)] + arguments))
         good, counted, seen = compare(chapter, figures[chapter], printed, full)
         print(f"{chapter}: {good} of {counted} figures; {seen} alterations, all seen", flush=True)
         total, all_counted = total + good, all_counted + counted
+        if chapter == TRAINING[0] and "--reproducible" in sys.argv[3:]:
+            is_equal = compare_bits(printed[TRAINING[1]], full)
     print(f"book: {total} of {all_counted}" + ("" if full else " (of the training log the first 10 steps)"))
-    sys.exit(0 if total == all_counted else 1)
+    sys.exit(0 if total == all_counted and is_equal else 1)
 
 
 if __name__ == "__main__":

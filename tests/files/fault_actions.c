@@ -205,6 +205,15 @@ static bool open_csv(world *w, bool is_old, tg_error *error)
     return csv != NULL;
 }
 
+/* Encodes a text into a file of ids: the old one has them twice. */
+static bool encode_file(world *w, bool is_old, tg_error *error)
+{
+    static const char *const texts[] = {FOLDER "table.csv", FOLDER "table.csv"};
+    return !w->old_bpe ||
+           ((!is_old || open_csv(w, true, error)) &&
+            tg_tokenizer_encode_files(w->old_bpe, texts, is_old ? 2 : 1, FOLDER "encoded", 2, NULL, error) >= 0);
+}
+
 /* What writing a file takes at least. */
 #define ONE_FILE(writes)                                                                     \
     {                                                                                        \
@@ -213,35 +222,36 @@ static bool open_csv(world *w, bool is_old, tg_error *error)
 
 const action actions[] = {
     {FOLDER "model.safetensors",
-     true,
+     1,
      save_params,
      {[OPEN] = 1, [WRITE] = 4, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
     {FOLDER "half.safetensors",
-     true,
+     1,
      save_params_as_f16,
      {[OPEN] = 1, [WRITE] = 4, [FSYNC] = 2, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "model.safetensors", false, load_params, {[OPEN] = 1, [PREAD] = 5}},
-    {FOLDER "half.safetensors", false, load_params_from_f16, {[OPEN] = 1, [PREAD] = 5}},
-    {FOLDER "x.npy", true, save_npy, {[OPEN] = 1, [WRITE] = 2, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "x.npy", false, load_npy, {[OPEN] = 1, [PREAD] = 3}},
-    {NULL, false, load_npz, {[OPEN] = 1, [PREAD] = 6}},
-    {NULL, false, load_shards, {[OPEN] = 3, [PREAD] = 6}},
-    {FOLDER "ids", true, write_tokens, {[OPEN] = 1, [WRITE] = 1, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
-    {FOLDER "ids", false, read_text, {[OPEN] = 1, [READ] = 2}},
-    {FOLDER "list.safetensors", true, save_list, ONE_FILE(3)},
-    {FOLDER "list.safetensors", false, list_tensors, {[OPEN] = 1, [PREAD] = 2}},
-    {FOLDER "checkpoint", true, save_checkpoint, ONE_FILE(14)},
-    {FOLDER "checkpoint", false, load_checkpoint, {[OPEN] = 1, [PREAD] = 15}},
-    {FOLDER "checkpoint", false, read_checkpoint_text, {[OPEN] = 1, [PREAD] = 2}},
-    {FOLDER "ids", false, read_tokens, {[OPEN] = 1, [PREAD] = 1}},
-    {FOLDER "table.csv", false, open_csv, {[OPEN] = 1, [READ] = 2}},
+    {FOLDER "model.safetensors", 0, load_params, {[OPEN] = 1, [PREAD] = 5}},
+    {FOLDER "half.safetensors", 0, load_params_from_f16, {[OPEN] = 1, [PREAD] = 5}},
+    {FOLDER "x.npy", 1, save_npy, {[OPEN] = 1, [WRITE] = 2, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
+    {FOLDER "x.npy", 0, load_npy, {[OPEN] = 1, [PREAD] = 3}},
+    {NULL, 0, load_npz, {[OPEN] = 1, [PREAD] = 6}},
+    {NULL, 0, load_shards, {[OPEN] = 3, [PREAD] = 6}},
+    {FOLDER "ids", 1, write_tokens, {[OPEN] = 1, [WRITE] = 1, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
+    {FOLDER "ids", 0, read_text, {[OPEN] = 1, [READ] = 2}},
+    {FOLDER "list.safetensors", 1, save_list, ONE_FILE(3)},
+    {FOLDER "list.safetensors", 0, list_tensors, {[OPEN] = 1, [PREAD] = 2}},
+    {FOLDER "checkpoint", 1, save_checkpoint, ONE_FILE(14)},
+    {FOLDER "checkpoint", 0, load_checkpoint, {[OPEN] = 1, [PREAD] = 15}},
+    {FOLDER "checkpoint", 0, read_checkpoint_text, {[OPEN] = 1, [PREAD] = 2}},
+    {FOLDER "ids", 0, read_tokens, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "table.csv", 0, open_csv, {[OPEN] = 1, [READ] = 2}},
     /* from here on those that need the tokenizer */
-    {FOLDER "vocab.bpe", true, save_merges, ONE_FILE(1)},
-    {FOLDER "tokenizer.json", true, save_json, ONE_FILE(1)},
-    {FOLDER "vocab.tiktoken", true, save_ranks, ONE_FILE(1)},
-    {FOLDER "vocab.bpe", false, open_merges, {[OPEN] = 1, [PREAD] = 1}},
-    {FOLDER "tokenizer.json", false, open_json, {[OPEN] = 1, [PREAD] = 1}},
-    {FOLDER "vocab.tiktoken", false, open_ranks, {[OPEN] = 1, [PREAD] = 1}},
-    {NULL, false, open_merges_and_ids, {[OPEN] = 2, [PREAD] = 2}},
+    {FOLDER "encoded", 3, encode_file, ONE_FILE(1)},
+    {FOLDER "vocab.bpe", 1, save_merges, ONE_FILE(1)},
+    {FOLDER "tokenizer.json", 1, save_json, ONE_FILE(1)},
+    {FOLDER "vocab.tiktoken", 1, save_ranks, ONE_FILE(1)},
+    {FOLDER "vocab.bpe", 0, open_merges, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "tokenizer.json", 0, open_json, {[OPEN] = 1, [PREAD] = 1}},
+    {FOLDER "vocab.tiktoken", 0, open_ranks, {[OPEN] = 1, [PREAD] = 1}},
+    {NULL, 0, open_merges_and_ids, {[OPEN] = 2, [PREAD] = 2}},
 };
 const size_t action_count = sizeof actions / sizeof *actions;

@@ -19,7 +19,7 @@ typedef struct world {
 /* A call that writes `path`, or only reads it. */
 typedef struct action {
     const char *path;
-    bool writes;
+    int writes; /* the number of the open, and of the close, of the file that it writes; 0: it only reads */
     bool (*run)(world *w, bool is_old, tg_error *error);
     /* the number of calls of each kind that this test must reach, at least */
     int least[KINDS];
@@ -29,7 +29,7 @@ extern const action actions[];
 extern const size_t action_count;
 
 /* The number of actions at the end of the list that need the tokenizer. */
-#define TOKENIZER_ACTIONS 7
+#define TOKENIZER_ACTIONS 8
 
 /* The values of `is_old` give two different files. */
 bool save_params(world *w, bool is_old, tg_error *error);

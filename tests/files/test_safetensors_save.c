@@ -126,7 +126,7 @@ static void test_errors(void **state)
         {{"x", x, NULL}, TG_ERROR_VALUE, "safetensors_save: two tensors have the name 'x'"},
         {{NULL, x, NULL}, TG_ERROR_STATE, "safetensors_save: the name of tensor 1 is NULL"},
         {{"a", NULL, NULL}, TG_ERROR_STATE, "safetensors_save: the tensor 1 is NULL"},
-        {{"a", freed, NULL}, TG_ERROR_STATE, "the tensor 1 is a result of 'relu' that its tape has freed"},
+        {{"a", freed, NULL}, TG_ERROR_STATE, "the tensor 1 is a result of 'relu' from generation 1 of its tape"},
         {{"__metadata__", x, NULL}, TG_ERROR_VALUE, "a tensor cannot have the name '__metadata__'"},
         {{"a\xff", x, NULL}, TG_ERROR_VALUE, "is not UTF-8 at byte 1"},
         {{"a", x, "I64"},

@@ -86,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     tg_csv_config config = tg_csv_config_default();
     config.has_header = options & 1;
     config.separator = separators[options / 2 % 8];
+    config.loose_quotes = options & 16;
     bool is_valid = options / 2 % 8 < 5;
     tg_csv *csv = tg_csv_open(fuzz_file(input.bytes, input.size), &config, &error);
     fuzz_require(csv ? is_valid : error.code == (is_valid ? TG_ERROR_FORMAT : TG_ERROR_VALUE), "open: %s", error.text);

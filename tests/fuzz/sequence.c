@@ -6,13 +6,17 @@
  *   - A call returns failure exactly if it has set an error.
  *   - At the end, all memory is returned.
  *
- * A broken rule prints the program. With TG_FUZZ_TRACE in the environment each call is printed before it runs. */
+ * A broken rule prints the program. With TG_FUZZ_TRACE in the environment each call is printed before it runs. With
+ * TG_FUZZ_BITS, a number of threads, the products are reproducible, and each program prints hashes of its last values
+ * and gradients: tests/fuzz/levels compares them. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sequence.h"
+
+bool prints_bits;
 
 /* ---- the trace ---- */
 
@@ -41,6 +45,16 @@ static void require(bool condition, const program *p, const char *broken, const 
 
 /* ---- one call ---- */
 
+/* The program may have chosen other products and streams. */
+static void make_reproducible(program *p)
+{
+    if (prints_bits) {
+        tg_rng_set_profile(p->rng, TG_RNG_PORTABLE);
+        tg_tape_set_matmul_precision(p->tape, TG_MATMUL_REPRODUCIBLE);
+        tg_tape_clear_error(p->tape);
+    }
+}
+
 static void begin_call(program *p, const char *name)
 {
     if (getenv("TG_FUZZ_TRACE")) {
@@ -53,6 +67,7 @@ static void begin_call(program *p, const char *name)
         tg_params_clear_error(p->params);
         tg_optim_clear_error(p->optim);
     }
+    make_reproducible(p);
     tg_error_clear(&p->error);
     p->call = name;
     p->indices = p->last = NULL;
@@ -360,8 +375,30 @@ static void generate(program *p)
     }
 }
 
-static void (*const own_calls[])(program *p) = {new_tensor, new_leaf, reset,  begin_scope, end_scope,
-                                                begin_span, end_span, retain, release,     generate};
+static void generate_batch(program *p)
+{
+    static int32_t prompts[2 * MAX_NUMBERS], ids[2 * MAX_NUMBERS];
+    begin_call(p, "tg_gpt_generate_batch");
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    config.max_new_tokens = draw_capacity(p);
+    config.use_cache = draw_bool(p);
+    const int64_t row = config.max_new_tokens, first = draw_capacity(p), counts[] = {first, draw_capacity(p)};
+    int64_t new_counts[] = {-7, -7};
+    for (int i = 0; i < 2 * MAX_NUMBERS; i++) {
+        prompts[i] = (int32_t)(fuzz_byte(&p->input) % 6);
+        ids[i] = -7;
+    }
+    before_call(p);
+    bool is_made = tg_gpt_generate_batch(p->tape, p->gpt, prompts, counts, 2, ids, new_counts, &config);
+    after_call(p, is_made, tg_tape_error(p->tape));
+    for (int64_t i = 0; i < 2 * MAX_NUMBERS; i++) {
+        bool is_new = is_made && i < 2 * row && i % row < new_counts[i / row];
+        require(is_new || ids[i] == -7, p, "an id was written", "after the last one");
+    }
+}
+
+static void (*const own_calls[])(program *p) = {new_tensor, new_leaf, reset,   begin_scope, end_scope,     begin_span,
+                                                end_span,   retain,   release, generate,    generate_batch};
 
 /* ---- the program ---- */
 
@@ -373,6 +410,7 @@ static void begin(program *p)
     config.detect_freed_results = p->detects_freed = drawn & 2;
     p->rng = tg_rng_new(drawn);
     p->tape = tg_tape_new(p->rng, &config);
+    make_reproducible(p);
     p->params = tg_params_new(drawn & 4 ? TG_F64 : TG_F32, p->rng);
     p->file = fopen("/dev/null", "w");
     tg_nn_positional_config positions = tg_nn_positional_config_default();
@@ -419,6 +457,10 @@ static void begin(program *p)
 
 static void end(program *p)
 {
+    if (prints_bits) {
+        state last = state_of(p);
+        printf("%016llx %016llx\n", (unsigned long long)last.hash[VALUES], (unsigned long long)last.hash[GRADIENTS]);
+    }
     tg_optim_free(p->optim);
     tg_gpt_free(p->gpt);
     tg_kv_cache_free(p->cache);
@@ -439,6 +481,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     p.input = (fuzz_input){bytes, size};
     trace_length = 0;
     trace[0] = '\0';
+    const char *threads = getenv("TG_FUZZ_BITS");
+    prints_bits = threads != NULL;
+    if (threads) {
+        tg_set_threads(atoi(threads), NULL);
+    }
     fuzz_memory_begin();
     begin(&p);
     while (p.input.size > 0 && trace_length < sizeof trace - 2048) {

@@ -69,6 +69,9 @@ typedef struct program {
 /* Adds to the trace of the program, which is printed if a rule is broken. */
 void note(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 
+/* Whether the programs print hashes of their results. All NaNs then count as the same one. */
+extern bool prints_bits;
+
 /* Returns hashes of the state of everything that the program can reach (sequence_state.c). */
 state state_of(const program *p);
 
@@ -122,6 +125,7 @@ const tg_nn_multihead_attention_config *draw_tg_nn_multihead_attention_config(pr
 const tg_nn_multihead_attention_forward_config *draw_tg_nn_multihead_attention_forward_config(program *p);
 const tg_nn_transformer_block_config *draw_tg_nn_transformer_block_config(program *p);
 const tg_gpt_config *draw_tg_gpt_config(program *p);
+const tg_lora_config *draw_tg_lora_config(program *p);
 const tg_sample_config *draw_tg_sample_config(program *p);
 const tg_sgd_config *draw_tg_sgd_config(program *p);
 const tg_adam_config *draw_tg_adam_config(program *p);

@@ -1,4 +1,5 @@
 /* Hashes of the state that a failed call must leave unchanged: FNV-1a over words of 64 bits. */
+#include <math.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -31,6 +32,20 @@ static void add_text(uint64_t *hash, const char *text)
     add(hash, text, strlen(text) + 1);
 }
 
+/* Gives the NaNs of a list of floats the same bits. */
+static void normalize(void *values, tg_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (dtype == TG_F32) {
+            float *x = (float *)values + i;
+            *x = *x == *x ? *x : (float)NAN;
+        } else if (dtype == TG_F64) {
+            double *x = (double *)values + i;
+            *x = *x == *x ? *x : (double)NAN;
+        }
+    }
+}
+
 /* The values in row-major order. A tensor with more than MAX_VALUES, as an expanded view may have, is left out, and so
  * is a result whose values a span has dropped. */
 static void add_values(uint64_t *hash, const tg_tensor *x)
@@ -38,6 +53,9 @@ static void add_values(uint64_t *hash, const tg_tensor *x)
     static double buffer[MAX_VALUES];
     if (x->count <= MAX_VALUES && !tg_is_dropped(x)) {
         tg_copy_to_contiguous(x, buffer);
+        if (prints_bits) {
+            normalize(buffer, x->dtype, x->count);
+        }
         add(hash, buffer, tg_bytes_of(x));
     }
 }
@@ -52,7 +70,15 @@ static void add_gradient(uint64_t *hash, const tg_tensor *x)
     add_number(hash, rows.count);
     if (rows.count > 0) {
         add(hash, rows.ids, (size_t)rows.count * sizeof *rows.ids);
-        add(hash, rows.values, (size_t)(rows.count * rows.width) * tg_size_of(x->dtype));
+        size_t bytes = (size_t)(rows.count * rows.width) * tg_size_of(x->dtype);
+        const void *values = rows.values;
+        static double copy[MAX_VALUES];
+        if (prints_bits && bytes <= sizeof copy) {
+            memcpy(copy, values, bytes);
+            normalize(copy, x->dtype, rows.count * rows.width);
+            values = copy;
+        }
+        add(hash, values, bytes);
     }
 }
 

@@ -1,5 +1,6 @@
-/* The first bytes are options, the others a text: first as a file of words, which is saved as it was read, and then as
- * the text of a vocabulary. What was encoded without unknown words decodes to a text with the same ids. */
+/* The first bytes are options, the others a text: first as a file of vectors, then as a file of words, which are saved
+ * as they were read, and then as the text of a vocabulary. What was encoded without unknown words decodes to a text
+ * with the same ids. */
 #include <string.h>
 
 #include <tapegrad_text.h>
@@ -41,6 +42,34 @@ static void check_text(const tg_words *words, const char *text, size_t size)
     tg_text_free(decoded);
 }
 
+/* The bytes as a file of vectors; what was read is saved and read again with the same bits, except those of NaN. */
+static void check_vectors(const char *bytes, size_t size, tg_vectors_format format)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *vectors, *again;
+    tg_words *words = tg_words_open_vectors(fuzz_file(bytes, size), format, &vectors, &error);
+    fuzz_require(words ? vectors != NULL : !vectors && error.code == TG_ERROR_FORMAT, "vectors: %s", error.text);
+    if (!words) {
+        return;
+    }
+    const char *path = fuzz_file("", 0);
+    fuzz_require(tg_words_save_vectors(words, vectors, path, format, &error), "save vectors: %s", error.text);
+    tg_words *opened = tg_words_open_vectors(path, format, &again, &error);
+    fuzz_require(opened && tg_words_vocabulary(opened) == tg_words_vocabulary(words), "open vectors: %s", error.text);
+    fuzz_require(tg_tensor_count(again) == tg_tensor_count(vectors), "another size");
+    for (int64_t i = 0; i < tg_tensor_count(again); i++) {
+        double a = tg_tensor_value_at(vectors, i), b = tg_tensor_value_at(again, i);
+        fuzz_require(a == b || (a != a && b != b), "value %d differs", (int)i);
+    }
+    for (int32_t id = 0; id < tg_words_vocabulary(words); id++) {
+        fuzz_require(strcmp(tg_words_at(words, id), tg_words_at(opened, id)) == 0, "word %d differs", (int)id);
+    }
+    tg_words_free(words);
+    tg_words_free(opened);
+    tg_release(vectors);
+    tg_release(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const char *const special[] = {"[MASK]", "<|unk|>"};
@@ -57,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     config.vocabulary = options >> 7 ? 5 : INT32_MAX;
     const char *text = (const char *)input.bytes;
     fuzz_memory_begin();
+    check_vectors(text, input.size, TG_VECTORS_TEXT);
+    check_vectors(text, input.size, TG_VECTORS_BINARY);
     tg_error error = TG_NO_ERROR;
     tg_words *words = tg_words_open(fuzz_file(text, input.size), &config, &error);
     fuzz_require(words || error.code == TG_ERROR_FORMAT, "open: %s", error.text);

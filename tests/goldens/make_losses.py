@@ -150,11 +150,32 @@ def heads(case):
     case("linear_cross_entropy", [0, 0.0], [draw(2, 3) * 100, draw(4, 3), torch.tensor([1, 2])], F.linear_cross_entropy)
 
 
+def skip_gram(centers, table, targets, contexts, mode):
+    """word2vec's loss by embeddings, products and logsigmoid; a negative equal to the first target is left out."""
+    scores = (F.embedding(targets, contexts) * F.embedding(centers, table)[:, None]).sum(-1)
+    losses = -torch.cat([F.logsigmoid(scores[:, :1]), F.logsigmoid(-scores[:, 1:])], 1)
+    counts = torch.cat([torch.ones_like(targets[:, :1]), targets[:, 1:] != targets[:, :1]], 1).bool()
+    losses = torch.where(counts, losses, 0).sum(-1)
+    return losses.mean() if mode == "mean" else losses.sum() if mode == "sum" else losses
+
+
+def words(case):
+    for reduction, (pairs, negatives, width) in itertools.product(range(3), [(7, 3, 3), (20, 5, 37), (1, 0, 16),
+                                                                            (0, 2, 3)]):
+        mode = REDUCTIONS[reduction]
+        centers = torch.randint(0, 5, (pairs,)).sort().values  # pairs with the same center follow each other
+        case("skip_gram", [reduction], [centers, draw(5, width), torch.randint(0, 6, (pairs, 1 + negatives)),
+                                        draw(6, width)], lambda c, w, t, u: skip_gram(c, w, t, u, mode))
+    far = torch.tensor([[30.0], [-30.0], [200.0], [-900.0]])
+    case("skip_gram", [2], [torch.arange(4), far, torch.tensor([[0, 1]]).expand(4, 2).contiguous(), torch.ones(2, 1)],
+         lambda c, w, t, u: skip_gram(c, w, t, u, "none"))
+
+
 def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt"), "w") as out:
         def case(name, options, inputs, function, constants=()):
             golden_file.write(out, name, options, inputs, function, constants)
-        for family in (pointwise, binary, divergence, rows, classes, heads):
+        for family in (pointwise, binary, divergence, rows, classes, heads, words):
             family(case)
 
 

@@ -144,7 +144,7 @@ static void test_added(void **state)
     expect((pointwise){nearly_nothing, tiny_assigned}, 5, TG_GRADCHECK_SLOW, "backward must add to the gradient");
 }
 
-/* y[i,:] = table[id[i],:]. A gradient by rows is right; one that is dense is assigned. */
+/* y[i,:] = table[id[i],:]. With an attribute a dense gradient is assigned; if that is 2, one by rows, too. */
 static bool lookup_shape(tg_op_call *call)
 {
     return tg_op_output(call, 0, TG_F64, TG_SHAPE(2, 2)) && tg_op_reserve_rows(call, 2) &&
@@ -166,7 +166,8 @@ static void lookup_backward(const tg_op_call *call)
     const double *dy = call->output_gradients[0];
     int32_t *slots = call->scratch;
     double *values = tg_op_grad_rows(call, 1, tg_tensor_data(call->inputs[0]), 2, slots);
-    bool assigns = call->attributes && call->input_gradients[1];
+    const int *wrong = call->attributes;
+    bool assigns = wrong && (*wrong == 2 || call->input_gradients[1]);
     for (int i = 0; values && i < 4; i++) {
         double *row = values + slots[i / 2] * 2;
         row[i % 2] = (assigns ? 0 : row[i % 2]) + dy[i];
@@ -193,6 +194,51 @@ static void test_rows_of_a_dense_gradient(void **state)
     assert_error(&error, TG_ERROR_VALUE, "backward must add to the gradient");
     tg_release(inputs[0]);
     tg_release(inputs[1]);
+}
+
+/* The message about an assignment names what is repeated: an id, or the input itself. */
+static void expect_named(const int32_t ids[2], const char *part)
+{
+    int wrong = 2;
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *inputs[] = {tensor_i32(TG_SHAPE(2), ids),
+                           leaf(tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6}))};
+    assert_false(tg_gradcheck(call_lookup, &wrong, inputs, 2, NULL, NULL, &error));
+    assert_true((strstr(error.text, "; id") != NULL) == (*part == ';'));
+    assert_error(&error, TG_ERROR_VALUE, part);
+    tg_release(inputs[0]);
+    tg_release(inputs[1]);
+}
+
+static double half(double x)
+{
+    return x / 2;
+}
+
+static void half_assigned(double *dx, const double *dy, double x, int64_t i, int64_t count)
+{
+    (void)x;
+    (void)count;
+    dx[i] = dy[i] / 2;
+}
+
+static tg_tensor *call_twice(tg_tape *tape, tg_tensor *const *inputs, int count, void *context)
+{
+    return tg_add(tape, call_pointwise(tape, inputs, count, context), call_pointwise(tape, inputs, count, context));
+}
+
+static void test_what_is_repeated(void **state)
+{
+    (void)state;
+    expect_named((int32_t[]){2, 2}, "; id 2 is at [0] and [1] of input 0 of 'lookup', so its row gets the sum of both");
+    expect_named((int32_t[]){2, 0}, "backward must add to the gradient that exists (+=, not =)");
+    pointwise f = {half, half_assigned};
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(2), (double[]){1, 2}));
+    assert_false(tg_gradcheck(call_twice, &f, &x, 1, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_VALUE, "(+=, not =); input 0 is used 2 times, and gets the sum of all");
+    assert_false(tg_gradcheck(call_pointwise, &f, &x, 1, NULL, NULL, &error));
+    tg_release(x);
 }
 
 /* ---- one value of many ---- */
@@ -317,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_added),
         cmocka_unit_test(test_rows_of_a_dense_gradient),
+        cmocka_unit_test(test_what_is_repeated),
         cmocka_unit_test(test_one_of_many),
         cmocka_unit_test(test_one_tensor_twice),
         cmocka_unit_test(test_not_finite),

@@ -354,6 +354,129 @@ static void test_without_memory(void **state)
     }
 }
 
+/* ---- several texts ---- */
+
+#define TEXTS 4
+
+/* Prompts of different lengths, one after the other. */
+static const int32_t prompts[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+static const int64_t prompt_counts[TEXTS] = {3, 1, 4, 2};
+
+/* Each of them is the text that is generated alone, with a cache and without, also beyond the context. */
+static void test_texts_are_those_of_single_calls(void **state)
+{
+    (void)state;
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    for (int cached = 0; cached < 2; cached++) {
+        for (int64_t wanted = 0; wanted <= 14; wanted += 7) {
+            int32_t ids[TEXTS][14], alone[14];
+            int64_t counts[TEXTS] = {-1, -1, -1, -1};
+            const int32_t *own = prompts;
+            memset(ids, 0xff, sizeof ids);
+            config.use_cache = cached;
+            config.max_new_tokens = wanted;
+            assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
+            for (int i = 0; i < TEXTS; i++) {
+                assert_int_equal(counts[i], wanted);
+                assert_int_equal(tg_gpt_generate(tape, model, own, prompt_counts[i], alone, &config), wanted);
+                assert_memory_equal(ids[0] + i * wanted, alone, (size_t)wanted * sizeof *alone);
+                own += prompt_counts[i];
+            }
+            assert_true(wanted == 14 || (&ids[0][0])[TEXTS * wanted] == -1);
+        }
+    }
+}
+
+/* A text ends at its own end_token, and the others go on. With one text the draws are those of tg_gpt_generate. */
+static void test_texts_end_one_by_one(void **state)
+{
+    (void)state;
+    int32_t ids[TEXTS][9], again[TEXTS][9];
+    int64_t counts[TEXTS];
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    config.max_new_tokens = 9;
+    config.sample.greedy = false;
+    tg_rng_seed(rng, 5);
+    assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
+    config.end_token = ids[1][0]; /* prompt 1 is the shortest, so this is the first draw */
+    memset(again, 0xff, sizeof again);
+    tg_rng_seed(rng, 5);
+    assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, again[0], counts, &config));
+    assert_int_equal(counts[1], 0);
+    bool goes_on = false;
+    for (int i = 0; i < TEXTS; i++) {
+        goes_on = goes_on || counts[i] > 0;
+        for (int64_t k = 0; k < 9; k++) {
+            assert_true(k < counts[i] ? again[i][k] >= 0 && again[i][k] != config.end_token : again[i][k] == -1);
+        }
+    }
+    assert_true(goes_on);
+    config.end_token = -1;
+    tg_rng_seed(rng, 6);
+    assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, 1, ids[0], counts, &config));
+    uint64_t position = tg_rng_position(rng);
+    tg_rng_seed(rng, 6);
+    assert_int_equal(tg_gpt_generate(tape, model, prompts, prompt_counts[0], again[0], &config), 9);
+    assert_memory_equal(ids[0], again[0], sizeof ids[0]);
+    assert_true(tg_rng_position(rng) == position);
+}
+
+static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_gpt_generate_config *config,
+                                 tg_code code, const char *message)
+{
+    int32_t ids[4 * TEXTS] = {-7};
+    int64_t new_counts[TEXTS] = {-7};
+    uint64_t position = tg_rng_position(rng);
+    assert_false(tg_gpt_generate_batch(tape, model, prompts, counts, texts, ids, new_counts, config));
+    assert_tape_error(tape, code, message);
+    assert_true(ids[0] == -7 && new_counts[0] == -7 && tg_rng_position(rng) == position);
+    assert_int_equal(tg_tape_get_stats(tape).results, 0);
+}
+
+static void test_batch_refuses(void **state)
+{
+    (void)state;
+    int32_t ids[4];
+    int64_t counts[1], one = 1;
+    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    config.max_new_tokens = 4;
+    assert_batch_refused(prompt_counts, 0, &config, TG_ERROR_VALUE, "gpt_generate_batch: 0 texts; it must be 1 to");
+    assert_batch_refused(prompt_counts, -1, &config, TG_ERROR_VALUE, "gpt_generate_batch: -1 texts; it must be 1 to");
+    assert_batch_refused((int64_t[]){3, 0}, 2, &config, TG_ERROR_SHAPE,
+                         "gpt_generate_batch: the prompt 1 is empty; it needs at least one token");
+    assert_batch_refused((int64_t[]){1, INT64_MAX, 1}, 3, &config, TG_ERROR_RANGE,
+                         "gpt_generate_batch: the prompt 1 has 9223372036854775807 tokens; the model's context is 9");
+    assert_batch_refused(&one, 1, &(tg_gpt_generate_config){.max_new_tokens = 4}, TG_ERROR_VALUE,
+                         "gpt_generate_batch: the config does not come from tg_gpt_generate_config_default()");
+    config.on_token = listen;
+    assert_batch_refused(&one, 1, &config, TG_ERROR_VALUE, "gpt_generate_batch: on_token is set,");
+    config.on_token = NULL;
+    config.max_new_tokens = -1;
+    assert_batch_refused(&one, 1, &config, TG_ERROR_VALUE, "gpt_generate_batch: max_new_tokens -1; it must be");
+    config.max_new_tokens = INT64_MAX;
+    assert_batch_refused(prompt_counts, 2, &config, TG_ERROR_MEMORY, "gpt_generate_batch: out of memory");
+    config.max_new_tokens = 4;
+    config.sample.greedy = false;
+    config.sample.top_k = V + 1;
+    assert_batch_refused(prompt_counts, 2, &config, TG_ERROR_RANGE, "gpt_generate_batch: sample: top_k 41 is outside");
+    config.sample.top_k = V;
+    assert_false(tg_gpt_generate_batch(tape, model, (int32_t[]){1, 2, 40}, (int64_t[]){1, 2}, 2, ids, counts, &config));
+    assert_tape_error(tape, TG_ERROR_RANGE, "gpt_generate_batch: id 40 at [1] of the prompt 1 is outside [0,40)");
+    assert_false(tg_gpt_generate_batch(tape, model, NULL, &one, 1, ids, counts, &config));
+    assert_tape_error(tape, TG_ERROR_STATE, "gpt_generate_batch: the array of the prompts is NULL");
+    assert_false(tg_gpt_generate_batch(tape, model, prompts, NULL, 1, ids, counts, &config));
+    assert_tape_error(tape, TG_ERROR_STATE, "gpt_generate_batch: the array counts is NULL");
+    assert_false(tg_gpt_generate_batch(tape, model, prompts, &one, 1, NULL, counts, &config));
+    assert_tape_error(tape, TG_ERROR_STATE, "gpt_generate_batch: the array for the new ids is NULL");
+    assert_false(tg_gpt_generate_batch(tape, model, prompts, &one, 1, ids, NULL, &config));
+    assert_tape_error(tape, TG_ERROR_STATE, "gpt_generate_batch: the array new_counts is NULL");
+    assert_false(tg_gpt_generate_batch(tape, NULL, prompts, &one, 1, ids, counts, &config));
+    assert_tape_error(tape, TG_ERROR_STATE, "gpt_generate_batch: the model is NULL");
+    tg_tensor_fill(tg_params_find(params, "final_norm.scale"), (double)NAN, NULL);
+    assert_batch_refused(prompt_counts, 2, &config, TG_ERROR_VALUE,
+                         "gpt_generate_batch: sample: logit nan of token 0;");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +490,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_switches_come_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_texts_are_those_of_single_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_texts_end_one_by_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_batch_refuses, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,23 @@ static double distance(const tg_tensor *x, const golden *g)
     return worst / largest;
 }
 
+/* Asserts the bits of torch's numbers, which glibc's logarithms and cosines gave; another libm may differ by 1 ulp. */
+static void assert_starts_as(const tg_tensor *found, const tg_tensor *expected)
+{
+#if defined __GLIBC__
+    const double ulps = 0;
+#else
+    const double ulps = 1;
+#endif
+    double ulp = tg_tensor_dtype(found) == TG_F64 ? 0x1p-52 : 0x1p-23;
+    for (int64_t i = 0; i < tg_tensor_count(expected); i++) {
+        double value = tg_tensor_value_at(expected, i);
+        if (!(fabs(tg_tensor_value_at(found, i) - value) <= ulps * ulp * fabs(value))) {
+            fail_msg("value %lld is %.17g, not %.17g", (long long)i, tg_tensor_value_at(found, i), value);
+        }
+    }
+}
+
 /* Names, order, shapes and bits of what seed 123 draws. */
 static void test_starts_as_torchs(void **state)
 {
@@ -173,8 +190,7 @@ static void test_starts_as_torchs(void **state)
             assert_true(read_golden(file, files[i].dtype, &g));
             assert_string_equal(entry.name, g.name);
             assert_true(tg_shape_equal(tg_tensor_shape(entry.tensor), g.shape));
-            assert_memory_equal(tg_tensor_data(entry.tensor), tg_tensor_data(g.values),
-                                (size_t)tg_tensor_count(entry.tensor) * tg_dtype_size(files[i].dtype));
+            assert_starts_as(entry.tensor, g.values);
         }
         assert_true(read_golden(file, files[i].dtype, &g));
         assert_string_equal(g.name, "logits");

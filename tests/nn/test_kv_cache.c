@@ -120,13 +120,13 @@ static void test_next_logits(void **state)
         int64_t begin = tg_kv_cache_length(cache);
         tg_tensor *last = tg_select(f.tape, whole, 0, ends[i] - 1);
         tg_tensor *ids = between(f.tape, text, 0, ends[i]);
-        assert_values(tg_gpt_next_logits(f.tape, f.model, ids, NULL), tg_tensor_data(last), V, 0, 1e-13);
+        assert_values(tg_gpt_last_logits(f.tape, f.model, ids, NULL), tg_tensor_data(last), V, 0, 1e-13);
         assert_int_equal(tg_kv_cache_length(cache), begin);
         ids = between(f.tape, text, begin, ends[i]);
-        assert_values(tg_gpt_next_logits(f.tape, f.model, ids, cache), tg_tensor_data(last), V, 0, 1e-13);
+        assert_values(tg_gpt_last_logits(f.tape, f.model, ids, cache), tg_tensor_data(last), V, 0, 1e-13);
         assert_int_equal(tg_kv_cache_length(cache), ends[i]);
     }
-    assert_null(tg_gpt_next_logits(f.tape, NULL, text, NULL));
+    assert_null(tg_gpt_last_logits(f.tape, NULL, text, NULL));
     assert_tape_error(f.tape, TG_ERROR_STATE, "gpt_forward: the model is NULL");
     tg_kv_cache_free(cache);
     tg_release(text);

@@ -29,7 +29,7 @@ static void *allocate_some(void *context, size_t bytes, size_t alignment)
 static void release(void *context, void *block)
 {
     (void)context;
-    free(block);
+    aligned_free(block);
 }
 
 /* ---- the calls: each returns whether it made something ---- */

@@ -146,6 +146,10 @@ static tg_tensor *call_attention_weights(tg_tape *t, tg_tensor *const *x)
 CALL(embedding, tg_embedding(t, x[1], x[0], NULL))
 CALL(embedding_result, tg_embedding(t, x[1], tg_mul_scalar(t, x[0], 2), NULL))
 CALL(embedding_dense, tg_add(t, tg_embedding(t, x[1], x[0], NULL), tg_sum(t, x[0], TG_AXES(0), TG_DROP_AXES)))
+CALL(skip_gram, tg_skip_gram_loss(t, x[2], x[0], x[3], x[1], TG_REDUCTION_MEAN))
+CALL(skip_gram_sum, tg_skip_gram_loss(t, x[2], x[0], x[3], x[1], TG_REDUCTION_SUM))
+CALL(skip_gram_none, tg_skip_gram_loss(t, x[2], x[0], x[3], x[1], TG_REDUCTION_NONE))
+CALL(skip_gram_tied, tg_skip_gram_loss(t, x[1], x[0], x[2], x[0], TG_REDUCTION_MEAN))
 CALL(embedding_padded, embed(t, x[1], x[0], 1, false))
 CALL(softmax_last, tg_softmax(t, x[0], -1))
 CALL(softmax_first, tg_softmax(t, x[0], 0))
@@ -729,6 +733,25 @@ const sample samples[] = {
      call_triplet_max,
      {DISTINCT, REAL, REAL},
      .shapes = {"4,3 4,3 4,3", "3 3 3", "0,3 0,3 0,3"}},
+    {"tg_skip_gram_loss",
+     "mean",
+     call_skip_gram,
+     {REAL, REAL, IDS, IDS},
+     .shapes = {"4,3 4,3 3 3,4", "5,2 4,2 11 11,2", "4,1 4,1 1 1,1", "4,17 4,17 2 2,3"},
+     .bound = 4},
+    {"tg_skip_gram_loss", "sum", call_skip_gram_sum, {REAL, REAL, IDS, IDS}, .shapes = {"4,3 4,3 3 3,4"}, .bound = 4},
+    {"tg_skip_gram_loss",
+     "each",
+     call_skip_gram_none,
+     {REAL, REAL, IDS, IDS},
+     .shapes = {"4,3 4,3 3 3,4", "5,2 4,2 11 11,2"},
+     .bound = 4},
+    {"tg_skip_gram_loss",
+     "one table",
+     call_skip_gram_tied,
+     {REAL, IDS, IDS},
+     .shapes = {"4,3 3 3,4", "5,2 11 11,2"},
+     .bound = 4},
     {"tg_cosine_similarity",
      "last",
      call_cosine_similarity,

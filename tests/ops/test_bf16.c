@@ -382,10 +382,10 @@ static void test_errors(void **state)
     (void)state;
     tg_tape *t = tg_tape_new(NULL, NULL);
     assert_int_equal(tg_tape_matmul_precision(t), TG_MATMUL_F32);
-    assert_false(tg_tape_set_matmul_precision(t, (tg_matmul_precision)3));
+    assert_false(tg_tape_set_matmul_precision(t, (tg_matmul_precision)4));
     assert_tape_error(t, TG_ERROR_VALUE,
-                      "tape_set_matmul_precision: 3 is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16 or "
-                      "TG_MATMUL_BF16_FAST");
+                      "tape_set_matmul_precision: 4 is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16, "
+                      "TG_MATMUL_BF16_FAST or TG_MATMUL_REPRODUCIBLE");
     assert_false(tg_tape_set_matmul_precision(t, (tg_matmul_precision)-1));
     assert_tape_error(t, TG_ERROR_VALUE, "-1 is not a precision");
     const char *missing = tg_onednn_missing();

@@ -1,4 +1,5 @@
 /* Embedding: max_norm, bags, frozen and tied tables, and errors. */
+#include "base/level.h"
 #include "ops/calls.h"
 #include "support.h"
 #include "tensor/tensor.h"
@@ -305,6 +306,55 @@ static void test_bags_without_entries(void **state)
     tg_release(offsets);
 }
 
+/* Bags of 0 to 11 entries, with the padding row 1 among them: some rows are added at once, in the order of the ids. */
+static void test_order_of_bags(void **state)
+{
+    (void)state;
+    enum { BAGS = 12, IDS = BAGS * (BAGS - 1) / 2, ROWS = 7, WIDTH = 37 };
+    int32_t ids[IDS], offsets[BAGS];
+    float values[ROWS * WIDTH], factors[IDS], expected[BAGS * WIDTH];
+    const tg_cpu_level level = tg_get_cpu_level();
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        values[i] = i == 5 ? NAN : i == 6 ? INFINITY : i == 7 ? -0.0F : i == 8 ? 1e-42F : (float)(i % 101 - 50) / 7;
+    }
+    for (int i = 0; i < IDS; i++) {
+        ids[i] = i * 5 % ROWS;
+        factors[i] = (float)(i % 13) / 3;
+    }
+    for (int weighted = 0; weighted < 2; weighted++) {
+        memset(expected, 0, sizeof expected);
+        for (int b = 0, i = 0; b < BAGS; b++) {
+            offsets[b] = i;
+            for (int end = i + b; i < end; i++) {
+                for (int c = 0; ids[i] != 1 && c < WIDTH; c++) {
+                    expected[b * WIDTH + c] += (weighted ? factors[i] : 1) * values[ids[i] * WIDTH + c];
+                }
+            }
+        }
+        tg_tensor *w = tensor_f32(TG_SHAPE(ROWS, WIDTH), values), *x = tensor_i32(TG_SHAPE(IDS), ids);
+        tg_tensor *starts = tensor_i32(TG_SHAPE(BAGS), offsets), *weights = tensor_f32(TG_SHAPE(IDS), factors);
+        tg_embedding_bag_config config = tg_embedding_bag_config_default();
+        config.mode = TG_BAG_SUM;
+        config.offsets = starts;
+        config.padding_index = 1;
+        config.weights = weighted ? weights : NULL;
+        for (int l = 0; l <= tg_level_highest(); l++) {
+            assert_true(tg_set_cpu_level((tg_cpu_level)l, NULL));
+            tg_tape *t = tg_tape_new(NULL, NULL);
+            const float *y = tg_tensor_data(tg_embedding_bag(t, x, w, &config));
+            for (int i = 0; i < BAGS * WIDTH; i++) {
+                assert_true(isnan(expected[i]) ? isnan(y[i]) : memcmp(&y[i], &expected[i], sizeof *y) == 0);
+            }
+            tg_tape_free(t);
+        }
+        tg_release(w);
+        tg_release(x);
+        tg_release(starts);
+        tg_release(weights);
+    }
+    assert_true(tg_set_cpu_level(level, NULL));
+}
+
 /* The bags are {0} and {0,2}, and the ids 3 and 0 behind them do not count: in no mode, and not in the number of times
  * that an id is named. Their rows and weights get no gradient. */
 static void test_ids_behind_the_last_bag(void **state)
@@ -498,6 +548,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ids_without_a_bag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bags_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_under_tying, set_up, tear_down),
+        cmocka_unit_test(test_order_of_bags),
         cmocka_unit_test(test_same_bits_for_any_thread_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

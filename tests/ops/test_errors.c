@@ -232,13 +232,16 @@ static void test_layout(void **state)
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x, f->ids}, 2, 0)), DTYPE,
             "cat: input 1 is i32; it must be f32 (tg_cast converts)");
     REFUSED((tg_cat(t, (tg_tensor *[]){f->x, f->x}, 2, 2)), RANGE, NO_AXIS("cat", 2));
-    REFUSED((tg_cat(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE, "cat: input 1 is NULL");
+    REFUSED((tg_cat(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE, "cat: argument 'tensors[1]' is NULL");
     REFUSED((tg_stack(t, (tg_tensor *[]){f->x}, 0, 0)), VALUE, "stack: 0 tensors; at least 1 is needed");
-    CHAIN_REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->four}, 2, 0)), SHAPE);
-    CHAIN_REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->doubles}, 2, 0)), DTYPE);
+    REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->four}, 2, 0)), SHAPE,
+            "stack: input 1 has shape (4,) and input 0 (2,3); they must be equal");
+    REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->doubles}, 2, 0)), DTYPE, MIXED("stack", "f32", "f64"));
+    REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->ids}, 2, 0)), DTYPE,
+            "stack: input 1 is i32; it must be f32 (tg_cast converts)");
     REFUSED((tg_stack(t, (tg_tensor *[]){f->x, f->x}, 2, 3)), RANGE,
             "stack: axis 3 is outside [-3,3), or the result has more than 8 axes");
-    CHAIN_REFUSED((tg_stack(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE);
+    REFUSED((tg_stack(t, (tg_tensor *[]){f->x, NULL}, 2, 0)), STATE, "stack: argument 'tensors[1]' is NULL");
     REFUSED(split(t, f->x, 0, 0, 9), VALUE, "split: parts of size 0; it must be at least 1");
     REFUSED(split(t, f->x, 1, 2, 9), RANGE, NO_AXIS("split", 2));
     REFUSED(split(t, f->x, 1, 1, 2), RANGE, "split: 3 parts for an array with a capacity of 2");

@@ -198,6 +198,43 @@ static void test_constants_of_any_layout(void **state)
     tg_release(wide);
 }
 
+static void test_skip_gram(void **state)
+{
+    fixture *f = *state;
+    tg_tape *t = f->tape;
+    tg_tensor *pairs = tg_full(t, TG_I32, TG_SHAPE(2, 3), 1), *none = tg_full(t, TG_I32, TG_SHAPE(2, 0), 1);
+#define SKIP_GRAM(centers, table, targets, contexts) \
+    tg_skip_gram_loss(t, centers, table, targets, contexts, TG_REDUCTION_MEAN)
+    REFUSED(SKIP_GRAM(f->id_list, f->table, f->ids, f->four_rows), RANGE,
+            "skip_gram_loss: id 8 at [0,1] is outside [0,4)");
+    REFUSED(SKIP_GRAM(f->id_list, f->four_rows, pairs, f->four_rows), RANGE,
+            "skip_gram_loss: id 5 at [0] is outside [0,4)");
+    REFUSED(SKIP_GRAM(f->four_ids, f->table, pairs, f->table), SHAPE,
+            "skip_gram_loss: centers (4,) and targets (2,3); they must be (B) and (B,K) with K >= 1");
+    REFUSED(SKIP_GRAM(f->id_list, f->table, none, f->table), SHAPE,
+            "skip_gram_loss: centers (2,) and targets (2,0); they must be (B) and (B,K) with K >= 1");
+    REFUSED(SKIP_GRAM(f->id_list, f->table, pairs, f->x), SHAPE,
+            "skip_gram_loss: a table (9,2) and contexts (2,3); their rows must have the same width");
+    REFUSED(SKIP_GRAM(pairs, f->table, pairs, f->table), SHAPE,
+            "skip_gram_loss: argument 'centers' has shape (2,3); it must have rank 1");
+    REFUSED(SKIP_GRAM(f->id_list, f->vector, pairs, f->table), SHAPE,
+            "skip_gram_loss: argument 'table' has shape (3,); it must have rank 2");
+    REFUSED(SKIP_GRAM(f->id_list, f->table, f->id_list, f->table), SHAPE,
+            "skip_gram_loss: argument 'targets' has shape (2,); it must have rank 2");
+    REFUSED(SKIP_GRAM(f->id_list, f->table, pairs, f->vector), SHAPE,
+            "skip_gram_loss: argument 'contexts' has shape (3,); it must have rank 2");
+    REFUSED(SKIP_GRAM(f->id_list, f->table, f->x, f->table), DTYPE, NOT_IDS("skip_gram_loss", "targets", "f32"));
+    REFUSED(SKIP_GRAM(f->vector, f->table, f->batches, f->table), SHAPE,
+            "skip_gram_loss: argument 'targets' has shape (2,3,2); it must have rank 2");
+    REFUSED(SKIP_GRAM(f->id_list, f->mask, pairs, f->table), DTYPE, NOT_FLOAT("skip_gram_loss", "table", "u8"));
+    REFUSED(SKIP_GRAM(f->id_list, f->x, pairs, f->doubles), DTYPE, MIXED("skip_gram_loss", "f32", "f64"));
+    REFUSED(SKIP_GRAM(f->id_list, f->table, pairs, NULL), STATE, NULL_ARGUMENT("skip_gram_loss", "contexts"));
+    REFUSED(tg_skip_gram_loss(t, f->id_list, f->table, pairs, f->table, (tg_reduction)9), VALUE,
+            NO_REDUCTION("skip_gram_loss"));
+    REFUSED(tg_skip_gram_loss(t, f->id_list, f->table, pairs, f->table, TG_REDUCTION_BATCH_MEAN), VALUE,
+            ONLY_KL_DIV("skip_gram_loss"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +242,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_similarity, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_constants_of_any_layout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_skip_gram, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("errors of losses", tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void *allocate_some(void *context, size_t bytes, size_t alignment)
 static void release(void *context, void *block)
 {
     (void)context;
-    free(block);
+    aligned_free(block);
 }
 
 static tg_shape draw_shape(tg_rng *rng)

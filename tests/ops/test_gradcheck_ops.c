@@ -231,8 +231,8 @@ typedef struct outcome {
     tg_tensor *values[1 + SAMPLE_INPUTS]; /* the result, then the gradients (NULL for ids) */
 } outcome;
 
-/* How a sample is called: in a span, with inputs that are results of this span or leaves. */
-enum { IN_A_SPAN = 1, OF_RESULTS = 2 };
+/* How a sample is called: in a span, with inputs that are results of this span or leaves; with reproducible products */
+enum { IN_A_SPAN = 1, OF_RESULTS = 2, REPRODUCIBLE = 4 };
 
 static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype dtype, int flags)
 {
@@ -246,6 +246,7 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
     tg_rng *drops = tg_rng_new(3);
     tg_tape *t = tg_tape_new(drops, NULL);
     assert_true(!(flags & IN_A_SPAN) || tg_activation_checkpoint_begin(t));
+    assert_true(!(flags & REPRODUCIBLE) || tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE));
     for (int i = 0; i < out.input_count; i++) {
         given[i] = (flags & OF_RESULTS) && is_float(inputs[i]) ? tg_mul_scalar(t, inputs[i], 1) : inputs[i];
     }
@@ -318,20 +319,21 @@ static void set_level(int level)
 }
 
 /* Every op gives the same bits at each level that the processor has. */
-static void test_levels_agree(void **state)
+static void check_levels(int flags)
 {
-    (void)state;
     int first = (int)tg_get_cpu_level();
     for (int k = 0; k < sample_count * SAMPLE_SHAPES * 2; k++) {
         const sample *s = &samples[k / SAMPLE_SHAPES / 2];
         const char *shapes = s->shapes[k / 2 % SAMPLE_SHAPES];
         tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
-        int lowest = lowest_fused_level(strcmp(s->op, "tg_gru") == 0 || strcmp(s->op, "tg_lstm") == 0);
+        int lowest = flags & REPRODUCIBLE
+                         ? TG_CPU_BASELINE
+                         : lowest_fused_level(strcmp(s->op, "tg_gru") == 0 || strcmp(s->op, "tg_lstm") == 0);
         outcome base = {.input_count = 0};
         for (int level = lowest; shapes && level <= tg_level_highest(); level++) {
             set_level(level);
             tg_rng_seed(rng, (uint64_t)k);
-            outcome other = compute(s, shapes, CONTIGUOUS, dtype, 0);
+            outcome other = compute(s, shapes, CONTIGUOUS, dtype, flags);
             base = level == lowest ? other : base;
             for (int v = 0; level > lowest && v <= other.input_count; v++) {
                 size_t bytes = other.values[v] ? tg_bytes_of(other.values[v]) : 0;
@@ -347,6 +349,19 @@ static void test_levels_agree(void **state)
         }
     }
     set_level(first);
+}
+
+static void test_levels_agree(void **state)
+{
+    (void)state;
+    check_levels(0);
+}
+
+/* In the reproducible mode the lowest level agrees, too. */
+static void test_reproducible_levels_agree(void **state)
+{
+    (void)state;
+    check_levels(REPRODUCIBLE);
 }
 
 /* ---- spans that backward computes again ---- */
@@ -428,11 +443,9 @@ static void test_every_op_has_a_sample(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_op_has_a_sample),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_floats_agree_with_doubles),
-        cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_spans_agree),
+        cmocka_unit_test(test_every_op_has_a_sample),     cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_floats_agree_with_doubles), cmocka_unit_test(test_levels_agree),
+        cmocka_unit_test(test_reproducible_levels_agree), cmocka_unit_test(test_spans_agree),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -71,7 +71,7 @@ static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
     for (int i = 0; i < 4; i++) {
         has_list = has_list || strncmp(error->text, calls[i], strlen(calls[i])) == 0;
     }
-    bool is_from_getter = fault == IS_FREED && strncmp(error->text, "a result of 'full'", 18) == 0;
+    bool is_from_getter = fault == IS_FREED && strstr(error->text, ": the tensor is a result of 'full'");
     from_getters += is_from_getter;
     if (is_refused && !is_from_getter &&
         (!is_expected || (!has_list && has_number(error->text)) ||

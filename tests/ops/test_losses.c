@@ -97,6 +97,11 @@ static tg_tensor *cosine_similarity(tg_tape *t, tg_tensor **in, const double *op
     return tg_cosine_similarity(t, in[0], in[1], (int)options[0], options[1]);
 }
 
+static tg_tensor *skip_gram(tg_tape *t, tg_tensor **in, const double *options)
+{
+    return tg_skip_gram_loss(t, in[0], in[1], in[2], in[3], (tg_reduction)options[0]);
+}
+
 static const golden_call calls[] = {
     {"mse", mse},
     {"l1", l1},
@@ -119,6 +124,7 @@ static const golden_call calls[] = {
     {"nll_weight", nll_weight},
     {"linear_cross_entropy", linear_cross_entropy},
     {"linear_cross_entropy_weight", linear_cross_entropy_weight},
+    {"skip_gram", skip_gram},
 };
 
 static void test_against_torch(void **state)
@@ -126,7 +132,7 @@ static void test_against_torch(void **state)
     (void)state;
     int cases =
         check_goldens_with_options(TG_TEST_GOLDENS "/losses.txt", calls, sizeof calls / sizeof *calls, 5e-13, 4e-6);
-    assert_int_equal(cases, 501);
+    assert_int_equal(cases, 514);
 }
 
 /* The largest distance of two tensors, by the largest value of the second. */

@@ -272,7 +272,7 @@ static void test_bad_ids(void **state)
 
 /* ---- views ---- */
 
-enum { VIEWS = 9 };
+enum { VIEWS = 14 };
 
 static tg_tensor *view_of(tg_tape *t, int kind, tg_tensor *x)
 {
@@ -285,7 +285,12 @@ static tg_tensor *view_of(tg_tape *t, int kind, tg_tensor *x)
     case 5: return tg_transpose(t, tg_slice(t, x, 1, 3, 60, 1), 1, 2);
     case 6: return tg_expand(t, tg_select(t, x, 0, 1), tg_tensor_shape(x));
     case 7: return tg_expand(t, tg_unsqueeze(t, x, 2), TG_SHAPE(3, 70, 5, 131));
-    default: return tg_expand(t, tg_unsqueeze(t, x, 3), TG_SHAPE(3, 70, 131, 6));
+    case 8: return tg_expand(t, tg_unsqueeze(t, x, 3), TG_SHAPE(3, 70, 131, 6));
+    case 9: return tg_slice(t, x, 0, 1, INT64_MAX, 1);
+    case 10: return tg_slice(t, x, 0, 0, INT64_MAX, 2);
+    case 11: return tg_slice(t, x, 1, 3, 60, 4);
+    case 12: return tg_select(t, x, 2, 130);
+    default: return tg_slice(t, x, 2, 0, INT64_MAX, 131);
     }
 }
 

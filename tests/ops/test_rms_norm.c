@@ -1,9 +1,12 @@
-/* rms_norm, besides samples and goldens: extreme rows, the number of threads, and errors. */
+/* rms_norm, besides samples and goldens: extreme rows, the number of threads, and errors; layer_norm without gradients
+ * of its weights. */
+#include "base/level.h"
 #include "ops/calls.h"
 #include "support.h"
 #include "tape/tape.h"
 
 #include <math.h>
+#include <string.h>
 
 static void test_extreme_rows(void **state)
 {
@@ -59,6 +62,47 @@ static void test_threads_change_no_bit(void **state)
     tg_rng_free(rng);
 }
 
+/* Backward has a loop of its own for weights without gradients: that of x has the same bits, at each level. */
+static void test_layer_norm_without_weights(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, WIDTH = 213 };
+    tg_rng *rng = tg_rng_new(3);
+    const tg_cpu_level level = tg_get_cpu_level();
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(ROWS, WIDTH), NULL));
+    tg_tensor *dy = tg_tensor_new(TG_F32, TG_SHAPE(ROWS, WIDTH), NULL);
+    tg_tensor *ones = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(WIDTH), 1, NULL));
+    tg_tensor *zeros = leaf(tg_tensor_new_full(TG_F32, TG_SHAPE(WIDTH), 0, NULL));
+    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(dy, rng, 0, 1, NULL);
+    ((float *)tg_tensor_data_mut(x))[WIDTH + 5] = NAN;
+    ((float *)tg_tensor_data_mut(x))[2 * WIDTH + 5] = 1e-42F;
+    for (int l = 0; l <= tg_level_highest(); l++) {
+        tg_tensor *dx[2];
+        assert_true(tg_set_cpu_level((tg_cpu_level)l, NULL));
+        for (int weighted = 0; weighted < 2; weighted++) {
+            tg_tape *t = tg_tape_new(NULL, NULL);
+            tg_tensor_zero_grad(x);
+            assert_true(
+                backward_from(t, tg_layer_norm(t, x, weighted ? ones : NULL, weighted ? zeros : NULL, 1e-5), dy));
+            dx[weighted] = tg_tensor_new_dense_grad(x, NULL);
+            tg_tape_free(t);
+        }
+        const float *a = tg_tensor_data(dx[0]), *b = tg_tensor_data(dx[1]);
+        for (int i = 0; i < ROWS * WIDTH; i++) {
+            assert_true(i / WIDTH == 1 ? isnan(a[i]) : memcmp(&a[i], &b[i], sizeof *a) == 0);
+        }
+        tg_release(dx[0]);
+        tg_release(dx[1]);
+    }
+    assert_true(tg_set_cpu_level(level, NULL));
+    tg_release(x);
+    tg_release(dy);
+    tg_release(ones);
+    tg_release(zeros);
+    tg_rng_free(rng);
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -101,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_extreme_rows),
         cmocka_unit_test(test_threads_change_no_bit),
+        cmocka_unit_test(test_layer_norm_without_weights),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

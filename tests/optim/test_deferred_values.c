@@ -4,7 +4,7 @@
 
 /* ---- the values of the dense optimizer ---- */
 
-/* A row misses at most TABLE_ROWS / 8 steps. */
+/* A row misses at most TABLE_ROWS steps. */
 #define TABLE_ROWS 1000
 #define TABLE_VALUES (TABLE_ROWS * TABLE_WIDTH)
 #define TRAINING 2000

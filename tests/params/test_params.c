@@ -434,8 +434,8 @@ static void test_out_of_memory(void **state)
             }
             tg_params_free(params);
         }
-        /* something did fail */
-        assert_true(k > 2);
+        /* something did fail, except that an alias finds room beside the first name */
+        assert_true(k > 2 || kind == 4);
         tg_release(x);
         tg_rng_free(rng);
         assert_int_equal(counting.live, 0);

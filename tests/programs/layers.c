@@ -291,6 +291,27 @@ static tg_tensor *triplet(call *c)
     return tg_triplet_margin_loss(c->tape, c->x[0], c->x[1], c->x[2], &config);
 }
 
+static tg_tensor *skip_gram(call *c)
+{
+    tg_tape *t = c->tape;
+    int64_t pairs = c->run->p->batch * c->run->p->time, rows = tg_tensor_size(c->x[0], 0);
+    tg_reduction reduction = draw_reduction(c);
+    tg_tensor *centers = constant_ids(c, TG_SHAPE(pairs), c->option[1] % 3 ? c->option[1] % 64 : c->option[1], rows);
+    tg_tensor *targets = constant_ids(c, TG_SHAPE(pairs, 1 + c->option[2] % 4), c->option[2], rows);
+    if (!is_elementary(c)) {
+        return tg_skip_gram_loss(t, centers, table_of(c), targets, table_of(c), reduction);
+    }
+    tg_tensor *v = tg_unsqueeze(t, tg_embedding(t, centers, table_of(c), NULL), -1);
+    tg_tensor *scores = tg_squeeze(t, tg_matmul(t, tg_embedding(t, targets, table_of(c), NULL), v), -1);
+    tg_tensor *first = tg_slice(t, scores, 1, 0, 1, 1), *target = tg_slice(t, targets, 1, 0, 1, 1);
+    tg_tensor *losses = tg_neg(t, tg_log_sigmoid(t, tg_neg(t, scores)));
+    losses = tg_masked_fill(t, losses, tg_eq(t, targets, target), 0);
+    losses = tg_sub(t, tg_sum(t, losses, TG_AXES(1), TG_DROP_AXES), tg_log_sigmoid(t, tg_squeeze(t, first, 1)));
+    return reduction == TG_REDUCTION_NONE  ? losses
+           : reduction == TG_REDUCTION_SUM ? tg_sum_all(t, losses)
+                                           : tg_mean_all(t, losses);
+}
+
 static tg_tensor *binary_cross_entropy(call *c)
 {
     tg_binary_cross_entropy_with_logits_config config = tg_binary_cross_entropy_with_logits_config_default();
@@ -339,6 +360,7 @@ const operation layers[] = {
     {"linear_cross_entropy", 2, 2, linear_cross_entropy, IS_PRODUCT, {0, LEAF_TABLE}},
     {"distance", 2, 4, distance, 0, {0}},
     {"triplet", 3, 1, triplet, 0, {0}},
+    {"skip_gram", 1, 2, skip_gram, IS_LOOKUP, {LEAF_TABLE}},
     {"binary_cross_entropy", 1, 1, binary_cross_entropy, 0, {0}},
     {"recurrent", 1, 3, recurrent, IS_PRODUCT | NEEDS_MODULES | DRAWS_FIRST, {0}},
     {"block", 1, 3, block, IS_PRODUCT | NEEDS_MODULES, {0}},

@@ -1,6 +1,9 @@
 /* Runs random programs, and prints those whose variants differ.
  *
- *   programs [--seed N] [--programs N] [--seconds S] [--one SEED] [--shrink] [--print] [--without NAME]...
+ *   programs [--seed N] [--programs N] [--seconds S] [--one SEED] [--shrink] [--print] [--reproducible]
+ *            [--without NAME]...
+ *
+ * With --reproducible the tapes' products are, and more variants have the same bits.
  *
  * Program i has the seed N + i, so a number that is printed runs again with --one. A child process runs the programs:
  * if it crashes, or takes longer than a minute, its parent knows the program from memory that both share. */
@@ -186,7 +189,7 @@ static int search(const options *o)
 static int usage(void)
 {
     fprintf(stderr, "programs [--seed N] [--programs N] [--seconds S] [--one SEED] [--shrink] [--print] "
-                    "[--without NAME]...\n");
+                    "[--reproducible] [--without NAME]...\n");
     return 2;
 }
 
@@ -197,6 +200,10 @@ int main(int count, char **arguments)
         const char *name = arguments[i];
         if (strcmp(name, "--shrink") == 0) {
             o.shrinks = true;
+            continue;
+        }
+        if (strcmp(name, "--reproducible") == 0) {
+            is_reproducible = true;
             continue;
         }
         if (strcmp(name, "--print") == 0) {

@@ -153,6 +153,9 @@ typedef struct settings {
     bool is_baseline;       /* whether the CPU level is the lowest with the same bits */
 } settings;
 
+/* Whether the products of all tapes are reproducible: then all levels and numbers of threads have the same bits. */
+extern bool is_reproducible;
+
 typedef struct run {
     const program *p;
     settings s;

@@ -77,6 +77,8 @@ static void make_optimizer(run *r)
 
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
+bool is_reproducible;
+
 void run_begin(run *r, const program *p, const settings *s, run_log *l)
 {
     memset(r, 0, sizeof *r);
@@ -92,6 +94,7 @@ void run_begin(run *r, const program *p, const settings *s, run_log *l)
     config.detect_freed_results = s->detects_freed;
     for (int i = 0; i < TAPES; i++) {
         r->tape[i] = tg_tape_new(r->rng, &config);
+        tg_tape_set_matmul_precision(r->tape[i], is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
         fuzz_require(tg_tape_error(r->tape[i])->code == TG_OK, "a tape: %s", tg_tape_error(r->tape[i])->text);
     }
 }
@@ -348,7 +351,8 @@ void run_program(const program *p, const settings *s, run_log *l)
     static int highest = -1;
     tg_error error = TG_NO_ERROR;
     highest = highest < 0 ? (int)tg_get_cpu_level() : highest;
-    tg_cpu_level level = (tg_cpu_level)(s->is_baseline ? lowest_fused_level(p->has_modules) : highest);
+    int lowest = is_reproducible ? TG_CPU_BASELINE : lowest_fused_level(p->has_modules);
+    tg_cpu_level level = (tg_cpu_level)(s->is_baseline ? lowest : highest);
     fuzz_require(tg_set_cpu_level(level, &error), "%s", error.text);
     fuzz_memory_begin();
     log_clear(l);

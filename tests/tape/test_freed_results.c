@@ -303,7 +303,11 @@ static void test_each_getter_reports(void **state)
 {
     (void)state;
     tg_tensor *freed = freed_by_reset();
+    static const char *const names[] = {"dtype",     "shape",         "rank",       "size",     "stride",
+                                        "count",     "is_contiguous", "data",       "value_at", "requires_grad",
+                                        "grad_kind", "row_is_frozen", "row_updates"};
     for (int i = 0; i < 13; i++) {
+        char text[200];
         switch (i) {
         case 0: tg_tensor_dtype(freed); break;
         case 1: tg_tensor_shape(freed); break;
@@ -319,8 +323,11 @@ static void test_each_getter_reports(void **state)
         case 11: tg_tensor_row_is_frozen(freed, 0); break;
         default: tg_tensor_row_updates(freed, 0);
         }
-        assert_tape_error(tape, TG_ERROR_STATE,
-                          "a result of 'exp' is used after its tape was reset or its scope ended");
+        snprintf(text, sizeof text,
+                 "tensor_%s: the tensor is a result of 'exp' from generation 1 of its tape, which is in generation 2 "
+                 "now: tg_tape_reset has freed it; tg_retain keeps a result",
+                 names[i]);
+        assert_tape_error(tape, TG_ERROR_STATE, text);
     }
 }
 
@@ -334,6 +341,26 @@ static void test_keep_of_a_scope(void **state)
     assert_tape_error(tape, TG_ERROR_STATE, "'exp'");
     assert_false(tg_scope_end(tape, NULL));
     assert_tape_error(tape, TG_ERROR_STATE, "no scope is open");
+}
+
+/* The message names the call, and says in which generation the result was computed, and what has freed it. */
+static void test_generations(void **state)
+{
+    (void)state;
+    tg_tape_reset(tape);
+    tg_tape_reset(tape);
+    tg_tensor *freed = freed_by_scope();
+    assert_null(tg_neg(tape, freed));
+    assert_tape_error(tape, TG_ERROR_STATE,
+                      "neg: argument 'x' is a result of 'sqrt' from generation 3 of its tape, which the end of its "
+                      "scope has freed; tg_scope_end or tg_retain keeps a result");
+    tg_tape_reset(tape);
+    tg_release(freed);
+    assert_tape_error(tape, TG_ERROR_STATE,
+                      "release: the tensor is a result of 'sqrt' from generation 3 of its tape, which is in "
+                      "generation 4 now: tg_tape_reset has freed it");
+    assert_false(tg_backward(tape, freed, NULL));
+    assert_tape_error(tape, TG_ERROR_STATE, "backward: the result is a result of 'sqrt' from generation 3");
 }
 
 /* ---- every op ---- */
@@ -617,10 +644,10 @@ static void test_other_tape(void **state)
     tg_tape *other = tg_tape_new(NULL, NULL);
     tg_tensor *freed = freed_by_reset();
     assert_null(tg_mul(other, constant, freed));
-    assert_tape_error(other, TG_ERROR_STATE, "mul: argument 'b' is a result of 'exp' that was freed");
+    assert_tape_error(other, TG_ERROR_STATE, "mul: argument 'b' is a result of 'exp' from generation 1 of its tape");
     assert_tape_error(tape, TG_ERROR_STATE, "'exp'");
     assert_false(tg_backward(other, freed, NULL));
-    assert_tape_error(other, TG_ERROR_STATE, "backward: the result is a result of 'exp' that its tape has freed");
+    assert_tape_error(other, TG_ERROR_STATE, "backward: the result is a result of 'exp' from generation 1 of its tape");
     assert_tape_error(tape, TG_ERROR_STATE, "'exp'");
     tg_tape_free(other);
 }
@@ -799,6 +826,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_after_a_reset, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_scope, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_getter_reports, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_generations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_op, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_modules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keep_of_a_scope, set_up, tear_down),

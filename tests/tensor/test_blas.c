@@ -8,6 +8,7 @@
 
 #include <tapegrad/conv.h>
 
+#include "base/level.h"
 #include "tensor/gemm.h"
 #include "tensor/tensor.h"
 
@@ -106,16 +107,18 @@ static void test_all_forms(void **state)
     }
 }
 
+#define MOST_ROWS 13
+
 /* Products of few rows do not go to BLAS: the same results below and above that number of rows. */
 static void test_few_rows(void **state)
 {
     (void)state;
     const int64_t sizes[] = {1, 31, 32, 33, 100, 769}, columns = 70;
-    for (int64_t i = 0; i < 6 * 8; i++) {
-        int64_t n = sizes[i / 8], rows = 1 + i % 8;
+    for (int64_t i = 0; i < 6 * MOST_ROWS; i++) {
+        int64_t n = sizes[i / MOST_ROWS], rows = 1 + i % MOST_ROWS;
         tg_tensor *x = whole_numbers(rows, n, 3), *weight = whole_numbers(columns, n, 5);
         tg_tensor *bias = tg_tensor_new_full(TG_F32, TG_SHAPE(columns), 2, NULL);
-        double expected[8 * 70];
+        double expected[MOST_ROWS * 70];
         for (int64_t k = 0; k < rows * columns; k++) {
             const float *a = (const float *)tg_tensor_data(x) + k / columns * n;
             const float *b = (const float *)tg_tensor_data(weight) + k % columns * n;
@@ -131,6 +134,58 @@ static void test_few_rows(void **state)
         tg_release(weight);
         tg_release(bias);
     }
+}
+
+/* Computes the product of `count` rows of x with W^T, at a level of the processor and with some threads. */
+static tg_tensor *linear_with(tg_tensor *x, int64_t first, int64_t count, tg_tensor *weight, int level, int threads)
+{
+    const int64_t width = tg_tensor_size(x, 1);
+    tg_tensor *rows = tg_tensor_new(tg_tensor_dtype(x), TG_SHAPE(count, width), NULL);
+    const size_t bytes = tg_bytes_of(x) / (size_t)tg_tensor_size(x, 0);
+    memcpy(tg_tensor_data_mut(rows), (const char *)tg_tensor_data(x) + (size_t)first * bytes, (size_t)count * bytes);
+    assert_true(tg_set_cpu_level((tg_cpu_level)level, NULL) && tg_set_threads(threads, NULL));
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *y = tg_retain(tg_linear(t, rows, weight, NULL));
+    assert_non_null(y);
+    tg_tape_free(t);
+    tg_release(rows);
+    return y;
+}
+
+/* Each of a few rows has the bits of a product of its own, at every level and with every number of threads. */
+static void test_bits_of_few_rows(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {32, 33, 100, 769, 3072}, columns = 301;
+    const int threads = tg_threads(), level = (int)tg_get_cpu_level();
+    tg_rng *rng = tg_rng_new(1);
+    for (int i = 0; i < 10 && tg_get_matmul_backend() == TG_BACKEND_BLAS; i++) {
+        tg_dtype dtype = i % 2 ? TG_F64 : TG_F32;
+        tg_tensor *x = tg_tensor_new(dtype, TG_SHAPE(8, sizes[i / 2]), NULL);
+        tg_tensor *weight = tg_tensor_new(dtype, TG_SHAPE(columns, sizes[i / 2]), NULL);
+        assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL) && tg_tensor_fill_normal(weight, rng, 0, 1, NULL));
+        tg_tensor *alone[8];
+        for (int64_t row = 0; row < 8; row++) {
+            alone[row] = linear_with(x, row, 1, weight, 0, 1);
+        }
+        for (int64_t k = 0; k < 8 * 2 * (1 + tg_level_highest()); k++) {
+            const int64_t rows = 1 + k % 8;
+            tg_tensor *y = linear_with(x, 0, rows, weight, (int)k / 16, 1 + (int)k / 8 % 2);
+            for (int64_t row = 0; row < rows; row++) {
+                size_t bytes = tg_bytes_of(alone[row]);
+                assert_memory_equal((const char *)tg_tensor_data(y) + (size_t)row * bytes, tg_tensor_data(alone[row]),
+                                    bytes);
+            }
+            tg_release(y);
+        }
+        for (int64_t row = 0; row < 8; row++) {
+            tg_release(alone[row]);
+        }
+        tg_release(x);
+        tg_release(weight);
+    }
+    tg_rng_free(rng);
+    assert_true(tg_set_cpu_level((tg_cpu_level)level, NULL) && tg_set_threads(threads, NULL));
 }
 
 #define SIDE 64
@@ -241,6 +296,7 @@ int main(void)
                                        cmocka_unit_test(test_any_number_of_threads),
                                        cmocka_unit_test(test_all_forms),
                                        cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_bits_of_few_rows),
                                        cmocka_unit_test(test_products_at_the_same_time),
                                        cmocka_unit_test(test_sizes_beyond_32_bits)};
     return cmocka_run_group_tests_name("blas", tests, NULL, NULL);

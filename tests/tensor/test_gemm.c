@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fma.h"
 #include "tensor/gemm.h"
+
+/* Those of mingw-w64 10 round twice. base/test_fma compares the library's with those of other systems. */
+#if defined _WIN32
+#define fmaf tg_exact_fma_f32
+#define fma tg_exact_fma_f64
+#endif
 
 /* This function replaces the library's, so that a test can refuse the memory. */
 static bool has_memory = true;
@@ -17,8 +24,15 @@ void *tg_builtin_memory(void)
     return has_memory ? memory : NULL;
 }
 
-static tg_gemm_kernel *const kernels_f32[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32)};
-static tg_gemm_kernel *const kernels_f64[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64)};
+/* Behind the levels are the products whose multiply-adds are computed by other means, of the reproducible mode. */
+enum { EXACT = TG_LEVELS };
+static tg_gemm_kernel *const kernels_f32[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32), tg_builtin_gemm_f32_exact};
+static tg_gemm_kernel *const kernels_f64[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64), tg_builtin_gemm_f64_exact};
+
+static int after(int level)
+{
+    return level == tg_level_highest() ? EXACT : level + 1;
+}
 
 /* ---- a product, in both dtypes ---- */
 
@@ -128,7 +142,10 @@ static double value_f64(const matrices *x, int64_t row, int64_t column, bool add
 /* Whether this level has fused multiply-adds. Other processors than x86-64 have one level, with them or without. */
 static bool is_fused(int level)
 {
-#if defined __x86_64__
+    if (level == EXACT) {
+        return true;
+    }
+#if defined __x86_64__ && !defined __FMA__
     return level > TG_CPU_BASELINE;
 #elif defined __FP_FAST_FMA || defined __ARM_FEATURE_FMA || defined __FMA__
     (void)level;
@@ -178,7 +195,7 @@ static void test_order(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int kind = 0; kind < 4; kind++) {
             matrices x = matrices_new(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2);
-            for (int level = 0; level <= tg_level_highest(); level++) {
+            for (int level = 0; level <= EXACT; level = after(level)) {
                 for (int add = 0; add < 2; add++) {
                     multiply(&x, level, add);
                     expect_order(&x, level, add);
@@ -193,13 +210,44 @@ static void test_order(void **state)
     }
 }
 
+/* Exact multiply-adds of values with few bits, whose sums are often ties, and of tiny, huge and infinite ones. */
+static void test_exact_values(void **state)
+{
+    (void)state;
+    static const double scales[] = {1, 0x1p-20, 0x1p-70, 0x1p-75, 0x1p60, 0x1p-500, 0x1p-540, 0x1p500, 0x1p511};
+    uint32_t seed = 9;
+    for (int round = 0; round < 72; round++) {
+        const double scale = scales[round / 2 % 9];
+        matrices x = matrices_new(13, 28, round % 3 ? 60 : 400, round & 1, round & 2);
+        for (int64_t i = 0; i < x.a_count; i++) {
+            double value = (double)(floorf(next_value(&seed) * 8) + floorf(next_value(&seed) * 4) * 0x1p-20f);
+            x.a[i] = (float)(value * scale);
+            x.wide_a[i] = (value + (double)floorf(next_value(&seed) * 4) * 0x1p-49) * scale;
+        }
+        for (int64_t i = 0; i < x.b_count; i++) {
+            double value = (double)(floorf(next_value(&seed) * 8) + floorf(next_value(&seed) * 4) * 0x1p-20f);
+            x.b[i] = (float)(value * scale);
+            x.wide_b[i] = (value + (double)floorf(next_value(&seed) * 4) * 0x1p-49) * scale;
+        }
+        multiply(&x, EXACT, false);
+        for (int64_t i = 0; i < x.g.m * x.g.n; i++) {
+            int64_t row = i / x.g.n, column = i % x.g.n, at = row * x.g.ldc + column;
+            float expected = value_f32(&x, row, column, false, true);
+            double wide = value_f64(&x, row, column, false, true);
+            assert_true(isnan(expected) ? isnan(x.c[at]) : x.c[at] == expected);
+            assert_true(isnan(wide) ? isnan(x.wide_c[at]) : x.wide_c[at] == wide);
+        }
+        matrices_free(&x);
+    }
+}
+
 static void test_no_values(void **state)
 {
     (void)state;
     const int64_t sizes[][3] = {{0, 5, 7}, {5, 0, 7}, {5, 7, 0}, {0, 0, 0}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         matrices x = matrices_new(sizes[s][0], sizes[s][1], sizes[s][2], false, s % 2);
-        for (int level = 0; level <= tg_level_highest(); level++) {
+        for (int level = 0; level <= EXACT; level = after(level)) {
             for (int add = 0; add < 2; add++) {
                 multiply(&x, level, add);
                 expect_order(&x, level, add);
@@ -224,7 +272,7 @@ static void test_special_values(void **state)
             x.old[i] = NAN;
             x.wide_old[i] = (double)NAN;
         }
-        for (int level = 0; level <= tg_level_highest(); level++) {
+        for (int level = 0; level <= EXACT; level = after(level)) {
             multiply(&x, level, false);
             for (int64_t i = 0; i < m * n; i++) {
                 int64_t row = i / n, column = i % n, at = row * x.g.ldc + column;
@@ -249,7 +297,7 @@ static void test_shared_factors(void **state)
         values[i] = floorf(next_value(&seed) * 8);
     }
     const tg_gemm square = {SIDE, SIDE, SIDE, .transpose_b = true, .lda = 0, .ldb = SIDE, .ldc = SIDE};
-    for (int level = 0; level <= tg_level_highest(); level++) {
+    for (int level = 0; level <= EXACT; level = after(level)) {
         kernels_f32[level](&square, values, values, false, c);
         for (int i = 0; i < SIDE * SIDE; i++) {
             float sum = 0;
@@ -315,8 +363,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backend), /* first: it sets the backend of the others */
-                                       cmocka_unit_test(test_order),          cmocka_unit_test(test_no_values),
-                                       cmocka_unit_test(test_special_values), cmocka_unit_test(test_shared_factors),
-                                       cmocka_unit_test(test_threads)};
+                                       cmocka_unit_test(test_order),          cmocka_unit_test(test_exact_values),
+                                       cmocka_unit_test(test_no_values),      cmocka_unit_test(test_special_values),
+                                       cmocka_unit_test(test_shared_factors), cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);
 }

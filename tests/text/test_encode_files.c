@@ -261,6 +261,65 @@ static void test_failures_leave_the_old_file(void **state)
     free(text);
 }
 
+/* A text without a place for a cut. */
+static void test_long_pieces(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {text_path};
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *z = tokenizer_new();
+    char *text = malloc(2 * TG_PIECE_BYTES);
+    memset(text, 'x', 2 * TG_PIECE_BYTES);
+    text[500] = ' ';
+    write_file(text_path, text, 2 * TG_PIECE_BYTES);
+    write_file(ids_path, "old", 3);
+    assert_int_equal(tg_tokenizer_encode_files(z, paths, 1, ids_path, 2, NULL, &error), -1);
+    assert_error(&error, TG_ERROR_FORMAT,
+                 "tokenizer_encode_files: 'test_encode_files.txt' has no place where a word surely ends, such as white "
+                 "space after a letter, in the 1048576 bytes from byte 500 on");
+    check_unchanged();
+    free(text);
+    tg_tokenizer_free(z);
+}
+
+/* Vocabularies and vectors on a full disk leave the old file, too. */
+static void test_full_disk(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    char *text = malloc(60000);
+    size_t length = 0;
+    for (int i = 0; i < 5000; i++) {
+        length += (size_t)snprintf(text + length, 60000 - length, "w%d ", i);
+    }
+    tg_tokenizer *z = tg_tokenizer_train(text, length, 2000, &error);
+    tg_words *words = tg_words_new(text, length, NULL, &error);
+    tg_tensor *vectors = tg_tensor_new(TG_F32, TG_SHAPE(tg_words_vocabulary(words), 4), &error);
+    assert_true(tg_tensor_fill(vectors, 1, &error));
+    struct rlimit old, full;
+    getrlimit(RLIMIT_FSIZE, &old);
+    full = old;
+    full.rlim_cur = 500;
+    signal(SIGXFSZ, SIG_IGN);
+    write_file(ids_path, "old", 3);
+    setrlimit(RLIMIT_FSIZE, &full);
+    for (int i = 0; i < 5; i++) {
+        static const tg_vocabulary_format formats[] = {TG_VOCABULARY_MERGES, TG_VOCABULARY_JSON};
+        bool is_saved = i < 2   ? tg_tokenizer_save(z, ids_path, formats[i], &error)
+                        : i < 3 ? tg_words_save(words, ids_path, &error)
+                                : tg_words_save_vectors(words, vectors, ids_path,
+                                                        i == 3 ? TG_VECTORS_TEXT : TG_VECTORS_BINARY, &error);
+        assert_false(is_saved);
+        assert_error(&error, TG_ERROR_FILE, "write 'test_encode_files.bin': File too large");
+        check_unchanged();
+    }
+    setrlimit(RLIMIT_FSIZE, &old);
+    tg_release(vectors);
+    tg_words_free(words);
+    tg_tokenizer_free(z);
+    free(text);
+}
+
 /* The memory does not depend on the text: a piece, its ids, and what encodes a word. */
 static void test_memory(void **state)
 {
@@ -299,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_two_bytes_are_too_few),
         cmocka_unit_test(test_failures_leave_the_old_file),
+        cmocka_unit_test(test_long_pieces),
+        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("encode_files", tests, NULL, end);

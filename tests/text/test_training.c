@@ -454,6 +454,21 @@ static void test_bad_files(void **state)
     free(text);
 }
 
+/* A vocabulary ends with the pairs, also where there are none. */
+static void test_few_pairs(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "a", "abc abc xyz"};
+    for (int i = 0; i < 3; i++) {
+        tg_error error = TG_NO_ERROR;
+        write_file(path, texts[i], strlen(texts[i]));
+        tg_tokenizer *z = train_file(50000, 2, &error);
+        assert_non_null(z);
+        assert_int_equal(tg_tokenizer_vocabulary(z), i == 2 ? 259 : 257); /* ab and abc */
+        tg_tokenizer_free(z);
+    }
+}
+
 /* ---- progress ---- */
 
 typedef struct observer {
@@ -572,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_threads_and_files_change_nothing),
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_few_pairs),
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_memory),
     };

@@ -64,7 +64,7 @@ static const word_case cases[] = {
 
 #define CASES (sizeof cases / sizeof *cases)
 
-static char *read(const char *path, size_t *length)
+static char *read_whole(const char *path, size_t *length)
 {
     char *text = tg_text_read(path, length, &error);
     assert_non_null(text);
@@ -85,16 +85,16 @@ static void check_case(const word_case *c, int64_t ids, uint64_t ids_sum, uint64
 {
     char path[300], line[20];
     size_t length, saved_length, expected_length;
-    char *text = read(c->text, &length);
+    char *text = read_whole(c->text, &length);
     tg_words_config config = c->config;
     config.mark = tg_words_config_default().mark;
     tg_words *words = tg_words_new(text, length, &config, &error);
     assert_non_null(words);
 
     assert_true(tg_words_save(words, "words.txt", &error));
-    char *saved = read("words.txt", &saved_length);
+    char *saved = read_whole("words.txt", &saved_length);
     snprintf(path, sizeof path, GOLDENS "%s.vocabulary", c->name);
-    char *expected = read(path, &expected_length);
+    char *expected = read_whole(path, &expected_length);
     assert_string_equal(saved, expected);
     assert_int_equal(saved_length, expected_length);
     tg_text_free(saved);

@@ -338,6 +338,7 @@ static void test_a_file_that_cannot_be_written(void **state)
     assert_null(tg_ledger_open(NULL, readable));
     assert_true(tg_ledger_close(NULL, &error));
     fclose(readable);
+#if defined __GLIBC__ /* elsewhere such a file may not report that it is full */
     /* space for the first line, but not for an op's; without a buffer, so that only the write can fail */
     char space[40];
     FILE *small = fmemopen(space, sizeof space, "w");
@@ -351,6 +352,7 @@ static void test_a_file_that_cannot_be_written(void **state)
     assert_false(tg_ledger_close(cut, &error));
     assert_error(&error, TG_ERROR_FILE, "ledger_close: the file cannot be written");
     fclose(small);
+#endif
     /* Linux: every write fails, once the buffer is passed on */
     FILE *full = fopen("/dev/full", "w");
     if (full) {

@@ -1,4 +1,4 @@
-/* Profiles of a step, and drawings of its operations. */
+/* Profiles of a step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -102,75 +102,11 @@ static void test_a_later_profile_replaces(void **state)
     tg_profile_free(second);
 }
 
-static void test_dot(void **state)
-{
-    (void)state;
-    step();
-    FILE *file = tmpfile();
-    tg_error error = TG_NO_ERROR;
-    assert_true(tg_tape_write_dot(tape, file, &error));
-    rewind(file);
-    char text[8192];
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    text[length] = '\0';
-    fclose(file);
-    int boxes = 0, ellipses = 0, arrows = 0;
-    for (const char *at = text; *at; at++) {
-        boxes += strncmp(at, "shape=box", 9) == 0;
-        ellipses += strncmp(at, "shape=ellipse", 13) == 0;
-        arrows += strncmp(at, " -> ", 4) == 0;
-    }
-    assert_memory_equal(text, "digraph tape {\n", 15);
-    assert_int_equal(boxes, 6);    /* linear, linear, add, unsqueeze, transpose, sum */
-    assert_int_equal(ellipses, 3); /* x, weight, bias */
-    assert_int_equal(arrows, 3 + 3 + 2 + 1 + 1 + 1);
-    assert_non_null(strstr(text, "[label=\"linear\\nf32 (4,2)\", shape=box];"));
-    assert_non_null(strstr(text, "[label=\"leaf\\nf32 (2,3)\", shape=ellipse];"));
-    assert_non_null(strstr(text, "[label=\"constant\\nf32 (4,3)\", shape=ellipse];"));
-    assert_false(tg_tape_write_dot(tape, NULL, &error));
-    assert_error(&error, TG_ERROR_STATE, "tape_write_dot: the file is NULL");
-    FILE *full = fopen("/dev/full", "w");
-    if (full) {
-        assert_false(tg_tape_write_dot(tape, full, &error));
-        assert_error(&error, TG_ERROR_FILE, "tape_write_dot: the file cannot be written");
-        fclose(full);
-    }
-}
-
-/* Every allocation fails once: MEMORY, nothing leaks, and nothing is written. */
-static void test_dot_without_memory(void **state)
-{
-    (void)state;
-    counting_allocator counting;
-    tg_tape_free(tape);
-    allocator_install(&counting);
-    tape = tg_tape_new(NULL, NULL);
-    tg_full(tape, TG_F32, TG_SHAPE(2), 1);
-    size_t before = counting.live;
-    FILE *file = tmpfile();
-    bool is_written = false;
-    for (size_t k = 1; !is_written; k++) {
-        allocator_arm(&counting, k, true);
-        tg_error error = TG_NO_ERROR;
-        is_written = tg_tape_write_dot(tape, file, &error);
-        assert_int_equal(error.code, is_written ? TG_OK : TG_ERROR_MEMORY);
-        assert_true(is_written == (ftell(file) > 0));
-        assert_int_equal(counting.live, before);
-        assert_true(!is_written || k > 2);
-    }
-    fclose(file);
-    tg_tape_free(tape);
-    tape = NULL;
-    allocator_restore();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_profile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_later_profile_replaces, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_dot, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_dot_without_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
 }

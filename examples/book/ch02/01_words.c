@@ -1,4 +1,5 @@
-/* 01: a text as words, and words as ids: the chapter's first tokenizer, whose tokens are whole words.
+/* 01: How does a text become numbers, and what becomes of a word that the vocabulary does not have? A text as words,
+ * and words as ids: the chapter's first tokenizer, whose tokens are whole words.
  *
  * The text is split at white space and at punctuation, first step by step and then by tg_words_new. Words and
  * punctuation marks are tokens. The vocabulary is the sorted set of tokens, and the id of a token is its index. A token
@@ -106,7 +107,9 @@ int main(int argc, char **argv)
 {
     static words w, text;
     size_t length;
-    char *raw = book_text(book_folder(argc, argv, NULL), &length);
+    const char *folder = book_folder(argc, argv, NULL);
+    char *raw = book_text(folder, &length);
+    question("How does a text become numbers, and what becomes of a word that the vocabulary does not have?");
 
     cell(18);
     printf("Total number of character: %zu\n%.99s\n", length, raw);
@@ -142,7 +145,9 @@ int main(int argc, char **argv)
 
     cell(47);
     tg_tokens tokens = print_encoded(
-        vocabulary, "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride.");
+        vocabulary, folder
+                        ? "\"It's the last he painted, you know,\"\n           Mrs. Gisburn said with pardonable pride."
+                        : "\"It's late,\" said the clock that had lost its hands.");
     cell(49);
     print_decoded(vocabulary, &tokens);
     cell(50);

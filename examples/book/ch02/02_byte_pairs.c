@@ -1,4 +1,5 @@
-/* 02: GPT-2's tokenizer, byte pair encoding. It can encode every text: an unknown word is split into smaller tokens. */
+/* 02: How can a tokenizer encode every text, even a word that it has never seen? GPT-2's tokenizer, byte pair encoding.
+ * It can encode every text: an unknown word is split into smaller tokens. */
 #include "../book.h"
 
 static void print_text(const tg_tokenizer *bpe, const int32_t *ids, int64_t count)
@@ -14,6 +15,7 @@ static void print_text(const tg_tokenizer *bpe, const int32_t *ids, int64_t coun
 int main(int argc, char **argv)
 {
     const char *folder = book_folder(argc, argv, NULL);
+    question("How can a tokenizer encode every text, even a word that it has never seen?");
     tg_tokenizer *bpe = book_tokenizer(folder);
     tg_error error = TG_NO_ERROR;
     tg_tokens tokens;

@@ -1,4 +1,5 @@
-/* 03: batches of sliding windows. The targets are the inputs shifted by one token. */
+/* 03: What does a language model learn from: which inputs, and which targets? Batches of sliding windows. The targets
+ * are the inputs shifted by one token. */
 #include "../book.h"
 
 #include <string.h>
@@ -7,11 +8,12 @@
 static void print_row(const tg_tensor *x)
 {
     char text[200];
-    FILE *memory = fmemopen(text, sizeof text, "w");
-    if (memory) {
-        tg_tensor_print(x, memory, NULL, NULL);
-        fclose(memory);
-        printf("%.*s", (int)strcspn(text, "\n"), text);
+    FILE *file = tmpfile();
+    if (file) {
+        tg_tensor_print(x, file, NULL, NULL);
+        rewind(file);
+        printf("%.*s", fgets(text, sizeof text, file) ? (int)strcspn(text, "\n") : 0, text);
+        fclose(file);
     }
 }
 
@@ -27,6 +29,7 @@ static void print_pair(tg_batch batch)
 int main(int argc, char **argv)
 {
     const char *folder = book_folder(argc, argv, NULL);
+    question("What does a language model learn from: which inputs, and which targets?");
     tg_rng *rng = tg_rng_new(123);
 
     tg_loader *single = book_loader(folder, 1, 4, 1, rng);

@@ -1,13 +1,15 @@
-/* 04: an embedding is a table, and a lookup returns rows of it. Seed 123 gives the table that the book prints. */
+/* 04: What is an embedding, and what does a lookup return? An embedding is a table, and a lookup returns rows of
+ * it. Seed 123 gives the table that the book prints. */
 #include "../book.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("What is an embedding, and what does a lookup return?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
 
     cell(111);

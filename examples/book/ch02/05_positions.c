@@ -1,5 +1,5 @@
-/* 05: token and position embeddings. The model's input is their sum, so one token has a different vector at each
- * position.
+/* 05: How does a model know where in the text a token stands? Token and position embeddings. The model's input is their
+ * sum, so one token has a different vector at each position.
  *
  *   token embedding     [0.5, -0.2,  0.1]
  *   position embedding  [0.1,  0.3, -0.1]
@@ -21,12 +21,13 @@ static void print_sum(tg_tape *t)
 int main(int argc, char **argv)
 {
     const char *folder = book_folder(argc, argv, NULL);
+    question("How does a model know where in the text a token stands?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding token = tg_nn_embedding_make(params, "token_embedding_layer", 50257, 256, NULL);
     tg_nn_positional position = tg_nn_positional_make(params, "pos_embedding_layer", TG_POSITION_LEARNED, 4, 256, NULL);
     tg_loader *loader = book_loader(folder, 8, 4, 4, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
     print_sum(t);
 

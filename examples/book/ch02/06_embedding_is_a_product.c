@@ -1,14 +1,15 @@
-/* 06: a lookup is a matrix product with one-hot rows, but cheaper: the course's notebook on embeddings and linear
- * layers. */
+/* 06: Is a lookup in a table anything but a matrix product? A lookup is a matrix product with one-hot rows, but
+ * cheaper: the course's notebook on embeddings and linear layers. */
 #include "../book.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("Is a lookup in a table anything but a matrix product?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 4, 5, NULL);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
     tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(3), (int32_t[]){2, 3, 1}, NULL);
 

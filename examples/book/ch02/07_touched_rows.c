@@ -1,5 +1,5 @@
-/* 07: which rows of a table a training step updates. Only rows whose ids are in the batch have a gradient; all other
- * rows keep their values. */
+/* 07: Which rows of a table does one training step change? Which rows of a table a training step updates. Only rows
+ * whose ids are in the batch have a gradient; all other rows keep their values. */
 #include <string.h>
 
 #include "../book.h"
@@ -7,13 +7,14 @@
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("Which rows of a table does one training step change?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = 0.1;
     tg_optim *sgd = tg_sgd_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
     tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(4), (int32_t[]){2, 3, 5, 2}, NULL);
     /* zeros: the step moves rows towards the origin */

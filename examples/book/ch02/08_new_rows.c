@@ -1,4 +1,5 @@
-/* 08: new rows for a table. Only the new rows are trained; the old rows are frozen. */
+/* 08: How does a table get new rows without a change of the old ones? New rows for a table. Only the new rows are
+ * trained; the old rows are frozen. */
 #include <string.h>
 
 #include "../book.h"
@@ -8,6 +9,7 @@ enum { ROWS = 4, WIDTH = 3, STEPS = 20 };
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("How does a table get new rows without a change of the old ones?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", ROWS, WIDTH, NULL);
@@ -15,7 +17,7 @@ int main(int argc, char **argv)
     config.lr = 0.1;
     config.weight_decay = 0.1;
     tg_optim *adam = tg_adam_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tape_watch_error(t, tg_params_error(params));
     tg_tape_watch_error(t, tg_optim_error(adam));
     check(tg_tape_error(t));

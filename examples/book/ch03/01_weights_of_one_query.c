@@ -1,12 +1,13 @@
-/* 01: the attention weights of the second word, "journey", for each of the six words. Dot products measure similarity,
- * a softmax turns them into weights that sum to 1, and the weighted sum of the words is the context vector. Nothing is
- * trainable here. */
+/* 01: How much does one word of a sentence have to do with each of the others? The attention weights of the second
+ * word, "journey", for each of the six words. Dot products measure similarity, a softmax turns them into weights that
+ * sum to 1, and the weighted sum of the words is the context vector. Nothing is trainable here. */
 #include "inputs.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
-    tg_tape *t = tg_tape_new(NULL, NULL);
+    question("How much does one word of a sentence have to do with each of the others?");
+    tg_tape *t = book_tape(NULL);
     tg_tensor *inputs = inputs_new();
     tg_tensor *query = tg_select(t, inputs, 0, 1);
 

@@ -1,11 +1,12 @@
-/* 02: the attention weights of all words at once: one matrix product for the scores, a softmax per row, and one product
- * for the context vectors. */
+/* 02: How are the attention weights of all words computed at once? The attention weights of all words at once: one
+ * matrix product for the scores, a softmax per row, and one product for the context vectors. */
 #include "inputs.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
-    tg_tape *t = tg_tape_new(NULL, NULL);
+    question("How are the attention weights of all words computed at once?");
+    tg_tape *t = book_tape(NULL);
     tg_tensor *inputs = inputs_new();
 
     /* pair by pair: pairs[i][j] is the dot product of words i and j */

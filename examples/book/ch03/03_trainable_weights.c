@@ -1,5 +1,6 @@
-/* 03: self-attention with trainable weights: each word is projected to a query, a key and a value. The scores are
- * divided by the square root of the keys' width, so that the softmax does not saturate if the width is large. */
+/* 03: What is trainable in attention, and why are the scores divided by a square root? Self-attention with trainable
+ * weights: each word is projected to a query, a key and a value. The scores are divided by the square root of the keys'
+ * width, so that the softmax does not saturate if the width is large. */
 #include "inputs.h"
 
 #include <math.h>
@@ -14,12 +15,13 @@ static tg_tensor *attend(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_ten
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("What is trainable in attention, and why are the scores divided by a square root?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_tensor *W_query = tg_params_add_uniform(params, "W_query", TG_SHAPE(3, 2), 0, 1);
     tg_tensor *W_key = tg_params_add_uniform(params, "W_key", TG_SHAPE(3, 2), 0, 1);
     tg_tensor *W_value = tg_params_add_uniform(params, "W_value", TG_SHAPE(3, 2), 0, 1);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *inputs = inputs_new();
     check(tg_params_error(params));
 

@@ -1,6 +1,6 @@
-/* 04: the causal mask: a word must not attend to later words. There are two equivalent ways: to set the weights of
- * later words to 0 and to divide each row by its sum again; or to set their scores to -inf before the softmax. The last
- * part is dropout of the weights. */
+/* 04: How is a word kept from attending to words that come after it? The causal mask: a word must not attend to later
+ * words. There are two equivalent ways: to set the weights of later words to 0 and to divide each row by its sum again;
+ * or to set their scores to -inf before the softmax. The last part is dropout of the weights. */
 #include "inputs.h"
 
 #include <math.h>
@@ -8,13 +8,14 @@
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("How is a word kept from attending to words that come after it?");
     tg_rng *rng = tg_rng_new(789);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear to_query = tg_nn_linear_make(params, "W_query", 3, 2, &no_bias);
     tg_nn_linear to_key = tg_nn_linear_make(params, "W_key", 3, 2, &no_bias);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *inputs = inputs_new(), *ones = tg_tensor_new_full(TG_F32, TG_SHAPE(6, 6), 1, NULL);
     check(tg_params_error(params));
 

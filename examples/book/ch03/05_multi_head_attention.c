@@ -1,5 +1,6 @@
-/* 05: causal attention for a batch, and multi-head attention: first as two separate heads, each with its own matrices,
- * then as one module that splits one projection into heads. */
+/* 05: How do several heads attend at the same time, each in its own way? Causal attention for a batch, and multi-head
+ * attention: first as two separate heads, each with its own matrices, then as one module that splits one projection
+ * into heads. */
 #include "inputs.h"
 
 /* One head: three linear layers, initialized in this order. */
@@ -67,9 +68,10 @@ static void heads_in_one_product(tg_tape *t)
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("How do several heads attend at the same time, each in its own way?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *inputs = inputs_new();
     /* two copies of (6,3) -> (2,6,3) */
     tg_tensor *batch = tg_stack(t, (tg_tensor *[]){inputs, inputs}, 2, 0);

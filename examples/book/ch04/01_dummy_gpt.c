@@ -1,10 +1,11 @@
-/* 01: a GPT without transformer blocks: token and position embeddings, dropout, and a head that computes a logit for
- * each of the 50257 tokens. */
+/* 01: Which parts does a GPT have besides its transformer blocks? A GPT without transformer blocks: token and position
+ * embeddings, dropout, and a head that computes a logit for each of the 50257 tokens. */
 #include "../book.h"
 
 int main(int argc, char **argv)
 {
     const char *book = book_folder(argc, argv, NULL);
+    question("Which parts does a GPT have besides its transformer blocks?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     /* V 50257, context 1024, width 768, dropout 0.1 */
@@ -16,7 +17,7 @@ int main(int argc, char **argv)
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear out_head = tg_nn_linear_make(params, "out_head", config.width, config.vocabulary, &no_bias);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
 
     tg_tensor *batch = book_batch_of_two(book);

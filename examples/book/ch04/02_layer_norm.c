@@ -1,5 +1,6 @@
-/* 02: layer normalization. The outputs of a layer can have any mean and variance. Subtracting the mean and dividing by
- * the standard deviation gives every row mean 0 and variance 1, which stabilizes training. */
+/* 02: What does layer normalization do to the mean and the variance of a row? Layer normalization. The outputs of a
+ * layer can have any mean and variance. Subtracting the mean and dividing by the standard deviation gives every row
+ * mean 0 and variance 1, which stabilizes training. */
 #include "../book.h"
 
 /* Prints the mean and variance of each row. The variance divides by n - `correction`. */
@@ -14,9 +15,10 @@ static void print_mean_and_variance(tg_tape *t, tg_tensor *x, int correction, co
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("What does layer normalization do to the mean and the variance of a row?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *batch = tg_tensor_new(TG_F32, TG_SHAPE(2, 5), NULL);
     tg_tensor_fill_normal(batch, rng, 0, 1, NULL);
     tg_nn_linear layer = tg_nn_linear_make(params, "layer", 5, 6, NULL);

@@ -1,10 +1,11 @@
-/* 03: the feed-forward network of a block. It acts on each position separately: a linear layer to four times the width,
- * GELU, and a linear layer back to the width. */
+/* 03: What does a block compute for each position by itself? The feed-forward network of a block. It acts on each
+ * position separately: a linear layer to four times the width, GELU, and a linear layer back to the width. */
 #include "../book.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("What does a block compute for each position by itself?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt_config config;
@@ -14,7 +15,7 @@ int main(int argc, char **argv)
 
     tg_nn_feed_forward ffn =
         tg_nn_feed_forward_make(params, "ffn", config.width, 4 * config.width, TG_FEED_FORWARD_GELU);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, config.width), NULL);
     tg_tensor_fill_uniform(x, rng, 0, 1, NULL);

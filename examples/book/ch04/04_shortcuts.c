@@ -1,5 +1,5 @@
-/* 04: shortcut connections. In a network of five layers the gradients of the first layers are very small, unless the
- * input of each layer is added to its output. */
+/* 04: Why does a deep network need shortcuts? Shortcut connections. In a network of five layers the gradients of the
+ * first layers are very small, unless the input of each layer is added to its output. */
 #include "../book.h"
 
 #include <math.h>
@@ -37,9 +37,10 @@ static void print_gradients(tg_tape *t, const tg_nn_linear layers[LAYERS])
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("Why does a deep network need shortcuts?");
     tg_rng *rng = tg_rng_new(0);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *x = tg_tensor_new_from_f32(TG_SHAPE(1, 3), (float[]){1, 0, -1}, NULL);
     tg_tensor *target = tg_tensor_new_full(TG_F32, TG_SHAPE(1, 1), 0, NULL);
     for (int shortcuts = 0; shortcuts < 2; shortcuts++) {

@@ -1,10 +1,11 @@
-/* 05: a transformer block: norm, attention, shortcut, norm, feed-forward, shortcut. The output has the shape of the
- * input, so blocks can be stacked. */
+/* 05: What goes into a transformer block, and what comes out? A transformer block: norm, attention, shortcut, norm,
+ * feed-forward, shortcut. The output has the shape of the input, so blocks can be stacked. */
 #include "../book.h"
 
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("What goes into a transformer block, and what comes out?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt_config config;
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
     options.dropout = config.dropout;
     options.attention.dropout = config.dropout;
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", config.width, config.heads, &options);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
     tg_tensor *y = tg_nn_transformer_block_forward(t, &block, x, NULL);
     check(tg_tape_error(t));

@@ -1,4 +1,5 @@
-/* 06: an untrained GPT-2 of 124 million parameters: its logits, its size, and the text that it generates. */
+/* 06: How large is GPT-2, and what does it write before it is trained? An untrained GPT-2 of 124 million parameters:
+ * its logits, its size, and the text that it generates. */
 #include "../book.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     printf("\nencoded_tensor.shape: ");
     print_shape(encoded);
 
-    int32_t text[10] = {0};
+    /* GPT-2's tokenizer needs 4 tokens for the prompt, another one more */
+    int32_t text[64] = {0};
     memcpy(text, prompt.ids, (size_t)prompt.count * sizeof *text);
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = 6;
@@ -71,12 +73,15 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
 int main(int argc, char **argv)
 {
     const char *book = book_folder(argc, argv, NULL);
+    question("How large is GPT-2, and what does it write before it is trained?");
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    tg_tokenizer *bpe = book_tokenizer(book);
+    config.vocabulary = tg_tokenizer_vocabulary(bpe);
     tg_gpt *model = tg_gpt_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     check(tg_params_error(params));
 
     tg_tensor *batch = book_batch_of_two(book);
@@ -91,7 +96,6 @@ int main(int argc, char **argv)
     print_tensor(logits);
 
     print_sizes(params);
-    tg_tokenizer *bpe = book_tokenizer(book);
     print_generated(t, model, bpe);
 
     tg_tokenizer_free(bpe);

@@ -1,5 +1,7 @@
-/* 01: the loss of an untrained model: the text that it generates, the probabilities of the target tokens, and their
- * cross-entropy, which training minimizes. */
+/* 01: How wrong is a model that has learned nothing, and how is that measured? The loss of an untrained model: the text
+ * that it generates, the probabilities of the target tokens, and their cross-entropy, which training minimizes. */
+#include <string.h>
+
 #include "training.h"
 
 /* Prints the probabilities of the targets and returns their logarithms: logits (2,3,V), targets (2,3) -> (6). */
@@ -23,22 +25,37 @@ static void print_shapes(const char *first, const tg_tensor *a, const char *seco
     print_shape(b);
 }
 
+/* Writes tokens 0 to 2 of a text to `inputs`, and tokens 1 to 3 to `targets`. */
+static void encode_pair(tg_tokenizer *bpe, const char *text, int32_t *inputs, int32_t *targets)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokens tokens;
+    tg_tokenizer_encode(bpe, text, strlen(text), false, &tokens, &error);
+    check(&error);
+    memcpy(inputs, tokens.ids, 3 * sizeof *inputs);
+    memcpy(targets, tokens.ids + 1, 3 * sizeof *targets);
+    tg_tokens_free(&tokens);
+}
+
 int main(int argc, char **argv)
 {
-    tg_tokenizer *bpe = book_tokenizer(book_folder(argc, argv, NULL));
+    const char *book = book_folder(argc, argv, NULL);
+    question("How wrong is a model that has learned nothing, and how is that measured?");
+    tg_tokenizer *bpe = book_tokenizer(book);
     tg_rng *rng = tg_rng_new(123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_gpt *model = model_new(params);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_gpt *model = model_new(params, book, bpe);
+    tg_tape *t = book_tape(rng);
     tg_evaluation_begin(t);
 
     cell(15);
     printf("Output text:\n ");
     print_generated(t, model, bpe, "Every effort moves you", 10);
 
-    /* each target is the input's next token: "every effort moves you", "I really like chocolate" */
-    const int32_t input_ids[] = {16833, 3626, 6100, 40, 1107, 588};
-    const int32_t target_ids[] = {3626, 6100, 345, 1107, 588, 11311};
+    /* each target is the input's next token */
+    int32_t input_ids[6], target_ids[6];
+    encode_pair(bpe, "every effort moves you", input_ids, target_ids);
+    encode_pair(bpe, "I really like chocolate", input_ids + 3, target_ids + 3);
     tg_tensor *inputs = tg_tensor_new_from_i32(TG_SHAPE(2, 3), input_ids, NULL);
     tg_tensor *targets = tg_tensor_new_from_i32(TG_SHAPE(2, 3), target_ids, NULL);
     /* (2,3) -> (2,3,V) */

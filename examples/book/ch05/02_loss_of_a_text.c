@@ -1,4 +1,5 @@
-/* 02: the story in two parts, one for training and one for validation, and the loss of both before training. */
+/* 02: How is a text divided for training, and how large is the loss before that? The story in two parts, one for
+ * training and one for validation, and the loss of both before training. */
 #include "training.h"
 
 /* Prints the shapes of all batches of a pass. Returns the number of input tokens. */
@@ -18,6 +19,7 @@ static int64_t print_pass(tg_loader *loader)
 int main(int argc, char **argv)
 {
     const char *book = book_folder(argc, argv, NULL);
+    question("How is a text divided for training, and how large is the loss before that?");
     tg_tokenizer *bpe = book_tokenizer(book);
     tg_rng *rng = tg_rng_new(123);
     story data = story_new(book, bpe, rng);
@@ -40,8 +42,8 @@ int main(int argc, char **argv)
 
     tg_rng_seed(rng, 123);
     tg_params *params = tg_params_new(TG_F32, rng);
-    tg_gpt *model = model_new(params);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_gpt *model = model_new(params, book, bpe);
+    tg_tape *t = book_tape(rng);
     /* the seed for the order of the batches; the order changes the mean loss only by rounding */
     tg_rng_seed(rng, 123);
     cell(71);

@@ -1,5 +1,6 @@
-/* 04: choosing the next token. The most probable token is always the same one. Sampling from the probabilities gives
- * variety, the temperature sets how much, and top-k excludes improbable tokens. The vocabulary here is nine words. */
+/* 04: How is the next token chosen, if not always the most probable one? Choosing the next token. The most probable
+ * token is always the same one. Sampling from the probabilities gives variety, the temperature sets how much, and top-k
+ * excludes improbable tokens. The vocabulary here is nine words. */
 #include "../book.h"
 
 #include <math.h>
@@ -31,9 +32,10 @@ static void print_draws(const tg_tensor *logits, double temperature, tg_rng *rng
 int main(int argc, char **argv)
 {
     book_begin(argc, argv);
+    question("How is the next token chosen, if not always the most probable one?");
     const float values[WORDS] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
     tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = book_tape(rng);
     tg_tensor *logits = tg_tensor_new_from_f32(TG_SHAPE(WORDS), values, NULL);
     tg_error error = TG_NO_ERROR;
     tg_sample_config config = tg_sample_config_default();

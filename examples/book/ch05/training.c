@@ -2,25 +2,37 @@
 
 #include <string.h>
 
-tg_gpt *model_new(tg_params *params)
+static int64_t context_of(const char *book)
+{
+    return book ? 256 : 64;
+}
+
+tg_gpt *model_new(tg_params *params, const char *book, const tg_tokenizer *bpe)
 {
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
-    config.context = 256;
+    config.context = context_of(book);
+    config.vocabulary = tg_tokenizer_vocabulary(bpe);
+    if (!book) {
+        config.width = 64;
+        config.heads = 4;
+        config.layers = 2;
+    }
     tg_gpt *model = tg_gpt_new(params, &config);
     check(tg_params_error(params));
     return model;
 }
 
-static tg_loader *loader_of(tg_tokenizer *bpe, const char *text, size_t length, bool training, tg_rng *rng)
+static tg_loader *loader_of(tg_tokenizer *bpe, const char *text, size_t length, int64_t context, bool training,
+                            tg_rng *rng)
 {
     tg_error error = TG_NO_ERROR;
     tg_tokens tokens;
     tg_tokenizer_encode(bpe, text, length, false, &tokens, &error);
     check(&error);
     tg_loader_config config = tg_loader_config_default();
-    config.context = 256;
-    config.stride = 256;
+    config.context = context;
+    config.stride = context;
     config.batch_size = 2;
     config.shuffle = training;
     config.drop_last = training;
@@ -41,9 +53,9 @@ story story_new(const char *book, tg_tokenizer *bpe, tg_rng *rng)
     s.tokens = tokens.count;
     tg_tokens_free(&tokens);
     size_t split = s.length * 9 / 10;
-    s.train = loader_of(bpe, s.text, split, true, rng);
-    s.train_again = loader_of(bpe, s.text, split, true, rng);
-    s.validation = loader_of(bpe, s.text + split, s.length - split, false, rng);
+    s.train = loader_of(bpe, s.text, split, context_of(book), true, rng);
+    s.train_again = loader_of(bpe, s.text, split, context_of(book), true, rng);
+    s.validation = loader_of(bpe, s.text + split, s.length - split, context_of(book), false, rng);
     return s;
 }
 

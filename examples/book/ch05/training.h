@@ -6,10 +6,12 @@
 
 #include <tapegrad_text.h>
 
-/* Returns the chapter's model: GPT-2 small with a context of 256. */
-tg_gpt *model_new(tg_params *params);
+/* Returns the chapter's model: GPT-2 small with a context of 256. Without the book, one for a short text that is
+ * trained in seconds: width 64, 2 layers, a context of 64. */
+tg_gpt *model_new(tg_params *params, const char *book, const tg_tokenizer *bpe);
 
-/* The story in batches (2,256): the first 90 % of its bytes for training, the rest for validation. */
+/* The story in batches (2,256), without the book (2,64): the first 90 % of its bytes for training, the rest for
+ * validation. */
 typedef struct story {
     /* train_again has the same windows as train, and is for evaluations during a pass of train */
     tg_loader *train, *train_again, *validation;

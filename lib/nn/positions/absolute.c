@@ -10,6 +10,8 @@
 
 #include "nn/positions/positions.h"
 
+#include "base/doubles.h"
+
 /* From row to row an angle grows by the same step, so (sine, cosine) is rotated by this step. Every 64 rows both are
  * computed again, which keeps the rounding errors below 2e-14. */
 void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double amplitude, tg_sinusoidal_layout layout)
@@ -18,13 +20,13 @@ void tg_fill_sinusoidal(tg_tensor *table, double first, double step, double ampl
     for (int64_t c = 0; c < width; c += 2) {
         int64_t to_sine = layout == TG_SINUSOIDAL_HALVES ? c / 2 : c;
         int64_t to_cosine = layout == TG_SINUSOIDAL_HALVES ? (width + c + 1) / 2 : c + 1;
-        double frequency = pow(10000, -(double)c / (double)width), sine = 0, cosine = 1;
-        double step_sine = sin(step * frequency), step_cosine = cos(step * frequency);
+        double frequency = tg_pow_f64(10000, -(double)c / (double)width), sine = 0, cosine = 1;
+        double step_sine = tg_sin_f64(step * frequency), step_cosine = tg_cos_f64(step * frequency);
         for (int64_t p = 0; p < rows; p++) {
             if (p % 64 == 0) {
                 double angle = (first + step * (double)p) * frequency;
-                sine = sin(angle);
-                cosine = cos(angle);
+                sine = tg_sin_f64(angle);
+                cosine = tg_cos_f64(angle);
             }
             tg_put(table, p * width + to_sine, amplitude * sine);
             if (c + 1 < width) {

@@ -5,10 +5,12 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
+#include "base/doubles.h"
+
 /* Returns the slope of a head if the number of heads, n, is a power of two: 2^(-8/n), 2^(-16/n), ..., 2^-8. */
 static double slope_of_power(double heads, double head)
 {
-    return pow(2, -8 * (head + 1) / heads);
+    return tg_pow_f64(2, -8 * (head + 1) / heads);
 }
 
 /* If the number of heads is not a power of two, the first heads have the slopes of the largest power of two below it.

@@ -26,6 +26,8 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
+#include "base/doubles.h"
+
 /* Half of the buckets hold one distance each, and the others grow exponentially up to max_distance - 1. The logarithms
  * are computed in float, as in transformers, so that a distance at the edge of a bucket is in the same bucket. */
 int64_t tg_deberta_bucket(int64_t distance, int64_t buckets, int64_t max_distance)
@@ -34,7 +36,8 @@ int64_t tg_deberta_bucket(int64_t distance, int64_t buckets, int64_t max_distanc
     if (buckets < 0 || size <= exact) {
         return distance;
     }
-    float growth = logf((float)size / (float)exact) / logf((float)((double)(max_distance - 1) / (double)exact));
+    float growth = (float)tg_log_f64((double)((float)size / (float)exact)) /
+                   (float)tg_log_f64((double)(float)((double)(max_distance - 1) / (double)exact));
     float beyond = ceilf(growth * (float)(exact - 1)); /* may be larger than any integer */
     int64_t bucket = beyond < (float)(buckets - exact) ? exact + (int64_t)beyond : buckets;
     return distance < 0 ? -bucket : bucket;

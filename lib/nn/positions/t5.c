@@ -5,6 +5,8 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
+#include "base/doubles.h"
+
 static bool check_t5(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {
     (void)width;
@@ -39,7 +41,8 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
     if (distance < exact) {
         return first + distance;
     }
-    float growth = logf((float)distance / (float)exact) / (float)log((double)max_distance / (double)exact);
+    float growth = (float)tg_log_f64((double)((float)distance / (float)exact)) /
+                   (float)tg_log_f64((double)max_distance / (double)exact);
     float beyond = growth * (float)(buckets - exact); /* may be larger than any integer */
     return first + (beyond < (float)(buckets - exact) ? exact + (int64_t)beyond : buckets - 1);
 }

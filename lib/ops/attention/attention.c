@@ -2,11 +2,12 @@
  *
  *   S = scale q k^T + b, and -inf for keys that a query does not attend to     P = softmax(S)     y = (P m) v
  *
- * Forward visits the tiles (attention_tiles.h) of a block of rows from left to right. For each row it keeps the maximum
- * M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum M' multiplies s and
- * y by exp(M - M'). The last step divides y by s. It saves M and l = log s of each row, from which backward recomputes
- * P_ij = exp((S_ij - M) - l), and m as bits. M + l in one number would be rounded: to M alone, if a bias is as large as
- * -1e30. A row without keys, whose scores are all -inf, gets y = 0, and M = l = 0, so that backward computes P = 0.
+ * Forward visits the tiles (attention_tiles.h) of a block of rows from left to right, a few at once. For each row it
+ * keeps the maximum M so far, the sum s = sum_j exp(S_ij - M), and y = sum_j exp(S_ij - M) m_ij v_j. A larger maximum
+ * M' multiplies s and y by exp(M - M'). The last step divides y by s. It saves M and l = log s of each row, from which
+ * backward recomputes P_ij = exp((S_ij - M) - l), and m as bits. M + l in one number would be rounded: to M alone, if a
+ * bias is as large as -1e30. A row without keys, whose scores are all -inf, gets y = 0, and M = l = 0, so that backward
+ * computes P = 0.
  *
  * Threads divide the blocks in forward, and the matrices in backward. The products of a tile are computed in the thread
  * that needs them, so the bits do not depend on the number of threads.
@@ -19,6 +20,7 @@
 #include "base/random.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
+#include "ops/linear_algebra/few_rows.h"
 
 TG_DECLARE_KERNEL(tg_attention_forward);
 TG_DECLARE_KERNEL(tg_attention_backward);
@@ -44,18 +46,30 @@ static void add_scores(const attention *a, real *scores, int64_t n, running_row 
     r->most = most;
 }
 
+/* Adds the values of `columns` keys, weighted by the tile. */
+static void add_values(const attention *a, const row_block *b, int64_t first, int64_t columns, const real *tile,
+                       real *y)
+{
+    tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
+    if (b->rows == 1 && !tg_products_are_builtin()) {
+        KERNEL(tg_add_row_product)(&mix, tile, b->v + first * a->lv, y);
+    } else {
+        gemm_in_thread(&mix, tile, b->v + first * a->lv, true, y);
+    }
+}
+
 static void forward_of_block(const attention *a, const row_block *b)
 {
-    real tile[TILE_VALUES], *y = (real *)a->y + b->row * a->width;
+    real tile[TILES_TOGETHER * TILE_VALUES], *y = (real *)a->y + b->row * a->width;
     running_row running[TILE_ROWS];
     memset(y, 0, (size_t)(b->rows * a->width) * sizeof(real));
     for (int64_t i = 0; i < b->rows; i++) {
         running[i] = (running_row){-(real)INFINITY, 0};
     }
-    for (int64_t first = 0; first < b->visible; first += b->columns) {
-        int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
-        tg_gemm scores = {b->rows, columns, a->width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
-        gemm_in_thread(&scores, b->q, b->k + first * a->lk, false, tile);
+    const int64_t most = TILES_TOGETHER * b->columns;
+    for (int64_t first = 0; first < b->visible; first += most) {
+        int64_t columns = b->visible - first < most ? b->visible - first : most;
+        multiply_keys(a, b, first, columns, tile);
         for (int64_t i = 0; i < b->rows; i++) {
             real *row = tile + i * columns;
             int64_t n = visible_in_tile(a, b, i, first, columns);
@@ -64,8 +78,7 @@ static void forward_of_block(const attention *a, const row_block *b)
             drop(a, b, i, first, n, row);
             memset(row + n, 0, (size_t)(columns - n) * sizeof(real));
         }
-        tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
-        gemm_in_thread(&mix, tile, b->v + first * a->lv, true, y);
+        add_values(a, b, first, columns, tile, y);
     }
     for (int64_t i = 0; i < b->rows; i++) {
         bool has_keys = running[i].sum != 0; /* a NaN stays */
@@ -74,7 +87,7 @@ static void forward_of_block(const attention *a, const row_block *b)
             y[i * a->width + c] = has_keys ? y[i * a->width + c] * inverse : 0;
         }
         a->maxima[b->row + i] = has_keys ? running[i].most : 0;
-        a->log_sums[b->row + i] = has_keys ? (real)log(running[i].sum) : 0;
+        a->log_sums[b->row + i] = has_keys ? (real)tg_log_f64(running[i].sum) : 0;
     }
 }
 

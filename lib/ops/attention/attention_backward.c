@@ -101,9 +101,8 @@ static void backward_of_block(const attention *a, const row_block *b, const grad
     for (int64_t first = 0; first < b->visible; first += b->columns) {
         int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
         const real *k = b->k + first * a->lk, *v = b->v + first * a->lv;
-        tg_gemm scores = {rows, columns, width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
         tg_gemm dweights = {rows, columns, width, .transpose_b = true, .lda = width, .ldb = a->lv, .ldc = columns};
-        gemm_in_thread(&scores, b->q, k, false, tile);
+        multiply_keys(a, b, first, columns, tile);
         gemm_in_thread(&dweights, dy, v, false, dtile);
         gradient_of_tile(a, b, g, r, first, columns, tile, dtile);
         tg_gemm to_queries = {rows, width, columns, .lda = columns, .ldb = a->lk, .ldc = width};

@@ -15,6 +15,7 @@
 
 #include "ops/lanes.h"
 #include "ops/elementwise/mask.h"
+#include "ops/linear_algebra/few_rows.h"
 #include "ops/linear_algebra/matrices.h"
 
 typedef struct attention_attributes {
@@ -23,9 +24,11 @@ typedef struct attention_attributes {
     uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
 } attention_attributes;
 
-/* The most rows of a tile, and the most values. */
+/* The most rows of a tile, and the most values. Forward visits a few tiles together, because softmax and the product
+ * with the values take less time for long rows. */
 #define TILE_ROWS 64
 #define TILE_VALUES (TILE_ROWS * TILE_ROWS)
+#define TILES_TOGETHER (16 / (int)sizeof(real))
 
 /* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
  * bit per weight. */
@@ -155,6 +158,22 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
     }
     find_keys(a, &b);
     return b;
+}
+
+/* Computes the products of the queries with `columns` keys, for each tile alone. Backward computes them again, and they
+ * must have the bits of forward: where scores are large, a last bit more would multiply the weights. */
+static inline void multiply_keys(const attention *a, const row_block *b, int64_t first, int64_t columns, real *scores)
+{
+    for (int64_t c = 0; c < columns; c += b->columns) {
+        const real *k = b->k + (first + c) * a->lk;
+        const int64_t n = columns - c < b->columns ? columns - c : b->columns;
+        tg_gemm tile = {b->rows, n, a->width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
+        if (b->rows == 1 && !tg_products_are_builtin()) {
+            KERNEL(tg_multiply_few_rows)(&tile, b->q, k, false, scores + c);
+        } else {
+            gemm_in_thread(&tile, b->q, k, false, scores + c);
+        }
+    }
 }
 
 /* Returns how many of the columns first .. first + columns - 1 row i of the block may attend to. */

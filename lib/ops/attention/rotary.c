@@ -58,13 +58,14 @@ static void rotate(const tg_op_call *call, const void *from, void *to, real dire
         return;
     }
     real *cosines = call->scratch, *sines = cosines + positions * pairs;
-    double base = a->config.base * pow(a->config.ntk_factor, width > 2 ? (double)width / (double)(width - 2) : 0);
+    double base =
+        a->config.base * tg_pow_f64(a->config.ntk_factor, width > 2 ? (double)width / (double)(width - 2) : 0);
     for (int64_t i = 0; i < pairs; i++) {
-        double frequency = pow(base, -2 * (double)i / (double)width) / a->config.position_scale;
+        double frequency = tg_pow_f64(base, -2 * (double)i / (double)width) / a->config.position_scale;
         for (int64_t t = 0; t < positions; t++) {
             double angle = (double)(a->start + t) * frequency;
-            cosines[t * pairs + i] = (real)cos(angle);
-            sines[t * pairs + i] = (real)sin(angle);
+            cosines[t * pairs + i] = (real)tg_cos_f64(angle);
+            sines[t * pairs + i] = (real)tg_sin_f64(angle);
         }
     }
     bool halves = a->config.pairing == TG_ROTARY_HALVES;

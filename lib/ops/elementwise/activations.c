@@ -42,10 +42,12 @@ tg_tensor *tg_sigmoid(tg_tape *t, tg_tensor *x)
 }
 #endif
 
-/* y = max(x, 0), dx += dy where not x <= 0 */
+/* y = max(x, 0), dx += dy where not x <= 0. -0 stays -0, although LLVM 14 makes WebAssembly's max of `x < 0 ? 0 : x`,
+ * and so 0 of it: the comparison is with the largest number below 0. */
 static inline real relu_value(real x)
 {
-    return x < 0 ? 0 : x; /* NaN stays NaN */
+    const real below = sizeof(real) == sizeof(float) ? (real)-0x1p-149 : (real)-0x1p-1074;
+    return x <= below ? 0 : x; /* NaN stays NaN */
 }
 
 static inline real relu_gradient(real y, real dy)

@@ -26,8 +26,8 @@ static inline real add_value(real a, real b)
     return a + b;
 }
 
-TG_LOOP_2(add_value, in[0], in[1]);
-TG_ELEMENTWISE_KERNELS(add_op, add_value_loop, pass_gradient, pass_gradient);
+TG_LOOP_PAIR(add_value);
+TG_PAIR_KERNELS(add_op, add_value_loop, pass_gradient, pass_gradient);
 
 #ifdef TG_ONCE
 static const tg_elementwise add_op = {TG_ELEMENTWISE("add", add_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
@@ -50,9 +50,9 @@ static inline real sub_gradient_b(real dy)
     return -dy;
 }
 
-TG_LOOP_2(sub_value, in[0], in[1]);
+TG_LOOP_PAIR(sub_value);
 TG_LOOP_1(sub_gradient_b, dy);
-TG_ELEMENTWISE_KERNELS(sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop);
+TG_PAIR_KERNELS(sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", sub_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
@@ -80,10 +80,10 @@ static inline real mul_gradient_b(real a, real dy)
     return dy * a;
 }
 
-TG_LOOP_2(mul_value, in[0], in[1]);
+TG_LOOP_PAIR(mul_value);
 TG_LOOP_2(mul_gradient_a, in[1], dy);
 TG_LOOP_2(mul_gradient_b, in[0], dy);
-TG_ELEMENTWISE_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
+TG_PAIR_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL, "a", "b")};
@@ -110,10 +110,10 @@ static inline real div_gradient_b(real b, real y, real dy)
     return -dy * y / b;
 }
 
-TG_LOOP_2(div_value, in[0], in[1]);
+TG_LOOP_PAIR(div_value);
 TG_LOOP_2(div_gradient_a, in[1], dy);
 TG_LOOP_3(div_gradient_b, in[1], y, dy);
-TG_ELEMENTWISE_KERNELS(div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
+TG_PAIR_KERNELS(div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise div_op = {TG_ELEMENTWISE("div", div_op, 1, 0, "a", "b")};
@@ -232,8 +232,8 @@ static inline real maximum_value(real a, real b)
     return a != a || a > b ? a : b;
 }
 
-TG_LOOP_2(maximum_value, in[0], in[1]);
-TG_ELEMENTWISE_KERNELS(maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop);
+TG_LOOP_PAIR(maximum_value);
+TG_PAIR_KERNELS(maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", maximum_op, 0, TG_OP_ALL, "a", "b")};
@@ -250,8 +250,8 @@ static inline real minimum_value(real a, real b)
     return a != a || a < b ? a : b;
 }
 
-TG_LOOP_2(minimum_value, in[0], in[1]);
-TG_ELEMENTWISE_KERNELS(minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop);
+TG_LOOP_PAIR(minimum_value);
+TG_PAIR_KERNELS(minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", minimum_op, 0, TG_OP_ALL, "a", "b")};

@@ -9,26 +9,42 @@
 #define TG_OPS_ELEMENTWISE_CHUNK_INPUTS_H
 
 #include "ops/elementwise/elementwise.h"
+#include "tensor/transpose.h"
 
-/* The largest chunk of copied inputs, the shortest row that is not copied, the shortest block to which values are
- * repeated, and the sides of a tile. */
-enum { MOST_COPIED = 1024, LONG_ROW = 128, LONG_BLOCK = 128, TILE_ROWS = 16, TILE_COLUMNS = 64 };
+/* The largest chunk of copied inputs; that of long rows, so short that the processor reads the inputs of a chunk while
+ * it writes the results of the one before; the shortest of these rows; the shortest row that is not copied, the
+ * shortest block to which values are repeated, and the sides of a tile, and of one that is turned. */
+enum {
+    MOST_COPIED = 1024,
+    FEW_COPIED = 256,
+    LONG_COPIED = 1024,
+    LONG_ROW = 128,
+    LONG_BLOCK = 128,
+    TILE_ROWS = 16,
+    TILE_COLUMNS = 64,
+    TURNED_ROWS = 128,
+    TURNED_COLUMNS = 16
+};
 
-typedef enum input_kind { INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
+typedef enum input_kind { INPUT_UNREAD, INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
 
 typedef struct chunk_input {
     const tg_tensor *x;
     input_kind kind;
     tg_walk walk;          /* unless it is plain */
     int64_t period, block; /* INPUT_REPEATED: `period` values are repeated to blocks of y */
+    int dense;             /* INPUT_TILED: the axis of the walk along which the values are dense */
 } chunk_input;
 
 typedef struct chunk_inputs {
     int count;
     chunk_input inputs[TG_ELEMENTWISE_INPUTS];
+    int single;         /* the input whose rows are one value each, which the kernel repeats; -1: none */
     bool none_copied;   /* each input is plain or has long rows */
+    int64_t most;       /* the values of a chunk, if inputs are copied */
     int64_t width;      /* of the shortest row or block that ends chunks; without any, the number of values of y */
-    int64_t tile_width; /* of the rows of y that are visited in tiles; 0 if no input needs them */
+    int64_t tile_width; /* the distance in y between the rows of tiles; 0 if no input needs them */
+    int turned;         /* the only input, but for a number: a transposed matrix, or some; -1: none */
 } chunk_inputs;
 
 /* The copies of one thread. */
@@ -53,77 +69,125 @@ static inline int64_t stride_length(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
+/* Returns the axis with the smallest stride. */
+static inline int densest_axis(const tg_walk *w)
+{
+    int densest = w->rank - 1;
+    for (int axis = densest - 1; axis >= 0; axis--) {
+        int64_t length = stride_length(w->stride[axis]);
+        densest = length > 0 && length < stride_length(w->stride[densest]) ? axis : densest;
+    }
+    return densest;
+}
+
 /* Chooses how an input that is not plain is read. */
 static inline void choose_input(chunk_inputs *c, chunk_input *in, bool is_real)
 {
     const tg_walk *w = &in->walk;
     int last = w->rank - 1;
     int64_t size = w->size[last], stride = w->stride[last], outer = last > 0 ? w->stride[last - 1] : 0;
-    int64_t rows = last > 0 ? w->size[last - 1] : 1;
+    int64_t rows = last > 0 ? w->size[last - 1] : 1, inner = 1;
     in->period = stride == 0 ? 1 : size;
     in->block = stride == 0 ? size : outer == 0 ? size * rows : 0;
+    in->dense = densest_axis(w);
+    for (int axis = last; axis > in->dense; axis--) {
+        inner *= w->size[axis];
+    }
     in->kind = INPUT_COPIED;
     if (is_real && stride == 1 && size >= (outer == 0 ? LONG_ROW : LONG_ROW / 2)) {
         in->kind = INPUT_ROWS;
         in->block = size;
     } else if (in->block >= LONG_BLOCK && in->period <= LONG_BLOCK) {
         in->kind = INPUT_REPEATED;
-    } else if (is_real && outer != 0 && stride_length(outer) < stride_length(stride) && size >= TILE_COLUMNS &&
-               rows >= TILE_ROWS && (c->tile_width == 0 || c->tile_width == size)) {
+    } else if (is_real && in->dense != last && inner >= TILE_COLUMNS && w->size[in->dense] >= TILE_ROWS &&
+               (c->tile_width == 0 || c->tile_width == inner)) {
         in->kind = INPUT_TILED;
-        c->tile_width = size;
+        c->tile_width = inner;
     }
     if ((in->kind == INPUT_ROWS || in->kind == INPUT_REPEATED) && in->block < c->width) {
         c->width = in->block;
     }
 }
 
-static inline void set_inputs(chunk_inputs *c, const tg_op_call *call)
+/* The bits of `ignored` are those of inputs that no kernel reads. With `takes_value`, the kernel may get one value for
+ * an input. */
+static inline void set_inputs(chunk_inputs *c, const tg_op_call *call, uint32_t ignored, bool takes_value)
 {
     const tg_tensor *y = call->outputs[0];
     c->count = call->input_count;
+    c->single = -1;
     c->none_copied = true;
+    c->most = FEW_COPIED;
     c->width = y->count;
     c->tile_width = 0;
+    c->turned = -1;
     for (int i = 0; i < call->input_count; i++) {
         chunk_input *in = &c->inputs[i];
         const tg_tensor *x = in->x = call->inputs[i];
         bool is_real = x->dtype == REAL_DTYPE;
-        in->kind = INPUT_PLAIN;
-        if (!is_real || !x->contiguous || !tg_same_shape(x, y)) {
+        in->kind = ignored >> i & 1 ? INPUT_UNREAD : INPUT_PLAIN;
+        if (in->kind == INPUT_PLAIN && (!is_real || !x->contiguous || !tg_same_shape(x, y))) {
             tg_shape shape = tg_shape_of(y);
             in->walk = tg_walk_broadcast(x, &shape);
             if (!is_real || !tg_walk_is_plain(&in->walk)) {
                 choose_input(c, in, is_real);
             }
         }
-        c->none_copied = c->none_copied && (in->kind == INPUT_PLAIN || in->kind == INPUT_ROWS);
+        if (takes_value && is_real && c->single < 0 && in->kind == INPUT_REPEATED && in->period == 1) {
+            c->single = i;
+            in->kind = INPUT_ROWS; /* of one value each, which is read where it is */
+        }
+        if (in->kind > INPUT_ROWS) {
+            c->none_copied = false;
+            c->most = in->walk.size[in->walk.rank - 1] < LONG_COPIED ? MOST_COPIED : c->most;
+        }
     }
 }
 
-/* Copies TILE_ROWS rows of the first TILE_COLUMNS values of those that are left; `begin` is the first position in y. */
-static inline void copy_tile(const chunk_input *in, int64_t begin, int64_t left, real *values)
+/* Returns the input that is tiled, if the rows of its tiles are neighbors in it, with one axis across, and the only
+ * other input is a number. Else -1. */
+static inline int turned_input(const chunk_inputs *c)
+{
+    const int i = c->single == 0 ? 1 : 0;
+    const tg_walk *w = &c->inputs[i].walk;
+    const bool is_alone = c->count == 1 || (c->count == 2 && c->single == 1 - i && c->inputs[1 - i].walk.rank == 1);
+    return is_alone && c->inputs[i].kind == INPUT_TILED && c->inputs[i].dense == w->rank - 2 &&
+                   w->stride[w->rank - 2] == 1
+               ? i
+               : -1;
+}
+
+/* Copies TILE_ROWS rows of at most TILE_COLUMNS values; `begin` is the first position in y. */
+static inline void copy_tile(const chunk_input *in, int64_t begin, int64_t columns, real *values)
 {
     const tg_walk *w = &in->walk;
-    const real *x = (const real *)tg_values(in->x) + tg_walk_begin(w, begin).offset;
-    int64_t stride = tg_walk_stride(w), row_stride = w->stride[w->rank - 2];
-    int64_t columns = left < TILE_COLUMNS ? left : TILE_COLUMNS;
-    for (int64_t c = 0; c < columns; c++) {
-        if (c + TILE_COLUMNS < left) {
+    const int64_t stride = tg_walk_stride(w), row_stride = w->stride[in->dense], size = w->size[w->rank - 1];
+    tg_cursor at = tg_walk_begin(w, begin);
+    for (int64_t done = 0, run; done < columns; done += run) {
+        run = tg_walk_run(w, &at, columns - done);
+        const real *x = (const real *)tg_values(in->x) + at.offset;
+        int64_t left = size - at.index[w->rank - 1] - TILE_COLUMNS;
+        for (int64_t c = 0; c < run && c < left; c++) {
             tg_prefetch_row(x + (c + TILE_COLUMNS) * stride, TILE_ROWS * sizeof *x);
         }
-        for (int64_t r = 0; r < TILE_ROWS; r++) {
-            values[r * TILE_COLUMNS + c] = x[r * row_stride + c * stride];
+        if (row_stride == 1) {
+            transpose_tile((word *)values + done, TILE_COLUMNS, (const word *)x, stride, TILE_ROWS, run);
         }
+        for (int64_t c = 0; row_stride != 1 && c < run; c++) {
+            for (int64_t r = 0; r < TILE_ROWS; r++) {
+                values[r * TILE_COLUMNS + done + c] = x[r * row_stride + c * stride];
+            }
+        }
+        tg_walk_advance(w, &at, run);
     }
 }
 
 /* Copies the tile of each input that is read in tiles. */
-static inline void copy_tiles(const chunk_inputs *c, chunk_buffers *b, int64_t begin, int64_t left)
+static inline void copy_tiles(const chunk_inputs *c, chunk_buffers *b, int64_t begin, int64_t columns)
 {
     for (int i = 0; i < c->count; i++) {
         if (c->inputs[i].kind == INPUT_TILED) {
-            copy_tile(&c->inputs[i], begin, left, b->values[i]);
+            copy_tile(&c->inputs[i], begin, columns, b->values[i]);
         }
     }
 }
@@ -165,8 +229,9 @@ static inline const real *repeated_at(const chunk_inputs *c, int i, chunk_buffer
     }
     int64_t first = in->period == 1 ? 0 : (begin - b->block[i]) % in->period, copied = b->copied[i];
     if (in->period == 1) {
+        const real value = values[0];
         for (; copied < n; copied++) {
-            values[copied] = values[0];
+            values[copied] = value;
         }
     }
     for (int64_t more; copied < first + n; copied += more) {
@@ -178,7 +243,8 @@ static inline const real *repeated_at(const chunk_inputs *c, int i, chunk_buffer
     return values + first;
 }
 
-/* Returns n values of input i, those of y from `begin` on. `row` is that of the tile, if there is one. */
+/* Returns n values of input i, those of y from `begin` on, or one (c->single). `row` is that of the tile, if there is
+ * one. */
 static inline const void *input_at(const chunk_inputs *c, int i, chunk_buffers *b, int64_t begin, int64_t n, int row)
 {
     const chunk_input *in = &c->inputs[i];
@@ -186,6 +252,7 @@ static inline const void *input_at(const chunk_inputs *c, int i, chunk_buffers *
     int64_t offset;
     tg_cursor *at;
     switch (in->kind) {
+    case INPUT_UNREAD: return NULL;
     case INPUT_PLAIN: return (const real *)tg_values(in->x) + begin;
     case INPUT_ROWS:
         at = cursor_at(c, i, b, begin, n);
@@ -204,22 +271,42 @@ static inline const void *input_at(const chunk_inputs *c, int i, chunk_buffers *
     return values;
 }
 
-/* Returns whether TILE_ROWS whole rows of y begin at this position, and the tiled inputs have that many rows left. */
-static inline bool tile_begins(const chunk_inputs *c, int64_t begin, int64_t end)
+/* Returns how many of the next rows of c->width values, at most `most`, are equally far apart in each input, all of
+ * which are read in place. Writes these distances. */
+static inline int64_t rows_together(const chunk_inputs *c, chunk_buffers *b, int64_t begin, int64_t most,
+                                    int64_t step[TG_ELEMENTWISE_INPUTS])
 {
-    if (c->tile_width == 0 || begin % c->tile_width != 0 || end - begin < TILE_ROWS * c->tile_width) {
-        return false;
+    const int64_t n = c->width;
+    for (int i = 0; i < c->count; i++) {
+        const tg_walk *w = &c->inputs[i].walk;
+        step[i] = n;
+        if (c->inputs[i].kind == INPUT_ROWS) {
+            const int last = w->rank - 1;
+            const tg_cursor *at = cursor_at(c, i, b, begin, 0);
+            bool is_whole = last > 0 && w->size[last] == n;
+            int64_t left = is_whole ? w->size[last - 1] - at->index[last - 1] : (w->size[last] - at->index[last]) / n;
+            step[i] = is_whole ? w->stride[last - 1] : n * w->stride[last];
+            most = left < most ? left : most;
+        }
     }
+    return most;
+}
+
+/* Returns the number of whole rows of y, from this position on, that are a tile; 0 if none are. */
+static inline int64_t tile_rows(const chunk_inputs *c, int64_t begin, int64_t end)
+{
+    if (c->tile_width == 0 || begin % c->tile_width != 0) {
+        return 0;
+    }
+    int64_t left = (end - begin) / c->tile_width;
     for (int i = 0; i < c->count; i++) {
         const chunk_input *in = &c->inputs[i];
         if (in->kind == INPUT_TILED) {
-            int64_t rows = in->walk.size[in->walk.rank - 2];
-            if (rows - begin / c->tile_width % rows < TILE_ROWS) {
-                return false;
-            }
+            const int64_t rows = in->walk.size[in->dense], own = rows - begin / c->tile_width % rows;
+            left = own < left ? own : left;
         }
     }
-    return true;
+    return left < TILE_ROWS ? 0 : c->turned < 0 ? TILE_ROWS : left < TURNED_ROWS ? left : TURNED_ROWS;
 }
 
 #endif

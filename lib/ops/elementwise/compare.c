@@ -20,19 +20,18 @@ static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg
     tg_tensor *inputs[] = {a, b};
     return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
 }
-#define COMPARISON_OP(op, name, masks_kernel, ...)                                               \
-    static const tg_elementwise op = {                                                           \
-        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__), \
-        .masks = masks_kernel}
+#define COMPARISON_OP(op, name, ...)   \
+    static const tg_elementwise op = { \
+        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__)}
 #else
-#define COMPARISON_OP(op, name, masks_kernel, ...) TG_DECLARE_ELEMENTWISE(op)
+#define COMPARISON_OP(op, name, ...) TG_DECLARE_ELEMENTWISE(op)
 #endif
 
 /* Defines an op and its kernels: `value` is y of a and b, `masks_kernel` computes masks of masks (or is NULL). */
-#define COMPARISON(op, name, value, masks_kernel)   \
-    TG_MASK_LOOP_2(value, in[0], in[1]);            \
-    TG_ELEMENTWISE_KERNELS(op, value##_loop, NULL); \
-    COMPARISON_OP(op, name, masks_kernel, "a", "b")
+#define COMPARISON(op, name, value, masks_kernel)    \
+    TG_MASK_LOOP_2(value, in[0], in[1]);             \
+    TG_MASK_KERNELS(op, value##_loop, masks_kernel); \
+    COMPARISON_OP(op, name, "a", "b")
 
 static inline bool eq_value(real a, real b)
 {
@@ -120,7 +119,6 @@ tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
 
 /* ---- logical ops: a NaN is not 0, so it is true ---- */
 
-#ifdef TG_ONCE
 static void and_masks(const tg_chunk *k)
 {
     const uint8_t *a = k->in[0], *b = k->in[1];
@@ -150,7 +148,6 @@ static void not_mask(const tg_chunk *k)
         out[i] = x[i] == 0;
     }
 }
-#endif
 
 static inline bool logical_and_value(real a, real b)
 {
@@ -186,8 +183,8 @@ static inline bool logical_not_value(real x)
 }
 
 TG_MASK_LOOP_1(logical_not_value, in[0]);
-TG_ELEMENTWISE_KERNELS(logical_not_op, logical_not_value_loop, NULL);
-COMPARISON_OP(logical_not_op, "logical_not", not_mask, "x");
+TG_MASK_KERNELS(logical_not_op, logical_not_value_loop, not_mask);
+COMPARISON_OP(logical_not_op, "logical_not", "x");
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)

@@ -8,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/chunk_inputs.h"
+#include "ops/elementwise/turned.h"
 #include "ops/reduce/repeated.h"
 #include "tensor/strided.h"
 
@@ -30,137 +31,197 @@ static inline void add_values(real *restrict dx, int64_t n, const real *restrict
 
 /* ---- one call ---- */
 
+/* Where the results of a kernel go: y, or the gradient of one input. */
+typedef struct target {
+    tg_chunk_kernel *kernel; /* NULL: the gradient is dy itself */
+    void *out;               /* its first value is that of y at `origin` */
+    int64_t origin, size;    /* of a value in bytes */
+    bool add;                /* results are added to out, instead of written */
+} target;
+
+/* What is computed for each chunk, while its inputs are in the cache. */
+typedef struct targets {
+    int count;
+    target list[TG_ELEMENTWISE_INPUTS];
+    int64_t most; /* values of a chunk */
+} targets;
+
 typedef struct loop {
     const tg_op_call *call;
-    tg_chunk_kernel *kernel;
     chunk_inputs inputs;
     const real *y, *dy; /* NULL in the forward pass */
-    void *out;          /* y, or the gradient of one input */
-    int64_t out_size;   /* of a value in bytes */
-    bool add;           /* results are added to out, instead of written */
+    targets targets;
 } loop;
 
-/* Computes a chunk, whose copied inputs are in row `row` of a tile, or in none (-1). */
-static void run_chunk(const loop *l, chunk_buffers *b, int64_t begin, int64_t n, int row, void *out)
+static inline void run_target(const target *t, tg_chunk *k, int64_t begin)
 {
-    tg_chunk k = {.n = n, .out = out, .attributes = l->call->attributes};
+    void *out = (char *)t->out + (begin - t->origin) * t->size;
+    real result[CHUNK];
+    k->out = t->add ? result : out;
+    if (t->kernel) {
+        t->kernel(k);
+    } else if (!t->add) {
+        memcpy(out, k->dy, (size_t)k->n * sizeof(real));
+    }
+    if (t->add) {
+        add_values(out, k->n, t->kernel ? result : k->dy);
+    }
+}
+
+/* Begins to fetch the memory of results, while the inputs are copied. */
+static inline void prefetch_results(const targets *t, int64_t begin, int64_t n)
+{
+    for (int i = 0; i < t->count; i++) {
+        const target *to = &t->list[i];
+        const char *out = (const char *)to->out + (begin - to->origin) * to->size;
+        for (int64_t at = 0; at < n * to->size; at += 64) {
+            __builtin_prefetch(out + at, 1);
+        }
+    }
+}
+
+/* Computes `rows` chunks of n values, which are step[i] apart in input i. The copied inputs of one chunk are in row
+ * `row` of a tile, or in none (-1). */
+static void run_rows(const loop *l, const targets *t, chunk_buffers *b, int64_t begin, int64_t n, int row, int64_t rows,
+                     const int64_t *step)
+{
+    tg_chunk k = {.n = n, .attributes = l->call->attributes};
+    if (!l->inputs.none_copied && n <= FEW_COPIED && row < 0) {
+        prefetch_results(t, begin, n);
+    }
     for (int i = 0; i < l->inputs.count; i++) {
         k.in[i] = input_at(&l->inputs, i, b, begin, n, row);
     }
-    if (l->dy) {
-        k.y = l->y + begin;
-        k.dy = l->dy + begin;
+    for (int64_t at = begin;;) {
+        k.repeated = l->inputs.single >= 0 ? k.in[l->inputs.single] : NULL;
+        if (l->dy) {
+            k.y = l->y + at;
+            k.dy = l->dy + at;
+        }
+        for (int i = 0; i < t->count; i++) {
+            run_target(&t->list[i], &k, at);
+        }
+        at += n;
+        if (at == begin + rows * n) {
+            return;
+        }
+        for (int i = 0; i < l->inputs.count; i++) {
+            k.in[i] = k.in[i] ? (const real *)k.in[i] + step[i] : NULL;
+        }
     }
-    l->kernel(&k);
 }
 
-static void run_tile(const loop *l, chunk_buffers *b, int64_t begin, char *out)
+static void run_tile(const loop *l, const targets *t, chunk_buffers *b, int64_t begin)
 {
-    int64_t width = l->inputs.tile_width;
-    for (int64_t column = 0; column < width; column += TILE_COLUMNS) {
-        int64_t n = width - column < TILE_COLUMNS ? width - column : TILE_COLUMNS;
-        copy_tiles(&l->inputs, b, begin + column, width - column);
+    const int64_t width = l->inputs.tile_width, row_width = l->inputs.width;
+    for (int64_t column = 0, n; column < width; column += n) {
+        /* a chunk ends where the tile does, or a row of another input */
+        int64_t left = width - column, row_left = row_width - column % row_width;
+        n = left < TILE_COLUMNS ? left : TILE_COLUMNS;
+        n = row_left < n ? row_left : n;
         for (int row = 0; row < TILE_ROWS; row++) {
-            int64_t at = row * width + column;
-            run_chunk(l, b, begin + at, n, row, out + at * l->out_size);
+            prefetch_results(t, begin + row * width + column, n);
+        }
+        copy_tiles(&l->inputs, b, begin + column, n);
+        for (int row = 0; row < TILE_ROWS; row++) {
+            run_rows(l, t, b, begin + row * width + column, n, row, 1, NULL);
         }
     }
 }
 
 /* Computes the values begin .. end - 1, in tiles, or in chunks that end where rows do. */
-static void run_chunks(const loop *l, int64_t begin, int64_t end, int64_t most, char *out)
+static void run_chunks(const loop *l, const targets *t, int64_t begin, int64_t end)
 {
     chunk_buffers b;
     chunk_buffers_begin(&b, l->inputs.count);
     int64_t width = l->inputs.width, row_end = begin - begin % width;
     for (int64_t at = begin, n; at < end; at += n) {
-        if (tile_begins(&l->inputs, at, end)) {
-            n = TILE_ROWS * l->inputs.tile_width;
-            run_tile(l, &b, at, out + (at - begin) * l->out_size);
+        const int64_t tiled = tile_rows(&l->inputs, at, end);
+        if (tiled > 0) {
+            n = tiled * l->inputs.tile_width;
+            if (l->inputs.turned >= 0) {
+                const target *to = &t->list[0];
+                run_turned(&l->inputs, to->kernel, l->call->attributes, at, tiled, (real *)to->out + (at - to->origin));
+            } else {
+                run_tile(l, t, &b, at);
+            }
             continue;
         }
         while (row_end <= at) {
             row_end += width;
         }
         n = row_end < end ? row_end - at : end - at;
-        n = n < most ? n : most;
-        run_chunk(l, &b, at, n, -1, out + (at - begin) * l->out_size);
+        n = n < t->most ? n : t->most;
+        int64_t rows = 1, step[TG_ELEMENTWISE_INPUTS];
+        if (l->inputs.none_copied && n == width) {
+            rows = rows_together(&l->inputs, &b, at, (end - at) / n, step);
+        }
+        run_rows(l, t, &b, at, n, -1, rows, step);
+        n *= rows;
     }
 }
 
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const loop *l = context;
-    if (!l->add) {
-        /* If no buffer is needed, a row is one chunk. */
-        run_chunks(l, begin, end, l->inputs.none_copied ? end - begin : MOST_COPIED,
-                   (char *)l->out + begin * l->out_size);
-        return;
+    run_chunks(l, &l->targets, begin, end);
+}
+
+static void run_threads(loop *l, int64_t count)
+{
+    bool adds = false;
+    for (int i = 0; i < l->targets.count; i++) {
+        adds = adds || (l->targets.list[i].add && l->targets.list[i].kernel);
     }
-    for (int64_t at = begin, n; at < end; at += n) {
-        real result[CHUNK];
-        n = end - at < CHUNK ? end - at : CHUNK;
-        run_chunks(l, at, at + n, CHUNK, (char *)result);
-        add_values((real *)l->out + at, n, result);
+    const int64_t most = l->inputs.none_copied ? MOST_COPIED : l->inputs.most;
+    l->targets.most = adds && most > CHUNK ? CHUNK : most;
+    if (l->targets.count == 1 && !adds && l->inputs.none_copied) {
+        l->targets.most = count; /* no buffer is needed, so a row is one chunk */
+    }
+    if (count < TG_GRAIN) {
+        run_range(l, 0, count);
+    } else {
+        tg_parallel_for(count, TG_GRAIN, run_range, l);
     }
 }
 
 /* ---- gradients of broadcast inputs ---- */
 
+typedef struct part {
+    const loop *loop;
+    tg_chunk_kernel *kernel;
+} part;
+
 static void gradient_part(const void *context, int64_t begin, int64_t n, void *out)
 {
-    run_chunks(context, begin, begin + n, CHUNK, out);
+    const part *p = context;
+    targets one = {.count = 1, .list = {{p->kernel, out, begin, sizeof(real), false}}, .most = CHUNK};
+    run_chunks(p->loop, &one, begin, begin + n);
 }
 
-static void sum_repeated(const loop *l, int i)
+static void sum_repeated(const loop *l, int i, tg_chunk_kernel *kernel)
 {
-    const tg_tensor *x = l->call->inputs[i];
-    tg_shape shape = tg_shape_of(l->call->outputs[0]), own = tg_shape_of(x);
+    const tg_op_call *call = l->call;
+    const tg_tensor *x = call->inputs[i];
+    const part p = {l, kernel};
+    tg_shape shape = tg_shape_of(call->outputs[0]), own = tg_shape_of(x);
     int64_t contiguous[TG_MAX_RANK], strides[TG_MAX_RANK];
     tg_contiguous_strides(&own, contiguous);
     for (int axis = 0; axis < shape.rank; axis++) {
         int from = axis - (shape.rank - x->rank);
         strides[axis] = from < 0 || x->shape[from] == 1 ? 0 : contiguous[from];
     }
-    bool is_dy = l->call->op->passes_gradient >> i & 1;
     KERNEL(tg_sum_repeated)
-    (&shape, strides, is_dy ? NULL : gradient_part, is_dy ? (const void *)l->dy : l, !l->add, l->out);
+    (&shape, strides, kernel ? gradient_part : NULL, kernel ? (const void *)&p : l->dy, call->overwrite[i],
+     call->input_gradients[i]);
 }
 
 /* ---- whole tensors ---- */
 
-/* Returns whether all that backward has to do for input i is to add dy, value by value. */
-static inline bool adds_dy(const tg_op_call *call, int i)
+/* Returns the kernel of the gradient of input i; NULL if that is dy itself. */
+static tg_chunk_kernel *gradient_kernel(const tg_op_call *call, int i)
 {
-    return call->op->passes_gradient >> i & 1 && !call->overwrite[i] &&
-           call->inputs[i]->count == call->outputs[0]->count;
-}
-
-/* Adds dy to the gradients for which that is all. Returns whether others are left. */
-static inline bool add_dy(const tg_op_call *call)
-{
-    int64_t n = call->outputs[0]->count;
-    bool others = false;
-    for (int i = 0; i < call->input_count; i++) {
-        real *dx = call->input_gradients[i];
-        if (dx && !adds_dy(call, i)) {
-            others = true;
-        } else if (dx && n <= CHUNK) {
-            add_values(dx, n, call->output_gradients[0]);
-        } else if (dx) {
-            tg_add_values(dx, call->output_gradients[0], n, REAL_DTYPE);
-        }
-    }
-    return others;
-}
-
-static void run_threads(loop *l, int64_t count)
-{
-    if (count < TG_GRAIN) {
-        run_range(l, 0, count);
-    } else {
-        tg_parallel_for(count, TG_GRAIN, run_range, l);
-    }
+    return call->op->passes_gradient >> i & 1 ? NULL : KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
 }
 
 /* Returns whether the call is one chunk of plain inputs, and fills in k. Most calls of small models are one: for four
@@ -180,6 +241,7 @@ static bool is_one_chunk(const tg_op_call *call, tg_chunk *k)
         k->in[i] = tg_values(x);
     }
     k->n = y->count;
+    k->repeated = NULL;
     k->attributes = call->attributes;
     return true;
 }
@@ -189,49 +251,68 @@ static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
     k->y = tg_values(call->outputs[0]);
     k->dy = call->output_gradients[0];
     for (int i = 0; i < call->input_count; i++) {
-        real result[CHUNK], *dx = call->input_gradients[i];
-        if (dx && !adds_dy(call, i)) {
-            bool add = !call->overwrite[i];
-            k->out = add ? result : dx;
-            KERNEL(tg_elementwise_kernels_of)(call)->gradient[i](k);
-            if (add) {
-                add_values(dx, k->n, result);
-            }
+        if (call->input_gradients[i]) {
+            target t = {gradient_kernel(call, i), call->input_gradients[i], 0, sizeof(real), !call->overwrite[i]};
+            run_target(&t, k, 0);
         }
     }
 }
 
 /* ---- masks of masks ---- */
 
+typedef struct mask_loop {
+    const tg_op_call *call;
+    tg_chunk_kernel *kernel;
+    bool is_plain; /* all inputs have y's layout */
+    tg_walk walks[TG_ELEMENTWISE_INPUTS];
+} mask_loop;
+
 static void combine_range(void *context, int64_t begin, int64_t end)
 {
-    const tg_op_call *call = context;
-    tg_chunk k = {.n = end - begin, .out = (uint8_t *)tg_values(call->outputs[0]) + begin};
-    for (int i = 0; i < call->input_count; i++) {
-        k.in[i] = (const uint8_t *)tg_values(call->inputs[i]) + begin;
+    const mask_loop *l = context;
+    const int inputs = l->call->input_count;
+    uint8_t copies[TG_ELEMENTWISE_INPUTS][MOST_COPIED];
+    tg_cursor at[TG_ELEMENTWISE_INPUTS];
+    for (int i = 0; i < inputs && !l->is_plain; i++) {
+        at[i] = tg_walk_begin(&l->walks[i], begin);
     }
-    ((const tg_elementwise *)call->op)->masks(&k);
+    for (int64_t first = begin, n; first < end; first += n) {
+        n = l->is_plain || end - first < MOST_COPIED ? end - first : MOST_COPIED;
+        tg_chunk k = {.n = n, .out = (uint8_t *)tg_values(l->call->outputs[0]) + first};
+        for (int i = 0; i < inputs; i++) {
+            const tg_tensor *x = l->call->inputs[i];
+            k.in[i] = copies[i];
+            if (tg_walk_is_plain(&l->walks[i])) {
+                k.in[i] = (const uint8_t *)tg_values(x) + first;
+            } else {
+                KERNEL(tg_chunk_gather_mask)(&l->walks[i], x, &at[i], n, copies[i]);
+            }
+        }
+        l->kernel(&k);
+    }
 }
 
-/* Computes y byte by byte, if the op has a kernel for that and the inputs are masks with y's layout. */
+/* Computes y byte by byte, if the inputs are masks. */
 static bool combine_masks(const tg_op_call *call)
 {
-    bool possible = ((const tg_elementwise *)call->op)->masks;
-    for (int i = 0; possible && i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        possible = x->dtype == TG_U8 && x->contiguous && tg_same_shape(x, call->outputs[0]);
+    mask_loop l = {.call = call, .kernel = KERNEL(tg_elementwise_kernels_of)(call)->masks, .is_plain = true};
+    const tg_shape shape = tg_shape_of(call->outputs[0]);
+    for (int i = 0; i < call->input_count; i++) {
+        if (call->inputs[i]->dtype != TG_U8) {
+            return false;
+        }
+        l.walks[i] = tg_walk_broadcast(call->inputs[i], &shape);
+        l.is_plain = l.is_plain && tg_walk_is_plain(&l.walks[i]);
     }
-    if (possible) {
-        tg_parallel_for(call->outputs[0]->count, 8 * TG_GRAIN, combine_range, (void *)(uintptr_t)call);
-    }
-    return possible;
+    tg_parallel_for(call->outputs[0]->count, 8 * TG_GRAIN, combine_range, &l);
+    return true;
 }
 
 void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
 {
     tg_tensor *y = call->outputs[0];
     tg_chunk one;
-    if (combine_masks(call)) {
+    if (KERNEL(tg_elementwise_kernels_of)(call)->masks && combine_masks(call)) {
         return;
     }
     if (is_one_chunk(call, &one)) {
@@ -241,12 +322,12 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     }
     loop l; /* set field by field: zeroing the walks would take time */
     l.call = call;
-    l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->forward;
     l.y = l.dy = NULL;
-    l.out = tg_values(y);
-    l.out_size = (int64_t)tg_size_of(y->dtype);
-    l.add = false;
-    set_inputs(&l.inputs, call);
+    const tg_elementwise_kernels *kernels = KERNEL(tg_elementwise_kernels_of)(call);
+    l.targets.count = 1;
+    l.targets.list[0] = (target){kernels->forward, tg_values(y), 0, (int64_t)tg_size_of(y->dtype), false};
+    set_inputs(&l.inputs, call, 0, kernels->takes_value);
+    l.inputs.turned = y->dtype == REAL_DTYPE ? turned_input(&l.inputs) : -1;
     run_threads(&l, y->count);
 }
 
@@ -254,9 +335,6 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 {
     const tg_tensor *y = call->outputs[0];
     tg_chunk one;
-    if (!add_dy(call)) {
-        return;
-    }
     if (is_one_chunk(call, &one)) {
         backward_of_one_chunk(call, &one);
         return;
@@ -265,21 +343,19 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     l.call = call;
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
-    l.out_size = sizeof(real);
-    set_inputs(&l.inputs, call);
+    l.targets.count = 0;
+    set_inputs(&l.inputs, call, call->op->backward_ignores_inputs, false);
     for (int i = 0; i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        if (!call->input_gradients[i] || adds_dy(call, i)) {
-            continue;
+        void *dx = call->input_gradients[i];
+        tg_chunk_kernel *kernel = gradient_kernel(call, i);
+        if (dx && call->inputs[i]->count != y->count) {
+            sum_repeated(&l, i, kernel);
+        } else if (dx) {
+            l.targets.list[l.targets.count++] = (target){kernel, dx, 0, sizeof(real), !call->overwrite[i]};
         }
-        l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
-        l.out = call->input_gradients[i];
-        l.add = !call->overwrite[i];
-        if (x->count != y->count) {
-            sum_repeated(&l, i);
-        } else {
-            run_threads(&l, y->count);
-        }
+    }
+    if (l.targets.count > 0) {
+        run_threads(&l, y->count);
     }
 }
 

@@ -29,6 +29,7 @@
 #define TG_OPS_ELEMENTWISE_ELEMENTWISE_H
 
 #include "ops/kernel.h"
+#include "ops/loop.h"
 
 #define TG_ELEMENTWISE_INPUTS 4
 
@@ -41,6 +42,7 @@ typedef struct tg_chunk {
     const void *in[TG_ELEMENTWISE_INPUTS];
     const void *y, *dy;     /* for gradient kernels only */
     void *out;              /* y, or the gradient of one input */
+    const void *repeated;   /* the one of in[] that has a single value for the chunk (takes_value); else NULL */
     const void *attributes; /* of the call */
 } tg_chunk;
 
@@ -49,12 +51,13 @@ typedef void tg_chunk_kernel(const tg_chunk *k);
 typedef struct tg_elementwise_kernels {
     tg_chunk_kernel *forward;
     tg_chunk_kernel *gradient[TG_ELEMENTWISE_INPUTS]; /* NULL for an input without a gradient, such as a mask */
+    bool takes_value;       /* whether `forward` is a TG_LOOP_PAIR, which obeys tg_chunk.repeated */
+    tg_chunk_kernel *masks; /* optional: the forward kernel if all inputs and y are u8; its arrays are bytes */
 } tg_elementwise_kernels;
 
 typedef struct tg_elementwise {
     tg_op op; /* first, so that a kernel finds the others through call->op */
     const tg_elementwise_kernels *f32[TG_LEVELS], *f64[TG_LEVELS];
-    tg_chunk_kernel *masks; /* optional: the forward kernel if all inputs and y are u8 and have one shape */
 } tg_elementwise;
 
 /* ---- the loops ---- */
@@ -65,6 +68,36 @@ typedef struct tg_elementwise {
 #define TG_LOOP_2(function, u, v) TG_LOOP(function, TG_ARRAYS_2(u, v), function(p[i], q[i]))
 #define TG_LOOP_3(function, u, v, w) TG_LOOP(function, TG_ARRAYS_3(u, v, w), function(p[i], q[i], r[i]))
 #define TG_LOOP_4(function, u, v, w, z) TG_LOOP(function, TG_ARRAYS_4(u, v, w, z), function(p[i], q[i], r[i], s[i]))
+
+/* The same for in[0] and in[1], one of which may be a single value: a column that is broadcast need not be repeated. */
+#define TG_LOOP_PAIR(function)                     \
+    static void function##_loop(const tg_chunk *k) \
+    {                                              \
+        loop_over_pairs(k, function);              \
+    }                                              \
+    static tg_chunk_kernel function##_loop
+
+TG_FOR_EACH_OP void loop_over_pairs(const tg_chunk *k, real function(real a, real b))
+{
+    const real *p = k->in[0], *q = k->in[1];
+    real *out = k->out;
+    const int64_t n = k->n;
+    if (!k->repeated) {
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = function(p[i], q[i]);
+        }
+    } else if (k->repeated == p) {
+        const real value = *p;
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = function(value, q[i]);
+        }
+    } else {
+        const real value = *q;
+        for (int64_t i = 0; i < n; i++) {
+            out[i] = function(p[i], value);
+        }
+    }
+}
 
 /* The same for a function that is true or false, with one or two inputs: the chunk of y is a mask. */
 #define TG_MASK_LOOP_1(function, u) TG_LOOP_TO(uint8_t, function, function(p[i]), TG_ARRAYS_1(u))
@@ -112,6 +145,17 @@ typedef struct tg_elementwise {
 #define TG_ELEMENTWISE_KERNELS(op, forward_kernel, ...) \
     TG_DECLARE_ELEMENTWISE(op);                         \
     const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = {.forward = forward_kernel, .gradient = {__VA_ARGS__}}
+
+/* The same for a forward kernel that is a TG_LOOP_PAIR. */
+#define TG_PAIR_KERNELS(op, forward_kernel, ...)               \
+    TG_DECLARE_ELEMENTWISE(op);                                \
+    const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = { \
+        .forward = forward_kernel, .gradient = {__VA_ARGS__}, .takes_value = true}
+
+/* The same for an op that gives a mask: the forward kernels of reals, and of masks or NULL. */
+#define TG_MASK_KERNELS(op, forward_kernel, masks_kernel) \
+    TG_DECLARE_ELEMENTWISE(op);                           \
+    const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = {.forward = forward_kernel, .masks = masks_kernel}
 
 /* Initializes an op that has these kernels: its name, the op, the inputs and outputs that backward does not read
  * (tg_op.backward_ignores_inputs), and the names of the inputs. */
@@ -172,6 +216,9 @@ void KERNEL(tg_chunk_gather)(const tg_walk *walk, const tg_tensor *x, int64_t be
 
 /* The same from the cursor on, which moves past the values. */
 void KERNEL(tg_chunk_gather_at)(const tg_walk *walk, const tg_tensor *x, tg_cursor *at, int64_t n, void *chunk);
+
+/* Copies n bytes of a mask from the cursor on, which moves past them. */
+void KERNEL(tg_chunk_gather_mask)(const tg_walk *walk, const tg_tensor *x, tg_cursor *at, int64_t n, uint8_t *chunk);
 
 /* Returns the kernels of the called op for this dtype. */
 const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call);

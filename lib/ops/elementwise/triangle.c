@@ -6,6 +6,7 @@
  * The matrices are on the last two axes. Follows torch.tril and torch.triu.
  */
 #include "ops/kernel.h"
+#include "tensor/move.h"
 
 typedef struct triangle_attributes {
     int64_t diagonal;
@@ -24,13 +25,6 @@ typedef struct triangle_loop {
     bool add;
 } triangle_loop;
 
-static inline void copy_run(const real *from, int64_t stride, int64_t n, bool add, real *restrict to)
-{
-    for (int64_t j = 0; j < n; j++) {
-        to[j] = add ? to[j] + from[j * stride] : from[j * stride];
-    }
-}
-
 /* Writes the triangle of `from` to `to`, and 0 elsewhere; with `add`, adds it. */
 static void keep_lines(void *context, int64_t begin, int64_t end)
 {
@@ -48,13 +42,7 @@ static void keep_lines(void *context, int64_t begin, int64_t end)
             memset(to, 0, (size_t)first * sizeof *to);
             memset(to + last, 0, (size_t)(columns - last) * sizeof *to);
         }
-        if (l->add) {
-            copy_run(from, 1, last - first, true, to + first);
-        } else if (l->stride == 1) {
-            memcpy(to + first, from, (size_t)(last - first) * sizeof *to);
-        } else {
-            copy_run(from, l->stride, last - first, false, to + first);
-        }
+        move_row(to + first, 1, (const word *)from, l->stride, last - first, l->add);
         tg_walk_advance(&l->lines, &at, 1);
     }
 }

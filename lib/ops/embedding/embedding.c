@@ -153,7 +153,7 @@ static const tg_op embedding_op = {
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */
-    .is_lookup = true,
+    .lookups = 1u << TG_LOOKUP_TABLE,
 };
 
 /* Identifies a tg_embedding_config (tg_config_check). */

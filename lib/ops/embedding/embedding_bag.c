@@ -89,37 +89,75 @@ static void take_maximum(const bags *b, int64_t bag, int64_t i, bool first)
     }
 }
 
+/* The entries that are added at once, so that y is read and written once for them. */
+enum { TOGETHER = 4 };
+
+/* Adds `count` rows to y, one after the other; they are multiplied by the weights, unless these are NULL. */
+static inline void add_rows(const real *const *rows, const real *weights, int64_t count, int64_t width,
+                            real *restrict y)
+{
+    if (count == TOGETHER && !weights) {
+        const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
+        for (int64_t c = 0; c < width; c++) {
+            y[c] = (((y[c] + x0[c]) + x1[c]) + x2[c]) + x3[c];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const real *x = rows[i];
+        for (int64_t c = 0; c < width; c++) {
+            y[c] += weights ? weights[i] * x[c] : x[c];
+        }
+    }
+}
+
+/* Adds the entries of a bag to y, those of the padding row left out. */
+static void add_bag(const bags *b, int64_t bag, real *y)
+{
+    const real *rows[TOGETHER];
+    real weights[TOGETHER];
+    int64_t count = 0;
+    for (int64_t i = bag_begin(b, bag), end = bag_begin(b, bag + 1); i < end; i++) {
+        if (b->ids[i] != b->a.padding) {
+            weights[count] = b->weights ? b->weights[i] : 1;
+            rows[count++] = row_of(b, i);
+        }
+        if (i + TOGETHER < b->entries) {
+            tg_prefetch_row(row_of(b, i + TOGETHER), (size_t)b->width * sizeof(real));
+        }
+        if (count == TOGETHER) {
+            add_rows(rows, b->weights ? weights : NULL, count, b->width, y);
+            count = 0;
+        }
+    }
+    add_rows(rows, b->weights ? weights : NULL, count, b->width, y);
+}
+
+static void take_maxima(const bags *b, int64_t bag)
+{
+    bool first = true;
+    for (int64_t c = 0; c < b->width; c++) {
+        b->winners[bag * b->width + c] = -1;
+    }
+    for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
+        if (b->ids[i] != b->a.padding) {
+            take_maximum(b, bag, i, first);
+            first = false;
+        }
+    }
+}
+
 static void fill_bags(void *context, int64_t begin, int64_t end)
 {
     const bags *b = context;
     for (int64_t bag = begin; bag < end; bag++) {
         real *y = b->y + bag * b->width;
-        bool first = true;
         memset(y, 0, (size_t)b->width * sizeof(real));
-        for (int64_t c = 0; b->a.mode == TG_BAG_MAX && c < b->width; c++) {
-            b->winners[bag * b->width + c] = -1;
+        if (b->a.mode == TG_BAG_MAX) {
+            take_maxima(b, bag);
+            continue;
         }
-        for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
-            if (b->ids[i] == b->a.padding) {
-                continue;
-            }
-            const real *row = row_of(b, i);
-            if (i + 1 < b->entries) {
-                tg_prefetch_row(row_of(b, i + 1), (size_t)b->width * sizeof(real));
-            }
-            if (b->a.mode == TG_BAG_MAX) {
-                take_maximum(b, bag, i, first);
-            } else if (b->weights) {
-                for (int64_t c = 0; c < b->width; c++) {
-                    y[c] += b->weights[i] * row[c];
-                }
-            } else {
-                for (int64_t c = 0; c < b->width; c++) {
-                    y[c] += row[c];
-                }
-            }
-            first = false;
-        }
+        add_bag(b, bag, y);
         int64_t size = b->a.mode == TG_BAG_MEAN ? bag_size(b, bag) : 0;
         for (int64_t c = 0; size > 0 && c < b->width; c++) {
             y[c] /= (real)size;
@@ -278,7 +316,7 @@ static const tg_op embedding_bag_op = {
     .backward_ignores_inputs = 1u << 1, /* the table */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1,
-    .is_lookup = true,
+    .lookups = 1u << TG_LOOKUP_TABLE,
 };
 
 /* With weights, backward also reads the table. */
@@ -286,7 +324,7 @@ static const tg_op embedding_bag_op = {
     {                                                                                                           \
         .name = "embedding_bag", .shape = embedding_bag_shape, .input_names = {"ids", "table", __VA_ARGS__},    \
         TG_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward), .backward_ignores_outputs = TG_OP_ALL, \
-        .row_inputs = 1u << 1, .is_lookup = true,                                                               \
+        .row_inputs = 1u << 1, .lookups = 1u << TG_LOOKUP_TABLE,                                                \
     }
 
 static const tg_op weighted_op = WEIGHTED_OP("weights"), weighted_op_with_offsets = WEIGHTED_OP("offsets", "weights");

@@ -3,7 +3,7 @@
 tg_tensor *tg_apply_product(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count)
 {
     tg_product_attributes a = {tg_tape_matmul_precision(t)};
-    return tg_apply(t, op, inputs, input_count, &a, a.precision == TG_MATMUL_F32 ? 0 : sizeof a, NULL);
+    return tg_apply(t, op, inputs, input_count, &a, tg_precision_rounds(a.precision) ? sizeof a : 0, NULL);
 }
 
 bool tg_has_rounded_factors(const tg_op_call *call)

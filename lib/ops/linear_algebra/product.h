@@ -72,7 +72,7 @@ static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a
 {
     if (f->kind == TG_ROUNDED_BF16) {
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);
-    } else if (has_few_rows(g) && tg_get_matmul_backend() == TG_BACKEND_BLAS) {
+    } else if (has_few_rows(g) && !tg_products_are_builtin()) {
         KERNEL(tg_multiply_few_rows)(g, a, b, add, c);
     } else if (in_thread) {
         gemm_in_thread(g, a, b, add, c);

@@ -82,7 +82,7 @@ void KERNEL(tg_cross_entropy_of_rows)(void *context, int64_t begin, int64_t end)
         if (!r->attributes.from_log_probabilities) {
             r->saved->rows[s] = softmax_row(x, r->classes, NULL);
             most = r->saved->rows[s].most;
-            log_sum = log(r->saved->rows[s].sum);
+            log_sum = tg_log_f64(r->saved->rows[s].sum);
         }
         double loss = (1 - e) * (most - (double)x[r->targets[s]] + log_sum);
         if (r->weight) {

@@ -55,7 +55,7 @@ static void loss_of_rows(void *context, int64_t begin, int64_t end)
     for (int64_t s = begin; s < end; s++) {
         const real *x = r->x + s * r->classes;
         r->saved[s] = softmax_row(x, r->classes, NULL);
-        double log_sum = log(r->saved[s].sum), loss = 0;
+        double log_sum = tg_log_f64(r->saved[s].sum), loss = 0;
         for (int64_t k = 0; k < r->classes; k++) {
             double share = share_of(r, s, k);
             loss += share == 0 ? 0 : share * (r->saved[s].most - (double)x[k] + log_sum);
@@ -81,7 +81,7 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
         const real *x = r->x + s * r->classes;
         real *dx = r->dx ? r->dx + s * r->classes : NULL, *dt = r->dt ? r->dt + s * r->classes : NULL;
         double dl = (double)r->dy[r->each ? s : 0] / r->divisor, shares = 0;
-        double most = r->saved[s].most, log_sum = log(r->saved[s].sum);
+        double most = r->saved[s].most, log_sum = tg_log_f64(r->saved[s].sum);
         for (int64_t k = 0; k < r->classes; k++) {
             shares += share_of(r, s, k);
         }

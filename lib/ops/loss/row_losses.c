@@ -145,8 +145,8 @@ void KERNEL(tg_cosine_embedding_loss_backward)(const tg_op_call *call)
 /* Returns |a - b + eps|_p. */
 static double distance(const real *a, const real *b, int64_t width, double eps, double p)
 {
-    double sum = 0;
-    for (int64_t k = 0; k < width; k++) {
+    double sum = p == 2 ? row_squared_distance(a, b, eps, width) : 0;
+    for (int64_t k = 0; p != 2 && k < width; k++) {
         sum = tg_p_norm_add(sum, (double)a[k] - (double)b[k] + eps, p);
     }
     return tg_p_norm_root(sum, p);

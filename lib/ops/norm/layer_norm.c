@@ -29,7 +29,7 @@ typedef struct norm {
     const real *x, *weight, *bias, *dy;
     real *y, *dx;
     bool overwrite;
-    real *scratch; /* in backward, per chunk two rows: its sums of dw and db */
+    real *scratch; /* in backward, per chunk two rows: its sums of dw and db; NULL without these gradients */
     row_statistics *rows;
     int64_t count, width; /* number of rows, and of values per row */
     double eps;
@@ -124,9 +124,10 @@ typedef struct gradient_sums {
     double g, gn; /* sum_c g_c, sum_c g_c n_c */
 } gradient_sums;
 
-/* Adds dy n to dw and dy to db, and returns the sums. The forward pass computed n = (x - m) r, y = n w + b. */
-static gradient_sums sums_of_row(const norm *n, const real *restrict x, const real *restrict dy, split_mean m,
-                                 real factor, real *restrict dw, real *restrict db)
+/* Adds dy n to dw and dy to db if `adds` says so, a constant in each call, and returns the sums. The forward pass
+ * computed n = (x - m) r, y = n w + b. */
+static inline gradient_sums sums_of_row(const norm *n, const real *restrict x, const real *restrict dy, split_mean m,
+                                        real factor, bool adds, real *restrict dw, real *restrict db)
 {
     const real *restrict weight = n->weight;
     double sum[LANES] = {0}, dot[LANES] = {0};
@@ -136,8 +137,10 @@ static gradient_sums sums_of_row(const norm *n, const real *restrict x, const re
         for (int64_t end = n->width - c < PART ? n->width : c + PART; c + LANES <= end; c += LANES) {
             for (int k = 0; k < LANES; k++) {
                 real normal = deviation(x[c + k], m) * factor, g = dy[c + k] * weight[c + k];
-                dw[c + k] += dy[c + k] * normal;
-                db[c + k] += dy[c + k];
+                if (adds) {
+                    dw[c + k] += dy[c + k] * normal;
+                    db[c + k] += dy[c + k];
+                }
                 part[k] += g;
                 product[k] += g * normal;
             }
@@ -147,21 +150,24 @@ static gradient_sums sums_of_row(const norm *n, const real *restrict x, const re
     }
     for (; c < n->width; c++) {
         real normal = deviation(x[c], m) * factor, g = dy[c] * weight[c];
-        dw[c] += dy[c] * normal;
-        db[c] += dy[c];
+        if (adds) {
+            dw[c] += dy[c] * normal;
+            db[c] += dy[c];
+        }
         sum[0] += (double)g;
         dot[0] += (double)g * (double)normal;
     }
     return (gradient_sums){sum_of_lanes(sum), sum_of_lanes(dot)};
 }
 
-/* Adds dx of one row, and its parts of dw and db. */
+/* Adds dx of one row, and its parts of dw and db unless these are NULL. */
 static void gradient_of_row(const norm *n, int64_t row, real *restrict dw, real *restrict db)
 {
     const real *x = n->x + row * n->width, *dy = n->dy + row * n->width, *weight = n->weight;
     split_mean m = split(n->rows[row].mean);
     real factor = (real)n->rows[row].inverse;
-    gradient_sums sums = sums_of_row(n, x, dy, m, factor, dw, db);
+    gradient_sums sums =
+        dw ? sums_of_row(n, x, dy, m, factor, true, dw, db) : sums_of_row(n, x, dy, m, factor, false, NULL, NULL);
     if (!n->dx) {
         return;
     }
@@ -178,8 +184,10 @@ static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
 {
     const norm *n = context;
     for (int64_t chunk = begin; chunk < end; chunk++) {
-        real *dw = n->scratch + chunk * 2 * n->width, *db = dw + n->width;
-        memset(dw, 0, 2 * (size_t)n->width * sizeof(real));
+        real *dw = n->scratch ? n->scratch + chunk * 2 * n->width : NULL, *db = dw ? dw + n->width : NULL;
+        if (dw) {
+            memset(dw, 0, 2 * (size_t)n->width * sizeof(real));
+        }
         for (int64_t row = chunk * n->count / CHUNKS; row < (chunk + 1) * n->count / CHUNKS; row++) {
             gradient_of_row(n, row, dw, db);
         }
@@ -203,7 +211,7 @@ void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
     n.overwrite = call->overwrite[0];
-    n.scratch = call->scratch;
+    n.scratch = call->input_gradients[1] || call->input_gradients[2] ? call->scratch : NULL;
     tg_parallel_for(CHUNKS, 1 + TG_GRAIN / 4 * CHUNKS / (n.count * n.width + 1), gradient_of_chunks, &n);
     add_chunks(&n, 0, call->input_gradients[1], call->overwrite[1]);
     add_chunks(&n, n.width, call->input_gradients[2], call->overwrite[2]);

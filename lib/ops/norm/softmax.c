@@ -62,7 +62,7 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
     const real *x = a->x + start;
     real *y = a->out + start;
     tg_softmax_row row = softmax_row(x, a->axis.size, NULL);
-    const real most = (real)row.most, log_sum = (real)log(row.sum);
+    const real most = (real)row.most, log_sum = (real)tg_log_f64(row.sum);
     for (int64_t i = 0; i < a->axis.size; i++) {
         y[i] = x[i] - most - log_sum;
     }
@@ -146,7 +146,7 @@ static void log_softmax_strip_forward(const lines *a, int64_t start, int64_t wid
     double sum[STRIP];
     exponentials(a, start, width, most, sum);
     for (int64_t k = 0; k < width; k++) {
-        log_sum[k] = (real)log(sum[k]);
+        log_sum[k] = (real)tg_log_f64(sum[k]);
     }
     for (int64_t i = 0; i < a->axis.size; i++) {
         const real *x = a->x + start + i * a->axis.inner;

@@ -36,7 +36,7 @@ static double first_of_column(const tg_panel *p, int64_t c, real most)
     tg_runs runs;
     tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
     for (int64_t done = 0; done < p->count;) {
-        int64_t n = KERNEL(tg_panel_run)(p, c, &at, p->count - done, buffer, &runs);
+        int64_t n = next_runs(p, c, &at, p->count - done, buffer, &runs);
         for (int64_t run = 0; run < runs.count; run++) {
             int64_t i = first_of_run(runs.x + run * runs.apart, runs.n, most);
             if (i < runs.n) {

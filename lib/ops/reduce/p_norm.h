@@ -9,7 +9,9 @@
 #define TG_OPS_REDUCE_P_NORM_H
 
 #include <math.h>
-#include <stdint.h>
+
+#include "base/doubles.h"
+#include "ops/lanes.h"
 
 /* Returns the sum, or for INFINITY the maximum, with another value. A NaN stays. */
 static inline double tg_p_norm_add(double sum, double x, double p)
@@ -21,13 +23,31 @@ static inline double tg_p_norm_add(double sum, double x, double p)
     if (p == (double)INFINITY) {
         return size > sum || size != size ? size : sum;
     }
-    return sum + (p == 1 ? size : p == 3 ? size * size * size : pow(size, p));
+    return sum + (p == 1 ? size : p == 3 ? size * size * size : tg_pow_f64(size, p));
+}
+
+/* Returns sum_i (a_i - b_i + eps)^2, in the lanes of ops/lanes.h. */
+static inline double row_squared_distance(const real *a, const real *b, double eps, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            const double u = (double)a[i + k] - (double)b[i + k] + eps;
+            lane[k] += u * u;
+        }
+    }
+    double sum = sum_of_lanes(lane);
+    for (; i < n; i++) {
+        sum = tg_p_norm_add(sum, (double)a[i] - (double)b[i] + eps, 2);
+    }
+    return sum;
 }
 
 /* Returns the norm of the values that were added up. */
 static inline double tg_p_norm_root(double sum, double p)
 {
-    return p == 2 ? sqrt(sum) : p == 1 || p == (double)INFINITY ? sum : pow(sum, 1 / p);
+    return p == 2 ? sqrt(sum) : p == 1 || p == (double)INFINITY ? sum : tg_pow_f64(sum, 1 / p);
 }
 
 /* Returns the derivative of `norm` by one of its values. `ties` is k, for INFINITY only. */
@@ -53,7 +73,7 @@ static inline double tg_p_norm_gradient(double x, double norm, double p, int64_t
         /* 0^(p-1) is infinite for p < 1, and so is the norm's power: 0 norm^(1-p) */
         return norm == norm && !(p < 1 && isinf(norm)) ? 0 : (double)NAN;
     }
-    return sign * pow(fabs(x) / norm, p - 1);
+    return sign * tg_pow_f64(fabs(x) / norm, p - 1);
 }
 
 #endif

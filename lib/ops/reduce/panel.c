@@ -183,8 +183,9 @@ static void set_panel(tg_panel *p, const tg_reduce_call *r, int64_t at, int64_t 
     }
     p->width = width;
     p->apart = tg_walk_run(&r->kept, &kept, width) == width ? tg_walk_stride(&r->kept) : 0;
-    for (int64_t c = 0, run; c < width; c += run) {
-        run = tg_walk_run(&r->kept, &kept, width - c);
+    const bool is_row = r->by_columns && p->apart != 0; /* only the first offset is read */
+    for (int64_t c = 0, run, known = is_row ? 1 : width; c < known; c += run) {
+        run = tg_walk_run(&r->kept, &kept, known - c);
         for (int64_t i = 0; i < run; i++) {
             p->offset[c + i] = kept.offset + i * tg_walk_stride(&r->kept);
         }

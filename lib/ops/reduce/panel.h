@@ -17,7 +17,9 @@
 #ifndef TG_OPS_REDUCE_PANEL_H
 #define TG_OPS_REDUCE_PANEL_H
 
+#include "base/least.h"
 #include "ops/lanes.h"
+#include "ops/loop.h"
 #include "ops/reduce/reduce.h"
 
 /* The largest number of columns, and of values in a buffer. */
@@ -25,18 +27,6 @@
 /* The number of rows that are added to the sums of the columns at once. */
 #define PANEL_ROWS 4
 #define PANEL_LANES (2 * LANES)
-
-/* A loop whose arguments are constant functions: it is compiled into each caller, so that it can be vectorized. */
-#if defined __GNUC__
-#define TG_FOR_EACH_OP static inline __attribute__((always_inline))
-#else
-#define TG_FOR_EACH_OP static inline
-#endif
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Computes n values from `begin` on, at most PANEL, as reals. */
 typedef void tg_values_part(const void *context, int64_t begin, int64_t n, void *out);
@@ -142,121 +132,34 @@ typedef struct tg_runs {
 int64_t KERNEL(tg_panel_run)(const tg_panel *p, int64_t column, tg_cursor *at, int64_t left, real *buffer,
                              tg_runs *runs);
 
-/* ---- sums ---- */
-
-/* Returns what is summed for a value: `center` is that of the column, and p the exponent of a norm. */
-typedef double tg_term(real x, double center, double p);
-
-static inline double value_term(real x, double center, double p)
+/* Returns whether the values of an output, or of a block, are one run in memory. */
+static inline bool is_one_run(const tg_reduce_call *r)
 {
-    (void)center, (void)p;
-    return (double)x;
+    return r->is_direct && !r->part && r->reduced.rank == 1;
 }
 
-TG_FOR_EACH_OP void add_rows(const real *const *rows, int64_t count, int64_t width, tg_term *term, double p,
-                             const double *center, double *restrict sum)
-{
-    if (count == PANEL_ROWS) {
-        const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
-        for (int64_t c = 0; c < width; c++) {
-            double at = center ? center[c] : 0;
-            sum[c] += (term(x0[c], at, p) + term(x1[c], at, p)) + (term(x2[c], at, p) + term(x3[c], at, p));
-        }
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const real *x = rows[i];
-        for (int64_t c = 0; c < width; c++) {
-            sum[c] += term(x[c], center ? center[c] : 0, p);
-        }
-    }
-}
+/* Every second value is copied in pieces of this size: during longer ones the processor does not read ahead. */
+#define PIECE 128
 
-TG_FOR_EACH_OP void add_runs(const tg_runs *runs, tg_term *term, double p, double center, double *restrict lane)
+/* The same; a column that is one run, or every second value of one, is not worth a call. */
+static inline int64_t next_runs(const tg_panel *p, int64_t column, tg_cursor *at, int64_t left, real *restrict buffer,
+                                tg_runs *runs)
 {
-    for (int64_t run = 0; run < runs->count; run++) {
-        const real *x = runs->x + run * runs->apart;
-        int64_t i = 0;
-        for (; i + PANEL_LANES <= runs->n; i += PANEL_LANES) {
-            for (int k = 0; k < PANEL_LANES; k++) {
-                lane[k] += term(x[i + k], center, p);
-            }
-        }
-        int64_t rest = runs->n - i, done = 0;
-        for (; done + 8 <= rest; done += 8) {
-            for (int k = 0; k < 8; k++) {
-                lane[done + k] += term(x[i + done + k], center, p);
-            }
-        }
-        for (; done < rest; done++) {
-            lane[done] += term(x[i + done], center, p);
+    const tg_walk *walk = &p->r->reduced;
+    const bool is_half = walk->rank == 1 && walk->stride[0] == 2 && p->r->dtype == REAL_DTYPE && !p->r->part;
+    if (!is_half && !is_one_run(p->r)) {
+        return KERNEL(tg_panel_run)(p, column, at, left, buffer, runs);
+    }
+    const real *x = (const real *)p->r->x + p->offset[column] + at->offset;
+    *runs = (tg_runs){x, left, 1, 0};
+    if (is_half) {
+        *runs = (tg_runs){buffer, least(left, PIECE), 1, 0};
+        for (int64_t i = 0; i < runs->n; i++) {
+            buffer[i] = x[2 * i];
         }
     }
-}
-
-/* Returns the sum of 32 lanes, in a fixed tree. */
-static inline double join_lanes(const double *lane)
-{
-    double half[LANES];
-    for (int k = 0; k < LANES; k++) {
-        half[k] = lane[k] + lane[k + LANES];
-    }
-    return sum_of_lanes(half);
-}
-
-/* panel_sum for rows that are added side by side. */
-TG_FOR_EACH_OP void sum_lines(const tg_panel *p, tg_term *term, double power, const double *center, double *sum)
-{
-    real buffers[PANEL_ROWS][PANEL];
-    const real *rows[PANEL_ROWS];
-    double sides[PANEL] = {0}, centers[PANEL];
-    int64_t all = p->r->lines * p->width;
-    for (int64_t i = 0; center && i < all; i++) {
-        centers[i] = i < p->width ? center[i] : centers[i - p->width];
-    }
-    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
-    for (int64_t done = 0, n, width; done < p->count; done += n * (width / p->width)) {
-        n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
-        add_rows(rows, n, width, term, power, center ? centers : NULL, sides);
-    }
-    memcpy(sum, sides, (size_t)p->width * sizeof *sum);
-    for (int64_t line = p->width; line < all; line += p->width) {
-        for (int64_t c = 0; c < p->width; c++) {
-            sum[c] += sides[line + c];
-        }
-    }
-}
-
-/* Sums the terms of each column. `center` is NULL if the terms have none. */
-TG_FOR_EACH_OP void panel_sum(const tg_panel *p, tg_term *term, double power, const double *center, double *sum)
-{
-    if (p->r->lines > 1) {
-        sum_lines(p, term, power, center, sum);
-        return;
-    }
-    if (p->r->by_columns) {
-        real buffers[PANEL_ROWS][PANEL];
-        const real *rows[PANEL_ROWS];
-        tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
-        memset(sum, 0, (size_t)p->width * sizeof *sum);
-        for (int64_t done = 0, n; done < p->count; done += n) {
-            n = KERNEL(tg_panel_rows)(p, &at, p->count - done, buffers, rows);
-            add_rows(rows, n, p->width, term, power, center, sum);
-        }
-        return;
-    }
-    const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
-    for (int64_t c = 0; c < p->width; c++) {
-        real buffer[PANEL];
-        tg_runs runs;
-        double lanes[PANEL_LANES] = {0};
-        tg_cursor at = first;
-        for (int64_t done = 0; done < p->count;) {
-            done += KERNEL(tg_panel_run)(p, c, &at, p->count - done, buffer, &runs);
-            add_runs(&runs, term, power, center ? center[c] : 0, lanes);
-        }
-        sum[c] = join_lanes(lanes);
-    }
+    tg_walk_advance(walk, at, runs->n);
+    return runs->n;
 }
 
 /* ---- maxima ---- */
@@ -290,17 +193,37 @@ TG_FOR_EACH_OP void compare_lanes(const real *x, tg_key *key, real *restrict lan
     }
 }
 
+TG_FOR_EACH_OP void take_larger(real *restrict to, const real *lane)
+{
+    for (int k = 0; k < 4; k++) {
+        to[k] = lane[k] > to[k] ? lane[k] : to[k];
+    }
+}
+
+/* Returns the maximum of the lanes, or a NaN if there is one. */
 static inline real join_maxima(const real *lane, const real *nan)
 {
-    real half[16], four[4];
-    for (int k = 0; k < 16; k++) {
-        real a = nan[k] == nan[k] ? lane[k] : nan[k], b = nan[k + 16] == nan[k + 16] ? lane[k + 16] : nan[k + 16];
-        half[k] = larger(a, b);
+    real a[4], b[4], c[4], d[4]; /* vectors */
+    int has_nan = 0;
+    for (int k = 0; k < PANEL_LANES; k++) {
+        has_nan |= nan[k] != nan[k];
     }
-    for (int k = 0; k < 4; k++) {
-        four[k] = larger(larger(half[k], half[k + 4]), larger(half[k + 8], half[k + 12]));
+    if (has_nan) {
+        return (real)NAN;
     }
-    return larger(larger(four[0], four[1]), larger(four[2], four[3]));
+    memcpy(a, lane, sizeof a);
+    memcpy(b, lane + 4, sizeof b);
+    memcpy(c, lane + 8, sizeof c);
+    memcpy(d, lane + 12, sizeof d);
+    take_larger(a, lane + 16);
+    take_larger(b, lane + 20);
+    take_larger(c, lane + 24);
+    take_larger(d, lane + 28);
+    take_larger(a, c);
+    take_larger(b, d);
+    take_larger(a, b);
+    real first = a[0] > a[1] ? a[0] : a[1], last = a[2] > a[3] ? a[2] : a[3];
+    return first > last ? first : last;
 }
 
 TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *restrict lane, real *restrict nan)
@@ -313,12 +236,14 @@ TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *res
         compare_lanes(x + n - PANEL_LANES, key, lane, nan);
     } else {
         for (int k = 0; i + k < n; k++) {
-            lane[k] = larger(lane[k], key(x[i + k]));
+            real value = key(x[i + k]);
+            lane[k] = value > lane[k] ? value : lane[k];
+            nan[k] = value == value ? nan[k] : value;
         }
     }
 }
 
-TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, tg_cursor at, tg_key *key)
+TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, const tg_cursor *first, tg_key *key)
 {
     real lane[PANEL_LANES], nan[PANEL_LANES], buffer[PANEL];
     tg_runs runs;
@@ -326,8 +251,13 @@ TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, tg_cursor at, tg
         lane[k] = -(real)INFINITY;
         nan[k] = 0;
     }
+    if (is_one_run(p->r)) {
+        compare_run((const real *)p->r->x + p->offset[c] + first->offset, p->count, key, lane, nan);
+        return join_maxima(lane, nan);
+    }
+    tg_cursor at = *first;
     for (int64_t done = 0; done < p->count;) {
-        done += KERNEL(tg_panel_run)(p, c, &at, p->count - done, buffer, &runs);
+        done += next_runs(p, c, &at, p->count - done, buffer, &runs);
         for (int64_t run = 0; run < runs.count; run++) {
             compare_run(runs.x + run * runs.apart, runs.n, key, lane, nan);
         }
@@ -385,10 +315,14 @@ TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, real *most)
 TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, double *result)
 {
     real most[PANEL];
+    const bool by_lines = p->r->lines > 1, by_rows = !by_lines && !p->r->by_columns;
     const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
-    bool by_lines = p->r->lines > 1, by_rows = !by_lines && !p->r->by_columns;
-    for (int64_t c = 0; c < p->width * p->r->lines; c++) {
-        most[c] = by_rows ? max_of_column(p, c, first, key) : -(real)INFINITY;
+    const int64_t all = p->width * p->r->lines;
+    for (int64_t c = 0; by_rows && c < p->width; c++) {
+        most[c] = max_of_column(p, c, &first, key);
+    }
+    for (int64_t c = 0; !by_rows && c < all; c++) {
+        most[c] = -(real)INFINITY;
     }
     if (by_lines) {
         compare_lines(p, key, most);

@@ -12,6 +12,7 @@
  * reduce x again, to k and to m. Follows torch.sum, mean, amax, amin, var and std.
  */
 #include "ops/reduce/spread.h"
+#include "ops/reduce/sums.h"
 
 TG_DECLARE_KERNEL(tg_sum_forward);
 TG_DECLARE_KERNEL(tg_sum_backward);
@@ -26,7 +27,7 @@ TG_DECLARE_KERNEL(tg_var_backward);
 
 static void visit_sum(const tg_panel *p, tg_columns *columns)
 {
-    panel_sum(p, value_term, 0, NULL, columns->sum);
+    panel_sum(p, true, value_term, 0, NULL, columns->sum);
 }
 
 static void finish_sum(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
@@ -40,8 +41,9 @@ static void finish_sum(const tg_reduce_call *r, int64_t at, int64_t width, const
 static void finish_mean(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
 {
     real *y = (real *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (real)(columns->sum[c] / (double)r->reduced.count);
+    const double n = (double)r->reduced.count, share = 1 / n;
+    for (int64_t c = 0; c < width; c++) { /* a quotient takes much longer than a product, whose error a float hides */
+        y[c] = (real)(sizeof *y == sizeof(float) ? columns->sum[c] * share : columns->sum[c] / n);
     }
 }
 
@@ -134,7 +136,7 @@ static void visit_ties(const tg_panel *p, tg_columns *columns)
     for (int64_t c = 0; c < p->width; c++) {
         columns->center[c] = (double)y[c];
     }
-    panel_sum(p, tie_term, 0, columns->center, columns->sum);
+    panel_sum(p, false, tie_term, 0, columns->center, columns->sum);
 }
 
 static const tg_reducer tie_reducer = {visit_ties, join_sum, keep_columns};
@@ -179,11 +181,11 @@ static inline double difference_term(real x, double mean, double p)
 /* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
 static void visit_means(const tg_panel *p, tg_columns *columns)
 {
-    panel_sum(p, value_term, 0, NULL, columns->center);
+    panel_sum(p, true, value_term, 0, NULL, columns->center);
     for (int64_t c = 0; c < p->width; c++) {
         columns->center[c] /= (double)p->count;
     }
-    panel_sum(p, difference_term, 0, columns->center, columns->sum);
+    panel_sum(p, true, difference_term, 0, columns->center, columns->sum);
     for (int64_t c = 0; c < p->width; c++) {
         columns->center[c] += isfinite(columns->center[c]) ? columns->sum[c] / (double)p->count : 0;
     }
@@ -192,7 +194,7 @@ static void visit_means(const tg_panel *p, tg_columns *columns)
 static void visit_var(const tg_panel *p, tg_columns *columns)
 {
     visit_means(p, columns);
-    panel_sum(p, square_term, 0, columns->center, columns->sum);
+    panel_sum(p, true, square_term, 0, columns->center, columns->sum);
 }
 
 /* Chan, Golub and LeVeque 1979: the mean and the sum of squared deviations of both parts. */

@@ -1,4 +1,4 @@
-/* reduce (private): what the ops share that reduce x over some axes. The loops are in panel.h. */
+/* reduce (private): what the ops share that reduce x over some axes. The loops are in panel.h and sums.h. */
 #ifndef TG_OPS_REDUCE_REDUCE_H
 #define TG_OPS_REDUCE_REDUCE_H
 

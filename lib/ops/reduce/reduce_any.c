@@ -6,7 +6,7 @@
  *
  * No gradient. Follows torch.any, torch.all and torch.sum, whose sum of integers is int64.
  */
-#include "ops/reduce/panel.h"
+#include "ops/reduce/sums.h"
 
 TG_DECLARE_KERNEL(tg_any_forward);
 TG_DECLARE_KERNEL(tg_sum_integers_forward);
@@ -113,9 +113,9 @@ static inline double true_term(real x, double center, double p)
 static void visit_integers(const tg_panel *p, tg_columns *columns)
 {
     if (p->r->dtype == TG_U8) {
-        panel_sum(p, true_term, 0, NULL, columns->sum);
+        panel_sum(p, true, true_term, 0, NULL, columns->sum);
     } else {
-        panel_sum(p, value_term, 0, NULL, columns->sum);
+        panel_sum(p, true, value_term, 0, NULL, columns->sum);
     }
 }
 

@@ -8,6 +8,7 @@
  */
 #include "ops/reduce/p_norm.h"
 #include "ops/reduce/spread.h"
+#include "ops/reduce/sums.h"
 
 TG_DECLARE_KERNEL(tg_logsumexp_forward);
 TG_DECLARE_KERNEL(tg_logsumexp_backward);
@@ -31,14 +32,15 @@ static void visit_exponentials(const tg_panel *p, tg_columns *columns)
     for (int64_t c = 0; c < p->width; c++) {
         most[c] = isfinite(columns->center[c]) ? columns->center[c] : 0;
     }
-    panel_sum(p, exp_term, 0, most, columns->sum);
+    panel_sum(p, false, exp_term, 0, most, columns->sum);
 }
 
 static void join_exponentials(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
     double before = sofar->center;
     join_max(sofar, count, block, more);
-    sofar->sum = sofar->sum * exp(before - sofar->center) + block->sum * exp(block->center - sofar->center);
+    sofar->sum =
+        sofar->sum * tg_exp_f64(before - sofar->center) + block->sum * tg_exp_f64(block->center - sofar->center);
 }
 
 static void finish_exponentials(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
@@ -46,7 +48,7 @@ static void finish_exponentials(const tg_reduce_call *r, int64_t at, int64_t wid
     real *y = (real *)r->y + at;
     for (int64_t c = 0; c < width; c++) {
         double most = columns->center[c];
-        y[c] = (real)(isfinite(most) ? most + log(columns->sum[c]) : most);
+        y[c] = (real)(isfinite(most) ? most + tg_log_f64(columns->sum[c]) : most);
     }
 }
 
@@ -99,17 +101,17 @@ static void visit_norm(const tg_panel *p, tg_columns *columns)
 {
     double power = p->r->attributes->p;
     if (power == 1) {
-        panel_sum(p, power_term, 1, NULL, columns->sum);
+        panel_sum(p, true, power_term, 1, NULL, columns->sum);
     } else if (power == 2) {
-        panel_sum(p, power_term, 2, NULL, columns->sum);
+        panel_sum(p, true, power_term, 2, NULL, columns->sum);
     } else if (power == 3) {
-        panel_sum(p, power_term, 3, NULL, columns->sum);
+        panel_sum(p, true, power_term, 3, NULL, columns->sum);
     } else if (power < (double)INFINITY) {
-        panel_sum(p, power_term, power, NULL, columns->sum);
+        panel_sum(p, false, power_term, power, NULL, columns->sum);
     } else {
         panel_max(p, size_key, columns->center);
         if (p->r->results) {
-            panel_sum(p, tie_term, 0, columns->center, columns->sum);
+            panel_sum(p, false, tie_term, 0, columns->center, columns->sum);
         }
     }
 }

@@ -2,7 +2,7 @@
  * number of blocks, so that threads divide them and no scratch is needed. */
 #include "ops/reduce/repeated.h"
 
-#include "ops/reduce/panel.h"
+#include "ops/reduce/sums.h"
 
 enum { SHARES = 8, FEW = 256, GROUP = 16, WIDE = 4096 };
 
@@ -37,7 +37,7 @@ static void sum_groups(const tg_panel *p, int64_t run, double *sum)
             n = tg_walk_run(&r->reduced, &at, p->count - done);
             r->part(r->x, p->offset[first] + at.offset, (columns - 1) * run + n, values);
             for (int64_t c = 0; c < columns; c++) {
-                add_runs(&(tg_runs){values + c * run, n, 1, 0}, value_term, 0, 0, lanes[c]);
+                add_runs(&(tg_runs){values + c * run, n, 1, 0}, true, value_term, 0, 0, lanes[c]);
             }
             tg_walk_advance(&r->reduced, &at, n);
         }
@@ -73,7 +73,7 @@ static void sum_wide_rows(void *context, int64_t begin, int64_t end)
                         r->part(r->x, offset[i] + c, n, buffers[i]);
                     }
                 }
-                add_rows(rows, count, n, value_term, 0, NULL, sum + c);
+                add_rows(rows, count, n, true, value_term, 0, NULL, sum + c);
             }
         }
         for (int64_t c = 0; c < width; c++) {
@@ -87,7 +87,7 @@ static void visit_repeated(const tg_panel *p, tg_columns *columns)
     const tg_walk *reduced = &p->r->reduced;
     int64_t run = reduced->size[reduced->rank - 1];
     if (!p->r->part || p->r->lines > 1 || p->apart != run || run > PANEL || p->count == 0) {
-        panel_sum(p, value_term, 0, NULL, columns->sum);
+        panel_sum(p, true, value_term, 0, NULL, columns->sum);
     } else if (reduced->rank == 1 && run < PANEL_LANES) {
         sum_few_values(p, columns->sum);
     } else {

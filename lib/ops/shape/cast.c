@@ -6,6 +6,7 @@
  * Follows torch.Tensor.to.
  */
 #include "ops/kernel.h"
+#include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_cast_forward);
 TG_DECLARE_KERNEL(tg_cast_backward);
@@ -39,9 +40,34 @@ static void convert_range(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* The same for rows of an input that is not contiguous. */
+static void convert_runs(void *context, int64_t begin, int64_t end)
+{
+    const tg_op_call *call = context;
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const tg_dtype from = tg_dtype_of(x), to = tg_dtype_of(y);
+    const tg_walk walk = tg_walk_of(x);
+    const int64_t one = 1, stride = tg_walk_stride(&walk);
+    tg_cursor at = tg_walk_begin(&walk, begin);
+    for (int64_t done = begin, n; done < end; done += n) {
+        double values[PART]; /* as wide as any */
+        n = tg_walk_run(&walk, &at, end - done);
+        n = n < PART ? n : PART;
+        tg_strided run = tg_strided_of(&(tg_shape){1, {n}}, &one, &stride);
+        tg_strided_copy(&run, tg_size_of(from), values,
+                        (const char *)tg_values(x) + at.offset * (int64_t)tg_size_of(from));
+        tg_convert((char *)tg_values(y) + (size_t)done * tg_size_of(to), to, values, from, n);
+        tg_walk_advance(&walk, &at, n);
+    }
+}
+
 void KERNEL(tg_cast_forward)(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    if (!x->contiguous) {
+        tg_parallel_for(x->count, TG_GRAIN, convert_runs, (void *)(uintptr_t)call);
+        return;
+    }
     conversion c = {tg_values(y), tg_dtype_of(y), tg_values(x), tg_dtype_of(x), false};
     tg_parallel_for(x->count, TG_GRAIN, convert_range, &c);
 }
@@ -62,10 +88,20 @@ static bool cast_shape(tg_op_call *call)
     return tg_op_output(call, 0, dtype, tg_shape_of(call->inputs[0]));
 }
 
+/* Rows whose values are near each other are converted as they are read. Others are copied first, in tiles. */
+static bool has_long_rows(const tg_tensor *x, int i)
+{
+    (void)i;
+    const tg_walk walk = tg_walk_of(x);
+    const int64_t stride = tg_walk_stride(&walk);
+    return walk.size[walk.rank - 1] >= 64 && stride >= -4 && stride <= 4;
+}
+
 static const tg_op cast_op = {.name = "cast",
                               .shape = cast_shape,
                               .input_names = {"x"},
                               TG_KERNELS(tg_cast_forward, tg_cast_backward),
+                              .accepts_layout = has_long_rows,
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
                               .can_overwrite = true};

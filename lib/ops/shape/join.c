@@ -4,7 +4,7 @@
  *   gradient    dx of each input += its part of dy
  *
  * The axes before the joined one are the rows of y. Each input contributes a run of values to each row; runs of any
- * dtype are copied. stack is cat along a new axis of size 1. Follows torch.cat and torch.stack.
+ * dtype are copied. stack joins along a new axis, which the inputs do not have. Follows torch.cat and torch.stack.
  */
 #include <stdio.h>
 
@@ -14,12 +14,18 @@
 TG_DECLARE_KERNEL(tg_cat_forward);
 TG_DECLARE_KERNEL(tg_cat_backward);
 
+typedef struct join_attributes {
+    int axis;
+    bool is_new; /* the inputs do not have the axis */
+} join_attributes;
+
 /* The rows of y are `row` values apart. */
 typedef struct joining {
     const tg_op_call *call;
-    int axis;
+    join_attributes a;
     int64_t row;
     bool backward;
+    bool by_rows; /* the rows of each input are equally far apart */
 } joining;
 
 /* Returns the length of x's run in each row. */
@@ -27,6 +33,28 @@ static int64_t run_of(const tg_tensor *x, int axis)
 {
     axis_split split = split_at_axis(x, axis);
     return split.size * split.inner;
+}
+
+/* Writes the strides of x, or of its gradient, which is contiguous. */
+static void strides_of(const joining *j, const tg_tensor *x, int64_t *strides)
+{
+    const tg_shape shape = tg_shape_of(x);
+    tg_contiguous_strides(&shape, strides);
+    for (int i = 0; i < x->rank && !j->backward; i++) {
+        strides[i] = x->strides[i];
+    }
+}
+
+/* Returns the rows of x. */
+static tg_walk rows_of(const joining *j, const tg_tensor *x)
+{
+    int64_t strides[TG_MAX_RANK];
+    tg_walk rows = tg_walk_new();
+    strides_of(j, x, strides);
+    for (int i = 0; i < j->a.axis; i++) {
+        tg_walk_add_axis(&rows, x->shape[i], strides[i], 0);
+    }
+    return rows;
 }
 
 /* Moves `count` rows of input k, or of its gradient. They begin at `offset` in the rows of y. */
@@ -38,16 +66,34 @@ static void move_runs(const joining *j, int k, int64_t first, int64_t count, int
     if (!in_x) {
         return;
     }
-    int64_t run = run_of(x, j->axis), size = (int64_t)tg_size_of(x->dtype);
-    const int64_t x_strides[] = {run, 1}, y_strides[] = {j->row, 1};
-    in_x += first * run * size;
+    const int64_t size = (int64_t)tg_size_of(x->dtype);
+    const tg_shape whole = tg_shape_of(y);
+    int64_t x_strides[TG_MAX_RANK], y_strides[TG_MAX_RANK];
+    strides_of(j, x, x_strides);
+    tg_contiguous_strides(&whole, y_strides);
+    for (int i = j->a.axis; j->a.is_new && i < x->rank; i++) {
+        y_strides[i] = y_strides[i + 1];
+    }
+    tg_shape shape = tg_shape_of(x);
+    if (j->a.axis > 0 && j->by_rows) { /* the axes before the joined one are one */
+        const tg_walk rows = rows_of(j, x);
+        const int axis = j->a.axis - 1;
+        for (int i = 0; i < axis; i++) {
+            shape.size[i] = 1;
+        }
+        shape.size[axis] = count;
+        x_strides[axis] = tg_walk_stride(&rows);
+        y_strides[axis] = j->row;
+        in_x += first * x_strides[axis] * size;
+    }
+    const int64_t at = (first * j->row + offset) * size;
     if (j->backward) {
-        const char *dy = (const char *)call->output_gradients[0] + (first * j->row + offset) * size;
-        tg_strided s = tg_strided_of(&(tg_shape){2, {count, run}}, x_strides, y_strides);
+        const char *dy = (const char *)call->output_gradients[0] + at;
+        tg_strided s = tg_strided_of(&shape, x_strides, y_strides);
         call->overwrite[k] ? tg_strided_copy(&s, (size_t)size, in_x, dy) : tg_strided_add(&s, REAL_DTYPE, in_x, dy);
     } else {
-        tg_strided s = tg_strided_of(&(tg_shape){2, {count, run}}, y_strides, x_strides);
-        tg_strided_copy(&s, (size_t)size, (char *)tg_values(y) + (first * j->row + offset) * size, in_x);
+        tg_strided s = tg_strided_of(&shape, y_strides, x_strides);
+        tg_strided_copy(&s, (size_t)size, (char *)tg_values(y) + at, in_x);
     }
 }
 
@@ -56,23 +102,32 @@ static void move_runs(const joining *j, int k, int64_t first, int64_t count, int
 static void join_rows(void *context, int64_t begin, int64_t end)
 {
     const joining *j = context;
-    int64_t most = j->row / j->call->input_count < 16 ? 1 + 4096 / (j->row + 1) : end - begin;
+    bool is_short = j->by_rows && j->row / j->call->input_count < 16;
+    int64_t most = is_short ? 1 + 4096 / (j->row + 1) : end - begin;
     for (int64_t first = begin, count; first < end; first += count) {
         int64_t offset = 0;
         count = end - first < most ? end - first : most;
         for (int k = 0; k < j->call->input_count; k++) {
             move_runs(j, k, first, count, offset);
-            offset += run_of(j->call->inputs[k], j->axis);
+            offset += run_of(j->call->inputs[k], j->a.axis);
         }
     }
 }
 
 static void join(const tg_op_call *call, bool backward)
 {
-    int axis = *(const int *)call->attributes;
+    const join_attributes a = *(const join_attributes *)call->attributes;
     const tg_tensor *y = call->outputs[0];
-    joining j = {call, axis, run_of(y, axis), backward};
-    tg_parallel_for(split_at_axis(y, axis).outer, 1 + TG_GRAIN / j.row, join_rows, &j);
+    const int64_t rows = split_at_axis(y, a.axis).outer;
+    joining j = {call, a, run_of(y, a.axis), backward, true};
+    for (int k = 0; k < call->input_count; k++) {
+        j.by_rows = j.by_rows && rows_of(&j, call->inputs[k]).rank == 1;
+    }
+    if (j.by_rows) {
+        tg_parallel_for(rows, 1 + TG_GRAIN / j.row, join_rows, &j);
+    } else {
+        join_rows(&j, 0, rows);
+    }
 }
 
 void KERNEL(tg_cat_forward)(const tg_op_call *call)
@@ -89,7 +144,7 @@ void KERNEL(tg_cat_backward)(const tg_op_call *call)
 
 static bool cat_shape(tg_op_call *call)
 {
-    int axis = *(const int *)call->attributes;
+    const int axis = ((const join_attributes *)call->attributes)->axis;
     tg_shape shape = tg_shape_of(call->inputs[0]);
     char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     for (int k = 1; k < call->input_count; k++) {
@@ -110,37 +165,66 @@ static bool cat_shape(tg_op_call *call)
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
 }
 
-static const tg_op cat_op = {.name = "cat",
-                             .shape = cat_shape,
-                             TG_KERNELS(tg_cat_forward, tg_cat_backward),
-                             .backward_ignores_inputs = TG_OP_ALL,
-                             .backward_ignores_outputs = TG_OP_ALL,
-                             .can_overwrite = true};
-
-static bool check_list(tg_tape *t, const char *name, tg_tensor *const *tensors, int count)
+static bool stack_shape(tg_op_call *call)
 {
-    return (tensors && count >= 1) ||
-           tg_tape_fail(t, tensors ? TG_ERROR_VALUE : TG_ERROR_STATE, name,
-                        tensors ? "%d tensors; at least 1 is needed" : "the array of %d tensors is NULL", count);
+    const int axis = ((const join_attributes *)call->attributes)->axis;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+    for (int k = 1; k < call->input_count; k++) {
+        const tg_shape own = tg_shape_of(call->inputs[k]);
+        if (!tg_shape_equal(own, shape) || !tg_op_expect_dtype(call, k, tg_dtype_of(call->inputs[0]))) {
+            return tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s and input 0 %s; they must be equal", k,
+                              tg_shape_format(own, a), tg_shape_format(shape, b));
+        }
+    }
+    for (int i = shape.rank++; i > axis; i--) {
+        shape.size[i] = shape.size[i - 1];
+    }
+    shape.size[axis] = call->input_count;
+    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
+}
+
+#define JOIN_OP(op_name, rule)                                                                                        \
+    {                                                                                                                 \
+        .name = op_name, .shape = rule, TG_KERNELS(tg_cat_forward, tg_cat_backward), .accepts_layout = tg_any_layout, \
+        .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, .can_overwrite = true            \
+    }
+
+static const tg_op cat_op = JOIN_OP("cat", cat_shape), stack_op = JOIN_OP("stack", stack_shape);
+
+static bool check_list(tg_tape *t, const char *call, tg_tensor *const *tensors, int count)
+{
+    if (!tensors || count < 1) {
+        return tg_tape_fail(t, tensors ? TG_ERROR_VALUE : TG_ERROR_STATE, call,
+                            tensors ? "%d tensors; at least 1 is needed" : "the array of %d tensors is NULL", count);
+    }
+    char name[32] = "tensors[0]";
+    int k = 0;
+    while (k < count && tensors[k] && !tensors[k]->is_freed) {
+        k++;
+    }
+    if (k < count) {
+        snprintf(name, sizeof name, "tensors[%d]", k);
+    }
+    return tg_tape_expect_input(t, call, name, tensors[k < count ? k : 0]);
 }
 
 tg_tensor *tg_cat(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    if (!check_list(t, "cat", tensors, count) || !tg_tape_expect_input(t, "cat", "tensors[0]", tensors[0]) ||
-        !tg_tape_expect_axis(t, "cat", tensors[0], &axis)) {
+    if (!check_list(t, "cat", tensors, count) || !tg_tape_expect_axis(t, "cat", tensors[0], &axis)) {
         return NULL;
     }
     if (tensors[0]->rank == 0) {
         tg_tape_fail(t, TG_ERROR_SHAPE, "cat", "input 0 is a scalar; tg_stack joins scalars");
         return NULL;
     }
-    return tg_apply(t, &cat_op, tensors, count, &axis, sizeof axis, NULL);
+    const join_attributes a = {.axis = axis};
+    return tg_apply(t, &cat_op, tensors, count, &a, sizeof a, NULL);
 }
 
-/* Compares the shapes here, so that an error shows them without the new axis. */
 tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
 {
-    if (!check_list(t, "stack", tensors, count) || !tg_tape_expect_input(t, "stack", "tensors[0]", tensors[0])) {
+    if (!check_list(t, "stack", tensors, count)) {
         return NULL;
     }
     int rank = tensors[0]->rank + 1, asked = axis;
@@ -149,32 +233,8 @@ tg_tensor *tg_stack(tg_tape *t, tg_tensor *const *tensors, int count, int axis)
                      asked, -rank, rank, TG_MAX_RANK);
         return NULL;
     }
-    tg_tape_point point;
-    tg_tape_save_point(t, false, &point);
-    tg_tensor **rows = tg_pool_take(t->pool, (size_t)count * sizeof *rows);
-    if (!rows) {
-        tg_tape_fail(t, TG_ERROR_MEMORY, "stack", "out of memory");
-        return NULL;
-    }
-    for (int k = 0; k < count; k++) {
-        if (!tensors[k] || tensors[k]->is_freed) {
-            char name[32];
-            snprintf(name, sizeof name, "tensors[%d]", k);
-            tg_tape_expect_input(t, "stack", name, tensors[k]);
-        } else if (!tg_same_shape(tensors[k], tensors[0])) {
-            char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
-            tg_tape_fail(t, TG_ERROR_SHAPE, "stack", "input %d has shape %s and input 0 %s; they must be equal", k,
-                         tg_shape_format(tg_shape_of(tensors[k]), a), tg_shape_format(tg_shape_of(tensors[0]), b));
-        }
-        if (tensors[k] && tg_dtype_of(tensors[k]) != tg_dtype_of(tensors[0])) {
-            tg_tape_fail(t, TG_ERROR_DTYPE, "stack", "input %d is %s; it must be %s (tg_cast converts)", k,
-                         tg_dtype_name(tg_dtype_of(tensors[k])), tg_dtype_name(tg_dtype_of(tensors[0])));
-        }
-        rows[k] = tg_unsqueeze(t, tensors[k], axis);
-    }
-    tg_tensor *y = tg_apply(t, &cat_op, rows, count, &axis, sizeof axis, NULL);
-    tg_pool_give(t->pool, rows);
-    return tg_tape_end(t, &point, y);
+    const join_attributes a = {axis, true};
+    return tg_apply(t, &stack_op, tensors, count, &a, sizeof a, NULL);
 }
 
 #endif

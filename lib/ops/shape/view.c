@@ -42,10 +42,12 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
         tg_strided_add(&s, REAL_DTYPE, dx + v->offset, dy);
         return;
     }
-    if (y->count < call->inputs[0]->count) {
-        memset(dx, 0, tg_bytes_of(call->inputs[0]));
+    s.to += v->offset;
+    if (y->count == call->inputs[0]->count) {
+        tg_strided_copy(&s, sizeof *dx, dx, dy);
+    } else {
+        tg_strided_spread(&s, sizeof *dx, dx, call->inputs[0]->count, dy);
     }
-    tg_strided_copy(&s, sizeof *dx, dx + v->offset, dy);
 }
 
 #ifdef TG_ONCE

@@ -1,0 +1,145 @@
+/* query: the words nearest to a vector, by the cosine. The table is read once; its rows are divided by their norms as
+ * they are read, so no normalized copy of it exists. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "word_vectors.h"
+
+enum { MOST_WORDS = 16, LONGEST = 256 };
+
+/* A table of vectors, and the ids of the words of the question. */
+typedef struct question {
+    tg_words *words;
+    tg_tensor *vectors;
+    int32_t ids[MOST_WORDS];
+    int count;
+} question;
+
+/* Reads the file and the words. Returns false after printing an error. In both cases, call close_question. */
+static bool open_question(question *q, const options *o)
+{
+    *q = (question){0};
+    if (!o->vectors || !o->words) {
+        return complain("the options must be --vectors FILE --words WORDS");
+    }
+    tg_error error = TG_NO_ERROR;
+    const size_t length = strlen(o->vectors);
+    const bool is_binary = length > 4 && strcmp(o->vectors + length - 4, ".bin") == 0;
+    q->words = tg_words_open_vectors(o->vectors, is_binary ? TG_VECTORS_BINARY : TG_VECTORS_TEXT, &q->vectors, &error);
+    if (!q->words) {
+        return complain("%s", error.text);
+    }
+    for (const char *at = o->words + strspn(o->words, " "); *at; at += strspn(at, " ")) {
+        char word[LONGEST];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+        at += strcspn(at, " ");
+        int32_t id = tg_words_find(q->words, word);
+        if (id < 0 || q->count == MOST_WORDS) {
+            return id < 0 ? complain("%s: it has no word '%s'", o->vectors, word)
+                          : complain("more than %d words", MOST_WORDS);
+        }
+        q->ids[q->count++] = id;
+    }
+    return q->count > 0 || complain("--words has no word");
+}
+
+static void close_question(question *q)
+{
+    tg_words_free(q->words);
+    tg_release(q->vectors);
+}
+
+static double dot(const float *a, const float *b, int64_t width)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++) {
+        sum += (double)a[i] * (double)b[i];
+    }
+    return sum;
+}
+
+/* Prints the words with the largest cosines to `direction`, without those of the question from `first` on. */
+static bool print_nearest(const question *q, const float *direction, int first, int64_t most)
+{
+    const int64_t rows = tg_tensor_size(q->vectors, 0), width = tg_tensor_size(q->vectors, 1);
+    const float *vectors = tg_tensor_data(q->vectors);
+    const double norm = sqrt(dot(direction, direction, width));
+    most = most < rows ? most : rows;
+    double *cosines = malloc((size_t)most * sizeof *cosines + 1);
+    int32_t *nearest = malloc((size_t)most * sizeof *nearest + 1);
+    if (!cosines || !nearest) {
+        free(cosines);
+        free(nearest);
+        return complain("out of memory");
+    }
+    int64_t count = 0;
+    for (int32_t row = 0; row < rows; row++) {
+        bool is_asked = false;
+        for (int i = first; i < q->count; i++) {
+            is_asked |= q->ids[i] == row;
+        }
+        const float *vector = vectors + row * width;
+        double cosine = dot(vector, direction, width) / (norm * sqrt(dot(vector, vector, width)));
+        int64_t at = count;
+        for (; at > 0 && cosine > cosines[at - 1]; at--) {
+        }
+        if (is_asked || at == most) {
+            continue;
+        }
+        count += count < most;
+        memmove(cosines + at + 1, cosines + at, (size_t)(count - at - 1) * sizeof *cosines);
+        memmove(nearest + at + 1, nearest + at, (size_t)(count - at - 1) * sizeof *nearest);
+        cosines[at] = cosine;
+        nearest[at] = row;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        printf("  %-24s %.4f\n", tg_words_at(q->words, nearest[i]), cosines[i]);
+    }
+    free(cosines);
+    free(nearest);
+    return true;
+}
+
+int neighbors(const options *o)
+{
+    question q;
+    bool good = open_question(&q, o);
+    const int64_t width = good ? tg_tensor_size(q.vectors, 1) : 0;
+    for (int i = 0; good && i < q.count; i++) {
+        printf("%s\n", tg_words_at(q.words, q.ids[i]));
+        question one = q;
+        one.ids[0] = q.ids[i];
+        one.count = 1;
+        good = print_nearest(&one, (const float *)tg_tensor_data(q.vectors) + q.ids[i] * width, 0, o->top);
+    }
+    close_question(&q);
+    return good ? 0 : 2;
+}
+
+/* b - a + c of unit vectors: 3CosAdd (Mikolov, Yih and Zweig 2013). */
+int analogy(const options *o)
+{
+    question q;
+    bool good = open_question(&q, o) && (q.count == 3 || complain("--words must have three words"));
+    const int64_t width = good ? tg_tensor_size(q.vectors, 1) : 0;
+    float *direction = good ? calloc((size_t)width, sizeof *direction) : NULL;
+    if (good && !direction) {
+        good = complain("out of memory");
+    }
+    for (int i = 0; good && i < 3; i++) {
+        const float *vector = (const float *)tg_tensor_data(q.vectors) + q.ids[i] * width;
+        const double factor = (i == 0 ? -1 : 1) / sqrt(dot(vector, vector, width));
+        for (int64_t k = 0; k < width; k++) {
+            direction[k] += (float)(factor * (double)vector[k]);
+        }
+    }
+    if (good) {
+        printf("%s is to %s as %s is to\n", tg_words_at(q.words, q.ids[0]), tg_words_at(q.words, q.ids[1]),
+               tg_words_at(q.words, q.ids[2]));
+        good = print_nearest(&q, direction, 0, o->top);
+    }
+    free(direction);
+    close_question(&q);
+    return good ? 0 : 2;
+}

@@ -1,0 +1,184 @@
+#include "bench/generation.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tapegrad.h>
+
+#include "bench/figure.h"
+#include "bench/products.h"
+#include "nn/gpt.h"
+
+enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8, LONGEST = 1000 };
+
+/* One or more texts of one length. */
+typedef struct generation {
+    tg_tape *tape;
+    tg_gpt *model;
+    tg_kv_cache *cache;
+    tg_tensor *ids, *prompt;
+    int64_t texts;
+} generation;
+
+static generation generation_new(tg_rng *rng, tg_gpt *model, int64_t texts)
+{
+    const tg_gpt_config *c = tg_gpt_get_config(model);
+    generation g = {.tape = bench_must(tg_tape_new(rng, NULL)), .model = model, .texts = texts};
+    g.cache = bench_must(tg_kv_cache_new(TG_F32, c->layers, texts, c->heads, c->context, c->width, NULL));
+    g.ids = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(texts, 1), 42, NULL));
+    tg_tape_set_recording(g.tape, false);
+    tg_tape_set_training(g.tape, false);
+    return g;
+}
+
+static void generation_free(generation *g)
+{
+    tg_release(g->ids);
+    tg_kv_cache_free(g->cache);
+    tg_tape_free(g->tape);
+}
+
+static void next_logits(generation *g, tg_tensor *ids)
+{
+    tg_tape_reset(g->tape);
+    if (!tg_gpt_last_logits(g->tape, g->model, ids, g->cache)) {
+        fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape)->text);
+        exit(1);
+    }
+}
+
+static void run_token(void *context)
+{
+    generation *g = context;
+    next_logits(g, g->ids);
+}
+
+static void run_prompt(void *context)
+{
+    generation *g = context;
+    tg_kv_cache_clear(g->cache);
+    next_logits(g, g->prompt);
+}
+
+/* Begins texts of a length. */
+static void begin(generation *g, int64_t length)
+{
+    g->prompt = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(g->texts, length), 7, NULL));
+    run_prompt(g);
+    tg_release(g->prompt);
+}
+
+/* ---- one token ---- */
+
+/* What a token needs of the memory. */
+typedef struct traffic {
+    uint64_t *values;
+    int64_t count;
+} traffic;
+
+/* The sum of all sums: if nothing used them, the compiler would remove the loop. */
+static atomic_ullong total;
+
+static void read_part(void *context, int64_t begin, int64_t end)
+{
+    const traffic *read = context;
+    uint64_t sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        sum += read->values[i];
+    }
+    atomic_fetch_add(&total, sum);
+}
+
+/* The bound of a token: all weights, and the keys and values of the tokens before it, are read once. */
+static void read_all(void *context)
+{
+    traffic *read = context;
+    tg_parallel_for(read->count, 1 << 16, read_part, read);
+}
+
+static void bench_tokens(generation *g)
+{
+    /* In pairs of floats: the weights of the blocks and of the head, and the keys and values of a token. */
+    const int64_t weights = ((int64_t)LAYERS * 12 * C * C + (int64_t)V * C) / 2, cached = (int64_t)LAYERS * C;
+    const int64_t lengths[] = {1, 250, 500, LONGEST};
+    size_t most = (size_t)(weights + LONGEST * cached);
+    traffic read = {.values = bench_must(malloc(most * sizeof *read.values))};
+    memset(read.values, 1, most * sizeof *read.values);
+    for (int i = 0; i < 4; i++) {
+        read.count = weights + lengths[i] * cached;
+        begin(g, lengths[i]);
+        char name[64];
+        snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
+        bench_measure(&(bench_figure){.name = name,
+                                      .unit = "ms",
+                                      .bound_name = "its weights, keys and values, read once",
+                                      .run = run_token,
+                                      .bound = read_all,
+                                      .context = g,
+                                      .bound_context = &read,
+                                      .scale = 1e3,
+                                      .rounds = 21});
+    }
+    free(read.values);
+}
+
+/* ---- several texts, and a prompt ---- */
+
+static void bench_texts(tg_rng *rng, generation *one)
+{
+    generation several = generation_new(rng, one->model, TEXTS);
+    begin(one, 250);
+    begin(&several, 250);
+    enum { ROUNDS = 15 };
+    double single[ROUNDS], together[ROUNDS];
+    for (int round = -2; round < ROUNDS; round++) {
+        double start = bench_seconds();
+        run_token(one);
+        double middle = bench_seconds();
+        run_token(&several);
+        double end = bench_seconds();
+        if (round >= 0) {
+            single[round] = middle - start;
+            together[round] = end - middle;
+        }
+    }
+    bench_value("gpt: 8 texts together, tokens a second",
+                TEXTS * bench_median(single, ROUNDS) / bench_median(together, ROUNDS), "times those of one text");
+    generation_free(&several);
+}
+
+static void bench_prompt(generation *g)
+{
+    bench_products products = bench_products_of_prompt(256);
+    g->prompt = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(1, 256), 7, NULL));
+    bench_measure(&(bench_figure){.name = "gpt: a prompt of 256 tokens, 124M",
+                                  .unit = "ms",
+                                  .bound_name = "its products",
+                                  .run = run_prompt,
+                                  .bound = bench_products_run,
+                                  .context = g,
+                                  .bound_context = &products,
+                                  .scale = 1e3,
+                                  .rounds = 9});
+    tg_release(g->prompt);
+    bench_products_free(&products);
+}
+
+void bench_generation(void)
+{
+    tg_rng *rng = bench_must(tg_rng_new(123));
+    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
+    tg_gpt_config config;
+    tg_gpt_config_from_name("gpt2-small", &config, NULL);
+    tg_gpt *model = bench_must(tg_gpt_new(params, &config));
+    generation one = generation_new(rng, model, 1);
+    bench_tokens(&one);
+    bench_texts(rng, &one);
+    bench_prompt(&one);
+    generation_free(&one);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
