@@ -1,0 +1,348 @@
+#include "check.h"
+
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A call that takes longer than this hangs. */
+#define CALL_SECONDS 10
+/* All waits together. */
+#define ALL_SECONDS 60
+/* The worker and all processes that it has started may use this much memory, which is read every TICK milliseconds. */
+#define MOST_MEMORY (INT64_C(1) << 30)
+#define TICK 40
+
+uint64_t course_seed = 7;
+tg_rng *course_rng;
+static int verdicts = -1, requests = -1, replies = -1;
+static pid_t worker = -1;
+static int all_waited;
+static int64_t last_allocations, last_bytes;
+static char current_case[256];
+/* The function that was called last. */
+static char current_call[MAX_CALL_NAME];
+
+/* ---- verdicts ---------------------------------------------------------------------------------------------------- */
+
+/* A verdict is lines of fields with tabs between them: "check NAME", and in the end "done", or "fail KEY NAME=VALUE".
+ * Their descriptor is closed in the worker. */
+static void say(const char *format, ...) TG_PRINTF_LIKE(1, 2);
+static void say(const char *format, ...)
+{
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text - 1, format, arguments);
+    va_end(arguments);
+    length = length < 0 ? 0 : length < (int)sizeof text - 1 ? length : (int)sizeof text - 2;
+    for (int i = 0; i < length; i++) {
+        text[i] = text[i] == '\n' ? ' ' : text[i];
+    }
+    text[length++] = '\n';
+    if (write(verdicts, text, (size_t)length) != length) {
+        _exit(2);
+    }
+}
+
+static void end(int status)
+{
+    if (worker > 0) {
+        kill(worker, SIGKILL);
+        waitpid(worker, NULL, 0);
+    }
+    _exit(status);
+}
+
+void broken(const char *what, const char *why)
+{
+    say("broken\twhat=%s\twhy=%s", what, why);
+    end(2);
+}
+
+void fail_with(const char *key, const char *format, ...)
+{
+    char values[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(values, sizeof values, format, arguments);
+    va_end(arguments);
+    say("fail\t%s\t%s\tcall=%s\tcase=%s", key, values, current_call, current_case);
+    end(1);
+}
+
+void check(const char *name)
+{
+    current_case[0] = 0;
+    say("check\t%s", name);
+}
+
+void describe(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(current_case, sizeof current_case, format, arguments);
+    va_end(arguments);
+}
+
+void fail(const char *key)
+{
+    say("fail\t%s\tcall=%s\tcase=%s", key, current_call, current_case);
+    end(1);
+}
+
+/* ---- the worker -------------------------------------------------------------------------------------------------- */
+
+static void start_worker(char *const *command, int output)
+{
+    int to[2], from[2];
+    if (pipe(to) != 0 || pipe(from) != 0) {
+        broken("pipe", strerror(errno));
+    }
+    worker = fork();
+    if (worker < 0) {
+        broken("fork", strerror(errno));
+    }
+    if (worker == 0) {
+        /* above the numbers that they get */
+        int in = fcntl(to[0], F_DUPFD, 16), out = fcntl(from[1], F_DUPFD, 16);
+        if (output >= 0) {
+            dup2(output, STDOUT_FILENO);
+            dup2(output, STDERR_FILENO);
+        }
+        int null = open("/dev/null", O_RDONLY);
+        dup2(null, STDIN_FILENO);
+        dup2(in, REQUESTS);
+        dup2(out, REPLIES);
+        for (int file = REPLIES + 1; file < 256; file++) {
+            close(file);
+        }
+        setrlimit(RLIMIT_CPU, &(struct rlimit){2 * CALL_SECONDS, 2 * CALL_SECONDS + 1});
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, 1 << 20});
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        execvp(command[0], command);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    requests = to[1];
+    replies = from[0];
+}
+
+/* The worker has ended, or closed its pipe: it must not, however it did. */
+static void worker_ended(void)
+{
+    int status = 0;
+    pid_t ended = 0;
+    for (int i = 0; i < 100 && ended == 0; i++) {
+        ended = waitpid(worker, &status, WNOHANG);
+        if (ended == 0) {
+            poll(NULL, 0, 10);
+        }
+    }
+    if (ended == 0) {
+        fail_with("ended", "how=%s", "it closed its pipes");
+        end(1);
+    }
+    worker = -1;
+    if (WIFSIGNALED(status)) {
+        fail_with("ended", "how=signal %d, %s", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    fail_with("ended", "how=exit status %d", WEXITSTATUS(status));
+}
+
+static void send_to_worker(const void *from, size_t bytes)
+{
+    for (const char *at = from; bytes > 0;) {
+        ssize_t put = write(requests, at, bytes);
+        if (put <= 0) {
+            worker_ended();
+        }
+        at += put;
+        bytes -= (size_t)put;
+    }
+}
+
+/* Waits until the worker has something to say, and watches it meanwhile. */
+static void wait_for_reply(void)
+{
+    struct pollfd ready = {.fd = replies, .events = POLLIN};
+    for (int waited = 0; poll(&ready, 1, TICK) == 0; waited += TICK) {
+        all_waited += TICK;
+        if (waited >= CALL_SECONDS * 1000 || all_waited >= ALL_SECONDS * 1000) {
+            fail_with("hangs", "seconds=%d", waited >= CALL_SECONDS * 1000 ? CALL_SECONDS : ALL_SECONDS);
+        }
+        int64_t memory = memory_below(worker);
+        if (memory > MOST_MEMORY) {
+            fail_with("memory", "megabytes=%d", (int)(MOST_MEMORY >> 20));
+        }
+    }
+}
+
+static void receive(void *to, size_t bytes)
+{
+    for (char *at = to; bytes > 0;) {
+        wait_for_reply();
+        ssize_t got = read(replies, at, bytes);
+        if (got <= 0) {
+            worker_ended();
+        }
+        at += got;
+        bytes -= (size_t)got;
+    }
+}
+
+void call(const char *name, const course_argument *arguments, int count)
+{
+    course_request request = {.count = count};
+    if (count > MAX_ARGUMENTS || strlen(name) >= sizeof request.name) {
+        broken(name, "too many arguments, or too long a name");
+    }
+    strcpy(request.name, name);
+    strcpy(current_call, name);
+    for (int i = 0; i < count; i++) {
+        request.directions[i] = (int32_t)arguments[i].direction;
+        request.bytes[i] = (int64_t)arguments[i].bytes;
+    }
+    send_to_worker(&request, sizeof request);
+    for (int i = 0; i < count; i++) {
+        if (arguments[i].direction != COURSE_OUT) {
+            send_to_worker(arguments[i].values, arguments[i].bytes);
+        }
+    }
+    course_reply reply;
+    receive(&reply, sizeof reply);
+    if (reply.mark != REPLY_MARK) {
+        fail_with("ended", "how=%s", "it wrote to the pipes of the check");
+        end(1);
+    }
+    last_allocations = reply.allocations;
+    last_bytes = reply.allocated_bytes;
+    for (int i = 0; i < count; i++) {
+        if (arguments[i].direction != COURSE_IN) {
+            receive(arguments[i].values, arguments[i].bytes);
+        }
+    }
+}
+
+int64_t call_allocations(void)
+{
+    return last_allocations;
+}
+
+int64_t call_allocated_bytes(void)
+{
+    return last_bytes;
+}
+
+/* ---- expectations ------------------------------------------------------------------------------------------------ */
+
+/* With as many digits as it takes to see the difference. */
+static void differs(const char *what, const char *place, double got, double expected)
+{
+    if (isnan(got)) {
+        fail_with("nan", "what=%s\tplace=%s\texpected=%.6g", what, place, expected);
+    }
+    char left[32], right[32];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(left, sizeof left, "%.*g", digits, got);
+        snprintf(right, sizeof right, "%.*g", digits, expected);
+        if (strcmp(left, right) != 0) {
+            break;
+        }
+    }
+    fail_with("differs", "what=%s\tplace=%s\tgot=%s\texpected=%s", what, place, left, right);
+}
+
+static bool is_near(double got, double expected, double tolerance)
+{
+    if (isinf(expected)) {
+        return got == expected;
+    }
+    return fabs(got - expected) <= tolerance * fmax(1, fabs(expected));
+}
+
+void expect(const char *what, const double *got, const double *expected, int rows, int columns, double tolerance)
+{
+    for (int i = 0; i < rows * (columns > 0 ? columns : 1); i++) {
+        if (!is_near(got[i], expected[i], tolerance)) {
+            char place[32];
+            if (columns > 0) {
+                snprintf(place, sizeof place, " [%d,%d]", i / columns, i % columns);
+            } else {
+                snprintf(place, sizeof place, " [%d]", i);
+            }
+            differs(what, place, got[i], expected[i]);
+        }
+    }
+}
+
+void expect_ints(const char *what, const int *got, const int *expected, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (got[i] != expected[i]) {
+            char place[32];
+            snprintf(place, sizeof place, " [%d]", i);
+            differs(what, place, got[i], expected[i]);
+        }
+    }
+}
+
+void expect_int(const char *what, int64_t got, int64_t expected)
+{
+    if (got != expected) {
+        differs(what, "", (double)got, (double)expected);
+    }
+}
+
+void expect_number(const char *what, double got, double expected, double tolerance)
+{
+    if (!is_near(got, expected, tolerance)) {
+        differs(what, "", got, expected);
+    }
+}
+
+void expect_tensor(const char *what, const double *got, const tg_tensor *expected)
+{
+    int rank = tg_tensor_rank(expected), columns = rank > 1 ? (int)tg_tensor_size(expected, -1) : 0;
+    int count = (int)tg_tensor_count(expected), rows = columns > 0 ? count / columns : count;
+    double *values = malloc((size_t)(count + 1) * sizeof *values);
+    if (!values || count == 0 || tg_tape_error(tape())->code != TG_OK) {
+        broken("the library", tg_tape_error(tape())->text);
+    }
+    for (int i = 0; i < count; i++) {
+        values[i] = tg_tensor_value_at(expected, i);
+    }
+    expect(what, got, values, rows, columns, tg_tensor_dtype(expected) == TG_F32 ? 1e-5 : 1e-9);
+    free(values);
+}
+
+void expect_at_most(const char *what, int64_t got, int64_t most)
+{
+    if (got > most) {
+        fail_with("too_many", "what=%s\tgot=%lld\tmost=%lld", what, (long long)got, (long long)most);
+    }
+}
+
+/* checker VERDICTS OUTPUT SEED WORKER...: two descriptors, a seed, and the command that starts the worker. */
+int main(int argc, char **argv)
+{
+    if (argc < 5) {
+        fprintf(stderr, "a program of the course, started by `course`\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    verdicts = atoi(argv[1]);
+    course_seed = strtoull(argv[3], NULL, 10);
+    course_rng = tg_rng_new(course_seed);
+    start_worker(argv + 4, atoi(argv[2]));
+    course_checks();
+    say("done");
+    end(0);
+}

@@ -1,0 +1,74 @@
+#ifdef COURSE_WORKER
+#include "../worker.h"
+
+void sgd_rows(int width, int count, const int *row_ids, const double *values, double lr, double *table);
+
+/* width, count, rows; row_ids, values, lr, table */
+static void run(void **a)
+{
+    const int *n = a[0];
+    const double *lr = a[3];
+    sgd_rows(n[0], n[1], a[1], a[2], *lr, a[4]);
+}
+
+static void guarded(void **a)
+{
+    const int *n = a[0], *ids = a[1];
+    double *table = a[4];
+    for (int row = 0; row < n[2]; row++) {
+        int uses = 0;
+        for (int i = 0; i < n[1]; i++) {
+            uses += ids[i] == row;
+        }
+        if (uses == 0) {
+            forbid(table + row * n[0], (size_t)n[0] * sizeof(double));
+        }
+    }
+    run(a);
+}
+
+const course_call course_calls[] = {{"step", run}, {"guarded", guarded}, {NULL, NULL}};
+#else
+#include "../check.h"
+
+void course_checks(void)
+{
+    double table[40] = {1, 1, 1, 1, 1, 1};
+    check("values");
+    describe("rows 2 0 of a table (3,2) of ones, lr 0.1");
+    call("step", LIST(INTS(2, 2, 3), IN(((int[]){2, 0}), 2), DOUBLES(1, 2, 3, 4), DOUBLES(0.1), INOUT(table, 6)));
+    expect("table", table, (double[]){0.7, 0.6, 1, 1, 0.9, 0.8}, 3, 2, 1e-12);
+
+    check("repeated");
+    double four[4] = {0};
+    describe("rows 1 1 of a table (2,2) of zeros, lr 1");
+    call("step", LIST(INTS(2, 2, 2), IN(((int[]){1, 1}), 2), DOUBLES(1, 2, 3, 4), DOUBLES(1), INOUT(four, 4)));
+    expect("table", four, (double[]){0, 0, -4, -6}, 2, 2, 1e-12);
+
+    check("library");
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *weight = tg_params_add(params, "weight", TG_SHAPE(10, 4));
+    draw(table, 40);
+    tg_tensor_fill_from(weight, table, NULL);
+    tg_sgd_config config = tg_sgd_config_default();
+    config.lr = 0.05;
+    tg_optim *sgd = tg_sgd_new(params, &config);
+    for (int step = 0; step < 3; step++) {
+        int ids[6];
+        double dy[24];
+        draw_ids(ids, 6, 10);
+        draw(dy, 24);
+        tg_optim_zero_grad(sgd);
+        library_backward(tg_embedding(tape(), ids_tensor(ids, TG_SHAPE(6)), weight, NULL), dy);
+        tg_optim_step(sgd);
+        describe("step %d, 6 random rows of a table (10,4)", step + 1);
+        call("step", LIST(INTS(4, 6, 10), IN(ids, 6), IN(dy, 24), DOUBLES(0.05), INOUT(table, 40)));
+        expect_tensor("table", table, weight);
+    }
+
+    check("cost");
+    describe("rows 7 2 of a table (10,4)");
+    call("guarded",
+         LIST(INTS(4, 2, 10), IN(((int[]){7, 2}), 2), DOUBLES(1, 1, 1, 1, 1, 1, 1, 1), DOUBLES(0.1), INOUT(table, 40)));
+}
+#endif

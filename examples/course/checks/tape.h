@@ -1,0 +1,15 @@
+/* tape: the tapes of the course, for the checker and the worker. */
+#ifndef COURSE_TAPE_H
+#define COURSE_TAPE_H
+
+#include <tapegrad.h>
+
+/* Returns a new tape that detects a result which is used after a reset. */
+static inline tg_tape *careful_tape(tg_rng *rng)
+{
+    tg_tape_config config = tg_tape_config_default();
+    config.detect_freed_results = true;
+    return tg_tape_new(rng, &config);
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* course: what the files of the program `course` share. */
+#ifndef COURSE_H
+#define COURSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define COURSE_PATH 4096
+#define COURSE_WORD 64
+#define COURSE_TEXT 1024
+
+/* Formats as printf does; the text is cut where it does not fit. */
+#define FORMAT(text, ...) ((void)snprintf(text, sizeof text, __VA_ARGS__))
+
+/* ---- text.c: files and lines ------------------------------------------------------------------------------------- */
+
+/* Returns the file's bytes and a 0, or NULL with errno set; EFBIG above 1 MB. The caller frees them. */
+char *file_read(const char *path);
+/* The same, of a longer file the first 1 MB. */
+char *file_read_beginning(const char *path);
+/* Replaces a file as a whole: after an error, which is returned as false with errno set, it is what it was. */
+bool file_replace(const char *path, const char *bytes, size_t count);
+bool file_exists(const char *path);
+/* Creates a folder and its parents. */
+bool folder_create(const char *path);
+
+/* Prints text to stdout in lines of the terminal's width, which begin with `indent` blanks. A newline in it stays. */
+void print_wrapped(int indent, const char *text);
+/* Prints to stderr "course: ...". Returns false. */
+bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- messages.c: the texts of a language ------------------------------------------------------------------------- */
+
+/* A value for "{name}" in a message. A list ends with a NULL name. */
+typedef struct message_value {
+    const char *name, *value;
+} message_value;
+
+/* Reads messages/en.txt and, over it, messages/LANGUAGE.txt. Returns false after printing an error. */
+bool messages_read(const char *source, const char *language);
+/* Returns the text of a key as it stands in the file, or NULL. */
+const char *message_find(const char *key);
+/* Prints a message with its values. A key without a text prints the key. */
+void message_print(int indent, const char *key, const message_value *values);
+#define SAY(indent, key, ...) message_print(indent, key, (message_value[]){__VA_ARGS__, {NULL, NULL}})
+#define SAY_PLAIN(indent, key) message_print(indent, key, (message_value[]){{NULL, NULL}})
+
+/* ---- index.c: the exercises -------------------------------------------------------------------------------------- */
+
+typedef struct exercise {
+    /* "embeddings/scatter_add", the part before the slash, and that behind it */
+    char id[COURSE_WORD], unit[COURSE_WORD], name[COURSE_WORD];
+    char title[COURSE_WORD];
+    /* functions that the file may call, besides those that every file may: names, PREFIX*, and !NAME */
+    char symbols[COURSE_TEXT];
+    /* the check at which the unchanged exercise fails */
+    char fails[COURSE_WORD];
+    /* of a file with two marked parts the calls of its checks that belong to the parts: "forward backward" */
+    char parts[COURSE_WORD];
+    /* of the fast track; needed to pass the course; needs the library */
+    bool is_fast, is_mandatory, needs_library;
+    int points;
+} exercise;
+
+typedef struct course_index {
+    exercise *exercises;
+    int count;
+    /* functions that every file may call */
+    char symbols[COURSE_TEXT];
+} course_index;
+
+/* Reads index.txt. Returns false after printing an error. */
+bool index_read(course_index *index, const char *source);
+/* Finds an exercise by its id or its name, or returns NULL. */
+const exercise *index_find(const course_index *index, const char *name);
+
+/* ---- build.c: a file becomes a worker ---------------------------------------------------------------------------- */
+
+typedef struct course_paths {
+    /* examples/course of the sources; the folder with the checkers of the build; the library's headers and folder */
+    const char *source, *checkers, *include, *library;
+    /* where the student's files are, and where objects go */
+    const char *student, *build;
+} course_paths;
+
+typedef enum outcome_kind { PASSED, FAILED, BROKEN } outcome_kind;
+
+#define MAX_VALUES 12
+
+/* What the checks found. */
+typedef struct outcome {
+    outcome_kind kind;
+    /* the last check that began, and its number; compile is 1 */
+    char check[COURSE_WORD];
+    int number;
+    /* the message of a failure, and the values in it */
+    char key[COURSE_WORD];
+    char text[2048];
+    message_value values[MAX_VALUES + 1];
+    int value_count;
+    /* what the compiler printed, or the program, and which of them */
+    char *output;
+    bool is_of_program;
+    /* a line of the student's file, or 0 */
+    int line;
+} outcome;
+
+/* Adds a value to a failure. */
+void outcome_value(outcome *o, const char *name, const char *value);
+void outcome_free(outcome *o);
+
+typedef struct run_options {
+    uint64_t seed;
+    bool without_sanitizers;
+    /* grading: commands stand in front of the compiler and of the worker, such as bubblewrap; NULL: none */
+    char *const *compile_prefix, *const *link_prefix, *const *worker_prefix;
+} run_options;
+
+/* Compiles and links a file. False: the outcome says why. `worker` receives the path of the program. */
+bool build_worker(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
+                  const run_options *options, outcome *o, char worker[COURSE_PATH]);
+
+/* Runs a command; its output goes to a file of at most 1 MB. Returns its status, or -1. */
+int command_run(char *const *command, const char *output_path);
+
+/* ---- verdict.c: compiles, and runs the checks -------------------------------------------------------------------- */
+
+void check_file(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
+                const run_options *options, outcome *o);
+/* Prints an outcome for a student. */
+void outcome_print(const course_paths *paths, const exercise *e, const char *file, const outcome *o);
+
+/* ---- student.c: the student's folder ----------------------------------------------------------------------------- */
+
+#define MAX_EXERCISES 128
+
+typedef struct student {
+    const course_paths *paths;
+    const course_index *index;
+    bool passed[MAX_EXERCISES];
+    int hints[MAX_EXERCISES];
+} student;
+
+/* Reads the progress, and copies the exercises that are not there on the first start. False after an error. */
+bool student_open(student *s, const course_paths *paths, const course_index *index);
+bool student_save(const student *s);
+void student_file(const student *s, const exercise *e, char path[COURSE_PATH]);
+/* Puts the exercise back; the file is kept under another name, which `kept` receives ("" if there was none). */
+bool student_reset(const student *s, const exercise *e, char kept[COURSE_PATH]);
+/* The next exercise that is not passed, of the fast track alone if `fast`; NULL: all are passed. */
+const exercise *student_next(const student *s, const exercise *after, bool fast);
+
+/* ---- watch.c: waiting -------------------------------------------------------------------------------------------- */
+
+/* While examples/course/run still builds the library, waits for it, and shows how far it is. The environment variable
+ * COURSE_BUILD names the folder in which course.log grows, and course.status has the exit status at the end; without it
+ * the library is there. Returns false after printing that it could not be built. */
+bool wait_for_build(void);
+
+/* Regards the files of the student as they are now as unchanged. */
+void watch_begin(const student *s);
+/* Waits for a command, or until the file of an exercise has changed and stays unchanged for a moment. Returns false at
+ * the end of the input. The command is empty after a change. Says so if the file of another exercise was saved. */
+bool watch_wait(const student *s, const exercise *e, char *line, size_t size);
+
+/* ---- grade.c ----------------------------------------------------------------------------------------------------- */
+
+int grade(const course_paths *paths, const course_index *index, int argc, char **argv);
+
+#endif

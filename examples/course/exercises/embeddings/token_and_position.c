@@ -1,0 +1,23 @@
+/* token_and_position: a token's vector is the sum of two rows, one for the word and one for its
+ * place.
+ *
+ * y[b,t,:] = tokens[ids[b,t],:] + positions[t,:]. A sum hands its gradient on as it is: to both
+ * tables the whole dy, not half of it. Each position is used by every sentence of the batch, so
+ * its row gets the sum over the batch.
+ *
+ * Shapes: ids (batch,time), dy (batch,time,width) -> dtokens (rows,width), dpositions
+ * (time,width); backward adds.
+ *
+ * Predict: a batch of 8 sentences, dy is 1 everywhere. What is the gradient of position 0? */
+void embed_backward(int batch, int time, int width, const int *ids, const double *dy, double *dtokens,
+                    double *dpositions)
+{
+    for (int b = 0; b < batch; b++) {
+        for (int t = 0; t < time; t++) {
+            const double *from = dy + (b * time + t) * width;
+            /* your part: add the row `from` to a row of each table */
+            (void)from;
+            /* end of your part */
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/* average: the first exercise. Fill in the marked part, and save the file: `course` compiles it
+ * and checks it.
+ *
+ * The mean of some numbers is their sum, divided by how many there are. A loss is usually such a
+ * mean, and its gradient is divided by the same number.
+ *
+ * Shapes: x (count) -> a number.
+ *
+ * Predict: one of four numbers grows by 1. By how much does the mean grow? */
+double average(int count, const double *x)
+{
+    /* your part: return the mean of x[0], x[1], ..., x[count - 1] */
+    return 0;
+    /* end of your part */
+}

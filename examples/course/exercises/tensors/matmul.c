@@ -1,0 +1,13 @@
+/* matmul: rows times columns.
+ *
+ * Nearly all of a model's time is spent here. Each value of the product is a sum of products: of
+ * row i of a, and column j of b.
+ *
+ * Shapes: a (n,k), b (k,m) -> y (n,m), y[i,j] = sum over p of a[i,p] b[p,j].
+ *
+ * Predict: a is (4,768), and b is (768,3). How many multiplications does the product need? */
+void matmul(int n, int k, int m, const double *a, const double *b, double *y)
+{
+    /* your part: y is uninitialized, so each of its values is written */
+    /* end of your part */
+}

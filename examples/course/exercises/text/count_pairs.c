@@ -1,0 +1,20 @@
+/* count_pairs: the first step of byte-pair encoding.
+ *
+ * A vocabulary is learned from a text: the most frequent pair of neighbors becomes a new token,
+ * again and again. If two pairs are equally frequent, some rule must decide, or two runs would
+ * learn two vocabularies. Here the smaller left id wins, and then the smaller right id.
+ *
+ * Shapes: ids (count) -> the pair, in *left and *right. Returns how often it occurs; 0 for less
+ * than two ids.
+ *
+ * Predict: how often does the pair (1,1) occur in 1 1 1? */
+int most_frequent_pair(int count, const int *ids, int *left, int *right)
+{
+    int best = 0;
+    *left = *right = -1;
+    for (int i = 0; i + 1 < count; i++) {
+        /* your part: count the pair ids[i], ids[i + 1] in the whole list; keep it if it is better */
+        /* end of your part */
+    }
+    return best;
+}

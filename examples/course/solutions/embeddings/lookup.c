@@ -1,0 +1,20 @@
+/* lookup: an embedding is a table with a row for each token. Looking up a token's id copies its
+ * row.
+ *
+ * This is the first layer of every language model. Nothing is multiplied: an id is a place in the
+ * table. The ids that are looked up together are a batch.
+ *
+ * Shapes: ids (count), table (rows,width) -> y (count,width), y[i,:] = table[ids[i],:].
+ *
+ * Predict: the table has 50257 rows of 768 numbers, and a batch has 4 ids. How many numbers of the
+ * table are read? */
+void lookup(int width, int count, const int *ids, const double *table, double *y)
+{
+    /* your part: copy row ids[i] of the table to row i of y */
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < width; j++) {
+            y[i * width + j] = table[ids[i] * width + j];
+        }
+    }
+    /* end of your part */
+}

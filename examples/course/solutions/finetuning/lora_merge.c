@@ -1,0 +1,23 @@
+/* lora_merge: after training the two thin matrices are added to the weight, and nothing is left of
+ * them.
+ *
+ * y = w x + scale b (a x) = (w + scale b a) x. The merged layer gives the same results, and costs
+ * no more than before. If the weight is kept elsewhere, or a and b are subtracted again, several
+ * such changes can be exchanged.
+ *
+ * Shapes: w (out,in), a (rank,in), b (out,rank): w += sign * alpha / rank * b a. sign is 1 to
+ * merge, -1 to undo.
+ *
+ * Predict: is w after merging and undoing exactly what it was, to the last bit? */
+void lora_merge(int in, int out, int rank, double alpha, double sign, const double *a, const double *b, double *w)
+{
+    /* your part */
+    for (int o = 0; o < out; o++) {
+        for (int i = 0; i < in; i++) {
+            for (int r = 0; r < rank; r++) {
+                w[o * in + i] += sign * alpha / rank * b[o * rank + r] * a[r * in + i];
+            }
+        }
+    }
+    /* end of your part */
+}

@@ -1,0 +1,31 @@
+/* train: the five calls of every training step.
+ *
+ * The tape is emptied, the loss is computed, the old gradients are set to zero, backward computes
+ * new ones, and the optimizer moves the weights. The order matters: without zeroing, the gradients
+ * of all steps add up; without emptying, the tape grows until it refuses.
+ *
+ * The functions tg_... are those of the library, in include/tapegrad.
+ *
+ * Shapes: ids and targets (steps,batch,time), the batches of all steps -> losses (steps), the loss
+ * before each step.
+ *
+ * Predict: the model learns one batch again and again. Where does its loss go? */
+#include <tapegrad.h>
+
+void train(tg_tape *t, const tg_gpt *model, tg_optim *optim, int steps, int batch, int time, const int *ids,
+           const int *targets, double *losses)
+{
+    for (int step = 0; step < steps; step++) {
+        int place = step * batch * time;
+        /* your part: tg_tape_reset, tg_gpt_loss, tg_optim_zero_grad, tg_backward, tg_optim_step */
+        tg_tape_reset(t);
+        tg_tensor *inputs = tg_constant_i32(t, TG_SHAPE(batch, time), ids + place);
+        tg_tensor *goals = tg_constant_i32(t, TG_SHAPE(batch, time), targets + place);
+        tg_tensor *loss = tg_gpt_loss(t, model, inputs, goals, NULL);
+        tg_optim_zero_grad(optim);
+        tg_backward(t, loss, NULL);
+        tg_optim_step(optim);
+        losses[step] = tg_tensor_item(loss, NULL);
+        /* end of your part */
+    }
+}

@@ -1,0 +1,25 @@
+/* alibi: the further away a key is, the less it counts.
+ *
+ * Nothing is added to the tokens. Instead each attention score gets a penalty that is proportional
+ * to the distance. The heads differ in their slopes, 2^(-8/heads), 2^(-16/heads), ..., so that
+ * some look near and some far.
+ *
+ * Shapes: bias (heads,time,time): bias[h,i,j] = -slope[h] (i - j) for j <= i, and 0 for the keys
+ * behind the query, which a mask hides later. slope[h] = 2^(-8 (h + 1) / heads).
+ *
+ * Predict: there are 8 heads. What is the slope of the first, and of the last? */
+#include <math.h>
+
+void alibi(int heads, int time, double *bias)
+{
+    for (int h = 0; h < heads; h++) {
+        /* your part: the slope of this head, and its matrix at bias + h * time * time */
+        double slope = pow(2, -8.0 * (h + 1) / heads);
+        for (int i = 0; i < time; i++) {
+            for (int j = 0; j < time; j++) {
+                bias[(h * time + i) * time + j] = j <= i ? -slope * (i - j) : 0;
+            }
+        }
+        /* end of your part */
+    }
+}

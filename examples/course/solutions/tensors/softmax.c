@@ -1,0 +1,30 @@
+/* softmax: any numbers become probabilities.
+ *
+ * Each value of a row becomes e^x, divided by the sum of the row. Attention does this with its
+ * scores, and the loss with the logits. But e^1000 is infinite in a double. Subtracting the same
+ * number from the whole row changes no quotient: with the row's maximum the largest power is e^0.
+ *
+ * Shapes: x (rows,columns) -> y (rows,columns); each row of y sums to 1.
+ *
+ * Predict: what is the softmax of the row 7 7 7 7? */
+#include <math.h>
+
+void softmax(int rows, int columns, const double *x, double *y)
+{
+    for (int i = 0; i < rows; i++) {
+        /* your part: row i, from x + i * columns to y + i * columns */
+        const double *from = x + i * columns;
+        double *to = y + i * columns, max = from[0], sum = 0;
+        for (int j = 1; j < columns; j++) {
+            max = from[j] > max ? from[j] : max;
+        }
+        for (int j = 0; j < columns; j++) {
+            to[j] = exp(from[j] - max);
+            sum += to[j];
+        }
+        for (int j = 0; j < columns; j++) {
+            to[j] /= sum;
+        }
+        /* end of your part */
+    }
+}

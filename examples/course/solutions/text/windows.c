@@ -1,0 +1,24 @@
+/* windows: the examples from which a model learns.
+ *
+ * A token is a word or a part of one, as a number: its id. A window of the text is an input, and
+ * its target is the same window one token later: for each place the model predicts the next token.
+ * The next window begins `stride` tokens further. The last window is the last one whose target is
+ * complete.
+ *
+ * Shapes: text (count) -> inputs and targets (windows,context). Returns the number of windows.
+ *
+ * Predict: 10 tokens, context 4, stride 4. How many windows? */
+int windows(int count, const int *text, int context, int stride, int *inputs, int *targets)
+{
+    int made = 0;
+    /* your part */
+    for (int begin = 0; begin + context < count; begin += stride) {
+        for (int i = 0; i < context; i++) {
+            inputs[made * context + i] = text[begin + i];
+            targets[made * context + i] = text[begin + i + 1];
+        }
+        made++;
+    }
+    /* end of your part */
+    return made;
+}

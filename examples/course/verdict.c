@@ -1,0 +1,303 @@
+/* verdict: runs the checks of an exercise on a file, and prints what they found. */
+#include "course.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* At most this many lines of what a compiler or a program printed are shown. */
+#define SHOWN_LINES 12
+
+static const char *value_of(const outcome *o, const char *name)
+{
+    for (int i = 0; i < o->value_count; i++) {
+        if (strcmp(o->values[i].name, name) == 0) {
+            return o->values[i].value;
+        }
+    }
+    return "";
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* Reads one line of a verdict (checks/check.c), which has no newline. */
+static void read_verdict(outcome *o, char *line)
+{
+    char *field = strtok(line, "\t"), *word = strtok(NULL, "\t");
+    if (field && strcmp(field, "check") == 0 && word) {
+        FORMAT(o->check, "%s", word);
+        o->number++;
+        return;
+    }
+    if (field && strcmp(field, "done") == 0) {
+        o->kind = PASSED;
+        return;
+    }
+    bool is_failure = field && strcmp(field, "fail") == 0 && word;
+    o->kind = is_failure ? FAILED : BROKEN;
+    FORMAT(o->key, "%s", is_failure ? word : "broken");
+    for (char *value = is_failure ? strtok(NULL, "\t") : word; value; value = strtok(NULL, "\t")) {
+        char *equals = strchr(value, '=');
+        if (equals) {
+            *equals = 0;
+            outcome_value(o, value, equals + 1);
+        }
+    }
+}
+
+static void run_checker(const course_paths *paths, const exercise *e, const char *worker, const run_options *options,
+                        outcome *o)
+{
+    char checker[COURSE_PATH], output_path[COURSE_PATH], seed[32], verdict_file[16], output_file[16];
+    FORMAT(checker, "%s/course_%s_%s", paths->checkers, e->unit, e->name);
+    FORMAT(output_path, "%s/%s.out", paths->build, e->name);
+    int output = open(output_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666), verdicts[2];
+    o->kind = BROKEN;
+    FORMAT(o->key, "broken");
+    if (output < 0 || pipe(verdicts) != 0) {
+        outcome_value(o, "what", output_path);
+        outcome_value(o, "why", strerror(errno));
+        return;
+    }
+    fcntl(verdicts[0], F_SETFD, FD_CLOEXEC);
+    FORMAT(seed, "%llu", (unsigned long long)options->seed);
+    FORMAT(verdict_file, "%d", verdicts[1]);
+    FORMAT(output_file, "%d", output);
+    char *words[256] = {checker, verdict_file, output_file, seed};
+    int count = 4;
+    for (char *const *word = options->worker_prefix; word && *word && count < 254; word++) {
+        words[count++] = *word;
+    }
+    words[count] = (char *)worker;
+    pid_t child = fork();
+    if (child == 0) {
+        execv(checker, words);
+        _exit(127);
+    }
+    close(output);
+    close(verdicts[1]);
+    o->number = 2; /* the checks before: compile, symbols */
+    FILE *lines = fdopen(verdicts[0], "r");
+    char line[4096];
+    while (lines && fgets(line, sizeof line, lines)) {
+        line[strcspn(line, "\n")] = 0;
+        read_verdict(o, line);
+    }
+    if (lines) {
+        fclose(lines);
+    }
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (o->kind == BROKEN && o->value_count == 0) {
+        outcome_value(o, "what", checker);
+        outcome_value(o, "why",
+                      WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "not built" : "ended without a verdict");
+    }
+    if (o->kind == PASSED && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+        o->kind = BROKEN;
+    }
+    char *printed = file_read_beginning(output_path);
+    if (printed && *printed) {
+        free(o->output);
+        o->output = printed;
+        o->is_of_program = true;
+    } else {
+        free(printed);
+    }
+}
+
+/* Finds the student's line in a report of a sanitizer: the first "FILE:LINE" of this file behind its first line. */
+static int reported_line(const char *output, const char *file)
+{
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const char *report = strstr(output, "runtime error:");
+    if (report) { /* "FILE:21:9: runtime error: ..." */
+        while (report > output && report[-1] != '\n') {
+            report--;
+        }
+    } else {
+        report = strstr(output, "AddressSanitizer");
+    }
+    while (report && (report = strstr(report, name))) {
+        report += strlen(name);
+        if (*report == ':' && atoi(report + 1) > 0) {
+            return atoi(report + 1);
+        }
+    }
+    return 0;
+}
+
+/* Which part of the file a call of the checks belongs to, from 0. */
+static int part_of(const exercise *e, const char *call)
+{
+    char parts[COURSE_WORD];
+    FORMAT(parts, "%s", e->parts);
+    int number = 0;
+    for (char *word = strtok(parts, " "); word; word = strtok(NULL, " "), number++) {
+        if (strcmp(word, call) == 0) {
+            return number;
+        }
+    }
+    return 0;
+}
+
+/* The line on which a part of the student begins. */
+static int marked_line(const char *file, int part)
+{
+    char *bytes = file_read(file);
+    int number = 1, found = 0;
+    for (char *at = bytes; at && *at && !found; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        number += at > bytes;
+        size_t length = strcspn(at, "\n");
+        char line[160];
+        FORMAT(line, "%.*s", (int)length, at);
+        found = strstr(line, "/* your part") && part-- == 0 ? number + 1 : 0;
+    }
+    free(bytes);
+    return found;
+}
+
+void check_file(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
+                const run_options *options, outcome *o)
+{
+    memset(o, 0, sizeof *o);
+    if (access(file, R_OK) != 0) {
+        o->kind = FAILED;
+        o->number = 1;
+        FORMAT(o->check, "compile");
+        FORMAT(o->key, errno == ENOENT ? "file_is_missing" : "file_is_unreadable");
+        outcome_value(o, "why", strerror(errno));
+        return;
+    }
+    char worker[COURSE_PATH];
+    if (!build_worker(paths, index, e, file, options, o, worker)) {
+        return;
+    }
+    run_checker(paths, e, worker, options, o);
+    unlink(worker);
+    if (o->kind == FAILED) {
+        o->line = strcmp(o->key, "ended") == 0 && o->output ? reported_line(o->output, file) : 0;
+        o->line = o->line > 0 ? o->line : marked_line(file, part_of(e, value_of(o, "call")));
+    }
+}
+
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
+
+/* Control characters of the output would reach the terminal. */
+static void print_output(const char *output)
+{
+    int lines = 0;
+    for (const char *at = output; *at && lines < SHOWN_LINES;) {
+        size_t length = strcspn(at, "\n");
+        char line[200];
+        FORMAT(line, "%.*s", (int)length, at);
+        for (char *c = line; *c; c++) {
+            *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c;
+        }
+        printf("    %s\n", line);
+        lines++;
+        at += length + (at[length] == '\n');
+        if (lines == SHOWN_LINES && *at) {
+            SAY_PLAIN(4, "more_output");
+        }
+    }
+}
+
+/* Of a report of AddressSanitizer the first line says all that a student needs. */
+static void print_report(const char *output)
+{
+    const char *report = strstr(output, "AddressSanitizer: ");
+    const char *end = report ? strstr(report, " on ") : NULL;
+    if (!report || !end || end > strchr(report, '\n')) {
+        print_output(output);
+        return;
+    }
+    char kind[COURSE_WORD];
+    FORMAT(kind, "%.*s", (int)(end - report - 18), report + 18);
+    char key[2 * COURSE_WORD];
+    FORMAT(key, "report.%s", kind);
+    if (message_find(key)) {
+        SAY_PLAIN(2, key);
+    } else {
+        SAY(2, "report", {"kind", kind});
+    }
+}
+
+/* Returns the text that says what the likely mistake is, or NULL: that of the array, then that of the kind of failure,
+ * then that of the check; and behind a crash, of which a check knows nothing, only the second. */
+static const char *likely_mistake(const exercise *e, const outcome *o)
+{
+    char key[5 * COURSE_WORD], what[COURSE_WORD];
+    FORMAT(what, "%s", value_of(o, "what"));
+    for (char *c = what; *c; c++) {
+        *c = *c == ' ' || *c == ':' ? '_' : *c;
+    }
+    FORMAT(key, "%s.%s.%s", e->id, o->check, *what ? what : "-");
+    const char *text = message_find(key);
+    FORMAT(key, "%s.%s.%s", e->id, o->check, o->key);
+    text = text ? text : message_find(key);
+    bool is_crash = strcmp(o->key, "ended") == 0 || strcmp(o->key, "hangs") == 0 || strcmp(o->key, "memory") == 0;
+    bool is_build = strcmp(o->check, "compile") == 0 || strcmp(o->check, "symbols") == 0;
+    if (text || is_crash || is_build) {
+        return text;
+    }
+    FORMAT(key, "%s.%s", e->id, o->check);
+    text = message_find(key);
+    FORMAT(key, "because.%s", o->check);
+    return text ? text : message_find(key);
+}
+
+void outcome_print(const course_paths *paths, const exercise *e, const char *file, const outcome *o)
+{
+    (void)paths;
+    const char *slash = strrchr(file, '/');
+    char key[3 * COURSE_WORD], number[16], place[COURSE_PATH];
+    if (o->kind == PASSED) {
+        SAY(0, "passed", {"exercise", e->id}, {"title", e->title});
+        if (o->output && *o->output) {
+            SAY_PLAIN(2, o->is_of_program ? "printed" : "warned");
+            print_output(o->output);
+        }
+        return;
+    }
+    if (o->kind == BROKEN) {
+        message_print(0, o->key, o->values);
+        return;
+    }
+    const char *because = likely_mistake(e, o);
+    FORMAT(key, "%s.%s.name", e->id, o->check);
+    const char *name = message_find(key);
+    FORMAT(key, "check.%s", o->check);
+    name = name ? name : message_find(key) ? message_find(key) : o->check;
+    FORMAT(number, "%d", o->number);
+    SAY(0, "failed", {"exercise", e->id}, {"title", e->title}, {"number", number}, {"check", name});
+    if (*value_of(o, "case")) {
+        SAY(2, "case", {"case", value_of(o, "case")});
+    }
+    message_print(2, o->key, o->values);
+    bool is_build = strcmp(o->check, "compile") == 0 || strcmp(o->check, "symbols") == 0;
+    if (o->output && *o->output) {
+        if (strcmp(o->key, "ended") == 0) {
+            print_report(o->output);
+        } else if (!is_build) {
+            SAY_PLAIN(2, o->is_of_program ? "printed" : "warned");
+            print_output(o->output);
+        } else {
+            print_output(o->output);
+        }
+    }
+    if (because) {
+        print_wrapped(2, because);
+    }
+    if (o->line > 0) {
+        FORMAT(place, "%s:%d", slash ? slash + 1 : file, o->line);
+        SAY(2, "line", {"place", place});
+    } else {
+        SAY_PLAIN(2, "ask_for_hint");
+    }
+}
