@@ -49,6 +49,11 @@ static bool encode(const request *r, tg_tokenizer *bpe, tg_error *error)
         json_close(']');
     }
     json_close(']');
+    int64_t windows = tokens.count > WINDOW ? tokens.count - WINDOW : 0;
+    json_key("windows_count");
+    json_int(windows);
+    json_key("windows_shown");
+    json_int(windows < WINDOWS ? windows : WINDOWS);
     tg_tokens_free(&tokens);
     return true;
 }
@@ -131,6 +136,20 @@ static int32_t id_of_byte(const tg_tokenizer *bpe, char byte)
     return -1;
 }
 
+/* shown: merges */
+/* Joins the pairs of merge m in the ids of a word, and returns how many ids are left. All merges run, in order. */
+static int apply_merge(int m, int32_t *ids, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        bool joins = i + 1 < count && ids[i] == left[m] && ids[i + 1] == right[m];
+        ids[kept++] = joins ? 256 + m : ids[i];
+        i += joins;
+    }
+    return kept;
+}
+/* end */
+
 /* The steps from the bytes of a word to its ids. A word of a text begins with the space before it. */
 static bool merges(const request *r, tg_tokenizer *bpe, tg_error *error)
 {
@@ -157,16 +176,9 @@ static bool merges(const request *r, tg_tokenizer *bpe, tg_error *error)
     json_open('{');
     write_tokens(bpe, ids, count);
     json_close('}');
-    /* shown: merges */
     for (int m = 0; m < merge_count; m++) {
-        int kept = 0, before = count;
-        for (int i = 0; i < count; i++) {
-            bool joins = i + 1 < count && ids[i] == left[m] && ids[i + 1] == right[m];
-            ids[kept++] = joins ? 256 + m : ids[i];
-            i += joins;
-        }
-        count = kept;
-        /* end */
+        int before = count;
+        count = apply_merge(m, ids, count);
         if (count < before) {
             json_open('{');
             json_key("merge");

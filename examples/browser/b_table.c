@@ -22,7 +22,7 @@ static bool lookup(const request *r, tg_tape *t, tg_params *params, tg_error *er
     tg_tensor *ids = tg_constant_i32(t, TG_SHAPE(count), typed);
     tg_tensor *rows = tg_nn_embedding_forward(t, &embedding, ids);
     /* end */
-    if (!tape_is_good(t, error)) {
+    if (!lookup_is_good(t, ROWS, error)) {
         return false;
     }
     /* shown: one_hot */
@@ -96,6 +96,12 @@ static bool batch(tg_tape *t, tg_params *params, tg_rng *rng, tg_error *error)
     if (good) {
         json_key("ids");
         json_tensor(b.inputs, 0);
+        json_key("tokens");
+        json_open('[');
+        for (int64_t i = 0; i < tg_tensor_count(b.inputs); i++) {
+            json_token(bpe, (int32_t)tg_tensor_value_at(b.inputs, i));
+        }
+        json_close(']');
         json_key("ids_shape");
         json_shape(tg_tensor_shape(b.inputs));
         json_key("table_shape");

@@ -158,6 +158,14 @@ static bool map(const request *r, tg_tape *t, tg_params *params, tg_error *error
     json_bool(is_absolute && kind != TG_POSITION_NONE);
     if (is_absolute && kind != TG_POSITION_NONE) {
         write_heat("table", positions.weight, (int64_t)LENGTH * MAP_WIDTH, MAP_WIDTH);
+        double largest = 0;
+        for (int64_t i = 0; i < (int64_t)LENGTH * MAP_WIDTH; i++) {
+            largest = fmax(largest, fabs(tg_tensor_value_at(positions.weight, i)));
+        }
+        json_key("table_least");
+        json_figure(-largest, 2);
+        json_key("table_most");
+        json_figure(largest, 2);
     }
     return true;
 }

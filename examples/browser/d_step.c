@@ -6,6 +6,8 @@
 
 enum { ROWS = 6, WIDTH = 3, SGD = 0, ADAM = 1, DEFERRED = 2, MOST_STEPS = 20 };
 
+static const double rate = 0.1;
+
 typedef struct table {
     tg_rng *rng;
     tg_params *params;
@@ -21,11 +23,11 @@ static table table_make(int method)
     m.embedding = tg_nn_embedding_make(m.params, "embedding", ROWS, WIDTH, NULL);
     if (method == SGD) {
         tg_sgd_config config = tg_sgd_config_default();
-        config.lr = 0.1;
+        config.lr = rate;
         m.optim = tg_sgd_new(m.params, &config);
     } else {
         tg_adam_config config = tg_adam_config_default();
-        config.lr = 0.1;
+        config.lr = rate;
         config.deferred = method == DEFERRED;
         m.optim = tg_adam_new(m.params, &config);
     }
@@ -119,7 +121,7 @@ static bool steps(table *m, const int32_t *typed, int count, int64_t many, tg_er
         }
         /* from the second step on, only the first id is looked up: what do the other rows do? */
         loss = differentiate(m, typed, i == 0 ? count : 1, &y);
-        if (!tape_is_good(m->tape, error)) {
+        if (!lookup_is_good(m->tape, ROWS, error)) {
             return false;
         }
         if (i == many - 1) {
@@ -147,6 +149,8 @@ static bool steps(table *m, const int32_t *typed, int count, int64_t many, tg_er
     write_rows(was, m->embedding.weight);
     json_key("step");
     json_int(many);
+    json_key("rate");
+    json_figure(rate, 1);
     return tape_is_good(m->tape, error);
 }
 

@@ -303,6 +303,13 @@ static bool reset(const request *r, tg_error *error)
     json_figure(log((double)tg_tokenizer_vocabulary(now.bpe)), 4);
     json_key("guess_value");
     json_number(log((double)tg_tokenizer_vocabulary(now.bpe)));
+    /* the numbers beside the curve of the loss */
+    json_key("ticks");
+    json_open('[');
+    for (int loss = 0; loss < log((double)tg_tokenizer_vocabulary(now.bpe)) - 0.5; loss += 2) {
+        json_int(loss);
+    }
+    json_close(']');
     json_key("words");
     json_open('[');
     for (int i = 0; i < now.words; i++) {

@@ -68,6 +68,16 @@ bool tape_is_good(const tg_tape *t, tg_error *error)
     return false;
 }
 
+bool lookup_is_good(const tg_tape *t, int rows, tg_error *error)
+{
+    bool good = tape_is_good(t, error);
+    if (!good && error->code == TG_ERROR_RANGE) {
+        size_t length = strlen(error->text);
+        snprintf(error->text + length, sizeof error->text - length, ": ids go from 0 to %d", rows - 1);
+    }
+    return good;
+}
+
 void json_bits(const tg_tensor *x)
 {
     /* FNV-1a over whole words, so that the order of the bytes in memory does not matter */

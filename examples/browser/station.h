@@ -48,6 +48,9 @@ tg_tape *station_tape(tg_rng *rng);
 /* Returns whether the tape has no error, and else copies its error. */
 bool tape_is_good(const tg_tape *t, tg_error *error);
 
+/* The same after a lookup: if a row is missing, the error also names the ids of the table's rows. */
+bool lookup_is_good(const tg_tape *t, int rows, tg_error *error);
+
 /* A checksum of a tensor's bits, "a1b2c3d4": equal on the page and in the console, or a bit differs. */
 void json_bits(const tg_tensor *x);
 

@@ -13,8 +13,7 @@ stations.a = (root, state) => {
     const draw = () => {
         if (text.length < 400) keep('text', text);
         const answer = ask('a.encode', text);
-        error.textContent = answer.error ?? '';
-        if (answer.error) return;
+        if (!isGood(answer, error, tokens, live, windows)) return;
         tokens.replaceChildren(...answer.tokens.map((_, i) => chip(answer, `tokens.${i}`)));
         live.replaceChildren(...sentence(answer.count ? 'a.live' : 'a.empty', answer), ' ',
             ...(answer.count > answer.shown ? sentence('a.cut', answer) : []));
@@ -22,14 +21,13 @@ stations.a = (root, state) => {
             el('th', {scope: 'colgroup', colspan: 4}, say('a.inputs')), el('th', {scope: 'col'}, say('a.target')))),
             el('tbody', {}, answer.windows.map((window, i) => el('tr', {}, window.map((_, k) =>
                 fill(figure(answer, `windows.${i}.${k}`, 'td'), {class: k === window.length - 1 ? 'on' : null}, []))))))
-            : paragraph('a.no_windows'));
+            : paragraph('a.no_windows'), answer.windows_count > answer.windows_shown ? paragraph('a.windows_cut', answer, 'note') : '');
     };
 
     const drawWord = () => {
         keep('word', word);
         const answer = ask('a.merges', word);
-        wordError.textContent = answer.error ?? '';
-        if (answer.error) return;
+        if (!isGood(answer, wordError, steps, outcome)) return;
         steps.replaceChildren(...answer.steps.map((step, i) => el('li', {class: 'step'},
             el('span', {class: 'note'}, step.merge == null ? say('a.start') : [say('a.step') + ' ', figure(answer, `steps.${i}.merge`)]),
             el('ol', {class: 'chips'}, step.tokens.map((token, k) => chip(answer, `steps.${i}.tokens.${k}`, token.id === step.merge))))));
@@ -49,7 +47,7 @@ stations.a = (root, state) => {
             textInput(say('a.word_label'), word, paused((value) => {
                 word = value;
                 drawWord();
-            }), {dir: 'auto'})), wordError, steps, outcome), code('a.encode', 'a.merges'));
+            }), {dir: 'auto'})), wordError, steps, outcome, paragraph('a.bytes', null, 'note')), code('a.encode', 'a.merges'));
     draw();
     drawWord();
 };

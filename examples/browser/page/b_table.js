@@ -3,7 +3,8 @@
 
 stations.b = (root, state) => {
     let ids = state.ids ?? '2 3 5 1', answer = null, batch = null;
-    const error = errorLine(), picture = el('div', {class: 'card'}), live = el('p', {'aria-live': 'polite'});
+    const asked = ask('b.lookup', '2 3 5 1');
+    const error = errorLine(), picture = el('div', {class: 'card'}), live = el('div', {'aria-live': 'polite'});
     const product = el('section', {class: 'card'});
 
     /* Adds a row's id to the lookup, or takes it out. */
@@ -13,16 +14,16 @@ stations.b = (root, state) => {
         ids = (rest.length < list.length && rest.length ? rest : [...list, id]).join(' ');
         input.querySelector('input').value = ids;
         draw();
-        picture.querySelector(`[data-row="${id}"]`).focus();
+        picture.querySelector(`[data-row="${id}"]`)?.focus();
     };
 
     const draw = () => {
         keep('ids', ids);
-        answer = ask('b.lookup', ids);
-        error.textContent = answer.error ?? '';
-        if (answer.error) return;
+        const found = ask('b.lookup', ids);
+        if (!isGood(found, error, picture, live, product)) return;
+        answer = found;
         picture.replaceChildren(drawing(space(picture), answer, toggle));
-        live.replaceChildren(...sentence('b.live', answer));
+        live.replaceChildren(paragraph('b.live', answer), paragraph('b.shapes', answer, 'note'));
         product.replaceChildren(el('h3', {}, say('b.product')), el('div', {class: 'scroll', tabindex: '0', role: 'region',
             'aria-label': say('b.product')}, el('div', {class: 'product'},
             matrix(answer, 'one_hot', say('b.one_hot'), (i, k) => answer.one_hot[i][k] === 1),
@@ -35,7 +36,7 @@ stations.b = (root, state) => {
         ids = value;
         draw();
     }));
-    root.append(question('b', () => 2, () => answer), el('div', {class: 'columns'},
+    root.append(question('b', () => 2, () => asked), el('div', {class: 'columns'},
         el('div', {}, el('div', {class: 'controls'}, input), error, picture),
         el('div', {class: 'beside'}, live, paragraph('b.text'))), product, code('b.lookup', 'b.one_hot'));
     draw();
@@ -47,11 +48,13 @@ stations.b = (root, state) => {
             shapes.replaceChildren(batch.error ? el('p', {class: 'error'}, batch.error) : el('div', {},
                 el('p', {class: 'mono'}, figure(batch, 'ids_shape'), ' → ', figure(batch, 'rows_shape')),
                 el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': say('b.batch_ids')},
-                    matrix(batch, 'ids', say('b.batch_ids'))),
+                    el('table', {'aria-label': say('b.batch_ids')}, el('tbody', {}, batch.ids.map((row, i) => el('tr', {}, row.map((_, k) =>
+                        el('td', {}, figure(batch, `ids.${i}.${k}`), figure(batch, `tokens.${i * row.length + k}`, 'bdi')))))))),
+                paragraph('b.batch_ids_text', null, 'note'),
                 paragraph('b.batch_result', batch), code('b.batch')));
         }}, say('b.batch_button')), shapes));
 
-    const resized = () => answer && !answer.error && picture.replaceChildren(drawing(space(picture), answer, toggle));
+    const resized = () => answer && picture.replaceChildren(drawing(space(picture), answer, toggle));
     window.addEventListener('resize', resized);
     page.leave = () => window.removeEventListener('resize', resized);
 

@@ -7,6 +7,7 @@ stations.c = (root, state) => {
     const words = ['The', 'cat', 'sat', 'on', 'the', 'mat'];
     let added = state.added === '1' ? '1' : '0', kind = kinds.flatMap(([, list]) => list).includes(Number(state.kind)) ? Number(state.kind) : 1;
     const sum = ask('c.sum'), both = ['0', '1'].map((on) => ask('c.sentence ' + on));
+    const others = {without: [both[0], 'difference'], with: [both[1], 'difference']};
 
     const row = (path, label) => el('span', {}, el('span', {class: 'note'}, label), el('span', {class: 'mono'}, '[',
         sum[path].map((_, k) => [k ? ', ' : '', figure(sum, `${path}.${k}`)]), ']'));
@@ -30,29 +31,33 @@ stations.c = (root, state) => {
     }}, kinds.map(([group, list]) => el('optgroup', {label: say(group)}, list.map((k) => el('option', {value: k, selected: k === kind}, names[k])))));
 
     /* One rect for each number; the colors come from the numbers of the answer. */
-    const picture = (rows, label, color) => el('div', {style: 'flex:1 1 240px;max-width:340px'}, el('p', {class: 'note'}, label),
+    const picture = (rows, label, color, key) => el('div', {style: 'flex:1 1 240px;max-width:340px'}, el('p', {class: 'note'}, label),
         svg('svg', {viewBox: `0 0 ${rows[0].length} ${rows.length}`, class: 'map', role: 'img', 'aria-label': label},
-            rows.flatMap((values, i) => values.map((value, k) => svg('rect', {x: k, y: i, width: 1.02, height: 1.02, style: 'fill:' + color(value)})))));
+            rows.flatMap((values, i) => values.map((value, k) => svg('rect', {x: k, y: i, width: 1.02, height: 1.02, style: 'fill:' + color(value)})))), key);
 
     const drawHeat = () => {
         keep('kind', kind);
         const answer = ask('c.map ' + kind);
         if (answer.error) return about.replaceChildren(el('p', {class: 'error'}, answer.error));
+        const size = answer.is_absolute ? Math.max(...answer.table.flat().map(Math.abs)) : 1;
         const low = Math.min(...answer.weights.flat()), high = Math.max(...answer.weights.flat());
-        heat.replaceChildren(picture(answer.weights, say('c.map'), (value) => tint(answer.is_flat ? .4 : (value - low) / (high - low), 100)),
-            ...(answer.is_absolute ? [picture(answer.table, say('c.table'), (value) => tint(value / 2, 100))] : []));
-        about.replaceChildren(paragraph(answer.is_flat ? 'c.flat' : 'c.range', answer, 'note'),
-            ...(answer.is_flat ? [] : [paragraph(answer.is_absolute ? 'c.absolute_why' : 'c.relative_why')]));
+        heat.replaceChildren(picture(answer.weights, say('c.map'), (value) => tint(answer.is_flat ? .4 : (value - low) / (high - low), 100),
+                answer.is_flat ? [] : colorKey(answer, 'least', 'most', 'plain')),
+            ...(answer.is_absolute ? [picture(answer.table, say('c.table'), (value) => tint(value / size, 100),
+                colorKey(answer, 'table_least', 'table_most', 'signed'))] : []));
+        about.replaceChildren(paragraph('c.kind' + kind), answer.is_flat ? paragraph('c.flat', answer)
+            : paragraph(answer.is_absolute ? 'c.absolute_why' : 'c.relative_why'),
+            answer.is_flat ? '' : paragraph('c.scales', null, 'note'));
     };
 
-    root.append(question('c', () => 1, () => both[0], {without: [both[0], 'difference'], with: [both[1], 'difference']}),
+    root.append(question('c', () => 1, () => both[0], others),
         el('section', {class: 'card'}, el('h3', {}, say('c.sum')), paragraph('c.sum_text'), el('div', {class: 'equation'},
             row('token', say('c.token')), el('span', {}, '+'), row('position', say('c.position')), el('span', {}, '='), row('sum', say('c.model_input')))),
         el('section', {class: 'card'}, el('h3', {}, say('c.sentence')), el('div', {class: 'controls'},
             choose(say('c.toggle'), ['0', '1'], [say('c.off'), say('c.on')], added, (value) => {
                 added = value;
                 drawSentence();
-            })), tables, verdict),
+            })), tables, verdict, el('p', {}, sentence('c.reason', both[0], others))),
         el('section', {class: 'card'}, el('h3', {}, say('c.kinds')), paragraph('c.kinds_text'), el('div', {class: 'controls'},
             el('label', {}, say('c.kind'), select)), heat, about), code('c.sum', 'c.sentence', 'c.map'));
     drawSentence();

@@ -5,6 +5,7 @@ stations.d = (root, state) => {
     const methods = ['0', '1', '2'];
     let ids = state.ids ?? '2 3 5 2', method = methods.includes(state.method) ? state.method : '0', answer = null;
     let step = Math.min(20, Math.max(1, Number.parseInt(state.step, 10) || 1));
+    const asked = ask('d.step 0 1', '2 3 5 2'), lookedUp = el('p', {});
     const error = errorLine(), picture = el('div', {class: 'card'}), live = el('div', {'aria-live': 'polite'});
     const rows = el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': say('d.rows')});
     const back = el('button', {type: 'button', onclick: () => go(1)}, say('d.first'));
@@ -17,9 +18,10 @@ stations.d = (root, state) => {
         keep('ids', ids);
         keep('method', method);
         keep('step', step);
-        answer = ask(`d.step ${method} ${step}`, ids);
-        error.textContent = answer.error ?? '';
-        if (answer.error) return;
+        const found = ask(`d.step ${method} ${step}`, ids);
+        if (!isGood(found, error, lookedUp, picture, live, rows)) return;
+        answer = found;
+        lookedUp.replaceChildren(say('d.looked_up'), ...answer.ids.map((_, i) => [' ', figure(answer, `ids.${i}`)]).flat());
         picture.replaceChildren(drawing());
         live.replaceChildren(...summary());
         rows.replaceChildren(table());
@@ -32,10 +34,15 @@ stations.d = (root, state) => {
         if (twice != null) {
             const at = answer.ids.map((id, i) => [id, i]).filter(([id]) => id === twice);
             const row = answer.gradient.findIndex((g) => g.id === twice);
-            lines.push(el('p', {}, say('d.repeated') + ' ', figure(answer, `gradient.${row}.id`), ': ',
+            lines.push(el('p', {}, say('d.first_number') + ' ', figure(answer, `gradient.${row}.id`), ': ',
                 at.map(([, i], k) => [k ? ' + ' : '', figure(answer, `dy.${i}.0`)]), ' = ', figure(answer, `gradient.${row}.values.0`),
                 '. ' + say('d.repeated_why')));
         }
+        lines.push(paragraph(method === '0' ? 'd.rate_sgd' : 'd.rate_adam', answer));
+        const row = answer.gradient[0].id;
+        lines.push(el('p', {}, say('d.first_number') + ' ', figure(answer, 'gradient.0.id'), ': ', figure(answer, `before.${row}.0`),
+            method === '0' ? [' − ', figure(answer, 'rate'), ' × ', figure(answer, 'gradient.0.values.0'), ' = '] : ' → ',
+            figure(answer, `after.${row}.0`)));
         lines.push(paragraph(step === 1 ? 'd.rows_first' : ['d.rows_sgd', 'd.rows_adam', 'd.rows_deferred'][method], answer));
         if (answer.refusal) lines.push(el('p', {class: 'note'}, say('d.refusal') + ' ', figure(answer, 'refusal')));
         return lines;
@@ -80,18 +87,19 @@ stations.d = (root, state) => {
 
     const input = textInput(say('b.ids'), ids, paused((value) => {
         ids = value;
-        draw();
+        go(1);
     }));
-    root.append(question('d', () => 1, () => answer), el('div', {class: 'controls'}, input,
+    root.append(question('d', () => 1, () => asked), el('div', {class: 'controls'}, input,
         choose(say('d.method'), methods, ['SGD', 'Adam', say('d.deferred')], method, (value) => {
             method = value;
             draw();
-        })), error, el('div', {class: 'columns'}, picture, live),
+        })), error, lookedUp,
+        el('div', {class: 'columns'}, el('div', {}, picture, paragraph('d.reason')), live),
         el('section', {class: 'card'}, el('h3', {}, say('d.rows')), el('div', {class: 'controls'},
             el('button', {type: 'button', class: 'main', onclick: () => go(Math.min(20, step + 1))}, say('d.next')), back), rows,
             el('p', {class: 'note'}, say('d.next_why'))), code('d.step', 'd.update'));
     draw();
-    const resized = () => answer && !answer.error && picture.replaceChildren(drawing());
+    const resized = () => answer && picture.replaceChildren(drawing());
     window.addEventListener('resize', resized);
     page.leave = () => window.removeEventListener('resize', resized);
 };

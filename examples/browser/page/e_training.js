@@ -4,7 +4,7 @@
 stations.e = (root, state) => {
     const budget = 14, rates = ['0', '1', '2'], rateNames = ['0.003', '0.01', '0.03'];
     let rate = rates.includes(state.rate) ? state.rate : '1', own = null, word = Number(state.word ?? -1);
-    let begun = null, last = null, near = null, losses = [], playing = false, frame = 0, slice = 1, speed = null;
+    let begun = null, last = null, paired = null, near = null, losses = [], playing = false, frame = 0, slice = 1, speed = null;
     const error = errorLine();
     const map = el('canvas', {role: 'img', 'aria-label': say('e.map_label')});
     const curve = el('div', {}), status = el('p', {role: 'status'}), numbers = el('p', {class: 'mono'});
@@ -15,6 +15,7 @@ stations.e = (root, state) => {
         lookAround();
         draw();
     }});
+    const asked = question('e', () => 1, () => paired);
     const play = el('button', {type: 'button', class: 'main', onclick: () => (playing ? pause() : run())});
 
     function reset() {
@@ -85,7 +86,7 @@ stations.e = (root, state) => {
         nearby.replaceChildren(el('table', {}, el('caption', {class: 'note'}, say('e.near') + ' ', el('b', {}, near.token)),
             el('thead', {}, el('tr', {}, el('th', {colspan: 2, scope: 'colgroup'}, say('e.before')), el('th', {colspan: 2, scope: 'colgroup'}, say('e.now')))),
             el('tbody', {}, near.now.map((_, i) => el('tr', {}, ['before', 'now'].map((when) => near[when][i] && [
-                figure(near, `${when}.${i}.token`, 'td'), figure(near, `${when}.${i}.cosine`, 'td')]))))));
+                figure(near, `${when}.${i}.token`, 'td'), figure(near, `${when}.${i}.cosine`, 'td')]))))), paragraph('e.cosine', null, 'note'));
     }
 
     /* ---- pictures ---- */
@@ -120,20 +121,26 @@ stations.e = (root, state) => {
         c.font = `${width < 480 ? 12 : 13}px ${style.getPropertyValue('--mono')}`;
         c.textAlign = 'center';
         c.textBaseline = 'middle';
-        begun.words.map((w, i) => [w, i]).sort((a, b) => (a[1] === chosen) - (b[1] === chosen)).forEach(([w, i]) => {
-            const p = last.map[places - 1][i], name = w.token.replaceAll('·', ''), on = i === chosen;
+        /* the chosen word's name, then its neighbors', then those of other words that have room; else a dot */
+        const rank = (w, i) => (i === chosen ? 0 : neighbors.has(w.token) ? 1 : 2), taken = [];
+        begun.words.map((w, i) => [w, i, rank(w, i)]).sort((a, b) => a[2] - b[2]).forEach(([w, i, order]) => {
+            const p = last.map[places - 1][i], name = w.token.replaceAll('·', '');
             const half = c.measureText(name).width / 2 + 3, at = Math.min(width - half, Math.max(half, x(p)));
-            if (on || neighbors.has(w.token)) {
-                c.fillStyle = color(on ? 'accent' : 'accent-soft');
-                c.fillRect(at - half, y(p) - 9, 2 * half, 18);
-            }
-            c.fillStyle = color(on ? 'accent-ink' : neighbors.has(w.token) ? 'ink' : 'quiet');
-            c.fillText(name, at, y(p));
+            const shift = (order < 2 ? [0, -18, 18, -36, 36] : [0]).find((by) => taken.every(([left, right, middle]) =>
+                at + half <= left || at - half >= right || Math.abs(y(p) + by - middle) >= 18));
+            c.fillStyle = color('quiet');
+            if (shift !== 0) c.fillRect(x(p) - 1.5, y(p) - 1.5, 3, 3);
+            if (shift == null) return;
+            taken.push([at - half, at + half, y(p) + shift]);
+            c.fillStyle = color(['accent', 'accent-soft', 'card'][order]);
+            c.fillRect(at - half, y(p) + shift - 9, 2 * half, 18);
+            c.fillStyle = color(['accent-ink', 'ink', 'quiet'][order]);
+            c.fillText(name, at, y(p) + shift);
         });
     }
 
     function drawCurve() {
-        const width = Math.min(space(curve.parentNode), 480), height = 150, left = 8, bottom = 22, most = Math.max(begun.guess_value, 1e-9) * 1.1;
+        const width = Math.min(space(curve.parentNode), 480), height = 170, left = 22, bottom = 22, most = Math.max(begun.guess_value, 1e-9) * 1.1;
         const x = (i) => left + (width - left - 8) * (losses.length > 1 ? i / (losses.length - 1) : 0);
         const y = (value) => height - bottom - (height - bottom - 8) * Math.min(1, value / most);
         const every = Math.ceil(losses.length / 400);
@@ -143,15 +150,18 @@ stations.e = (root, state) => {
             svg('path', {d: `M${left} ${y(begun.guess_value)}H${width}`, stroke: 'var(--edge)', 'stroke-dasharray': '3 4', fill: 'none'}),
             svg('path', {d: points.map(([i, value], k) => (k ? 'L' : 'M') + x(i).toFixed(1) + ' ' + y(value).toFixed(1)).join(''),
                 stroke: 'var(--accent)', 'stroke-width': 1.8, fill: 'none', 'stroke-linejoin': 'round'}),
-            svg('text', {class: 'label', x: left, y: height - 5}, '0'),
+            svg('text', {class: 'label', x: left, y: height - 5, 'data-fixed': ''}, '0'),
+            begun.ticks.map((value, i) => mark(svg('text', {class: 'label', x: left - 8, y: y(value) + 4, 'text-anchor': 'end'}), begun, `ticks.${i}`)),
+            mark(svg('text', {class: 'label', x: width, y: y(begun.guess_value) - 5, 'text-anchor': 'end'}), begun, 'guess'),
             mark(svg('text', {class: 'label', x: width, y: height - 5, 'text-anchor': 'end'}), last, 'step')));
-        curve.querySelector('text').setAttribute('data-fixed', '');
     }
 
     function draw() {
         if (!begun) return;
         drawMap();
         drawCurve();
+        if (last.has_pair) paired = last;
+        asked.refresh(playing);
         numbers.replaceChildren(say('e.step') + ' ', figure(last, 'step'), ...(last.loss == null ? [] : [' · ' + say('e.loss') + ' ', figure(last, 'loss')]));
     }
 
@@ -172,7 +182,7 @@ stations.e = (root, state) => {
                 tell();
             }}, say('e.jump')), speed)));
     }
-    root.append(question('e', () => 1, () => last), el('div', {class: 'columns'},
+    root.append(asked, el('div', {class: 'columns'},
         el('div', {}, controls, error, mapCard),
         el('div', {}, numbers, curve, paragraph('e.dashed', null, 'note'), status, el('div', {class: 'controls'}, el('label', {}, say('e.word'), words)),
             nearby)),

@@ -11,17 +11,19 @@ stations.f = (root, state) => {
     const draw = () => {
         keep('ids', ids);
         keep('variant', variant);
-        answer = ask('f.check ' + variant, ids);
-        error.textContent = answer.error ?? '';
+        const found = ask('f.check ' + variant, ids);
+        const good = isGood(found, error, tables, result);
         lines.replaceChildren(code('f.' + names[variant], 'f.check'));
-        if (answer.error) return;
+        if (!good) return;
+        answer = found;
         const shown = (path, label) => el('div', {}, el('h3', {}, label), el('table', {'aria-label': label}, el('tbody', {},
             answer[path].map((row, i) => el('tr', {}, el('th', {scope: 'row'}, String(i)), row.map((_, k) => fill(figure(answer, `${path}.${i}.${k}`, 'td'),
                 {class: [answer.wrong[i][k] ? 'wrong' : '', answer.entry === 3 * i + k ? 'named' : ''].join(' ').trim() || null}, [])))))));
         tables.replaceChildren(el('div', {class: 'pair'}, shown('analytic', say('f.analytic')), shown('numeric', say('f.numeric'))),
             paragraph(answer.wrong_entries ? 'f.wrong' : answer.passed ? 'f.equal' : 'f.only_checked', answer, 'note'));
         result.replaceChildren(el('p', {class: 'check ' + (answer.passed ? 'good' : 'bad')}, el('strong', {}, say(answer.passed ? 'f.passed' : 'f.failed')),
-            el('br'), figure(answer, 'text')), paragraph('f.why_' + names[variant], answer));
+            el('br'), figure(answer, 'text')), answer.passed ? '' : paragraph(names[variant] === 'assign' ? 'f.message_assign' : 'f.message', null, 'note'),
+            paragraph('f.why_' + names[variant], answer));
     };
 
     const input = textInput(say('b.ids'), ids, paused((value) => {

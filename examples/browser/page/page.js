@@ -86,15 +86,23 @@ function ask(request, text) {
 
 /* ---- parts of a station ---- */
 
+/* The prediction of a station. `answer` may have new numbers later: `refresh` shows them. */
 function question(letter, right, answer, others) {
     const verdict = el('p', {class: 'verdict', 'aria-live': 'polite'});
+    let chosen = null;
     const buttons = [0, 1, 2].map((k) => el('button', {type: 'button', 'aria-pressed': 'false', onclick: () => {
+        chosen = k;
         buttons.forEach((button, i) => button.setAttribute('aria-pressed', String(i === k)));
-        verdict.replaceChildren(say(k === right() ? 'right' : 'not_right') + ' ', ...sentence(letter + '.reason', answer(), others));
+        section.refresh();
     }}, say(letter + '.choice' + k)));
-    return el('section', {class: 'question', 'aria-labelledby': 'question-' + letter},
+    const section = el('section', {class: 'question', 'aria-labelledby': 'question-' + letter},
         el('p', {id: 'question-' + letter}, el('strong', {}, say('predict') + ' '), say(letter + '.question')),
         el('div', {class: 'choices'}, buttons), verdict);
+    section.refresh = (quiet) => {
+        verdict.setAttribute('aria-live', quiet ? 'off' : 'polite');
+        if (chosen != null) verdict.replaceChildren(say(chosen === right() ? 'right' : 'not_right') + ' ', ...sentence(letter + '.reason', answer(), others));
+    };
+    return section;
 }
 
 function code(...names) {
@@ -104,6 +112,18 @@ function code(...names) {
     };
     return el('section', {'aria-label': say('code')}, el('h3', {}, say('code')), names.map((name) =>
         el('pre', {class: 'code', tabindex: '0'}, shown[name].split('\n').map((line) => [highlight(line), '\n']))));
+}
+
+/* Shows the error of an answer, and greys the parts that an earlier answer has filled. Returns whether all is well. */
+function isGood(answer, line, ...parts) {
+    line.textContent = answer.error ?? '';
+    parts.forEach((part) => part.classList.toggle('stale', !!answer.error));
+    return !answer.error;
+}
+
+/* A bar from the color of the smallest value of a picture to that of the largest. */
+function colorKey(answer, least, most, kind) {
+    return el('p', {class: 'key note'}, figure(answer, least), el('span', {class: 'bar ' + kind}), figure(answer, most));
 }
 
 /* The width for a drawing in a card. */
