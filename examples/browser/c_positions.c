@@ -86,7 +86,7 @@ static bool sentence(tg_tape *t, tg_rng *rng, bool with_positions, tg_error *err
         }
         json_close(']');
         json_key("difference");
-        json_format("%.1e", most);
+        json_format("%.2g", most);
     }
     tg_tape_reset(t);
     tg_params_free(params[0]);

@@ -41,7 +41,7 @@ stations.b = (root, state) => {
         el('div', {class: 'beside'}, live, paragraph('b.text'))), product, code('b.lookup', 'b.one_hot'));
     draw();
 
-    const shapes = el('div', {'aria-live': 'polite'});
+    const shapes = el('div', {'aria-live': 'polite', class: 'shapes'});
     root.append(el('section', {class: 'card'}, el('h3', {}, say('b.batch')), paragraph('b.batch_text'),
         el('button', {type: 'button', class: 'main', onclick: () => {
             batch = batch ?? ask('b.batch');

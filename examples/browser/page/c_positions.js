@@ -11,7 +11,7 @@ stations.c = (root, state) => {
 
     const row = (path, label) => el('span', {}, el('span', {class: 'note'}, label), el('span', {class: 'mono'}, '[',
         sum[path].map((_, k) => [k ? ', ' : '', figure(sum, `${path}.${k}`)]), ']'));
-    const tables = el('div', {class: 'pair'}), verdict = el('p', {'aria-live': 'polite', class: 'note', style: 'margin-top:16px'});
+    const tables = el('div', {class: 'pair'}), verdict = el('p', {'aria-live': 'polite', class: 'note', style: 'margin:16px 0'});
 
     const drawSentence = () => {
         const answer = both[Number(added)];

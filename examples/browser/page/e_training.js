@@ -7,8 +7,8 @@ stations.e = (root, state) => {
     let begun = null, last = null, paired = null, near = null, losses = [], playing = false, frame = 0, slice = 1, speed = null;
     const error = errorLine();
     const map = el('canvas', {role: 'img', 'aria-label': say('e.map_label')});
-    const curve = el('div', {}), status = el('p', {role: 'status'}), numbers = el('p', {class: 'mono'});
-    const mapCard = el('div', {class: 'card'}, map), nearby = el('div', {});
+    const curve = el('div', {style: 'margin-bottom:8px'}), status = el('p', {role: 'status'}), numbers = el('p', {class: 'mono'});
+    const mapCard = el('div', {class: 'card'}, map), nearby = el('div', {class: 'nearby'});
     const words = el('select', {onchange: () => {
         word = Number(words.value);
         keep('word', word);
@@ -122,21 +122,22 @@ stations.e = (root, state) => {
         c.textAlign = 'center';
         c.textBaseline = 'middle';
         /* the chosen word's name, then its neighbors', then those of other words that have room; else a dot */
-        const rank = (w, i) => (i === chosen ? 0 : neighbors.has(w.token) ? 1 : 2), taken = [];
+        const rank = (w, i) => (i === chosen ? 0 : neighbors.has(w.token) ? 1 : 2), names = [];
         begun.words.map((w, i) => [w, i, rank(w, i)]).sort((a, b) => a[2] - b[2]).forEach(([w, i, order]) => {
             const p = last.map[places - 1][i], name = w.token.replaceAll('·', '');
             const half = c.measureText(name).width / 2 + 3, at = Math.min(width - half, Math.max(half, x(p)));
-            const shift = (order < 2 ? [0, -18, 18, -36, 36] : [0]).find((by) => taken.every(([left, right, middle]) =>
-                at + half <= left || at - half >= right || Math.abs(y(p) + by - middle) >= 18));
+            const shift = (order < 2 ? [0, -18, 18, -36, 36] : [0]).find((by) => names.every((other) =>
+                Math.abs(at - other.at) >= half + other.half || Math.abs(y(p) + by - other.middle) >= 18));
             c.fillStyle = color('quiet');
             if (shift !== 0) c.fillRect(x(p) - 1.5, y(p) - 1.5, 3, 3);
-            if (shift == null) return;
-            taken.push([at - half, at + half, y(p) + shift]);
-            c.fillStyle = color(['accent', 'accent-soft', 'card'][order]);
-            c.fillRect(at - half, y(p) + shift - 9, 2 * half, 18);
-            c.fillStyle = color(['accent-ink', 'ink', 'quiet'][order]);
-            c.fillText(name, at, y(p) + shift);
+            if (shift != null) names.push({name, order, at, half, middle: y(p) + shift});
         });
+        for (const {name, order, at, half, middle} of names) {
+            c.fillStyle = color(['accent', 'accent-soft', 'card'][order]);
+            c.fillRect(at - half, middle - 9, 2 * half, 18);
+            c.fillStyle = color(['accent-ink', 'ink', 'quiet'][order]);
+            c.fillText(name, at, middle);
+        }
     }
 
     function drawCurve() {
