@@ -1,4 +1,4 @@
-/* fine_tuning: shared by the programs of chapters 6 and 7 and of the appendices: their options, the messages of the SMS
+/* fine_tuning: shared by the programs of chapters 6 and 7 and appendix E: their options, the messages of the SMS
  * Spam Collection, and the model that is fine-tuned. */
 #ifndef FINE_TUNING_H
 #define FINE_TUNING_H
