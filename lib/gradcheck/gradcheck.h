@@ -112,10 +112,10 @@ bool tg_check_guard(tg_check *c);
 /* Computes all rows of every Jacobian, v^T J, and checks that backward repeats them, and adds to a gradient. */
 bool tg_check_analytic(tg_check *c);
 
-/* Writes that backward must add to the gradient of input k, with what is repeated in the call: an id, or the input.
- * Returns `text`. */
+/* Writes that backward must add to the gradient of input k, with what is repeated in the call: an id, the entry's if it
+ * is, or the input. Returns `text`. */
 #define TG_CHECK_REMARK 320
-const char *tg_check_describe_adding(const tg_check *c, int k, char text[TG_CHECK_REMARK]);
+const char *tg_check_describe_adding(const tg_check *c, int k, int64_t entry, char text[TG_CHECK_REMARK]);
 
 /* Checks that backward is linear in the gradient of the result: a combination of the vectors v gives the same
  * combination of the rows. Also if the inputs are results of other ops. */

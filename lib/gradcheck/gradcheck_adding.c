@@ -15,26 +15,33 @@ static bool names_rows(const tg_tensor *ids, const tg_tensor *x, const tg_tensor
            y->count == ids->count * (x->count / x->shape[0]);
 }
 
-/* Writes which two of the ids are equal. Returns the length, 0 if none are. */
-static int describe_ids(const tg_tensor *ids, const tg_op *op, int input, char *text, size_t size)
+/* Writes which two of the ids are equal, those of the row if it has two. Returns the length, 0 if none are. */
+static int describe_ids(const tg_tensor *ids, int64_t row, const tg_op *op, int input, char *text, size_t size)
 {
     int64_t count = ids->count < SEARCHED_IDS ? ids->count : SEARCHED_IDS;
-    for (int64_t i = 1; i < count; i++) {
-        for (int64_t k = 0; k < i; k++) {
-            if (tg_tensor_value_at(ids, i) == tg_tensor_value_at(ids, k)) {
-                char first[TG_SHAPE_TEXT], second[TG_SHAPE_TEXT], name[TG_INPUT_TEXT];
-                tg_shape shape = tg_shape_of(ids);
-                return snprintf(text, size, "; id %g is at %s and %s of %s of '%.*s', so its row gets the sum of both",
-                                tg_tensor_value_at(ids, i), tg_index_format(&shape, k, first),
-                                tg_index_format(&shape, i, second), tg_op_input_text(op, input, name),
-                                TG_CUT(op->name, 40));
+    int64_t first = -1, again = -1;
+    bool is_row = false;
+    for (int64_t i = 1; i < count && !is_row; i++) {
+        double id = tg_tensor_value_at(ids, i);
+        for (int64_t k = 0; k < i && !is_row; k++) {
+            if (id == tg_tensor_value_at(ids, k) && (first < 0 || id == (double)row)) {
+                first = k;
+                again = i;
+                is_row = id == (double)row;
             }
         }
     }
-    return 0;
+    if (first < 0) {
+        return 0;
+    }
+    char at[TG_SHAPE_TEXT], and_at[TG_SHAPE_TEXT], name[TG_INPUT_TEXT];
+    tg_shape shape = tg_shape_of(ids);
+    return snprintf(text, size, "; %sid %g is at %s and %s of %s of '%.*s', so its row gets the sum of both",
+                    is_row ? "" : "for example, ", tg_tensor_value_at(ids, first), tg_index_format(&shape, first, at),
+                    tg_index_format(&shape, again, and_at), tg_op_input_text(op, input, name), TG_CUT(op->name, 40));
 }
 
-const char *tg_check_describe_adding(const tg_check *c, int k, char text[TG_CHECK_REMARK])
+const char *tg_check_describe_adding(const tg_check *c, int k, int64_t entry, char text[TG_CHECK_REMARK])
 {
     const tg_tape *t = c->tape;
     const tg_tensor *x = c->inputs[k];
@@ -55,7 +62,8 @@ const char *tg_check_describe_adding(const tg_check *c, int k, char text[TG_CHEC
             uses += inputs[i] == x;
             for (int m = 0; inputs[i] == x && m < record->input_count; m++) {
                 if (names_rows(inputs[m], x, *tg_record_outputs(t, record)) &&
-                    describe_ids(inputs[m], record->op, m, text + length, TG_CHECK_REMARK - (size_t)length) > 0) {
+                    describe_ids(inputs[m], entry / (x->count / x->shape[0]), record->op, m, text + length,
+                                 TG_CHECK_REMARK - (size_t)length) > 0) {
                     return text;
                 }
             }

@@ -224,7 +224,7 @@ static bool adds(tg_check *c, tg_tensor *y, int64_t row, bool dense)
             if (isfinite(expected) && !(fabs(v->again[j] - expected) <= tolerance)) {
                 char text[TG_CHECK_REMARK];
                 return fail_at(c, k, j, "the gradient of %s %s must become %.9g, and becomes %.9g: %s", expected,
-                               v->again[j], tg_check_describe_adding(c, k, text));
+                               v->again[j], tg_check_describe_adding(c, k, j, text));
             }
         }
     }

@@ -67,7 +67,9 @@ static void test_lookup(void **state)
 {
     (void)state;
     expect(RIGHT, "gradcheck: passed, 48 compared");
-    expect(ASSIGNS, "(+=, not =); id 2 is at [0] and [2] of input 0 of 'the kernels', so its row gets the sum of both");
+    expect(ASSIGNS,
+           "[0,0] must become 1, and becomes 0: backward must add to the gradient that exists (+=, not =); for "
+           "example, id 2 is at [0] and [2] of input 0 of 'the kernels', so its row gets the sum of both");
     expect(WRITES_BEYOND,
            "the backward kernel of 'the kernels' writes value 8 of the gradient of input 1, which has 8");
     expect(WRONG_FACTOR, "analytic 2.02, numeric 2");
