@@ -121,8 +121,9 @@ stations.e = (root, state) => {
         c.font = `${width < 480 ? 12 : 13}px ${style.getPropertyValue('--mono')}`;
         c.textAlign = 'center';
         c.textBaseline = 'middle';
-        /* the chosen word's name, then its neighbors', then those of other words that have room; else a dot */
-        const rank = (w, i) => (i === chosen ? 0 : neighbors.has(w.token) ? 1 : 2), names = [];
+        /* the chosen word's name, then the question's and the neighbors', then those of others that have room; else a dot */
+        const isNamed = (w) => ['·red', '·blue'].includes(w.token) || neighbors.has(w.token);
+        const rank = (w, i) => (i === chosen ? 0 : isNamed(w) ? 1 : 2), names = [];
         begun.words.map((w, i) => [w, i, rank(w, i)]).sort((a, b) => a[2] - b[2]).forEach(([w, i, order]) => {
             const p = last.map[places - 1][i], name = w.token.replaceAll('·', '');
             const half = c.measureText(name).width / 2 + 3, at = Math.min(width - half, Math.max(half, x(p)));
