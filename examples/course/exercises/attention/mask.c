@@ -1,8 +1,8 @@
 /* mask: a word may look at itself and at those before it.
  *
  * A GPT learns to predict the next word. If it could see it, there would be nothing to learn. So
- * the scores of later words count as -infinity, whose exp is 0. The weights of the words that
- * remain sum to 1. Their maximum is that of the words that may be seen.
+ * the scores of later words count as -infinity: since e^-infinity is 0, their weights are 0. The
+ * weights of the words that remain sum to 1. Their maximum is that of the words that may be seen.
  *
  * Shapes: scores (time,time) -> weights (time,time); weights[i,j] = 0 for j > i.
  *
@@ -15,7 +15,7 @@ void causal_weights(int time, const double *scores, double *weights)
         const double *from = scores + i * time;
         double *to = weights + i * time, max = from[0], sum = 0;
         /* your part: the softmax of from[0] to from[i]; the other weights are 0 */
-        (void)to, (void)max, (void)sum;
+        (void)to, (void)max, (void)sum; /* delete this line */
         /* end of your part */
     }
 }

@@ -16,7 +16,7 @@ void weights(int time, int width, double scale, const double *q, const double *k
     for (int i = 0; i < time; i++) {
         double *row = y + i * time, max = -INFINITY, sum = 0;
         /* your part: the scores of word i, and their softmax */
-        (void)row, (void)max, (void)sum;
+        (void)row, (void)max, (void)sum; /* delete this line */
         /* end of your part */
     }
 }

@@ -1,4 +1,4 @@
-/* matmul: the backward of y = a b, with two matrix products.
+/* matmul_backward: the backward of y = a b, with two matrix products.
  *
  * dy, da and db are the gradients of y, a and b: how much the loss, the last result, grows if one
  * of their values grows. b^T is b with rows and columns exchanged.

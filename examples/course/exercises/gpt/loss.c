@@ -27,7 +27,7 @@ double cross_entropy(int count, int classes, const double *logits, const int *ta
 {
     double loss = 0;
     /* your part: -log softmax is log_sum_exp minus the logit */
-    (void)log_sum_exp;
+    (void)log_sum_exp; /* delete this line */
     /* end of your part */
     return loss;
 }

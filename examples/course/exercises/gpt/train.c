@@ -4,7 +4,13 @@
  * new ones, and the optimizer moves the weights. The order matters: without zeroing, the gradients
  * of all steps add up; without emptying, the tape grows until it refuses.
  *
- * The functions tg_... are those of the library, in include/tapegrad.
+ *     tg_tape_reset(t)                                    empties the tape
+ *     tg_gpt_loss(t, model, inputs, targets, config)      the loss; the config may be NULL
+ *     tg_optim_zero_grad(optim)                           sets the gradients to zero
+ *     tg_backward(t, loss, seed)                          new gradients; the seed may be NULL
+ *     tg_optim_step(optim)                                moves the weights
+ *
+ * These functions are those of the library, in include/tapegrad.
  *
  * Shapes: ids and targets (steps,batch,time), the batches of all steps -> losses (steps), the loss
  * before each step.

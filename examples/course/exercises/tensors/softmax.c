@@ -1,8 +1,9 @@
 /* softmax: any numbers become probabilities.
  *
- * Each value of a row becomes e^x, divided by the sum of the row. Attention does this with its
- * scores, and the loss with the logits. But e^1000 is infinite in a double. Subtracting the same
- * number from the whole row changes no quotient: with the row's maximum the largest power is e^0.
+ * Each value of a row becomes e^x, divided by the sum of the row. A model does this with the
+ * scores that it gives to the words which may come next. But e^1000 is infinite in a double.
+ * Subtracting the same number from the whole row changes no quotient: with the row's maximum the
+ * largest power is e^0.
  *
  * Shapes: x (rows,columns) -> y (rows,columns); each row of y sums to 1.
  *

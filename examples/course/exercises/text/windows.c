@@ -2,8 +2,8 @@
  *
  * A token is a word or a part of one, as a number: its id. A window of the text is an input, and
  * its target is the same window one token later: for each place the model predicts the next token.
- * The next window begins `stride` tokens further. The last window is the last one whose target is
- * complete.
+ * The next window begins `stride` tokens further; this stride counts tokens of the text, not
+ * numbers in memory. The last window is the last one whose target is complete.
  *
  * Shapes: text (count) -> inputs and targets (windows,context). Returns the number of windows.
  *

@@ -1,8 +1,8 @@
 /* mask: a word may look at itself and at those before it.
  *
  * A GPT learns to predict the next word. If it could see it, there would be nothing to learn. So
- * the scores of later words count as -infinity, whose exp is 0. The weights of the words that
- * remain sum to 1. Their maximum is that of the words that may be seen.
+ * the scores of later words count as -infinity: since e^-infinity is 0, their weights are 0. The
+ * weights of the words that remain sum to 1. Their maximum is that of the words that may be seen.
  *
  * Shapes: scores (time,time) -> weights (time,time); weights[i,j] = 0 for j > i.
  *

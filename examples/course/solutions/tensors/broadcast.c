@@ -1,8 +1,11 @@
 /* broadcast: adding tensors of different sizes.
  *
+ * A matrix (rows,columns) is stored row by row: a[i,j] is a[i * columns + j] in C. A stride says
+ * how far apart in memory two neighbors along an axis are: here columns for i, and 1 for j.
+ *
  * An axis of size 1 is repeated as often as needed. So a bias of shape (1,columns) is added to
- * each row of a matrix, and a column (rows,1) to each column. A stride says how far apart in
- * memory two neighbors along an axis are. Nothing is copied: the stride of a repeated axis is 0.
+ * each row of a matrix, and a column (rows,1) to each column. Nothing is copied: the stride of a
+ * repeated axis is 0.
  *
  * Shapes: a (rows,columns), b (b_rows,b_columns), each 1 or the size of a -> y (rows,columns).
  *
