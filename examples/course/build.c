@@ -2,6 +2,7 @@
  * the exercise allows, and links it with the worker. */
 #include "course.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -131,7 +132,23 @@ static bool has_name(const char *list, const char *name)
     return found;
 }
 
-static bool symbols_are_allowed(const course_index *index, const exercise *e, const char *object,
+/* The first line of the file that has the name before a parenthesis, or 0. */
+static int line_of_call(const char *file, const char *name)
+{
+    char *bytes = file_read(file);
+    int line = 1, found = 0;
+    for (const char *at = bytes; at && *at && !found; at++) {
+        line += *at == '\n';
+        bool begins = at == bytes || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+        if (begins && strncmp(at, name, strlen(name)) == 0) {
+            found = at[strlen(name) + strspn(at + strlen(name), " ")] == '(' ? line : 0;
+        }
+    }
+    free(bytes);
+    return found;
+}
+
+static bool symbols_are_allowed(const course_index *index, const exercise *e, const char *file, const char *object,
                                 const char *output_path, const run_options *options, outcome *o)
 {
     command nm = {0};
@@ -143,7 +160,7 @@ static bool symbols_are_allowed(const course_index *index, const exercise *e, co
     if (!names) {
         return broken(o, "nm", status == 127 ? "not installed" : "cannot read the object");
     }
-    char refused[512] = "";
+    char refused[512] = "", first[256] = "";
     bool has_main = false;
     for (char *line = strtok(names, "\n"); line; line = strtok(NULL, "\n")) {
         char kind = 0, name[256];
@@ -156,6 +173,9 @@ static bool symbols_are_allowed(const course_index *index, const exercise *e, co
             has_name(e->symbols, name)) {
             continue;
         }
+        if (!refused[0]) {
+            FORMAT(first, "%s", name);
+        }
         size_t used = strlen(refused);
         snprintf(refused + used, sizeof refused - used, "%s%s", used > 0 ? ", " : "", name);
     }
@@ -165,7 +185,8 @@ static bool symbols_are_allowed(const course_index *index, const exercise *e, co
     }
     if (refused[0]) {
         outcome_value(o, "names", refused);
-        return failed(o, "symbols", 2, "symbols");
+        o->line = line_of_call(file, first);
+        return failed(o, "symbols", 2, has_name("malloc calloc realloc free", first) ? "symbols_of_memory" : "symbols");
     }
     return true;
 }
@@ -298,6 +319,6 @@ bool build_worker(const course_paths *paths, const course_index *index, const ex
     }
     char symbols_path[COURSE_PATH + 8];
     FORMAT(symbols_path, "%s.sym", output_path);
-    return symbols_are_allowed(index, e, object, symbols_path, options, o) &&
+    return symbols_are_allowed(index, e, file, object, symbols_path, options, o) &&
            link_worker(paths, e, object, worker, symbols_path, options, o);
 }

@@ -8,18 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "course: learn what an autograd library does by writing its parts\n"
-    "\n"
-    "  course [--fast] [--folder DIR] [--language XX]      shows the next exercise, and checks it at each save\n"
-    "  course [OPTION...] list                             the exercises, and which are passed\n"
-    "  course [OPTION...] check NAME [FILE] [--seed N]     checks an exercise once\n"
-    "  course [OPTION...] hint NAME | reset NAME | solution NAME\n"
-    "  course grade FOLDER... --report FILE [--seed N] [--no-isolation]\n"
-    "\n"
-    "--fast: only the fast track. DIR has your files; by default it is examples/course/mine. A reset keeps the old "
-    "file.\n";
-
 static course_paths paths = {
     .source = COURSE_SOURCE,
     .checkers = COURSE_CHECKERS,
@@ -35,7 +23,8 @@ static int number_of(const student *s, const exercise *e)
     return (int)(e - s->index->exercises);
 }
 
-static void list(const student *s, bool is_fast)
+/* `current` gets a mark. */
+static void list(const student *s, const exercise *current, bool is_fast)
 {
     int passed = 0, count = 0;
     const char *unit = "";
@@ -52,8 +41,9 @@ static void list(const student *s, bool is_fast)
             unit = e->unit;
         }
         char line[3 * COURSE_WORD];
-        FORMAT(line, "%c %-22s %s%s", s->passed[i] ? 'x' : '.', e->name, e->title, e->is_fast && !is_fast ? " *" : "");
-        print_wrapped(2, line);
+        FORMAT(line, "%s%c %-22s %s%s", e == current ? "> " : "", s->passed[i] ? 'x' : '.', e->name, e->title,
+               e->is_fast && !is_fast ? " *" : "");
+        print_wrapped(e == current ? 0 : 2, line);
         passed += s->passed[i];
     }
     char counts[64];
@@ -98,6 +88,13 @@ static bool solution(const student *s, const exercise *e)
 static bool reset(const student *s, const exercise *e)
 {
     char kept[COURSE_PATH];
+    if (!s->is_there) {
+        return complain("%s: the folder has no exercises; a start without a command copies them", paths.student);
+    }
+    if (student_is_unchanged(s, e)) {
+        SAY(0, "reset_unchanged", {"exercise", e->id});
+        return true;
+    }
     if (!student_reset(s, e, kept)) {
         return false;
     }
@@ -145,11 +142,12 @@ static void show(const student *s, const exercise *e, bool is_fast)
     SAY_PLAIN(2, "commands");
 }
 
-/* The next exercise that is not passed: of the fast track, and behind its end of the others; NULL: all are passed. */
+/* The next exercise that is not passed: of the fast track, and behind its end the first of the others; NULL: all are
+ * passed. */
 static const exercise *next_of(const student *s, const exercise *after, bool is_fast)
 {
     const exercise *next = student_next(s, after, is_fast);
-    return next ? next : student_next(s, after, false);
+    return next ? next : student_next(s, after && after->is_fast ? NULL : after, false);
 }
 
 /* Says that the track is finished. */
@@ -172,10 +170,14 @@ static const exercise *check_and_move(student *s, const exercise *e, bool is_fas
 {
     char file[COURSE_PATH], key[2 * COURSE_WORD];
     student_file(s, e, file);
-    putchar('\n');
-    if (!wait_for_build()) {
+    build_state build = build_look();
+    if (build == BUILD_RUNS) {
+        watch_for_build(e);
+    }
+    if (build != BUILD_DONE) {
         return e;
     }
+    putchar('\n');
     SAY_PLAIN(0, "checking");
     fflush(stdout);
     if (check_once(s, e, file, seed, false) != 0) {
@@ -189,10 +191,26 @@ static const exercise *check_and_move(student *s, const exercise *e, bool is_fas
     }
     SAY(2, "solution_now", {"exercise", e->id});
     const exercise *next = student_next(s, e, is_fast);
+    next = next || e->is_fast ? next : student_next(s, e, false);
     if (!next) {
         say_finished(s, is_fast);
     }
     return next ? next : e;
+}
+
+/* The command that a word means: its first letter, or 'R' for reset, or 0. */
+static char command_of(const char *word)
+{
+    static const char *const commands[] = {"quit", "list", "hint", "solution", "next", "run"};
+    if (strcmp(word, "reset") == 0) {
+        return 'R';
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(word, commands[i]) == 0 || (word[0] == commands[i][0] && !word[1])) {
+            return commands[i][0];
+        }
+    }
+    return 0;
 }
 
 /* Returns false at "quit". */
@@ -201,33 +219,35 @@ static bool obey(student *s, const exercise **current, const char *line, bool is
     const exercise *e = *current;
     char word[32] = "", name[COURSE_WORD] = "";
     sscanf(line, "%31s %63s", word, name);
+    char command = command_of(word);
+    if (!command) {
+        if (word[0] && strcmp(word, "help") != 0) {
+            SAY(0, "no_command", {"word", word});
+        }
+        SAY_PLAIN(0, "help");
+        return true;
+    }
     const exercise *named = name[0] ? index_find(s->index, name) : e;
     if (!named) {
         SAY(0, "no_exercise", {"name", name});
         return true;
     }
-    if (strcmp(word, "q") == 0 || strcmp(word, "quit") == 0) {
-        return false;
-    }
-    if (strcmp(word, "l") == 0 || strcmp(word, "list") == 0) {
-        list(s, is_fast);
-    } else if (strcmp(word, "h") == 0 || strcmp(word, "hint") == 0) {
-        hint(s, named);
-    } else if (strcmp(word, "s") == 0 || strcmp(word, "solution") == 0) {
-        solution(s, named);
-    } else if (strcmp(word, "reset") == 0) {
-        reset(s, named);
-    } else if (strcmp(word, "n") == 0 || strcmp(word, "next") == 0) {
-        const exercise *next = name[0] ? named : next_of(s, e, is_fast);
-        *current = next ? next : e;
+    switch (command) {
+    case 'q': return false;
+    case 'l': list(s, e, is_fast); break;
+    case 'h': hint(s, named); break;
+    case 's': solution(s, named); break;
+    case 'R': reset(s, named); break;
+    case 'n':
+        named = name[0] ? named : next_of(s, e, is_fast);
+        *current = named ? named : e;
         show(s, *current, is_fast);
-    } else if (strcmp(word, "r") == 0 || strcmp(word, "run") == 0) {
+        break;
+    default:
         *current = check_and_move(s, e, is_fast, seed);
         if (*current != e) {
             show(s, *current, is_fast);
         }
-    } else {
-        SAY_PLAIN(0, "help");
     }
     return true;
 }
@@ -254,21 +274,14 @@ static int watch(student *s, bool is_fast, uint64_t seed)
         say_finished(s, is_fast);
         e = next_of(s, NULL, false);
         e = e ? e : s->index->exercises;
+        show(s, e, is_fast);
     }
     char line[256];
     watch_begin(s);
-    for (const exercise *shown = e;; shown = e) {
-        if (shown != e) {
-            watch_begin(s);
-        }
-        if (!watch_wait(s, e, line, sizeof line)) {
-            return 0;
-        }
-        if (!obey(s, &e, line[0] ? line : "run", is_fast, seed)) {
-            SAY_PLAIN(0, "goodbye");
-            return 0;
-        }
+    while (watch_wait(s, e, line, sizeof line) && obey(s, &e, line[0] ? line : "run", is_fast, seed)) {
     }
+    SAY_PLAIN(0, "goodbye");
+    return 0;
 }
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
@@ -276,12 +289,12 @@ static int watch(student *s, bool is_fast, uint64_t seed)
 static int run_command(student *s, char **words, int count, bool is_fast, uint64_t seed, bool is_terse)
 {
     if (strcmp(words[0], "list") == 0 && count == 1) {
-        list(s, is_fast);
+        list(s, student_next(s, NULL, is_fast), is_fast);
         return 0;
     }
     const exercise *e = count > 1 ? index_find(s->index, words[1]) : NULL;
     if (count > 1 && !e) {
-        complain("%s: no exercise has this name; `course list` shows them", words[1]);
+        complain("%s: no exercise has this name; the command list shows them", words[1]);
         return 2;
     }
     if (e && strcmp(words[0], "check") == 0 && count <= 3) {
@@ -299,8 +312,29 @@ static int run_command(student *s, char **words, int count, bool is_fast, uint64
     if (e && strcmp(words[0], "solution") == 0 && count == 2) {
         return solution(s, e) ? 0 : 1;
     }
-    complain("unknown command %s; course --help lists them", words[0]);
+    static const char *const commands[] = {"check", "hint", "reset", "solution"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (!e && strcmp(words[0], commands[i]) == 0) {
+            complain("%s: the name of an exercise is missing, as in: %s lookup", words[0], words[0]);
+            return 2;
+        }
+    }
+    complain("unknown command %s; --help lists them", words[0]);
     return 2;
+}
+
+/* examples/course/run prints the same file, before anything is built. */
+static bool usage(void)
+{
+    char path[COURSE_PATH];
+    FORMAT(path, "%s/usage.txt", paths.source);
+    char *text = file_read(path);
+    if (!text) {
+        return complain("%s: %s", path, strerror(errno));
+    }
+    fputs(text, stdout);
+    free(text);
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -312,19 +346,18 @@ int main(int argc, char **argv)
     }
     language = two_letters;
     uint64_t seed = 7;
-    bool is_fast = false, is_terse = false;
+    bool is_fast = false, is_terse = false, is_chosen = false;
     char *words[4];
     int count = 0;
     course_index index = {0};
     if (argc > 1 && strcmp(argv[1], "grade") == 0) {
-        return messages_read(paths.source, "") && index_read(&index, paths.source)
+        return messages_read(paths.source, "", false) && index_read(&index, paths.source)
                    ? grade(&paths, &index, argc - 2, argv + 2)
                    : 2;
     }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            return 0;
+            return usage() ? 0 : 2;
         }
         if (strcmp(argv[i], "--fast") == 0) {
             is_fast = true;
@@ -334,10 +367,11 @@ int main(int argc, char **argv)
             paths.student = argv[++i];
         } else if (strcmp(argv[i], "--language") == 0 && i + 1 < argc) {
             language = argv[++i];
+            is_chosen = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 10);
         } else if (argv[i][0] == '-' || count == 4) {
-            complain("unknown option %s; course --help lists them", argv[i]);
+            complain("unknown option %s; --help lists them", argv[i]);
             return 2;
         } else {
             words[count++] = argv[i];
@@ -346,8 +380,9 @@ int main(int argc, char **argv)
     FORMAT(build, "%s/.build", paths.student);
     paths.build = build;
     student s;
-    if (!messages_read(paths.source, language) || !index_read(&index, paths.source) ||
-        !student_open(&s, &paths, &index)) {
+    bool creates = count == 0 || strcmp(words[0], "check") == 0;
+    if (!messages_read(paths.source, language, is_chosen) || !index_read(&index, paths.source) ||
+        !student_open(&s, &paths, &index, creates)) {
         return 2;
     }
     int status = count > 0 ? run_command(&s, words, count, is_fast, seed, is_terse) : watch(&s, is_fast, seed);

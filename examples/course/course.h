@@ -38,8 +38,9 @@ typedef struct message_value {
     const char *name, *value;
 } message_value;
 
-/* Reads messages/en.txt and, over it, messages/LANGUAGE.txt. Returns false after printing an error. */
-bool messages_read(const char *source, const char *language);
+/* Reads messages/en.txt and, over it, messages/LANGUAGE.txt; says so if that is missing and was chosen. Returns false
+ * after printing an error. */
+bool messages_read(const char *source, const char *language, bool is_chosen);
 /* Returns the text of a key as it stands in the file, or NULL. */
 const char *message_find(const char *key);
 /* Prints a message with its values. A key without a text prints the key. */
@@ -103,8 +104,9 @@ typedef struct outcome {
     /* what the compiler printed, or the program, and which of them */
     char *output;
     bool is_of_program;
-    /* a line of the student's file, or 0 */
+    /* a line of the student's file, or 0; whether it is only that where the part begins */
     int line;
+    bool is_part_line;
 } outcome;
 
 /* Adds a value to a failure. */
@@ -139,14 +141,18 @@ void outcome_print(const course_paths *paths, const exercise *e, const char *fil
 typedef struct student {
     const course_paths *paths;
     const course_index *index;
+    /* whether the folder has exercises; otherwise nothing is saved */
+    bool is_there;
     bool passed[MAX_EXERCISES];
     int hints[MAX_EXERCISES];
 } student;
 
-/* Reads the progress, and copies the exercises that are not there on the first start. False after an error. */
-bool student_open(student *s, const course_paths *paths, const course_index *index);
+/* Reads the progress. On the first start copies the exercises that are not there if `creates`. False after an error. */
+bool student_open(student *s, const course_paths *paths, const course_index *index, bool creates);
 bool student_save(const student *s);
 void student_file(const student *s, const exercise *e, char path[COURSE_PATH]);
+/* Whether the file is what it was in the beginning. */
+bool student_is_unchanged(const student *s, const exercise *e);
 /* Puts the exercise back; the file is kept under another name, which `kept` receives ("" if there was none). */
 bool student_reset(const student *s, const exercise *e, char kept[COURSE_PATH]);
 /* The next exercise that is not passed, of the fast track alone if `fast`; NULL: all are passed. */
@@ -154,15 +160,21 @@ const exercise *student_next(const student *s, const exercise *after, bool fast)
 
 /* ---- watch.c: waiting -------------------------------------------------------------------------------------------- */
 
-/* While examples/course/run still builds the library, waits for it, and shows how far it is. The environment variable
- * COURSE_BUILD names the folder in which course.log grows, and course.status has the exit status at the end; without it
- * the library is there. Returns false after printing that it could not be built. */
-bool wait_for_build(void);
+typedef enum build_state { BUILD_DONE, BUILD_RUNS, BUILD_FAILED } build_state;
+
+/* Says whether examples/course/run still builds the library. The environment variable COURSE_BUILD names the folder in
+ * which course.log grows, and course.status has the exit status at the end; without it the library is there. Prints
+ * why it could not be built. */
+build_state build_look(void);
+/* The check of this exercise waits for the library: watch_wait shows how far it is, and returns when it is there.
+ * Commands are obeyed meanwhile; one that goes on to another exercise ends the wait. */
+void watch_for_build(const exercise *e);
 
 /* Regards the files of the student as they are now as unchanged. */
 void watch_begin(const student *s);
-/* Waits for a command, or until the file of an exercise has changed and stays unchanged for a moment. Returns false at
- * the end of the input. The command is empty after a change. Says so if the file of another exercise was saved. */
+/* Waits for a command, or until the file of an exercise has changed and stays unchanged for a moment, or until the
+ * library is there for a check that waits. Returns false at the end of the input. The command is empty if the file
+ * is to be checked. Says so if the file of another exercise was saved. */
 bool watch_wait(const student *s, const exercise *e, char *line, size_t size);
 
 /* ---- grade.c ----------------------------------------------------------------------------------------------------- */

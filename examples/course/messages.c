@@ -79,24 +79,36 @@ static bool add_all(const char *path, char *bytes)
     return true;
 }
 
-static bool read_language(const char *source, const char *language, bool is_needed)
+static bool read_language(const char *source, const char *language, bool *is_there)
 {
     char path[COURSE_PATH];
     FORMAT(path, "%s/messages/%s.txt", source, language);
     char *bytes = file_read(path);
+    *is_there = bytes || errno != ENOENT;
     if (!bytes) {
-        return !is_needed || complain("%s: %s", path, strerror(errno));
+        return !*is_there || complain("%s: %s", path, strerror(errno));
     }
     return add_all(path, bytes);
 }
 
-bool messages_read(const char *source, const char *language)
+bool messages_read(const char *source, const char *language, bool is_chosen)
 {
-    if (!read_language(source, "en", true)) {
+    bool is_there,
+        is_name = language && *language && strspn(language, "abcdefghijklmnopqrstuvwxyz_") == strlen(language);
+    if (!read_language(source, "en", &is_there)) {
         return false;
     }
-    return !language || !*language || strspn(language, "abcdefghijklmnopqrstuvwxyz_") != strlen(language) ||
-           read_language(source, language, false);
+    if (!is_there) {
+        return complain("%s/messages/en.txt is missing", source);
+    }
+    is_there = false;
+    if (is_name && !read_language(source, language, &is_there)) {
+        return false;
+    }
+    if (is_chosen && !is_there) {
+        complain("there is no language %s; the texts are English", language);
+    }
+    return true;
 }
 
 const char *message_find(const char *key)

@@ -48,8 +48,7 @@ static bool put_all(const student *s)
     return true;
 }
 
-/* Whether the file is what it was in the beginning. */
-static bool is_unchanged(const student *s, const exercise *e)
+bool student_is_unchanged(const student *s, const exercise *e)
 {
     char path[COURSE_PATH], from[COURSE_PATH];
     student_file(s, e, path);
@@ -67,7 +66,7 @@ bool student_reset(const student *s, const exercise *e, char kept[COURSE_PATH])
     student_file(s, e, path);
     FORMAT(folder, "%s/%s", s->paths->student, e->unit);
     kept[0] = 0;
-    if (is_unchanged(s, e)) {
+    if (student_is_unchanged(s, e)) {
         return true;
     }
     if (!folder_create(folder)) {
@@ -114,6 +113,9 @@ bool student_save(const student *s)
 {
     char path[COURSE_PATH], text[MAX_EXERCISES * 2 * (COURSE_WORD + 16)];
     size_t at = 0;
+    if (!s->is_there) {
+        return true;
+    }
     FORMAT(path, "%s/progress.txt", s->paths->student);
     text[0] = 0;
     for (int i = 0; i < s->index->count; i++) {
@@ -128,18 +130,19 @@ bool student_save(const student *s)
     return file_replace(path, text, at) || complain("the progress is not saved: %s: %s", path, strerror(errno));
 }
 
-bool student_open(student *s, const course_paths *paths, const course_index *index)
+bool student_open(student *s, const course_paths *paths, const course_index *index, bool creates)
 {
     memset(s, 0, sizeof *s);
     s->paths = paths;
     s->index = index;
     char path[COURSE_PATH];
     FORMAT(path, "%s/progress.txt", paths->student);
-    if (!folder_create(paths->build)) {
+    if (creates && !folder_create(paths->build)) {
         return complain("%s: %s; --folder DIR chooses another folder", paths->build, strerror(errno));
     }
     char *bytes = file_read(path);
     if (bytes) {
+        s->is_there = true;
         read_progress(s, bytes);
         free(bytes);
         return true;
@@ -147,6 +150,10 @@ bool student_open(student *s, const course_paths *paths, const course_index *ind
     if (errno != ENOENT) {
         return complain("%s: %s", path, strerror(errno));
     }
+    if (!creates) {
+        return true;
+    }
+    s->is_there = true;
     /* the first start: later a file that is missing was deleted by the student, and `reset` brings it back */
     return put_all(s) && student_save(s);
 }

@@ -182,6 +182,7 @@ void check_file(const course_paths *paths, const course_index *index, const exer
     unlink(worker);
     if (o->kind == FAILED) {
         o->line = strcmp(o->key, "ended") == 0 && o->output ? reported_line(o->output, file) : 0;
+        o->is_part_line = o->line == 0;
         o->line = o->line > 0 ? o->line : marked_line(file, part_of(e, value_of(o, "call")));
     }
 }
@@ -208,17 +209,44 @@ static void print_output(const char *output)
     }
 }
 
-/* Of a report of AddressSanitizer the first line says all that a student needs. */
-static void print_report(const char *output)
+/* The key of the message about an access outside of an array, and its values, from the lines "WRITE of size 8 at ..."
+ * and "... is located 0 bytes after 40-byte region" (older compilers: "to the right of"). False: it has none. */
+static bool print_overflow(const outcome *o, const char *report, const char *kind)
 {
-    const char *report = strstr(output, "AddressSanitizer: ");
+    const char *access = strstr(report, " of size "), *place = strstr(report, " is located ");
+    char distance[16], side[32], bytes[16], size[16], line[16], key[COURSE_WORD];
+    if (!access || !place || o->is_part_line || sscanf(access, " of size %15[0-9]", size) != 1 ||
+        sscanf(place, " is located %15[0-9] bytes %31[a-z ]%15[0-9]-byte region", distance, side, bytes) != 3) {
+        return false;
+    }
+    bool is_write = access - report > 5 && strncmp(access - 5, "WRITE", 5) == 0;
+    bool is_behind = strstr(side, "after") || strstr(side, "right");
+    if (!is_behind && !strstr(side, "before") && !strstr(side, "left")) {
+        return false;
+    }
+    FORMAT(key, "report.%s.%s", is_write ? "write" : "read",
+           !is_behind                   ? "before"
+           : strcmp(distance, "0") == 0 ? "just_behind"
+                                        : "behind");
+    FORMAT(line, "%d", o->line);
+    SAY(2, key, {"kind", kind}, {"line", line}, {"size", size}, {"distance", distance}, {"bytes", bytes});
+    return true;
+}
+
+/* Of a report of AddressSanitizer a few words say all that a student needs. */
+static void print_report(const outcome *o)
+{
+    const char *report = strstr(o->output, "AddressSanitizer: ");
     const char *end = report ? strstr(report, " on ") : NULL;
     if (!report || !end || end > strchr(report, '\n')) {
-        print_output(output);
+        print_output(o->output);
         return;
     }
     char kind[COURSE_WORD];
     FORMAT(kind, "%.*s", (int)(end - report - 18), report + 18);
+    if (strcmp(kind, "heap-buffer-overflow") == 0 && print_overflow(o, report, kind)) {
+        return;
+    }
     char key[2 * COURSE_WORD];
     FORMAT(key, "report.%s", kind);
     if (message_find(key)) {
@@ -229,7 +257,7 @@ static void print_report(const char *output)
 }
 
 /* Returns the text that says what the likely mistake is, or NULL: that of the array, then that of the kind of failure,
- * then that of the check; and behind a crash, of which a check knows nothing, only the second. */
+ * then that of the check; and behind a crash, of which a check knows nothing, only the second, or UNIT/NAME.ended. */
 static const char *likely_mistake(const exercise *e, const outcome *o)
 {
     char key[5 * COURSE_WORD], what[COURSE_WORD];
@@ -243,6 +271,8 @@ static const char *likely_mistake(const exercise *e, const outcome *o)
     text = text ? text : message_find(key);
     bool is_crash = strcmp(o->key, "ended") == 0 || strcmp(o->key, "hangs") == 0 || strcmp(o->key, "memory") == 0;
     bool is_build = strcmp(o->check, "compile") == 0 || strcmp(o->check, "symbols") == 0;
+    FORMAT(key, "%s.%s", e->id, o->key);
+    text = text || !is_crash ? text : message_find(key);
     if (text || is_crash || is_build) {
         return text;
     }
@@ -283,7 +313,7 @@ void outcome_print(const course_paths *paths, const exercise *e, const char *fil
     bool is_build = strcmp(o->check, "compile") == 0 || strcmp(o->check, "symbols") == 0;
     if (o->output && *o->output) {
         if (strcmp(o->key, "ended") == 0) {
-            print_report(o->output);
+            print_report(o);
         } else if (!is_build) {
             SAY_PLAIN(2, o->is_of_program ? "printed" : "warned");
             print_output(o->output);
@@ -294,9 +324,12 @@ void outcome_print(const course_paths *paths, const exercise *e, const char *fil
     if (because) {
         print_wrapped(2, because);
     }
+    if (part_of(e, value_of(o, "call")) > 0) {
+        SAY_PLAIN(2, "first_part_passed");
+    }
     if (o->line > 0) {
         FORMAT(place, "%s:%d", slash ? slash + 1 : file, o->line);
-        SAY(2, "line", {"place", place});
+        SAY(2, o->is_part_line ? "part_line" : "line", {"place", place});
     } else {
         SAY_PLAIN(2, "ask_for_hint");
     }

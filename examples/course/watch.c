@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the build --------------------------------------------------------------------------------------------------- */
@@ -20,45 +21,81 @@ static const char *progress_of(const char *log)
     return found;
 }
 
-bool wait_for_build(void)
+build_state build_look(void)
 {
     const char *folder = getenv("COURSE_BUILD");
-    char log_path[COURSE_PATH], status_path[COURSE_PATH], shown[32] = "";
-    bool has_said = false;
     if (!folder || !*folder) {
+        return BUILD_DONE;
+    }
+    char path[COURSE_PATH];
+    FORMAT(path, "%s/course.status", folder);
+    char *status = file_read(path);
+    build_state state = !status || !*status ? BUILD_RUNS : atoi(status) == 0 ? BUILD_DONE : BUILD_FAILED;
+    free(status);
+    if (state == BUILD_FAILED) {
+        FORMAT(path, "%s/course.log", folder);
+        SAY(0, "build_failed", {"file", path});
+    }
+    return state;
+}
+
+/* Prints the progress of the build at each tenth, on a line of its own: a command may be half typed. */
+static void show_progress(void)
+{
+    static int shown = -1;
+    char path[COURSE_PATH];
+    int at, count;
+    FORMAT(path, "%s/course.log", getenv("COURSE_BUILD"));
+    char *log = file_read_beginning(path);
+    const char *progress = log ? progress_of(log) : NULL;
+    if (progress && sscanf(progress, "[%d/%d]", &at, &count) == 2 && count > 0 && at * 10 / count != shown) {
+        shown = at * 10 / count;
+        printf("[%d/%d]\n", at, count);
+    }
+    free(log);
+}
+
+/* The exercise whose check waits for the build, or NULL; and since when, in milliseconds. */
+static const exercise *awaited;
+static int64_t waits_since;
+static bool has_said_so;
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
+}
+
+void watch_for_build(const exercise *e)
+{
+    if (awaited != e) {
+        awaited = e;
+        waits_since = milliseconds();
+        has_said_so = false;
+    }
+}
+
+/* Whether the check of the current exercise waits, and the library is ready for it. A build that has nothing to do is
+ * not worth a message. */
+static bool check_is_due(const exercise *current)
+{
+    awaited = awaited == current ? awaited : NULL; /* the student has gone on */
+    if (!awaited) {
+        return false;
+    }
+    if (build_look() != BUILD_RUNS) {
+        awaited = NULL;
         return true;
     }
-    FORMAT(log_path, "%s/course.log", folder);
-    FORMAT(status_path, "%s/course.status", folder);
-    for (;;) {
-        char *status = file_read(status_path), *log = file_read_beginning(log_path);
-        const char *progress = log ? progress_of(log) : NULL;
-        bool is_done = status && *status, is_good = is_done && atoi(status) == 0;
-        if (is_done && shown[0]) {
-            putchar('\n');
-        }
-        if (is_done && !is_good) {
-            SAY(0, "build_failed", {"file", log_path});
-        } else if (!is_done && !has_said) {
+    if (milliseconds() - waits_since > 1000) {
+        if (!has_said_so) {
             SAY_PLAIN(0, "building");
-            has_said = true;
         }
-        if (!is_done && progress) {
-            char now[32];
-            FORMAT(now, "%.*s", (int)(strcspn(progress, "]") + 1), progress);
-            if (strcmp(now, shown) != 0) {
-                printf(isatty(STDOUT_FILENO) ? "\r%s" : "%s\n", now);
-                FORMAT(shown, "%s", now);
-            }
-        }
-        free(status);
-        free(log);
-        if (is_done) {
-            return is_good;
-        }
-        fflush(stdout);
-        poll(NULL, 0, 200);
+        has_said_so = true;
+        show_progress();
     }
+    return false;
 }
 
 /* ---- saves ------------------------------------------------------------------------------------------------------- */
@@ -146,32 +183,40 @@ static void notice_others(const student *s, const exercise *current)
     }
 }
 
+/* An editor may write in parts, rename, or empty the file first: whether the file stays as it is for a moment. */
+static bool is_at_rest(const char *file, stamp now)
+{
+    poll(NULL, 0, now.size > 0 ? 60 : 1000);
+    return stamps_agree(stamp_of(file), now);
+}
+
 bool watch_wait(const student *s, const exercise *e, char *line, size_t size)
 {
+    static bool has_ended; /* the input; a check that waits is made nevertheless */
     char file[COURSE_PATH];
     student_file(s, e, file);
     stamp *last = &stamps[e - s->index->exercises];
     for (;;) {
         fflush(stdout);
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        struct pollfd input = {.fd = has_ended ? -1 : STDIN_FILENO, .events = POLLIN};
         if (has_line || poll(&input, 1, 150) > 0) {
-            if (!read_line(line, size)) {
-                return false;
-            }
+            has_ended = !read_line(line, size);
             if (line[0]) {
                 return true;
             }
             continue;
         }
+        line[0] = 0;
+        if (check_is_due(e)) {
+            return true;
+        }
+        if (has_ended && !awaited) {
+            return false;
+        }
         stamp now = stamp_of(file);
-        if (!stamps_agree(now, *last)) {
-            /* an editor may write in parts, or rename */
-            poll(NULL, 0, 40);
-            if (stamps_agree(stamp_of(file), now)) {
-                *last = now;
-                line[0] = 0;
-                return true;
-            }
+        if (!stamps_agree(now, *last) && is_at_rest(file, now)) {
+            *last = now;
+            return true;
         }
         notice_others(s, e);
     }
