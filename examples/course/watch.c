@@ -21,7 +21,7 @@ static const char *progress_of(const char *log)
     return found;
 }
 
-build_state build_look(void)
+static build_state state_of_build(void)
 {
     const char *folder = getenv("COURSE_BUILD");
     if (!folder || !*folder) {
@@ -32,8 +32,15 @@ build_state build_look(void)
     char *status = file_read(path);
     build_state state = !status || !*status ? BUILD_RUNS : atoi(status) == 0 ? BUILD_DONE : BUILD_FAILED;
     free(status);
+    return state;
+}
+
+build_state build_look(void)
+{
+    build_state state = state_of_build();
     if (state == BUILD_FAILED) {
-        FORMAT(path, "%s/course.log", folder);
+        char path[COURSE_PATH];
+        FORMAT(path, "%s/course.log", getenv("COURSE_BUILD"));
         SAY(0, "build_failed", {"file", path});
     }
     return state;
@@ -64,7 +71,7 @@ static int64_t milliseconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1;
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void watch_for_build(const exercise *e)
@@ -84,7 +91,7 @@ static bool check_is_due(const exercise *current)
     if (!awaited) {
         return false;
     }
-    if (build_look() != BUILD_RUNS) {
+    if (state_of_build() != BUILD_RUNS) {
         awaited = NULL;
         return true;
     }
