@@ -3,8 +3,8 @@
  *
  *     appendix_d_01_schedule --book DIR [--steps N]
  *
- * 15 passes are 135 steps of 124 million parameters and take some minutes; --steps N stops after N steps. The losses are
- * those that PyTorch prints on a CPU; the book's were printed on another device.
+ * 15 passes are 135 steps of 124 million parameters and take some minutes; --steps N stops after N steps. The losses
+ * are those that PyTorch prints on a CPU; the book's were printed on another device.
  */
 #include "../ch05/training.h"
 

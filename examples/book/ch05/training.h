@@ -1,5 +1,5 @@
-/* training: shared by the programs of chapter 5 and appendix D: the model, the story in batches, the loss, and generated
- * text. */
+/* training: shared by the programs of chapter 5 and appendix D: the model, the story in batches, the loss, and
+ * generated text. */
 #ifndef TRAINING_H
 #define TRAINING_H
 
