@@ -68,6 +68,17 @@ static void hint(student *s, const exercise *e)
     student_save(s);
 }
 
+static bool print_file(const char *path)
+{
+    char *text = file_read(path);
+    if (!text) {
+        return complain("%s: %s", path, strerror(errno));
+    }
+    fputs(text, stdout);
+    free(text);
+    return true;
+}
+
 static bool solution(const student *s, const exercise *e)
 {
     if (!s->passed[number_of(s, e)]) {
@@ -76,13 +87,7 @@ static bool solution(const student *s, const exercise *e)
     }
     char path[COURSE_PATH];
     FORMAT(path, "%s/solutions/%s.c", paths.source, e->id);
-    char *text = file_read(path);
-    if (!text) {
-        return complain("%s: %s", path, strerror(errno));
-    }
-    fputs(text, stdout);
-    free(text);
-    return true;
+    return print_file(path);
 }
 
 static bool reset(const student *s, const exercise *e)
@@ -328,13 +333,7 @@ static bool usage(void)
 {
     char path[COURSE_PATH];
     FORMAT(path, "%s/usage.txt", paths.source);
-    char *text = file_read(path);
-    if (!text) {
-        return complain("%s: %s", path, strerror(errno));
-    }
-    fputs(text, stdout);
-    free(text);
-    return true;
+    return print_file(path);
 }
 
 int main(int argc, char **argv)

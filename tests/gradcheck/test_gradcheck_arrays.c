@@ -6,12 +6,14 @@
 /* What the kernels do wrong. */
 typedef enum fault { RIGHT, ASSIGNS, WRITES_BEYOND, WRONG_FACTOR } fault;
 
-/* y[i,:] = 2 table[id[i],:] for ids (3) and a table (4,2). */
+static int id_count;
+
+/* y[i,:] = 2 table[id[i],:] for ids (id_count) and a table (4,2). */
 static void lookup(void *context, const void *const *inputs, void *y)
 {
     const int32_t *ids = inputs[0];
     const double *table = inputs[1];
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 2 * id_count; i++) {
         ((double *)y)[i] = 2 * table[ids[i / 2] * 2 + i % 2];
     }
     (void)context;
@@ -22,7 +24,7 @@ static void lookup_backward(void *context, const void *const *inputs, const void
     const fault *wrong = context;
     const int32_t *ids = inputs[0];
     double *dtable = gradients[1];
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 2 * id_count; i++) {
         double *at = dtable + ids[i / 2] * 2 + i % 2, step = 2 * ((const double *)dy)[i];
         *at = (*wrong == ASSIGNS ? 0 : *at) + (*wrong == WRONG_FACTOR ? 1.01 * step : step);
     }
@@ -36,6 +38,7 @@ static tg_tensor *inputs[2];
 static int set_up(void **state)
 {
     (void)state;
+    id_count = 3;
     inputs[0] = tensor_i32(TG_SHAPE(3), (int32_t[]){2, 0, 2});
     inputs[1] = leaf(tensor_f64(TG_SHAPE(4, 2), (double[]){1, 2, 3, 4, 5, 6, 7, 8}));
     return 0;
@@ -53,7 +56,7 @@ static void expect(fault wrong, const char *part)
 {
     tg_error error = TG_NO_ERROR;
     tg_gradcheck_report report;
-    tg_gradcheck_kernels kernels = {lookup, lookup_backward, &wrong, TG_SHAPE(3, 2)};
+    tg_gradcheck_kernels kernels = {lookup, lookup_backward, &wrong, TG_SHAPE(id_count, 2)};
     bool passed = tg_gradcheck_arrays(&kernels, inputs, 2, NULL, &report, &error);
     assert_int_equal(passed, wrong == RIGHT);
     assert_int_equal(passed, report.passed);
@@ -73,6 +76,13 @@ static void test_lookup(void **state)
     expect(WRITES_BEYOND,
            "the backward kernel of 'the kernels' writes value 8 of the gradient of input 1, which has 8");
     expect(WRONG_FACTOR, "analytic 2.02, numeric 2");
+    /* of two ids that are repeated, that of the wrong row */
+    tg_release(inputs[0]);
+    id_count = 4;
+    inputs[0] = tensor_i32(TG_SHAPE(4), (int32_t[]){2, 2, 0, 0});
+    expect(ASSIGNS,
+           "[0,0] must become 1, and becomes 0: backward must add to the gradient that exists (+=, not =); id 0 "
+           "is at [2] and [3] of input 0 of 'the kernels', so its row gets the sum of both");
 }
 
 /* In floats, with a reference; the array of x is one of floats. */
@@ -121,7 +131,7 @@ static void test_errors(void **state)
     tg_error error = TG_NO_ERROR;
     tg_gradcheck_report report;
     fault right = RIGHT;
-    tg_gradcheck_kernels kernels = {lookup, lookup_backward, &right, TG_SHAPE(3, 2)};
+    tg_gradcheck_kernels kernels = {lookup, lookup_backward, &right, TG_SHAPE(id_count, 2)};
     assert_false(tg_gradcheck_arrays(NULL, inputs, 2, NULL, &report, &error));
     assert_string_equal(report.text, "gradcheck_arrays: the argument 'kernels' is NULL");
     assert_error(&error, TG_ERROR_STATE, "gradcheck_arrays: the argument 'kernels' is NULL");
