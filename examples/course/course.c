@@ -196,7 +196,9 @@ static const exercise *check_and_move(student *s, const exercise *e, bool is_fas
     }
     SAY(2, "solution_now", {"exercise", e->id});
     const exercise *next = student_next(s, e, is_fast);
-    next = next || e->is_fast ? next : student_next(s, e, false);
+    if (!next && !e->is_fast) {
+        next = student_next(s, e, false); /* beyond the fast track */
+    }
     if (!next) {
         say_finished(s, is_fast);
     }
