@@ -110,9 +110,6 @@ static void sum_rows(const small_factors *f, int64_t columns, int64_t b_step, re
     }
 }
 
-/* The terms of a column that are read before those of the next ones: a line of the cache. */
-#define LINE_TERMS ((int64_t)(64 / sizeof(real)))
-
 /* Adds a term to the sums of four columns. */
 static inline void add_quad(real a, const quad *b, quad *sum)
 {
@@ -137,7 +134,8 @@ static inline void add_squares(const small_factors *f, int64_t first, int64_t en
     }
 }
 
-/* Computes sums of `groups` times four columns. The number is a constant in each call. */
+/* Computes sums of `groups` times four columns, a line of the cache of each in turn. The number is a constant in each
+ * call. */
 static inline __attribute__((always_inline)) void sum_lines(int groups, small_factors f, real *sums)
 {
     const real *b = f.b;
@@ -146,10 +144,11 @@ static inline __attribute__((always_inline)) void sum_lines(int groups, small_fa
     for (int group = 0; group < groups; group++) {
         sum[group] = (quad){0};
     }
-    for (; k + LINE_TERMS <= f.terms; k += LINE_TERMS) {
+    for (; k + CACHE_LINE <= f.terms; k += CACHE_LINE) {
+        prefetch_next(b + k, f.b_column, groups * SIDE);
         for (int group = 0; group < groups; group++) {
             f.b = b + group * SIDE * f.b_column;
-            add_squares(&f, k, k + LINE_TERMS, &sum[group]);
+            add_squares(&f, k, k + CACHE_LINE, &sum[group]);
         }
     }
     for (int group = 0; group < groups; group++) {

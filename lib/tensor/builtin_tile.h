@@ -25,6 +25,15 @@ typedef place places __attribute__((vector_size(SIDE * sizeof(real))));
 #define FIRST_HALVES(a, b) SHUFFLE(a, b, 0, 4, 1, 5)
 #define LAST_HALVES(a, b) SHUFFLE(a, b, 2, 6, 3, 7)
 
+/* Fetches the lines of the cache at the begin of the rows behind these ones, and as many: those of the next call. The
+ * processor alone would not read so many rows in turn ahead. */
+static inline void prefetch_next(const real *from, int64_t row_stride, int64_t rows)
+{
+    for (int64_t row = rows; row < 2 * rows; row++) {
+        __builtin_prefetch(from + row * row_stride, 0, 2);
+    }
+}
+
 /* Reads a square, and returns its columns. */
 static inline void read_columns(const real *from, int64_t line_stride, quad column[SIDE])
 {
@@ -67,6 +76,9 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
     }
     int64_t step = 0;
     for (; step + SIDE <= k; step += SIDE) {
+        if (step % CACHE_LINE == 0) {
+            prefetch_next(from + step, line_stride, lines);
+        }
         int64_t line = 0;
         for (; line + SIDE <= lines; line += SIDE) {
             transpose_square(from + line * line_stride + step, line_stride, width, to + step * width + line);

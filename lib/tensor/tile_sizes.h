@@ -8,6 +8,9 @@
 
 #define DEPTH 384
 
+/* The values in a line of the cache. */
+#define CACHE_LINE ((int64_t)(64 / sizeof(real)))
+
 /* A tile takes up 24 of the 32 registers of AVX-512, and 12 of 16 otherwise. */
 #if defined TG_LEVEL_AVX512
 #define VECTOR_BYTES 64

@@ -107,7 +107,7 @@ static void test_all_forms(void **state)
     }
 }
 
-#define MOST_ROWS 13
+#define MOST_ROWS 18
 
 /* Products of few rows do not go to BLAS: the same results below and above that number of rows. */
 static void test_few_rows(void **state)
@@ -152,33 +152,35 @@ static tg_tensor *linear_with(tg_tensor *x, int64_t first, int64_t count, tg_ten
     return y;
 }
 
+#define ROWS 16
+
 /* Each of a few rows has the bits of a product of its own, at every level and with every number of threads. */
 static void test_bits_of_few_rows(void **state)
 {
     (void)state;
-    const int64_t sizes[] = {32, 33, 100, 769, 3072}, columns = 301;
+    const int64_t sizes[] = {32, 33, 100, 769, 3072}, counts[] = {1, 2, 3, 5, 7, 8, 11, ROWS};
     const int threads = tg_threads(), level = (int)tg_get_cpu_level();
     tg_rng *rng = tg_rng_new(1);
     for (int i = 0; i < 10 && tg_get_matmul_backend() == TG_BACKEND_BLAS; i++) {
+        const int64_t size = sizes[i / 2], columns = 65536 / size + 301; /* a large B: up to ROWS are few */
         tg_dtype dtype = i % 2 ? TG_F64 : TG_F32;
-        tg_tensor *x = tg_tensor_new(dtype, TG_SHAPE(8, sizes[i / 2]), NULL);
-        tg_tensor *weight = tg_tensor_new(dtype, TG_SHAPE(columns, sizes[i / 2]), NULL);
+        tg_tensor *x = tg_tensor_new(dtype, TG_SHAPE(ROWS, size), NULL);
+        tg_tensor *weight = tg_tensor_new(dtype, TG_SHAPE(columns, size), NULL);
         assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL) && tg_tensor_fill_normal(weight, rng, 0, 1, NULL));
-        tg_tensor *alone[8];
-        for (int64_t row = 0; row < 8; row++) {
+        tg_tensor *alone[ROWS];
+        for (int64_t row = 0; row < ROWS; row++) {
             alone[row] = linear_with(x, row, 1, weight, 0, 1);
         }
-        for (int64_t k = 0; k < 8 * 2 * (1 + tg_level_highest()); k++) {
-            const int64_t rows = 1 + k % 8;
-            tg_tensor *y = linear_with(x, 0, rows, weight, (int)k / 16, 1 + (int)k / 8 % 2);
-            for (int64_t row = 0; row < rows; row++) {
+        for (int k = 0; k < 8 * 2 * (1 + tg_level_highest()); k++) {
+            tg_tensor *y = linear_with(x, 0, counts[k % 8], weight, k / 16, 1 + k / 8 % 2);
+            for (int64_t row = 0; row < counts[k % 8]; row++) {
                 size_t bytes = tg_bytes_of(alone[row]);
                 assert_memory_equal((const char *)tg_tensor_data(y) + (size_t)row * bytes, tg_tensor_data(alone[row]),
                                     bytes);
             }
             tg_release(y);
         }
-        for (int64_t row = 0; row < 8; row++) {
+        for (int64_t row = 0; row < ROWS; row++) {
             tg_release(alone[row]);
         }
         tg_release(x);

@@ -1,13 +1,14 @@
 /* few_rows: the products that few_rows.h describes.
  *
- * A product of a row of A and a row of B is a sum in 32 lanes, joined in a fixed tree: the same bits at every level and
- * for every number of rows. What differs is which of these sums are computed together.
+ * A product of a row of A and a row of B is a sum in 16 lanes, joined in a fixed tree: the same bits at every level and
+ * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
+ * lanes stay in registers, so that each vector of A and of B is read once for several sums. The rows of A are copied, 16
+ * values of each in turn, because rows that are a power of two apart push each other out of the cache.
  *
- * - A group of rows (8 in f32 with AVX-512): each row of B meets all of them, whose lanes stay in registers. Rows that
- *   are a power of two apart would push each other out of the cache, so they are copied first, 32 values of each in
- *   turn. The loop is slower than the memory, and B is read ahead by 16 KB.
- * - Fewer rows: two columns of C, from halves of B that lie apart. The processor reads both halves ahead by itself, as
- *   it would not with neighboring rows of B in turn; and while one sum is joined, the other goes on.
+ * - For one or two rows, the columns of a tile lie a third of B apart. The processor reads three long streams ahead by
+ *   itself, and as fast as memory allows, but not three that take turns, as neighboring rows of B would.
+ * - For more rows it would not read far enough ahead, because each vector of B takes longer. So the columns are
+ *   neighbors, and the program asks for B 16 KB ahead.
  */
 #include "ops/linear_algebra/few_rows.h"
 
@@ -22,14 +23,15 @@
 
 typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
-/* ---- sums ---- */
+/* ---- tiles ---- */
 
-#define DOT_LANES 32
+#define DOT_LANES 16
 #define PARTS (DOT_LANES / VECTOR_LANES)
 
-/* The rows whose sums stay in registers, with one column, and with two: 8 and 4 in f32 with AVX-512. */
-#define GROUP (VECTOR_BYTES == 64 ? 16 / PARTS : 1)
-#define TILE_ROWS (GROUP > 1 ? GROUP / 2 : 1)
+/* The sums of a tile are 24 vectors, of 32 registers, or 12 of 16: 8 x 3 values in f32 with AVX-512. */
+#define TILE_SUMS (VECTOR_BYTES == 64 ? 24 : 12)
+#define TILE_COLUMNS (PARTS > TILE_SUMS / 3 ? 1 : 3)
+#define TILE_ROWS (TILE_SUMS / TILE_COLUMNS / PARTS)
 #define BYTES_AHEAD 16384
 
 typedef struct product {
@@ -39,104 +41,129 @@ typedef struct product {
     real *c;
 } product;
 
-typedef real vector16 __attribute__((vector_size(16 * sizeof(real)), aligned(sizeof(real)), may_alias));
+/* Rows of A, as a tile reads them: the next DOT_LANES values of a row are `step` behind. */
+typedef struct rows_of_a {
+    const real *values;
+    int64_t row, step;
+} rows_of_a;
+
 typedef real vector8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* Returns the sum of the lanes, and of the products of the last n values of two rows, fewer than there are lanes. */
-static inline __attribute__((always_inline)) real sum_of(const vector lanes[PARTS], const real *a, const real *b,
-                                                         int64_t n)
+/* Returns the sum of the lanes. */
+static inline __attribute__((always_inline)) real sum_of(const vector lanes[PARTS])
 {
     real lane[DOT_LANES];
     memcpy(lane, lanes, sizeof lane);
-    for (int64_t i = 0; i < n; i++) {
-        lane[i] += a[i] * b[i];
+    const vector8 eight = *(const vector8 *)lane + *(const vector8 *)(lane + 8);
+    memcpy(lane, &eight, sizeof eight);
+    const vector4 four = *(const vector4 *)lane + *(const vector4 *)(lane + 4);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* Adds DOT_LANES products to each sum of a tile. */
+static inline __attribute__((always_inline)) void add_terms(int rows, int columns, const real *a, int64_t a_row,
+                                                            const real *b, int64_t ldb,
+                                                            vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS])
+{
+    for (int part = 0; part < PARTS; part++) {
+        vector of_b[TILE_COLUMNS];
+        for (int j = 0; j < columns; j++) {
+            of_b[j] = *(const vector *)(b + j * ldb + part * VECTOR_LANES);
+        }
+        for (int i = 0; i < rows; i++) {
+            /* volatile: gcc would read it again for each column */
+            const vector of_a = *(const volatile vector *)(a + i * a_row + part * VECTOR_LANES);
+            for (int j = 0; j < columns; j++) {
+                lanes[i][j][part] += of_a * of_b[j];
+            }
+        }
     }
-    *(vector16 *)lane += *(const vector16 *)(lane + 16);
-    *(vector8 *)lane += *(const vector8 *)(lane + 8);
-    *(vector4 *)lane += *(const vector4 *)(lane + 4);
-    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
-static inline void store(const product *p, int64_t row, int64_t column, real sum)
+/* Computes a tile of C, of columns that are `apart`. The first two numbers are constants in each call. */
+static inline __attribute__((always_inline)) void multiply_tile(int rows, int columns, const product *p, rows_of_a a,
+                                                                int64_t row, int64_t column, int64_t apart)
 {
-    real *c = p->c + row * p->g->ldc + column;
-    *c = p->add ? *c + sum : sum;
-}
-
-/* Computes `rows` times `columns` values of C, of columns that are `apart`. Both numbers are constants in each call. */
-static inline __attribute__((always_inline)) void multiply_tile(int rows, int columns, const product *p, int64_t row,
-                                                                int64_t column, int64_t apart)
-{
-    const int64_t n = p->g->k, lda = p->g->lda, ldb = apart * p->g->ldb;
-    const real *a = p->a + row * lda, *b = p->b + column * p->g->ldb;
-    vector lanes[TILE_ROWS][2][PARTS];
+    const int64_t n = p->g->k, ldb = apart * p->g->ldb;
+    const real *b = p->b + column * p->g->ldb;
+    vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS];
     for (int i = 0; i < rows * columns * PARTS; i++) {
         lanes[i / PARTS / columns][i / PARTS % columns][i % PARTS] = (vector){0};
     }
     int64_t at = 0;
-    for (; at + DOT_LANES <= n; at += DOT_LANES) {
-        for (int part = 0; part < PARTS; part++) {
-            for (int i = 0; i < rows; i++) {
-                const vector of_a = *(const vector *)(a + i * lda + at + part * VECTOR_LANES);
-                for (int j = 0; j < columns; j++) {
-                    lanes[i][j][part] += of_a * *(const vector *)(b + j * ldb + at + part * VECTOR_LANES);
-                }
+    for (; at + DOT_LANES <= n; at += DOT_LANES, a.values += a.step) {
+        for (int j = 0; j < columns && apart == 1; j++) {
+            for (int line = 0; line < (int)(DOT_LANES * sizeof(real)); line += 64) {
+                __builtin_prefetch((const char *)(b + j * ldb + at) + line + BYTES_AHEAD, 0, 2);
             }
         }
+        add_terms(rows, columns, a.values, a.row, b + at, ldb, lanes);
+    }
+    if (at < n) { /* the last values, and zeros */
+        const size_t rest = (size_t)(n - at) * sizeof(real);
+        real last_a[TILE_ROWS][DOT_LANES] = {{0}}, last_b[TILE_COLUMNS][DOT_LANES] = {{0}};
+        for (int i = 0; i < rows; i++) {
+            memcpy(last_a[i], p->a + (row + i) * p->g->lda + at, rest);
+        }
+        for (int j = 0; j < columns; j++) {
+            memcpy(last_b[j], b + j * ldb + at, rest);
+        }
+        add_terms(rows, columns, last_a[0], DOT_LANES, last_b[0], DOT_LANES, lanes);
     }
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) {
-            store(p, row + i, column + j * apart, sum_of(lanes[i][j], a + i * lda + at, b + j * ldb + at, n - at));
+            const real sum = sum_of(lanes[i][j]);
+            real *c = p->c + (row + i) * p->g->ldc + column + j * apart;
+            *c = p->add ? *c + sum : sum;
         }
     }
 }
 
-/* The same for the rows from `row` on. */
-static inline __attribute__((always_inline)) void multiply_rows(int columns, const product *p, int64_t row,
+/* ---- columns of C ---- */
+
+/* Returns the rows of the next tile, where `left` rows are left: a power of two. */
+static inline int64_t next_rows(int64_t left)
+{
+    int64_t rows = TILE_ROWS;
+    while (rows > left) {
+        rows /= 2;
+    }
+    return rows;
+}
+
+/* Computes `columns` columns of C, a constant in each call, that are `apart`. `copied`: the copies of the rows of A, or
+ * NULL. */
+static inline __attribute__((always_inline)) void multiply_rows(int columns, const product *p, const real *copied,
                                                                 int64_t column, int64_t apart)
 {
-    for (; row + TILE_ROWS <= p->g->m; row += TILE_ROWS) {
-        multiply_tile(TILE_ROWS, columns, p, row, column, apart);
-    }
-    for (; row < p->g->m; row++) {
-        multiply_tile(1, columns, p, row, column, apart);
-    }
-}
-
-/* Computes GROUP values of a column of C; `copied` are the rows of A. */
-static inline void multiply_group(const product *p, const real *copied, int64_t row, int64_t column)
-{
-    const int64_t n = p->g->k;
-    const real *a = p->a + row * p->g->lda, *b = p->b + column * p->g->ldb;
-    vector lanes[GROUP][PARTS];
-    for (int i = 0; i < GROUP * PARTS; i++) {
-        lanes[i / PARTS][i % PARTS] = (vector){0};
-    }
-    int64_t at = 0;
-    for (; at + DOT_LANES <= n; at += DOT_LANES, copied += GROUP * DOT_LANES) {
-        for (int part = 0; part < PARTS; part++) {
-            const vector of_b = *(const vector *)(b + at + part * VECTOR_LANES);
-            __builtin_prefetch((const char *)(b + at + part * VECTOR_LANES) + BYTES_AHEAD, 0, 2);
-            for (int i = 0; i < GROUP; i++) {
-                lanes[i][part] += *(const vector *)(copied + i * DOT_LANES + part * VECTOR_LANES) * of_b;
-            }
+    const int64_t length = p->g->k / DOT_LANES * DOT_LANES;
+    for (int64_t row = 0, rows; row < p->g->m; row += rows) {
+        rows = next_rows(p->g->m - row);
+        const rows_of_a a = copied ? (rows_of_a){copied + row * length, DOT_LANES, rows * DOT_LANES}
+                                   : (rows_of_a){p->a + row * p->g->lda, p->g->lda, DOT_LANES};
+        if (rows == TILE_ROWS) {
+            multiply_tile(TILE_ROWS, columns, p, a, row, column, apart);
+        } else if (TILE_ROWS > 4 && rows == 4) {
+            multiply_tile(4, columns, p, a, row, column, apart);
+        } else if (TILE_ROWS > 2 && rows == 2) {
+            multiply_tile(2, columns, p, a, row, column, apart);
+        } else {
+            multiply_tile(1, columns, p, a, row, column, apart);
         }
     }
-    for (int i = 0; i < GROUP; i++) {
-        store(p, row + i, column, sum_of(lanes[i], a + i * p->g->lda + at, b + at, n - at));
-    }
 }
 
-/* Returns copies of the groups of rows, in memory of the thread; NULL if they are too few, or too long. */
-static const real *copy_groups(const product *p)
+/* Returns copies of the rows of A, in memory of the thread; NULL if there is one row, or if they are too long. */
+static const real *copy_rows(const product *p)
 {
-    const int64_t chunks = p->g->k / DOT_LANES, rows = p->g->m / GROUP * GROUP;
-    const bool fits = (uint64_t)(rows * chunks) <= TG_BUILTIN_MEMORY / (DOT_LANES * sizeof(real));
-    real *copied = GROUP > 1 && rows > 0 && fits ? tg_builtin_memory() : NULL, *to = copied;
-    for (int64_t row = 0; copied && row < rows; row += GROUP) {
+    const int64_t chunks = p->g->k / DOT_LANES, m = p->g->m;
+    const bool fits = (uint64_t)(m * chunks) <= TG_BUILTIN_MEMORY / (DOT_LANES * sizeof(real));
+    real *copied = m > 1 && fits ? tg_builtin_memory() : NULL, *to = copied;
+    for (int64_t row = 0, rows; copied && row < m; row += rows) {
+        rows = next_rows(m - row);
         for (int64_t chunk = 0; chunk < chunks; chunk++) {
-            for (int i = 0; i < GROUP; i++, to += DOT_LANES) {
+            for (int64_t i = 0; i < rows; i++, to += DOT_LANES) {
                 memcpy(to, p->a + (row + i) * p->g->lda + chunk * DOT_LANES, DOT_LANES * sizeof *to);
             }
         }
@@ -148,18 +175,13 @@ static const real *copy_groups(const product *p)
 static void multiply_columns(void *context, int64_t begin, int64_t end)
 {
     const product *p = context;
-    const int64_t group_values = p->g->k / DOT_LANES * DOT_LANES * GROUP, half = (end - begin) / 2;
-    const real *copied = copy_groups(p);
-    int64_t column = begin;
-    for (; !copied && column < begin + half; column++) {
-        multiply_rows(2, p, 0, column, half);
+    const real *copied = copy_rows(p);
+    const int64_t tiles = (end - begin) / TILE_COLUMNS, apart = p->g->m <= 2 ? tiles : 1;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        multiply_rows(TILE_COLUMNS, p, copied, begin + tile * (apart == 1 ? TILE_COLUMNS : 1), apart);
     }
-    for (column = copied ? begin : begin + 2 * half; column < end; column++) {
-        int64_t row = 0;
-        for (; copied && row + GROUP <= p->g->m; row += GROUP) {
-            multiply_group(p, copied + row / GROUP * group_values, row, column);
-        }
-        multiply_rows(1, p, row, column, 0);
+    for (int64_t column = begin + tiles * TILE_COLUMNS; column < end; column++) {
+        multiply_rows(1, p, copied, column, 1);
     }
 }
 

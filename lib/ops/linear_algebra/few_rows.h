@@ -4,8 +4,8 @@
  * the keys and values of all tokens before: its time is that of reading them. BLAS copies B into another order before
  * it multiplies, which takes longer than so few products. Here B is read where it is. Threads divide the rows of B.
  *
- * BLAS is as fast from 12 rows on with AVX-512, and from 8 or 9 on with AVX2 (GPT-2 small, the next token of several
- * sequences). The limit is the same at each level, and so are the bits.
+ * So up to 16 rows of a large B take less time than in BLAS at each level, and 8 of a small one, which stays in the
+ * cache (tests/bench/README.md). The limits are the same at each level, and so are the bits.
  * A dot product of fewer terms than it has lanes, such as the single one of a gradient of a column, takes longer than
  * BLAS does.
  */
@@ -14,10 +14,13 @@
 
 #include "ops/kernel.h"
 
+/* The values of a large B. */
+#define TG_LARGE_FACTOR ((int64_t)1 << 16)
+
 /* Returns whether a product has few enough rows, long enough sums, and the right layout. */
 static inline bool has_few_rows(const tg_gemm *g)
 {
-    return g->m <= 8 && g->k >= 32 && g->transpose_b && !g->transpose_a;
+    return g->m <= (g->n >= TG_LARGE_FACTOR / (g->k + 1) ? 16 : 8) && g->k >= 32 && g->transpose_b && !g->transpose_a;
 }
 
 /* Computes C = A B^T, or with `add` C += A B^T. */
