@@ -11,23 +11,56 @@
 
 #define LANES 16
 
+/* Maxima have twice as many lanes: compilers unroll a loop over sixteen, and then compare one value after the other. */
+#define MAX_LANES (2 * LANES)
+
+static inline void compare_lanes(const real *x, real *restrict lane)
+{
+    for (int k = 0; k < MAX_LANES; k++) {
+        lane[k] = x[k] > lane[k] ? x[k] : lane[k];
+    }
+}
+
+/* Four lanes as one value, for the same reason. */
+typedef real tg_four __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef __typeof__((tg_four){0} > (tg_four){0}) tg_four_bits;
+
+static inline void take_larger(tg_four *to, const tg_four *from)
+{
+    const tg_four_bits is_larger = *from > *to;
+    *to = (tg_four)(((tg_four_bits)*from & is_larger) | ((tg_four_bits)*to & ~is_larger));
+}
+
+/* Returns the maximum of MAX_LANES lanes. */
+static inline real max_of_lanes(const real *lane)
+{
+    const tg_four *l = (const tg_four *)lane;
+    tg_four a = l[0], b = l[1], c = l[2], d = l[3];
+    take_larger(&a, &l[4]);
+    take_larger(&b, &l[5]);
+    take_larger(&c, &l[6]);
+    take_larger(&d, &l[7]);
+    take_larger(&a, &c);
+    take_larger(&b, &d);
+    take_larger(&a, &b);
+    const real first = a[0] > a[1] ? a[0] : a[1], last = a[2] > a[3] ? a[2] : a[3];
+    return first > last ? first : last;
+}
+
 /* Returns the maximum of a row; -inf for an empty row. A NaN is skipped. */
 static inline real row_max(const real *x, int64_t n)
 {
-    real lane[LANES], most = -(real)INFINITY;
+    real lane[MAX_LANES], most = -(real)INFINITY;
     int64_t i = 0;
-    if (n >= LANES) {
-        for (int k = 0; k < LANES; k++) {
+    if (n >= MAX_LANES) {
+        for (int k = 0; k < MAX_LANES; k++) {
             lane[k] = most;
         }
-        for (; i + LANES <= n; i += LANES) {
-            for (int k = 0; k < LANES; k++) {
-                lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
-            }
+        for (; i + MAX_LANES <= n; i += MAX_LANES) {
+            compare_lanes(x + i, lane);
         }
-        for (int k = 0; k < LANES; k++) {
-            most = lane[k] > most ? lane[k] : most;
-        }
+        compare_lanes(x + n - MAX_LANES, lane); /* the rest, and some values twice */
+        return max_of_lanes(lane);
     }
     for (; i < n; i++) {
         most = x[i] > most ? x[i] : most;
@@ -63,24 +96,40 @@ static inline double sum_of_lanes(const double lane[LANES])
     return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
+typedef double tg_four_lanes __attribute__((vector_size(4 * sizeof(double)), aligned(sizeof(double)), may_alias));
+
+static inline void add_four_values(const real *x, tg_four_lanes *lanes)
+{
+    *lanes += (tg_four_lanes){(double)x[0], (double)x[1], (double)x[2], (double)x[3]};
+}
+
 /* Returns sum_i x_i. */
 static inline double row_sum(const real *x, int64_t n)
 {
     double sum = 0;
     int64_t i = 0;
     if (n >= LANES) {
-        double lane[LANES] = {0};
+        tg_four_lanes a = {0}, b = {0}, c = {0}, d = {0};
         for (; i + LANES <= n; i += LANES) {
-            for (int k = 0; k < LANES; k++) {
-                lane[k] += (double)x[i + k];
-            }
+            add_four_values(x + i, &a);
+            add_four_values(x + i + 4, &b);
+            add_four_values(x + i + 8, &c);
+            add_four_values(x + i + 12, &d);
         }
-        sum = sum_of_lanes(lane);
+        a = (a + c) + (b + d);
+        sum = (a[0] + a[1]) + (a[2] + a[3]);
     }
     for (; i < n; i++) {
         sum += (double)x[i];
     }
     return sum;
+}
+
+static inline void add_four_products(const real *a, const real *b, tg_four_lanes *lanes)
+{
+    const tg_four_lanes left = {(double)a[0], (double)a[1], (double)a[2], (double)a[3]},
+                        right = {(double)b[0], (double)b[1], (double)b[2], (double)b[3]};
+    *lanes += left * right;
 }
 
 /* Returns sum_i a_i b_i. */
@@ -89,13 +138,15 @@ static inline double row_dot(const real *a, const real *b, int64_t n)
     double sum = 0;
     int64_t i = 0;
     if (n >= LANES) {
-        double lane[LANES] = {0};
+        tg_four_lanes p = {0}, q = {0}, r = {0}, s = {0};
         for (; i + LANES <= n; i += LANES) {
-            for (int k = 0; k < LANES; k++) {
-                lane[k] += (double)a[i + k] * (double)b[i + k];
-            }
+            add_four_products(a + i, b + i, &p);
+            add_four_products(a + i + 4, b + i + 4, &q);
+            add_four_products(a + i + 8, b + i + 8, &r);
+            add_four_products(a + i + 12, b + i + 12, &s);
         }
-        sum = sum_of_lanes(lane);
+        p = (p + r) + (q + s);
+        sum = (p[0] + p[1]) + (p[2] + p[3]);
     }
     for (; i < n; i++) {
         sum += (double)a[i] * (double)b[i];

@@ -26,7 +26,7 @@
 #define PANEL 512
 /* The number of rows that are added to the sums of the columns at once. */
 #define PANEL_ROWS 4
-#define PANEL_LANES (2 * LANES)
+#define PANEL_LANES MAX_LANES
 
 /* Computes n values from `begin` on, at most PANEL, as reals. */
 typedef void tg_values_part(const void *context, int64_t begin, int64_t n, void *out);
@@ -184,7 +184,7 @@ static inline real larger(real a, real b)
     return b == b ? most : b;
 }
 
-TG_FOR_EACH_OP void compare_lanes(const real *x, tg_key *key, real *restrict lane, real *restrict nan)
+TG_FOR_EACH_OP void compare_keys(const real *x, tg_key *key, real *restrict lane, real *restrict nan)
 {
     for (int k = 0; k < PANEL_LANES; k++) {
         real value = key(x[k]);
@@ -193,47 +193,23 @@ TG_FOR_EACH_OP void compare_lanes(const real *x, tg_key *key, real *restrict lan
     }
 }
 
-TG_FOR_EACH_OP void take_larger(real *restrict to, const real *lane)
-{
-    for (int k = 0; k < 4; k++) {
-        to[k] = lane[k] > to[k] ? lane[k] : to[k];
-    }
-}
-
 /* Returns the maximum of the lanes, or a NaN if there is one. */
 static inline real join_maxima(const real *lane, const real *nan)
 {
-    real a[4], b[4], c[4], d[4]; /* vectors */
-    int has_nan = 0;
-    for (int k = 0; k < PANEL_LANES; k++) {
-        has_nan |= nan[k] != nan[k];
-    }
-    if (has_nan) {
-        return (real)NAN;
-    }
-    memcpy(a, lane, sizeof a);
-    memcpy(b, lane + 4, sizeof b);
-    memcpy(c, lane + 8, sizeof c);
-    memcpy(d, lane + 12, sizeof d);
-    take_larger(a, lane + 16);
-    take_larger(b, lane + 20);
-    take_larger(c, lane + 24);
-    take_larger(d, lane + 28);
-    take_larger(a, c);
-    take_larger(b, d);
-    take_larger(a, b);
-    real first = a[0] > a[1] ? a[0] : a[1], last = a[2] > a[3] ? a[2] : a[3];
-    return first > last ? first : last;
+    const tg_four *n = (const tg_four *)nan;
+    const tg_four any = ((n[0] + n[1]) + (n[2] + n[3])) + ((n[4] + n[5]) + (n[6] + n[7])); /* zeros and NaNs */
+    const real nans = (any[0] + any[1]) + (any[2] + any[3]);
+    return nans == nans ? max_of_lanes(lane) : (real)NAN;
 }
 
 TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *restrict lane, real *restrict nan)
 {
     int64_t i = 0;
     for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
-        compare_lanes(x + i, key, lane, nan);
+        compare_keys(x + i, key, lane, nan);
     }
     if (i < n && n >= PANEL_LANES) { /* some values twice */
-        compare_lanes(x + n - PANEL_LANES, key, lane, nan);
+        compare_keys(x + n - PANEL_LANES, key, lane, nan);
     } else {
         for (int k = 0; i + k < n; k++) {
             real value = key(x[i + k]);

@@ -15,7 +15,6 @@ static inline double value_term(real x, double center, double p)
 
 /* Processors convert four floats from memory to doubles twice as fast as eight, or as a half of a register. So sums of
  * short terms, which are a few instructions (`is_short`, a constant in each call), read floats four at a time. */
-typedef double tg_four_lanes __attribute__((vector_size(4 * sizeof(double)), aligned(sizeof(double)), may_alias));
 
 TG_FOR_EACH_OP void four_terms(const real *x, tg_term *term, double p, const double *center, tg_four_lanes *terms)
 {
