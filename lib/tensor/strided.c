@@ -17,7 +17,7 @@ typedef struct plane {
 static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void *restrict to,
                              const word *restrict from, bool plain, bool ahead, bool add)
 {
-    word tile[TILE_ROWS][TILE_COLUMNS];
+    word tile[TILE_ROWS][TILE_COLUMNS], lines[TILE_COLUMNS][TILE_ROWS];
     for (int64_t c = 0; ahead && c < TILE_COLUMNS; c++) {
         tg_prefetch_row(from + (c + TILE_COLUMNS) * p->from[1], (size_t)rows * sizeof *from);
     }
@@ -25,10 +25,9 @@ static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void
         transpose_tile(tile[0], TILE_COLUMNS, from, p->from[1], rows, columns);
     } else {
         for (int64_t c = 0; c < columns; c++) {
-            for (int64_t r = 0; r < rows; r++) {
-                tile[r][c] = from[c * p->from[1] + r * p->from[0]];
-            }
+            move_to_row(lines[c], from + c * p->from[1], p->from[0], rows, false);
         }
+        transpose_tile(tile[0], TILE_COLUMNS, lines[0], TILE_ROWS, rows, columns);
     }
     const int64_t to_step = plain ? 1 : p->to[1];
     for (int64_t r = 0; r < rows; r++) {
@@ -220,6 +219,10 @@ static void copy_bytes(const tg_strided *s, char *to, const char *from)
             memcpy(out, in, (size_t)length);
         } else if (step == 1 && from_step == 0) {
             memset(out, *in, (size_t)length);
+        } else if (step == 1 && from_step == 2) { /* becomes vectors */
+            for (int64_t i = 0; i < length; i++) {
+                out[i] = in[i * 2];
+            }
         } else {
             for (int64_t i = 0; i < length; i++) {
                 out[i * step] = in[i * from_step];
