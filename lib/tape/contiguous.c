@@ -28,7 +28,12 @@ static void forward(const tg_op_call *call)
 static void backward(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
-    tg_add_values(call->input_gradients[0], call->output_gradients[0], x->count, tg_dtype_of(x));
+    void *dx = call->input_gradients[0];
+    if (call->overwrite[0]) {
+        tg_copy_values(dx, call->output_gradients[0], x->count, tg_size_of(x->dtype));
+    } else {
+        tg_add_values(dx, call->output_gradients[0], x->count, tg_dtype_of(x));
+    }
 }
 
 static const tg_op contiguous_op = {
@@ -40,6 +45,7 @@ static const tg_op contiguous_op = {
     .accepts_layout = tg_any_layout,
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
+    .can_overwrite = true,
     .passes_gradient = 1,
 };
 
