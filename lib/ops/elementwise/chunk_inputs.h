@@ -13,7 +13,7 @@
 
 /* The largest chunk of copied inputs; that of long rows, so short that the processor reads the inputs of a chunk while
  * it writes the results of the one before; the shortest of these rows; the shortest row that is not copied, the
- * shortest block to which values are repeated, and the sides of a tile, and of one that is turned. */
+ * shortest block to which values are repeated, and the sides of a tile. */
 enum {
     MOST_COPIED = 1024,
     FEW_COPIED = 256,
@@ -21,9 +21,7 @@ enum {
     LONG_ROW = 128,
     LONG_BLOCK = 128,
     TILE_ROWS = 16,
-    TILE_COLUMNS = 64,
-    TURNED_ROWS = 128,
-    TURNED_COLUMNS = 16
+    TILE_COLUMNS = 64
 };
 
 typedef enum input_kind { INPUT_UNREAD, INPUT_PLAIN, INPUT_ROWS, INPUT_REPEATED, INPUT_TILED, INPUT_COPIED } input_kind;
@@ -44,7 +42,6 @@ typedef struct chunk_inputs {
     int64_t most;       /* the values of a chunk, if inputs are copied */
     int64_t width;      /* of the shortest row or block that ends chunks; without any, the number of values of y */
     int64_t tile_width; /* the distance in y between the rows of tiles; 0 if no input needs them */
-    int turned;         /* the only input, but for a number: a transposed matrix, or some; -1: none */
 } chunk_inputs;
 
 /* The copies of one thread. */
@@ -120,7 +117,6 @@ static inline void set_inputs(chunk_inputs *c, const tg_op_call *call, uint32_t 
     c->most = FEW_COPIED;
     c->width = y->count;
     c->tile_width = 0;
-    c->turned = -1;
     for (int i = 0; i < call->input_count; i++) {
         chunk_input *in = &c->inputs[i];
         const tg_tensor *x = in->x = call->inputs[i];
@@ -144,17 +140,19 @@ static inline void set_inputs(chunk_inputs *c, const tg_op_call *call, uint32_t 
     }
 }
 
-/* Returns the input that is tiled, if the rows of its tiles are neighbors in it, with one axis across, and the only
- * other input is a number. Else -1. */
-static inline int turned_input(const chunk_inputs *c)
+/* Copies the only input, but for a number, to y if it is tiled, and reads it there: a copy of all values has larger
+ * tiles. */
+static inline void copy_only_tiled(chunk_inputs *c, tg_tensor *y)
 {
-    const int i = c->single == 0 ? 1 : 0;
-    const tg_walk *w = &c->inputs[i].walk;
-    const bool is_alone = c->count == 1 || (c->count == 2 && c->single == 1 - i && c->inputs[1 - i].walk.rank == 1);
-    return is_alone && c->inputs[i].kind == INPUT_TILED && c->inputs[i].dense == w->rank - 2 &&
-                   w->stride[w->rank - 2] == 1
-               ? i
-               : -1;
+    chunk_input *in = &c->inputs[c->single == 0 ? 1 : 0];
+    const bool is_alone = c->count == 1 || (c->count == 2 && c->single >= 0 && c->inputs[c->single].walk.rank == 1);
+    if (is_alone && in->kind == INPUT_TILED) {
+        tg_copy_broadcast(y, in->x);
+        in->x = y;
+        in->walk = tg_walk_of(y);
+        in->kind = INPUT_COPIED;
+        c->tile_width = 0;
+    }
 }
 
 /* Copies TILE_ROWS rows of at most TILE_COLUMNS values; `begin` is the first position in y. */
@@ -172,11 +170,12 @@ static inline void copy_tile(const chunk_input *in, int64_t begin, int64_t colum
         }
         if (row_stride == 1) {
             transpose_tile((word *)values + done, TILE_COLUMNS, (const word *)x, stride, TILE_ROWS, run);
-        }
-        for (int64_t c = 0; row_stride != 1 && c < run; c++) {
-            for (int64_t r = 0; r < TILE_ROWS; r++) {
-                values[r * TILE_COLUMNS + done + c] = x[r * row_stride + c * stride];
+        } else {
+            word lines[TILE_COLUMNS][TILE_ROWS];
+            for (int64_t c = 0; c < run; c++) {
+                move_to_row(lines[c], (const word *)x + c * stride, row_stride, TILE_ROWS, false);
             }
+            transpose_tile((word *)values + done, TILE_COLUMNS, lines[0], TILE_ROWS, TILE_ROWS, run);
         }
         tg_walk_advance(w, &at, run);
     }
@@ -306,7 +305,7 @@ static inline int64_t tile_rows(const chunk_inputs *c, int64_t begin, int64_t en
             left = own < left ? own : left;
         }
     }
-    return left < TILE_ROWS ? 0 : c->turned < 0 ? TILE_ROWS : left < TURNED_ROWS ? left : TURNED_ROWS;
+    return left < TILE_ROWS ? 0 : TILE_ROWS;
 }
 
 #endif

@@ -8,7 +8,6 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/chunk_inputs.h"
-#include "ops/elementwise/turned.h"
 #include "ops/reduce/repeated.h"
 #include "tensor/strided.h"
 
@@ -139,12 +138,7 @@ static void run_chunks(const loop *l, const targets *t, int64_t begin, int64_t e
         const int64_t tiled = tile_rows(&l->inputs, at, end);
         if (tiled > 0) {
             n = tiled * l->inputs.tile_width;
-            if (l->inputs.turned >= 0) {
-                const target *to = &t->list[0];
-                run_turned(&l->inputs, to->kernel, l->call->attributes, at, tiled, (real *)to->out + (at - to->origin));
-            } else {
-                run_tile(l, t, &b, at);
-            }
+            run_tile(l, t, &b, at);
             continue;
         }
         while (row_end <= at) {
@@ -327,7 +321,9 @@ void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
     l.targets.count = 1;
     l.targets.list[0] = (target){kernels->forward, tg_values(y), 0, (int64_t)tg_size_of(y->dtype), false};
     set_inputs(&l.inputs, call, 0, kernels->takes_value);
-    l.inputs.turned = y->dtype == REAL_DTYPE ? turned_input(&l.inputs) : -1;
+    if (y->dtype == REAL_DTYPE) {
+        copy_only_tiled(&l.inputs, y);
+    }
     run_threads(&l, y->count);
 }
 
