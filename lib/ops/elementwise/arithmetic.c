@@ -83,7 +83,7 @@ static inline real mul_gradient_b(real a, real dy)
 TG_LOOP_PAIR(mul_value);
 TG_LOOP_2(mul_gradient_a, in[1], dy);
 TG_LOOP_2(mul_gradient_b, in[0], dy);
-TG_PAIR_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
+TG_LINEAR_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
 
 #ifdef TG_ONCE
 static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL, "a", "b")};

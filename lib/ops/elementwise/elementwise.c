@@ -340,7 +340,9 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
     l.targets.count = 0;
-    set_inputs(&l.inputs, call, call->op->backward_ignores_inputs, false);
+    const bool only_first = call->input_count == 2 && !call->input_gradients[1];
+    const bool ignores_first = only_first && KERNEL(tg_elementwise_kernels_of)(call)->is_linear;
+    set_inputs(&l.inputs, call, call->op->backward_ignores_inputs | ignores_first, false);
     for (int i = 0; i < call->input_count; i++) {
         void *dx = call->input_gradients[i];
         tg_chunk_kernel *kernel = gradient_kernel(call, i);

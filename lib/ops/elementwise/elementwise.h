@@ -52,6 +52,7 @@ typedef struct tg_elementwise_kernels {
     tg_chunk_kernel *forward;
     tg_chunk_kernel *gradient[TG_ELEMENTWISE_INPUTS]; /* NULL for an input without a gradient, such as a mask */
     bool takes_value;       /* whether `forward` is a TG_LOOP_PAIR, which obeys tg_chunk.repeated */
+    bool is_linear;         /* whether gradient[0] does not read in[0] */
     tg_chunk_kernel *masks; /* optional: the forward kernel if all inputs and y are u8; its arrays are bytes */
 } tg_elementwise_kernels;
 
@@ -151,6 +152,12 @@ TG_FOR_EACH_OP void loop_over_pairs(const tg_chunk *k, real function(real a, rea
     TG_DECLARE_ELEMENTWISE(op);                                \
     const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = { \
         .forward = forward_kernel, .gradient = {__VA_ARGS__}, .takes_value = true}
+
+/* The same for an op that is linear in its first input, whose gradient does not read it. */
+#define TG_LINEAR_KERNELS(op, forward_kernel, ...)             \
+    TG_DECLARE_ELEMENTWISE(op);                                \
+    const tg_elementwise_kernels KERNEL(tg_##op##_kernels) = { \
+        .forward = forward_kernel, .gradient = {__VA_ARGS__}, .takes_value = true, .is_linear = true}
 
 /* The same for an op that gives a mask: the forward kernels of reals, and of masks or NULL. */
 #define TG_MASK_KERNELS(op, forward_kernel, masks_kernel) \
