@@ -294,8 +294,8 @@ TG_API tg_tensor *tg_cumsum(tg_tape *tape, tg_tensor *x, int axis);
 
 /* ---- shapes and layouts ------------------------------------------------------------------------------------------ */
 
-/* The same values in another shape, in which one size may be -1: it is computed. A view of x if x is contiguous, else a
- * view of a contiguous copy. */
+/* The same values in another shape, in which one size may be -1: it is computed. A view of x if its values are equally
+ * far apart, as in a contiguous tensor, else a view of a contiguous copy. */
 TG_API tg_tensor *tg_reshape(tg_tape *tape, tg_tensor *x, tg_shape shape);
 
 /* x with two axes exchanged. A view. */

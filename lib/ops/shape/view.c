@@ -408,9 +408,13 @@ tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
     }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    tg_tensor *base = tg_contiguous(t, x);
-    tg_contiguous_strides(&a.shape, a.strides);
-    memcpy(a.gradient.strides, a.strides, sizeof a.strides);
+    const tg_walk walk = tg_walk_of(x);
+    const bool is_run = walk.rank == 1 && tg_walk_stride(&walk) > 0; /* its values are equally far apart */
+    tg_tensor *base = is_run ? x : tg_contiguous(t, x);
+    tg_contiguous_strides(&a.shape, a.gradient.strides);
+    for (int i = 0; i < a.shape.rank; i++) {
+        a.strides[i] = a.gradient.strides[i] * (is_run ? tg_walk_stride(&walk) : 1);
+    }
     return tg_tape_end(t, &point, base ? tg_apply(t, &reshape_op, &base, 1, &a, sizeof a, NULL) : NULL);
 }
 
