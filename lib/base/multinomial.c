@@ -129,18 +129,20 @@ static inline void add_weights(const weight_row *first, int rows, double *cumula
     }
 }
 
-/* Returns the first category whose share of the sum of the weights, with those before it, is at least u. */
+/* Returns the first category whose share of the sum of the weights, with those before it, is at least u. Only a share
+ * that is near u is divided: all others are so far from it that the quotient's rounding cannot matter. */
 static int64_t category_of(const weight_row *row, const double *cumulative, double u)
 {
-    const double sum = cumulative[row->count - 1];
+    const double sum = cumulative[row->count - 1], at = u * sum, near = 1e-6 * at;
     int64_t low = 0, high = row->count;
     while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (rounded(row, cumulative[middle] / sum) < u) {
-            low = middle + 1;
-        } else {
-            high = middle;
+        const int64_t middle = low + (high - low) / 2;
+        bool is_below = cumulative[middle] < at;
+        if (fabs(cumulative[middle] - at) <= near) {
+            is_below = rounded(row, cumulative[middle] / sum) < u;
         }
+        low = is_below ? middle + 1 : low;
+        high = is_below ? high : middle;
     }
     return low;
 }
@@ -258,13 +260,13 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row
     const weight_row first = row;
     size_t stride = (size_t)row.count * (row.single ? sizeof(float) : sizeof(double));
     for (int64_t i = 0; i < rows; i++) {
-        char name[40] = "";
-        if (is_numbered) {
-            snprintf(name, sizeof name, "row %lld: ", (long long)i);
-        }
         row.weights = (const char *)first.weights + (size_t)i * stride;
-        if (!check(&row, name, draws, replacement, error)) {
-            return false;
+        if (!check(&row, "", draws, replacement, NULL)) { /* only a message needs the text of its number */
+            char name[40] = "";
+            if (is_numbered) {
+                snprintf(name, sizeof name, "row %lld: ", (long long)i);
+            }
+            return check(&row, name, draws, replacement, error);
         }
     }
     void *scratch = NULL;
