@@ -2,8 +2,8 @@
  *
  * A product of a row of A and a row of B is a sum in 16 lanes, joined in a fixed tree: the same bits at every level and
  * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
- * lanes stay in registers, so that each vector of A and of B is read once for several sums. The rows of A are copied, 16
- * values of each in turn, because rows that are a power of two apart push each other out of the cache.
+ * lanes stay in registers, so that each vector of A and of B is read once for several sums. The rows of A are copied,
+ * 16 values of each in turn, because rows that are a power of two apart push each other out of the cache.
  *
  * - For one or two rows, the columns of a tile lie a third of B apart. The processor reads three long streams ahead by
  *   itself, and as fast as memory allows, but not three that take turns, as neighboring rows of B would.
