@@ -13,18 +13,18 @@
  * A step reads four arrays and writes three. For large models the time is bound by memory if the root and the two
  * divisions are computed in vectors.
  */
-#include "base/real.h"
+#include "base/quotient.h"
 #include "optim/deferred.h"
 
-void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
-                            int64_t count)
+/* `largest` is NULL but for AMSGrad, a constant in each call. */
+static inline __attribute__((always_inline)) void update(const tg_optim_factors *factors, real *restrict x,
+                                                         const real *restrict g, real *restrict m, real *restrict v,
+                                                         real *restrict largest, int64_t count)
 {
-    real *restrict x = theta;
-    const real *restrict g = gradient;
-    real *restrict m = state[0], *restrict v = state[1], *restrict largest = state[2];
     const real decay_factor = (real)factors->adam.decay_factor, weight_decay = (real)factors->adam.weight_decay;
     const real one_minus_beta1 = (real)factors->adam.one_minus_beta1, beta2 = (real)factors->adam.beta2;
-    const real one_minus_beta2 = (real)factors->adam.one_minus_beta2, correction = (real)factors->adam.root_correction;
+    const real one_minus_beta2 = (real)factors->adam.one_minus_beta2;
+    const divisor correction = divisor_of((real)factors->adam.root_correction);
     const real eps = (real)factors->adam.eps, step_size = (real)factors->adam.step_size;
     for (int64_t i = 0; i < count; i++) {
         real before = x[i] * decay_factor;
@@ -36,7 +36,17 @@ void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const 
         if (largest) {
             square = largest[i] = square < largest[i] ? largest[i] : square;
         }
-        x[i] = before - step_size * mean / (REAL(sqrt)(square) / correction + eps);
+        x[i] = before - step_size * mean / (quotient(REAL(sqrt)(square), &correction) + eps);
+    }
+}
+
+void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
+                            int64_t count)
+{
+    if (state[2]) {
+        update(factors, theta, gradient, state[0], state[1], state[2], count);
+    } else {
+        update(factors, theta, gradient, state[0], state[1], NULL, count);
     }
 }
 

@@ -136,41 +136,40 @@ void KERNEL(tg_adam_make_up)(const gap *missed, void *theta, void *mean, void *s
 /* The largest q. Its window has 8900 steps in f32 and 17000 in f64. */
 #define LARGEST_Q 0.9975
 
-static gap gap_of(const tg_adam_log *log, uint32_t now, uint32_t age)
+static void find_gap(gap *missed, const tg_adam_log *log, uint32_t now, uint32_t age)
 {
-    uint32_t step = now - age, replayed = age < log->window ? age : log->window;
+    uint32_t step = now - age;
     const tg_logged_step *from = &log->steps[step & log->mask], *to = &log->steps[now & log->mask];
     const tg_moment_decay moments = tg_adam_log_decay(log, age);
-    gap missed = {.decay = to->decay / from->decay,
-                  .first = moments.first,
-                  .second = moments.second,
-                  .offset = log->eps * from->center,
-                  .limit = -1,
-                  .log = log->steps,
-                  .first_step = step + 1,
-                  .steps = replayed,
-                  .mask = log->mask,
-                  .beta1 = log->beta1,
-                  .beta2 = log->beta2,
-                  .eps = log->eps,
-                  .end = to->decay};
     double sums[TG_ADAM_TERMS + 1];
     tg_adam_log_sums(log, now, age, sums);
     const double bound = sums[TG_ADAM_TERMS], allowed = log->tolerance * sums[0];
-    missed.count = sums[HALF] <= allowed ? HALF : TG_ADAM_TERMS;
-    int terms = missed.count;
+    *missed = (gap){.decay = to->decay / from->decay,
+                    .first = moments.first,
+                    .second = moments.second,
+                    .offset = log->eps * from->center,
+                    .count = sums[HALF] <= allowed ? HALF : TG_ADAM_TERMS,
+                    .limit = -1,
+                    .log = log->steps,
+                    .first_step = step + 1,
+                    .steps = age < log->window ? age : log->window,
+                    .mask = log->mask,
+                    .beta1 = log->beta1,
+                    .beta2 = log->beta2,
+                    .eps = log->eps,
+                    .end = to->decay};
+    int terms = missed->count;
     if (!(bound <= allowed)) {
         /* p^8 is above allowed / bound if v is below this; sums that do not fit into a float: all are replayed */
         bool fits = bound * to->decay < 1e30;
-        double p = fits ? sqrt(sqrt(sqrt(allowed / bound))) : 0, root = missed.offset * (1 / p - 1);
-        missed.limit = root * root;
-        missed.count = TG_ADAM_TERMS;
+        double p = fits ? sqrt(sqrt(sqrt(allowed / bound))) : 0, root = missed->offset * (1 / p - 1);
+        missed->limit = root * root;
+        missed->count = TG_ADAM_TERMS;
         terms = fits ? TG_ADAM_TERMS : 1;
     }
     for (int k = 0; k < terms; k++) {
-        missed.terms[k] = sums[k] * to->decay;
+        missed->terms[k] = sums[k] * to->decay;
     }
-    return missed;
 }
 
 static void prefetch(const void *context, uint32_t now, uint32_t age)
@@ -187,7 +186,8 @@ static void make_up(const void *context, uint32_t now, uint32_t age, void *x, vo
     static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)};
     static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
     const tg_adam_log *log = context;
-    gap missed = gap_of(log, now, age);
+    gap missed;
+    find_gap(&missed, log, now, age);
     (log->dtype == TG_F32 ? f32 : f64)[tg_level()](&missed, x, state[0], state[1], count);
 }
 
