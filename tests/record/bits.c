@@ -283,7 +283,8 @@ static void encoder_classifier(void)
     end(&r, "encoder_classifier");
 }
 
-/* A convolution, and layers that are large enough for every kind of tile, and for several blocks of terms. */
+/* A convolution, and layers that are large enough for every kind of tile, and for several blocks of terms. The first
+ * step of a warm-up has the learning rate 0, so there must be a second one. */
 static void wide_layers(const char *name, tg_dtype dtype)
 {
     enum { B = 50, IN = 30, T = 32, MIDDLE = 900, OUT = 70 };
@@ -292,7 +293,7 @@ static void wide_layers(const char *name, tg_dtype dtype)
     tg_nn_linear first = tg_nn_linear_make(r.params, "first", IN * (T - 2), MIDDLE, NULL);
     tg_nn_linear second = tg_nn_linear_make(r.params, "second", MIDDLE, OUT, NULL);
     use_adamw(&r);
-    for (int i = 0; i < (dtype == TG_F64 ? 1 : 3); i++) {
+    for (int i = 0; i < (dtype == TG_F64 ? 2 : 3); i++) {
         tg_tensor *x = tg_nn_conv1d_forward(r.t, &conv, draw_normal(&r, dtype, TG_SHAPE(B, IN, T)));
         x = tg_gelu(r.t, tg_nn_linear_forward(r.t, &first, tg_reshape(r.t, x, TG_SHAPE(B, IN * (T - 2)))));
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &second, x), draw_ids(&r, TG_SHAPE(B), OUT), NULL), i);
