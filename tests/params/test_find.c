@@ -8,7 +8,7 @@
 #define MOST 3000
 
 typedef struct plain {
-    char name[16];
+    char name[24];
     tg_tensor *tensor;
     int64_t first; /* the number of the first entry of the tensor */
 } plain;
@@ -40,7 +40,7 @@ static void check(const tg_params *params, const plain *list, int64_t count)
     }
     assert_int_equal(seen, aliases);
     for (int64_t i = count; i < count + 20; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "p%lld", (long long)i);
         assert_int_equal(tg_params_number(params, name), -1);
         assert_null(tg_params_find(params, name));
