@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "random_bits.h"
 #include "support.h"
 
 #include "base/fma.h"
@@ -19,16 +20,6 @@ static void expect_fma(void)
     if (fma(a, a, c) != 0x1p-60) {
         skip(); /* the C library rounds a product */
     }
-}
-
-static uint64_t seed = 1;
-
-static uint64_t random_bits(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed * UINT64_C(0x2545f4914f6cdd1d);
 }
 
 static bool are_same(double x, double y)

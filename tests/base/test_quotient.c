@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "random_bits.h"
 #include "support.h"
 
 #define TG_REAL_F32
@@ -13,16 +14,6 @@
 double quotient_f64(double x, double c);
 
 enum { DIVISORS = 300, NUMBERS = 5000 };
-
-static uint64_t seed = 1;
-
-static uint64_t random_bits(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed * UINT64_C(0x2545f4914f6cdd1d);
-}
 
 /* In [1,2). */
 static double random_number(void)
