@@ -4,8 +4,9 @@
  * the keys and values of all tokens before: its time is that of reading them. BLAS copies B into another order before
  * it multiplies, which takes longer than so few products. Here B is read where it is. Threads divide the rows of B.
  *
- * So up to 16 rows of a large B take less time than in BLAS at each level, and 8 of a small one, which stays in the
- * cache (tests/bench/README.md). The limits are the same at each level, and so are the bits.
+ * With AVX2 and AVX-512 up to 16 rows of a large B take less time than in BLAS. Of a small B, which stays in the cache,
+ * 4 rows do with AVX2, and with AVX-512 OpenBLAS has faster kernels (tests/bench/README.md). The limits are the same at
+ * each level, and so are the bits.
  * A dot product of fewer terms than it has lanes, such as the single one of a gradient of a column, takes longer than
  * BLAS does.
  */
