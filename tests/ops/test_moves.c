@@ -272,7 +272,12 @@ static void test_bad_ids(void **state)
 
 /* ---- views ---- */
 
-enum { VIEWS = 14 };
+enum { VIEWS = 16 };
+
+static tg_tensor *every_second(tg_tape *t, tg_tensor *x)
+{
+    return tg_slice(t, tg_reshape(t, x, TG_SHAPE(-1)), 0, 0, INT64_MAX, 2);
+}
 
 static tg_tensor *view_of(tg_tape *t, int kind, tg_tensor *x)
 {
@@ -290,7 +295,9 @@ static tg_tensor *view_of(tg_tape *t, int kind, tg_tensor *x)
     case 10: return tg_slice(t, x, 0, 0, INT64_MAX, 2);
     case 11: return tg_slice(t, x, 1, 3, 60, 4);
     case 12: return tg_select(t, x, 2, 130);
-    default: return tg_slice(t, x, 2, 0, INT64_MAX, 131);
+    case 13: return tg_slice(t, x, 2, 0, INT64_MAX, 131);
+    case 14: return tg_reshape(t, every_second(t, x), TG_SHAPE(5, -1));
+    default: return tg_reshape(t, tg_flip(t, every_second(t, x), TG_AXES(0)), TG_SHAPE(5, -1));
     }
 }
 
@@ -338,6 +345,14 @@ static void test_views(void **state)
 {
     (void)state;
     over_settings(check_views, NULL);
+    /* a reshape of values that are equally far apart shares their memory, unlike that of columns */
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = numbers(TG_F32, TG_SHAPE(4, 6), 0);
+    const float *values = tg_tensor_data(x);
+    assert_ptr_equal(tg_tensor_data(tg_reshape(t, tg_slice(t, x, 1, 1, INT64_MAX, 2), TG_SHAPE(2, -1))), values + 1);
+    assert_ptr_not_equal(tg_tensor_data(tg_reshape(t, tg_slice(t, x, 1, 0, 4, 1), TG_SHAPE(2, -1))), values);
+    tg_tape_free(t);
+    tg_release(x);
 }
 
 /* ---- one value ---- */
