@@ -143,7 +143,8 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  *     v = beta2^(t-s) * v
  *
  * So the values are those of the same optimizer without `deferred`, up to rounding. The additional memory is 4 bytes
- * per row, and a log of 14 to 28 bytes per row, or of 8 to 16 for SGD.
+ * per row, and a log of 14 to 28 bytes per row, or of 8 to 16 for SGD. A wide row has as much for each 32 of its first
+ * 256 values.
  *
  * A recorded tg_embedding or tg_embedding_bag applies the steps of the rows that its ids name, before it reads them.
  * While rows have missed steps, no other call may read or write the table, a view of it, or its moments: it reports

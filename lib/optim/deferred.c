@@ -5,8 +5,10 @@
  * that it has missed when it is needed next, in one formula. The log and the formula are the method's
  * (tg_deferred_kind); here is what all methods share.
  *
- * Each step also applies the steps of the next rows of the table, in turn: of ROWS_PER_STEP rows, or, in a small table,
- * of as many as bring each row its turn after STEPS_TO_TURN steps. So the log has a fixed size.
+ * Each step also applies the steps of the next rows of the table, in turn. So the log has a fixed size. Of narrow rows
+ * these are ROWS_PER_STEP, because an entry of the log is as large as a few of them, and of wide rows as many as have
+ * VALUES_PER_STEP values, which cost a step little. In a small table they are as many as bring each row its turn after
+ * STEPS_TO_TURN steps.
  *
  * While rows have missed steps, the storages of the table and its moments have the guard that is here. It refuses
  * every call that reads or writes values (tests/lint/values lists these calls), except a recorded lookup
@@ -21,6 +23,7 @@
 #include "base/text.h"
 
 #define ROWS_PER_STEP 8
+#define VALUES_PER_STEP 256
 #define STEPS_TO_TURN 1024
 #define PENDING_ROWS 1024
 #define BYTES_AHEAD 2048 /* of each tensor that are read ahead */
@@ -232,12 +235,21 @@ void tg_deferred_free(tg_deferred *d)
     }
 }
 
+static int64_t rows_per_step_of(int64_t rows, int64_t width)
+{
+    int64_t wide = (VALUES_PER_STEP + width - 1) / width, small = rows / STEPS_TO_TURN + 1;
+    int64_t count = wide < ROWS_PER_STEP ? wide : ROWS_PER_STEP;
+    count = small < count ? small : count;
+    /* with one row in a step, the log of more rows would have 2^32 entries */
+    return rows < INT32_MAX / 2 || count > 1 ? count : 2;
+}
+
 bool tg_deferred_resize(tg_deferred *d, int64_t rows)
 {
     if (rows == d->rows) {
         return true;
     }
-    int64_t rows_per_step = rows / STEPS_TO_TURN + 1 < ROWS_PER_STEP ? rows / STEPS_TO_TURN + 1 : ROWS_PER_STEP;
+    int64_t rows_per_step = rows_per_step_of(rows, d->slot->tensor->shape[1]);
     uint32_t capacity = 2;
     while (capacity < rows / rows_per_step + 2) {
         capacity *= 2;

@@ -272,6 +272,56 @@ static void test_empty_table(void **state)
     }
 }
 
+enum { WIDE = 300, WIDE_ROWS = 1100, WIDE_STEPS = 2200 };
+
+/* Trains two rows of a table for more steps than its log holds: the first in every tenth step. */
+static tg_tensor *train_wide(const deferred_method *m, const void *config, int64_t rows)
+{
+    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_tensor *table = tg_params_add(params, "w", TG_SHAPE(rows, WIDE));
+    for (int64_t i = 0; i < tg_tensor_count(table); i++) {
+        set_value(table, i, (double)(i % 17) / 8 - 1);
+    }
+    tg_optim *optim = m->make(params, config);
+    uint64_t sequence = 3;
+    for (int step = 0; step < WIDE_STEPS; step++) {
+        double gradient[WIDE];
+        for (int i = 0; i < WIDE; i++) {
+            gradient[i] = draw(&sequence) - 0.5;
+        }
+        int32_t row = step % 10 == 0 ? 0 : 1;
+        tg_optim_zero_grad(optim);
+        assert_true(tg_tensor_add_grad_rows(table, &row, gradient, 1, NULL));
+        assert_true(tg_optim_step(optim));
+    }
+    assert_true(tg_optim_flush(optim));
+    tg_retain(table);
+    tg_optim_free(optim);
+    tg_params_free(params);
+    return table;
+}
+
+/* One wide row has its turn in a step. The rows of a dense table do not depend on how many it has. */
+static void test_wide_rows(void **state)
+{
+    (void)state;
+    const deferred_method methods[] = {deferred_adamw(0.9, 0.999, 1e-8, 0.1), deferred_sgd(0.1, 0.9, 0, 0.01, false)};
+    for (int i = 0; i < 2; i++) {
+        tg_tensor *expected = train_wide(&methods[i], &methods[i].dense, 17);
+        tg_tensor *table = train_wide(&methods[i], &methods[i].deferred, WIDE_ROWS);
+        for (int64_t row = 0; row < WIDE_ROWS; row++) {
+            /* rows without a gradient begin alike if their numbers differ by 17 */
+            int64_t same = row < 2 ? row : row % 17 < 2 ? -1 : row % 17;
+            for (int64_t column = 0; same >= 0 && column < WIDE; column++) {
+                double is = tg_tensor_value_at(table, row * WIDE + column);
+                assert_true(fabs(is - tg_tensor_value_at(expected, same * WIDE + column)) <= 1e-11);
+            }
+        }
+        tg_release(expected);
+        tg_release(table);
+    }
+}
+
 /* tg_optim_free flushes. */
 static void test_freeing(void **state)
 {
@@ -364,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_threads_and_levels),
         cmocka_unit_test(test_infinite_value),
         cmocka_unit_test(test_empty_table),
+        cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_freeing),
         cmocka_unit_test(test_memory),
     };
