@@ -126,26 +126,34 @@ static void bench_tokens(generation *g)
 
 /* ---- several texts, and a prompt ---- */
 
-static void bench_texts(tg_rng *rng, generation *one)
+/* The keys and values of each text are read, too: the longer the texts, the less a token of several has in common. */
+static void bench_texts_of(generation *one, generation *several, int64_t length)
 {
-    generation several = generation_new(rng, one->model, TEXTS);
-    begin(one, 250);
-    begin(&several, 250);
+    begin(one, length);
+    begin(several, length);
     enum { ROUNDS = 15 };
     double single[ROUNDS], together[ROUNDS];
     for (int round = -2; round < ROUNDS; round++) {
         double start = bench_seconds();
         run_token(one);
         double middle = bench_seconds();
-        run_token(&several);
+        run_token(several);
         double end = bench_seconds();
         if (round >= 0) {
             single[round] = middle - start;
             together[round] = end - middle;
         }
     }
-    bench_value("gpt: 8 texts together, tokens a second",
-                TEXTS * bench_median(single, ROUNDS) / bench_median(together, ROUNDS), "times those of one text");
+    char name[64];
+    snprintf(name, sizeof name, "gpt: 8 texts together after %lld, tokens a second", (long long)length);
+    bench_value(name, TEXTS * bench_median(single, ROUNDS) / bench_median(together, ROUNDS), "times those of one text");
+}
+
+static void bench_texts(tg_rng *rng, generation *one)
+{
+    generation several = generation_new(rng, one->model, TEXTS);
+    bench_texts_of(one, &several, 1);
+    bench_texts_of(one, &several, 250);
     generation_free(&several);
 }
 
