@@ -160,9 +160,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } parts[] = {
-    {"deferred", bench_deferred_methods},
-    {"generation", bench_generation},
-    {"params", bench_params},
+    {"deferred", bench_deferred_methods}, {"generation", bench_generation},
+    {"next-token", bench_next_token},     {"params", bench_params},
     {"large-table", bench_large_table},
 };
 
@@ -175,7 +174,8 @@ static int run_part(const char *name)
             return 0;
         }
     }
-    fprintf(stderr, "bench: no part '%s'; the parts are deferred, generation, params and large-table\n", name);
+    fprintf(stderr, "bench: no part '%s'; the parts are deferred, generation, next-token, params and large-table\n",
+            name);
     return 2;
 }
 

@@ -174,7 +174,8 @@ static void bench_prompt(generation *g)
     bench_products_free(&products);
 }
 
-void bench_generation(void)
+/* Runs something with GPT-2 small and one text. */
+static void with_model(void (*run)(tg_rng *rng, generation *one))
 {
     tg_rng *rng = bench_must(tg_rng_new(123));
     tg_params *params = bench_must(tg_params_new(TG_F32, rng));
@@ -182,11 +183,32 @@ void bench_generation(void)
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     tg_gpt *model = bench_must(tg_gpt_new(params, &config));
     generation one = generation_new(rng, model, 1);
-    bench_tokens(&one);
-    bench_texts(rng, &one);
-    bench_prompt(&one);
+    run(rng, &one);
     generation_free(&one);
     tg_gpt_free(model);
     tg_params_free(params);
     tg_rng_free(rng);
+}
+
+static void run_tokens(tg_rng *rng, generation *one)
+{
+    (void)rng;
+    bench_tokens(one);
+}
+
+static void run_generation(tg_rng *rng, generation *one)
+{
+    bench_tokens(one);
+    bench_texts(rng, one);
+    bench_prompt(one);
+}
+
+void bench_next_token(void)
+{
+    with_model(run_tokens);
+}
+
+void bench_generation(void)
+{
+    with_model(run_generation);
 }

@@ -4,4 +4,7 @@
 
 void bench_generation(void);
 
+/* The next token alone. */
+void bench_next_token(void);
+
 #endif
