@@ -148,6 +148,9 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
                                                                 int64_t ldc)
 {
     vector sum[ROWS][VECTORS];
+    for (int i = 0; i < rows; i++) { /* needed after the sums; the rows of a wide C lie on pages of their own */
+        __builtin_prefetch(c + i * ldc, 1);
+    }
     sum_terms(rows, f, sum);
     for (int i = 0; i < rows; i++) {
         for (int v = 0; v < VECTORS; v++) {
