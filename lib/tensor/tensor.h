@@ -174,7 +174,7 @@ static inline size_t tg_size_of(int dtype)
  * is then PTRDIFF_MAX, which no pool can allocate. */
 static inline size_t tg_bytes_of(const tg_tensor *x)
 {
-    return x->count > PTRDIFF_MAX / 16 ? PTRDIFF_MAX : (size_t)x->count * tg_size_of(x->dtype);
+    return x->count > PTRDIFF_MAX / 8 ? PTRDIFF_MAX : (size_t)x->count * tg_size_of(x->dtype);
 }
 
 static inline bool tg_same_shape(const tg_tensor *a, const tg_tensor *b)
