@@ -8,8 +8,8 @@
  * x is (B,C,T), w (O,C',K) with C' = C / groups, and channel o belongs to the group g = o / (O / groups). x is 0
  * outside of [0,T). With a stride of 1 the inputs under a tap k are neighbors, so y is a sum of K products of matrices
  * that need no copy. With another stride, or few channels, each group of a sequence becomes a matrix of columns
- * (C' K, T'), the values under the kernel at each output, and there is one product. Follows
- * torch.nn.functional.conv1d.
+ * (C' K, T'), the values under the kernel at each output, and there is one product. Threads divide the sequences, and
+ * for the gradient of the weight its columns. Follows torch.nn.functional.conv1d.
  */
 #include <tapegrad/conv.h>
 #include <tapegrad/extend.h>
@@ -139,12 +139,12 @@ static void weights_by_taps(void *context, int64_t begin, int64_t end)
 
 /* ---- columns ---- */
 
-/* Fills the columns of the channels that begin at x. */
-static void gather_columns(const conv *c, const real *x)
+/* Fills some rows of the columns of the channels that begin at x. */
+static void gather_columns(const conv *c, const real *x, int64_t first, int64_t count, real *columns)
 {
-    for (int64_t row = 0; row < c->in * c->kernel; row++) {
+    for (int64_t row = first; row < first + count; row++) {
         const taps at = range_of_tap(c, row % c->kernel);
-        real *column = c->scratch + row * c->outputs;
+        real *column = columns + (row - first) * c->outputs;
         memset(column, 0, (size_t)c->outputs * sizeof *column);
         for (int64_t t = 0; t < at.count; t++) {
             column[at.first + t] = x[row / c->kernel * c->length + at.input + t * c->a.stride];
@@ -153,45 +153,57 @@ static void gather_columns(const conv *c, const real *x)
 }
 
 /* Adds the gradient of the columns to that of the channels that begin at dx. */
-static void column_gradient(const conv *c, real *dx)
+static void column_gradient(const conv *c, const real *columns, real *dx)
 {
     for (int64_t row = 0; row < c->in * c->kernel; row++) {
         const taps at = range_of_tap(c, row % c->kernel);
-        const real *column = c->scratch + row * c->outputs + at.first;
+        const real *column = columns + row * c->outputs + at.first;
         for (int64_t t = 0; t < at.count; t++) {
             dx[row / c->kernel * c->length + at.input + t * c->a.stride] += column[t];
         }
     }
 }
 
-static void forward_by_columns(const conv *c)
+static void forward_by_columns(const conv *c, int64_t begin, int64_t end, real *columns)
 {
     const int64_t rows = c->in * c->kernel;
-    for (int64_t i = 0; i < c->batch * c->a.groups; i++) {
+    for (int64_t i = begin; i < end; i++) {
         begin_outputs(c, i);
-        gather_columns(c, c->x + i * c->in * c->length);
+        gather_columns(c, c->x + i * c->in * c->length, 0, rows, columns);
         tg_gemm g = {c->out, c->outputs, rows, .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
-        gemm(&g, c->w + i % c->a.groups * c->out * rows, c->scratch, true, c->y + i * c->out * c->outputs);
+        multiply(c, &g, c->w + i % c->a.groups * c->out * rows, columns, true, c->y + i * c->out * c->outputs);
     }
 }
 
-static void backward_by_columns(const conv *c)
+static void inputs_by_columns(const conv *c, int64_t begin, int64_t end, real *columns)
 {
     const int64_t rows = c->in * c->kernel;
-    for (int64_t i = 0; i < c->batch * c->a.groups; i++) {
-        int64_t weights = i % c->a.groups * c->out * rows;
-        const real *dy = c->dy + i * c->out * c->outputs;
-        if (c->dw) {
-            gather_columns(c, c->x + i * c->in * c->length);
-            tg_gemm g = {c->out,     rows, c->outputs, .transpose_b = true, .lda = c->outputs, .ldb = c->outputs,
-                         .ldc = rows};
-            gemm(&g, dy, c->scratch, true, c->dw + weights);
-        }
-        if (c->dx) {
-            tg_gemm g = {rows,        c->outputs,        c->out,           .transpose_a = true,
-                         .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
-            gemm(&g, c->w + weights, dy, false, c->scratch);
-            column_gradient(c, c->dx + i * c->in * c->length);
+    for (int64_t i = begin; i < end; i++) {
+        tg_gemm g = {rows, c->outputs, c->out, .transpose_a = true, .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
+        multiply(c, &g, c->w + i % c->a.groups * c->out * rows, c->dy + i * c->out * c->outputs, false, columns);
+        column_gradient(c, columns, c->dx + i * c->in * c->length);
+    }
+}
+
+/* Returns into how many pieces the weights of a group are divided, for threads. They do not depend on the number of
+ * these, nor do the bits then: BLAS adds in another order in a product of another size. */
+static int64_t pieces_of(const conv *c)
+{
+    return c->batch == 1 ? 1 : least(4, (c->in * c->kernel + 15) / 16);
+}
+
+/* The gradient of the weights of a piece of a group, which is some rows of the columns: added up over the batch. */
+static void weights_by_columns(const conv *c, int64_t begin, int64_t end, real *columns)
+{
+    const int64_t rows = c->in * c->kernel, pieces = pieces_of(c);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t group = i / pieces, first = rows * (i % pieces) / pieces,
+                      count = rows * (i % pieces + 1) / pieces - first;
+        tg_gemm g = {c->out, count, c->outputs, .transpose_b = true, .lda = c->outputs, .ldb = c->outputs, .ldc = rows};
+        for (int64_t b = 0; b < c->batch; b++) {
+            const int64_t item = b * c->a.groups + group;
+            gather_columns(c, c->x + item * c->in * c->length, first, count, columns);
+            multiply(c, &g, c->dy + item * c->out * c->outputs, columns, true, c->dw + group * c->out * rows + first);
         }
     }
 }
@@ -209,7 +221,7 @@ void KERNEL(tg_conv1d_forward)(const tg_op_call *call)
         split_weight(&c);
         run_items(&c, items, values, forward_by_taps);
     } else {
-        forward_by_columns(&c);
+        run_shares(&c, items, values, forward_by_columns);
     }
 }
 
@@ -239,8 +251,11 @@ void KERNEL(tg_conv1d_backward)(const tg_op_call *call)
     if (c.method == TAP_BY_TAP && c.dw) {
         run_items(&c, c.kernel * c.a.groups, c.batch * values / c.kernel, weights_by_taps);
     }
-    if (c.method == COLUMNS) {
-        backward_by_columns(&c);
+    if (c.method == COLUMNS && c.dx) {
+        run_shares(&c, c.batch * c.a.groups, values, inputs_by_columns);
+    }
+    if (c.method == COLUMNS && c.dw) {
+        run_shares(&c, c.a.groups * pieces_of(&c), c.batch * values / pieces_of(&c), weights_by_columns);
     }
     if (c.bias && call->input_gradients[2]) {
         bias_gradient(&c, call->input_gradients[2]);
@@ -306,7 +321,8 @@ static bool conv1d_shape(tg_op_call *call)
     }
     tg_shape shape = tg_shape_make(3, (int64_t[]){x->shape[0], w->shape[0], outputs});
     size_t size = tg_size_of(x->dtype);
-    if (method == COLUMNS && __builtin_mul_overflow(rows, outputs, &scratch)) {
+    if (method == COLUMNS && (__builtin_mul_overflow(rows, outputs, &scratch) ||
+                              __builtin_mul_overflow(scratch, most_shares(x, a), &scratch))) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     return tg_op_output(call, 0, tg_dtype_of(x), shape) && tg_op_scratch(call, scratch, size) &&
@@ -335,7 +351,7 @@ tg_tensor *tg_conv1d(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bia
         return NULL;
     }
     tg_conv1d_config c = given ? *given : tg_conv1d_config_default();
-    conv_attributes a = {c.stride, c.padding, c.dilation, c.groups};
+    conv_attributes a = {c.stride, c.padding, c.dilation, c.groups, tg_threads()};
     tg_tensor *inputs[] = {x, weight, bias};
     return tg_apply(t, &conv1d_op, inputs, bias ? 3 : 2, &a, sizeof a, NULL);
 }

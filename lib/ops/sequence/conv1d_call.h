@@ -2,10 +2,12 @@
 #ifndef TG_OPS_SEQUENCE_CONV1D_CALL_H
 #define TG_OPS_SEQUENCE_CONV1D_CALL_H
 
+#include "base/least.h"
 #include "ops/kernel.h"
 
 typedef struct conv_attributes {
     int64_t stride, padding, dilation, groups;
+    int64_t threads; /* when the columns were declared */
 } conv_attributes;
 
 /* How the sums are computed. */
@@ -21,8 +23,18 @@ static inline conv_method method_of(const tg_tensor *w, const conv_attributes *a
     return in == 1 && out == 1 ? CHANNEL_BY_CHANNEL : a->stride == 1 && in >= 8 ? TAP_BY_TAP : COLUMNS;
 }
 
+/* Returns into how many shares the loops over columns may be divided. */
+static inline int64_t most_shares(const tg_tensor *x, const conv_attributes *a)
+{
+    return least(a->threads, x->shape[0] > 0 ? x->shape[0] * a->groups : 1);
+}
+
+/* The loop over the items of one share, with columns of its own. */
+typedef struct conv conv;
+typedef void share_body(const conv *c, int64_t begin, int64_t end, real *columns);
+
 /* The sizes of one call: those of a group, without the batch. */
-typedef struct conv {
+struct conv {
     conv_attributes a;
     conv_method method;
     bool in_thread;                 /* products are computed in the thread that needs them */
@@ -30,8 +42,10 @@ typedef struct conv {
     int64_t length, outputs;        /* T and T' */
     const real *x, *w, *bias, *dy;
     real *y, *dx, *dw;
-    real *scratch; /* the columns (in kernel, outputs), or the weights of the taps (kernel, groups out, in) */
-} conv;
+    real *scratch; /* columns (shares, in kernel, outputs), or the weights of the taps (kernel, groups out, in) */
+    int64_t most_shares, shares, items; /* of a loop that needs columns */
+    share_body *share;
+};
 
 static inline conv conv_of(const tg_op_call *call)
 {
@@ -46,6 +60,7 @@ static inline conv conv_of(const tg_op_call *call)
               .w = tg_values(w),
               .bias = call->input_count > 2 ? tg_values(call->inputs[2]) : NULL,
               .scratch = call->scratch};
+    c.most_shares = most_shares(x, &c.a);
     c.out = w->shape[0] / c.a.groups;
     c.method = method_of(w, &c.a);
     return c;
@@ -87,6 +102,25 @@ static inline void run_items(conv *c, int64_t items, int64_t multiplications, lo
     } else {
         body(c, 0, items);
     }
+}
+
+static inline void run_share(void *context, int64_t begin, int64_t end)
+{
+    const conv *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        c->share(c, c->items * i / c->shares, c->items * (i + 1) / c->shares,
+                 c->scratch + i * c->in * c->kernel * c->outputs);
+    }
+}
+
+/* The same for a loop that needs columns: the items are divided into shares. */
+static inline void run_shares(conv *c, int64_t items, int64_t multiplications, share_body *share)
+{
+    c->in_thread = c->batch * c->a.groups >= tg_threads();
+    c->share = share;
+    c->items = items;
+    c->shares = c->in_thread ? least(c->most_shares, 1 + (items - 1) / (1 + TG_GRAIN / (1 + multiplications))) : 1;
+    tg_parallel_for(c->shares, 1, run_share, c);
 }
 
 #endif
