@@ -68,7 +68,7 @@ static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x,
         begin_adjoint(x, adjoint);
         *overwrite = may_overwrite;
         if (!may_overwrite) {
-            memset(adjoint, 0, tg_bytes_of(x));
+            tg_zero_values(adjoint, x->count, tg_size_of(x->dtype));
         }
         break;
     case TG_PLAN_PASS:

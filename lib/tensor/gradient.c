@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/parallel.h"
 #include "tensor/getter.h"
+#include "tensor/strided.h"
 
 static int64_t width_of(const tg_tensor *leaf)
 {
@@ -132,7 +132,7 @@ bool tg_gradient_become_dense(tg_tensor *x, bool may_overwrite)
     bool is_uninitialized = gradient->kind == TG_GRAD_NONE && may_overwrite;
     if (!is_uninitialized) {
         char *dense = tg_values(gradient->dense);
-        memset(dense, 0, (size_t)x->count * tg_size_of(x->dtype));
+        tg_zero_values(dense, x->count, tg_size_of(x->dtype));
         write_rows_to(x, dense);
         clear_rows(gradient);
     }
@@ -140,16 +140,11 @@ bool tg_gradient_become_dense(tg_tensor *x, bool may_overwrite)
     return is_uninitialized;
 }
 
-/* Zeroes the bytes begin .. end - 1. */
-static void zero_range(void *values, int64_t begin, int64_t end)
-{
-    memset((char *)values + begin, 0, (size_t)(end - begin));
-}
-
 void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots)
 {
     tg_gradient *gradient = leaf->gradient;
-    int64_t size = (int64_t)tg_size_of(leaf->dtype), bytes = width_of(leaf) * size, before = gradient->count;
+    size_t size = tg_size_of(leaf->dtype);
+    int64_t width = width_of(leaf), before = gradient->count;
     for (int64_t i = 0; i < count; i++) {
         int32_t *slot = &gradient->slot[ids[i]];
         if (*slot < 0) {
@@ -159,8 +154,8 @@ void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_
         slots[i] = *slot;
     }
     if (gradient->count > before) { /* the new rows are the last ones */
-        tg_parallel_for((gradient->count - before) * bytes, TG_GRAIN * size, zero_range,
-                        (char *)gradient->values + before * bytes);
+        tg_zero_values((char *)gradient->values + (size_t)(before * width) * size, (gradient->count - before) * width,
+                       size);
     }
     gradient->kind = TG_GRAD_ROWS;
 }

@@ -278,11 +278,11 @@ void tg_strided_spread(const tg_strided *s, size_t size, void *to, int64_t count
     const tg_walk *walk = &s->walk;
     char *bytes = to;
     if (walk->count == 0) {
-        memset(to, 0, (size_t)count * size);
+        tg_zero_values(to, count, size);
     } else if (tg_walk_is_plain(walk)) {
         int64_t end = s->to + walk->count;
-        memset(bytes, 0, (size_t)s->to * size);
-        memset(bytes + (size_t)end * size, 0, (size_t)(count - end) * size);
+        tg_zero_values(bytes, s->to, size);
+        tg_zero_values(bytes + (size_t)end * size, count - end, size);
         tg_strided_copy(s, size, to, from);
     } else {
         int64_t group = 1 + TG_GRAIN / walk->stride[0];
@@ -316,6 +316,17 @@ void tg_add_values(void *to, const void *from, int64_t count, tg_dtype dtype)
 {
     tg_strided line = line_of(count);
     tg_strided_add(&line, dtype, to, from);
+}
+
+static void zero_bytes(void *to, int64_t begin, int64_t end)
+{
+    memset((char *)to + begin, 0, (size_t)(end - begin));
+}
+
+/* Short zeros are written before another thread would be awake. */
+void tg_zero_values(void *to, int64_t count, size_t size)
+{
+    tg_parallel_for(count * (int64_t)size, 8 * TG_GRAIN * (int64_t)sizeof(float), zero_bytes, to);
 }
 
 #endif

@@ -35,6 +35,9 @@ void tg_strided_add(const tg_strided *s, tg_dtype dtype, void *to, const void *f
 void tg_copy_values(void *to, const void *from, int64_t count, size_t size);
 void tg_add_values(void *to, const void *from, int64_t count, tg_dtype dtype);
 
+/* Writes `count` zeros of `size` bytes. */
+void tg_zero_values(void *to, int64_t count, size_t size);
+
 /* The kernels of floats and doubles: copy values of their size, or add them. */
 typedef void tg_strided_kernel(const tg_strided *s, void *to, const void *from);
 tg_strided_kernel TG_EACH_LEVEL(tg_strided_copy_f32), TG_EACH_LEVEL(tg_strided_copy_f64);

@@ -1,5 +1,5 @@
 /* Copies and sums between two layouts, against a loop over the indices: permuted axes, steps, negative strides, values
- * that are repeated, sizes around those of tiles and pieces of work, and values of any bits. */
+ * that are repeated, sizes around those of tiles and pieces of work, and values of any bits. And zeros. */
 #include "settings.h"
 
 #include <math.h>
@@ -163,6 +163,25 @@ static void check_sums(void *context, bool first)
     }
 }
 
+/* All bytes of the values are zero, and those around them stay. */
+static void check_zeros(void *context, bool first)
+{
+    (void)context;
+    (void)first;
+    enum { MOST = 400001, AROUND = 64 };
+    static unsigned char bytes[MOST * 8 + 2 * AROUND], expected[sizeof bytes];
+    static const int64_t counts[] = {0, 1000, 262144, MOST};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (size_t size = 1; size <= 8; size *= 2) {
+            memset(bytes, 7, sizeof bytes);
+            memset(expected, 7, sizeof expected);
+            memset(expected + AROUND, 0, (size_t)counts[i] * size);
+            tg_zero_values(bytes + AROUND, counts[i], size);
+            assert_memory_equal(bytes, expected, sizeof bytes);
+        }
+    }
+}
+
 static void test_copies(void **state)
 {
     (void)state;
@@ -175,8 +194,15 @@ static void test_sums(void **state)
     over_settings(check_sums, NULL);
 }
 
+static void test_zeros(void **state)
+{
+    (void)state;
+    over_settings(check_zeros, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies), cmocka_unit_test(test_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies), cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_zeros)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* one_hot: y[s,k] = 1 if k = id[s], else 0. No gradient, because ids are integers. Follows
  * torch.nn.functional.one_hot. */
 #include "ops/kernel.h"
+#include "tensor/strided.h"
 
 typedef struct one_hot_attributes {
     int64_t classes;
@@ -15,7 +16,7 @@ void KERNEL(tg_one_hot_forward)(const tg_op_call *call)
     int64_t classes = ((const one_hot_attributes *)call->attributes)->classes;
     double one = 1;
     size_t size = tg_size_of(y->dtype);
-    memset(tg_values(y), 0, tg_bytes_of(y));
+    tg_zero_values(tg_values(y), y->count, size);
     for (int64_t s = 0; s < ids->count; s++) {
         int64_t at = s * classes + ((const int32_t *)tg_values(ids))[s];
         tg_convert((char *)tg_values(y) + (size_t)at * size, (tg_dtype)y->dtype, &one, TG_F64, 1);

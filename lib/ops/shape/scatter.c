@@ -42,7 +42,7 @@ static void add_gradients(const tg_op_call *call, picks p)
     }
     if (ds && call->overwrite[2]) {
         if (p.rows.count * p.length < source->count) {
-            memset(ds, 0, tg_bytes_of(source));
+            tg_zero_values(ds, source->count, sizeof *ds);
         }
         pick(p, PICK_COPY, dy, ds, sizeof(real));
     } else if (ds) {
