@@ -31,8 +31,8 @@ static inline void take_larger(tg_four *to, const tg_four *from)
     *to = (tg_four)(((tg_four_bits)*from & is_larger) | ((tg_four_bits)*to & ~is_larger));
 }
 
-/* Returns the maximum of MAX_LANES lanes. */
-static inline real max_of_lanes(const real *lane)
+/* Joins MAX_LANES lanes to four. */
+static inline void four_of_lanes(const real *lane, tg_four *most)
 {
     const tg_four *l = (const tg_four *)lane;
     tg_four a = l[0], b = l[1], c = l[2], d = l[3];
@@ -43,6 +43,14 @@ static inline real max_of_lanes(const real *lane)
     take_larger(&a, &c);
     take_larger(&b, &d);
     take_larger(&a, &b);
+    *most = a;
+}
+
+/* Returns the maximum of MAX_LANES lanes. */
+static inline real max_of_lanes(const real *lane)
+{
+    tg_four a;
+    four_of_lanes(lane, &a);
     const real first = a[0] > a[1] ? a[0] : a[1], last = a[2] > a[3] ? a[2] : a[3];
     return first > last ? first : last;
 }

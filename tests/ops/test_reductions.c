@@ -405,6 +405,20 @@ static void test_special_values(void **state)
     }
 }
 
+/* The largest of negative zeros is one of them, as in torch. */
+static void test_negative_zeros(void **state)
+{
+    (void)state;
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *x = tg_tensor_new_full(TG_F32, TG_SHAPE(3, 70), -0.0, NULL);
+    const tg_tensor *y = tg_amax(t, x, TG_AXES(1), TG_DROP_AXES);
+    for (int i = 0; i < 3; i++) {
+        assert_true(signbit(((const float *)tg_tensor_data(y))[i]));
+    }
+    tg_release(x);
+    tg_tape_free(t);
+}
+
 static void test_levels_and_threads_change_no_bit(void **state)
 {
     (void)state;
@@ -460,8 +474,9 @@ static void test_gradients_accumulate(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_are_those_of_the_formulas), cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_levels_and_threads_change_no_bit), cmocka_unit_test(test_gradients_accumulate)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values_are_those_of_the_formulas),
+                                       cmocka_unit_test(test_special_values), cmocka_unit_test(test_negative_zeros),
+                                       cmocka_unit_test(test_levels_and_threads_change_no_bit),
+                                       cmocka_unit_test(test_gradients_accumulate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

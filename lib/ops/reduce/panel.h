@@ -193,13 +193,20 @@ TG_FOR_EACH_OP void compare_keys(const real *x, tg_key *key, real *restrict lane
     }
 }
 
-/* Returns the maximum of the lanes, or a NaN if there is one. */
-static inline real join_maxima(const real *lane, const real *nan)
+/* Joins the lanes to four, which are the maxima or NaN. `nan` has -0, which changes no value that it is added to. */
+static inline void join_maxima(const real *lane, const real *nan, real *four)
 {
     const tg_four *n = (const tg_four *)nan;
-    const tg_four any = ((n[0] + n[1]) + (n[2] + n[3])) + ((n[4] + n[5]) + (n[6] + n[7])); /* zeros and NaNs */
-    const real nans = (any[0] + any[1]) + (any[2] + any[3]);
-    return nans == nans ? max_of_lanes(lane) : (real)NAN;
+    tg_four most;
+    four_of_lanes(lane, &most);
+    *(tg_four *)four = most + (((n[0] + n[1]) + (n[2] + n[3])) + ((n[4] + n[5]) + (n[6] + n[7])));
+}
+
+/* Returns the maximum of what join_maxima wrote, or NaN. */
+static inline real max_of_four(const real *four)
+{
+    const real most = larger(larger(four[3], four[2]), larger(four[1], four[0]));
+    return most == most ? most : (real)NAN;
 }
 
 TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *restrict lane, real *restrict nan)
@@ -219,17 +226,18 @@ TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *res
     }
 }
 
-TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, const tg_cursor *first, tg_key *key)
+TG_FOR_EACH_OP void max_of_column(const tg_panel *p, int64_t c, const tg_cursor *first, tg_key *key, real *four)
 {
     real lane[PANEL_LANES], nan[PANEL_LANES], buffer[PANEL];
     tg_runs runs;
     for (int k = 0; k < PANEL_LANES; k++) {
         lane[k] = -(real)INFINITY;
-        nan[k] = 0;
+        nan[k] = -(real)0;
     }
     if (is_one_run(p->r)) {
         compare_run((const real *)p->r->x + p->offset[c] + first->offset, p->count, key, lane, nan);
-        return join_maxima(lane, nan);
+        join_maxima(lane, nan, four);
+        return;
     }
     tg_cursor at = *first;
     for (int64_t done = 0; done < p->count;) {
@@ -238,7 +246,7 @@ TG_FOR_EACH_OP real max_of_column(const tg_panel *p, int64_t c, const tg_cursor 
             compare_run(runs.x + run * runs.apart, runs.n, key, lane, nan);
         }
     }
-    return join_maxima(lane, nan);
+    join_maxima(lane, nan, four);
 }
 
 TG_FOR_EACH_OP void compare_rows(const real *const *rows, int64_t count, int64_t width, tg_key *key,
@@ -290,12 +298,15 @@ TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, real *most)
 /* Finds the largest key of each column; -inf for no values. */
 TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, double *result)
 {
-    real most[PANEL];
+    real most[PANEL], fours[PANEL][4];
     const bool by_lines = p->r->lines > 1, by_rows = !by_lines && !p->r->by_columns;
     const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
     const int64_t all = p->width * p->r->lines;
     for (int64_t c = 0; by_rows && c < p->width; c++) {
-        most[c] = max_of_column(p, c, &first, key);
+        max_of_column(p, c, &first, key, fours[c]);
+    }
+    for (int64_t c = 0; by_rows && c < p->width; c++) {
+        most[c] = max_of_four(fours[c]);
     }
     for (int64_t c = 0; !by_rows && c < all; c++) {
         most[c] = -(real)INFINITY;

@@ -58,17 +58,12 @@ TG_FOR_EACH_OP void add_four(const real *x, tg_term *term, double p, double cent
     }
 }
 
-/* Adds the whole rows of PANEL_LANES values of a run to the lanes, and returns the number of these values. Four floats
- * are at a distance from the next ones that the compiler does not know, or it would join them; for the same reason the
- * sums, which stay in registers, are variables of their own. */
+/* Adds the whole rows of PANEL_LANES values of a run to the lanes, and returns the number of these values. Every second
+ * four floats are at a distance from those before that the compiler does not know, or it would join them; for the same
+ * reason the sums, which stay in registers, are variables of their own. */
 TG_FOR_EACH_OP int64_t add_by_four(const real *x, int64_t n, tg_term *term, double p, double center, double *lane)
 {
-    if (n < PANEL_LANES) {
-        return 0;
-    }
-    const int64_t four = unknown_four;
-    const real *x1 = x + four, *x2 = x1 + four, *x3 = x2 + four, *x4 = x3 + four, *x5 = x4 + four, *x6 = x5 + four,
-               *x7 = x6 + four;
+    const real *x4 = x + unknown_four;
     const double one = unknown_one;
     double s0[4], s1[4], s2[4], s3[4], s4[4], s5[4], s6[4], s7[4];
     int64_t i = 0;
@@ -82,13 +77,13 @@ TG_FOR_EACH_OP int64_t add_by_four(const real *x, int64_t n, tg_term *term, doub
     memcpy(s7, lane + 28, sizeof s7);
     for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
         add_four(x + i, term, p, center, one, s0);
-        add_four(x1 + i, term, p, center, one, s1);
-        add_four(x2 + i, term, p, center, one, s2);
-        add_four(x3 + i, term, p, center, one, s3);
-        add_four(x4 + i, term, p, center, one, s4);
-        add_four(x5 + i, term, p, center, one, s5);
-        add_four(x6 + i, term, p, center, one, s6);
-        add_four(x7 + i, term, p, center, one, s7);
+        add_four(x4 + i, term, p, center, one, s1);
+        add_four(x + i + 8, term, p, center, one, s2);
+        add_four(x4 + i + 8, term, p, center, one, s3);
+        add_four(x + i + 16, term, p, center, one, s4);
+        add_four(x4 + i + 16, term, p, center, one, s5);
+        add_four(x + i + 24, term, p, center, one, s6);
+        add_four(x4 + i + 24, term, p, center, one, s7);
     }
     memcpy(lane, s0, sizeof s0);
     memcpy(lane + 4, s1, sizeof s1);
@@ -101,27 +96,46 @@ TG_FOR_EACH_OP int64_t add_by_four(const real *x, int64_t n, tg_term *term, doub
     return i;
 }
 
+/* The same for all terms and dtypes. */
+TG_FOR_EACH_OP int64_t add_whole_rows(const real *x, int64_t n, bool is_short, tg_term *term, double p, double center,
+                                      double *restrict lane)
+{
+    if (n < PANEL_LANES) {
+        return 0;
+    }
+    if (is_short && sizeof *x == sizeof(float)) {
+        return add_by_four(x, n, term, p, center, lane);
+    }
+    int64_t i = 0;
+    for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
+        for (int k = 0; k < PANEL_LANES; k++) {
+            lane[k] += term(x[i + k], center, p);
+        }
+    }
+    return i;
+}
+
+/* Adds fewer than PANEL_LANES values to the lanes. */
+TG_FOR_EACH_OP void add_rest(const real *x, int64_t n, tg_term *term, double p, double center, double *restrict lane)
+{
+    int64_t done = 0;
+    for (; done + 8 <= n; done += 8) {
+        for (int k = 0; k < 8; k++) {
+            lane[done + k] += term(x[done + k], center, p);
+        }
+    }
+    for (; done < n; done++) {
+        lane[done] += term(x[done], center, p);
+    }
+}
+
 TG_FOR_EACH_OP void add_runs(const tg_runs *runs, bool is_short, tg_term *term, double p, double center,
                              double *restrict lane)
 {
     for (int64_t run = 0; run < runs->count; run++) {
         const real *x = runs->x + run * runs->apart;
-        const bool by_four = is_short && sizeof *x == sizeof(float);
-        int64_t i = by_four ? add_by_four(x, runs->n, term, p, center, lane) : 0;
-        for (; !by_four && i + PANEL_LANES <= runs->n; i += PANEL_LANES) {
-            for (int k = 0; k < PANEL_LANES; k++) {
-                lane[k] += term(x[i + k], center, p);
-            }
-        }
-        int64_t rest = runs->n - i, done = 0;
-        for (; done + 8 <= rest; done += 8) {
-            for (int k = 0; k < 8; k++) {
-                lane[done + k] += term(x[i + done + k], center, p);
-            }
-        }
-        for (; done < rest; done++) {
-            lane[done] += term(x[i + done], center, p);
-        }
+        const int64_t i = add_whole_rows(x, runs->n, is_short, term, p, center, lane);
+        add_rest(x + i, runs->n - i, term, p, center, lane);
     }
 }
 
@@ -131,6 +145,21 @@ static inline double join_lanes(const double *lane)
     const tg_four_lanes *l = (const tg_four_lanes *)lane;
     const tg_four_lanes sum = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* Returns the sum of the terms of one run. The lanes of whole rows stay in registers. */
+TG_FOR_EACH_OP double sum_of_run(const real *x, int64_t n, bool is_short, tg_term *term, double p, double center)
+{
+    double lanes[PANEL_LANES] = {0};
+    int64_t i = 0;
+    if (n >= PANEL_LANES) {
+        i = add_whole_rows(x, n, is_short, term, p, center, lanes);
+        if (i == n) {
+            return join_lanes(lanes);
+        }
+    }
+    add_rest(x + i, n - i, term, p, center, lanes);
+    return join_lanes(lanes);
 }
 
 /* panel_sum for rows that are added side by side. */
@@ -180,9 +209,7 @@ TG_FOR_EACH_OP void panel_sum(const tg_panel *p, bool is_short, tg_term *term, d
     const bool is_run = is_one_run(p->r);
     for (int64_t c = 0; is_run && c < p->width; c++) {
         const real *x = (const real *)p->r->x + p->offset[c] + first.offset;
-        double lanes[PANEL_LANES] = {0};
-        add_runs(&(tg_runs){x, p->count, 1, 0}, is_short, term, power, center ? center[c] : 0, lanes);
-        sum[c] = join_lanes(lanes);
+        sum[c] = sum_of_run(x, p->count, is_short, term, power, center ? center[c] : 0);
     }
     for (int64_t c = 0; !is_run && c < p->width; c++) {
         real buffer[PANEL];
