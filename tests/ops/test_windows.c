@@ -284,9 +284,11 @@ static void test_large_options(void **state)
     tg_tape_free(t);
 }
 
-/* Runs a convolution and its gradients: the result, dx and dweight are set. */
-static void convolve(int64_t groups, int forward_threads, int backward_threads, tg_tensor *x, tg_tensor *weight,
-                     tg_tensor *results[3])
+enum { CONVOLUTION_RESULTS = 4 };
+
+/* Runs a convolution of x, weight and bias: the results are its values and the gradients of these. */
+static void convolve(int64_t groups, int forward_threads, int backward_threads, tg_tensor *const inputs[3],
+                     tg_tensor *results[CONVOLUTION_RESULTS])
 {
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_conv1d_config config = tg_conv1d_config_default();
@@ -294,41 +296,43 @@ static void convolve(int64_t groups, int forward_threads, int backward_threads, 
     config.padding = 3;
     config.groups = groups;
     assert_true(tg_set_threads(forward_threads, NULL));
-    tg_tensor *y = tg_conv1d(t, x, weight, NULL, &config), *dy = filled(tg_tensor_shape(y), 2);
+    tg_tensor *y = tg_conv1d(t, inputs[0], inputs[1], inputs[2], &config), *dy = filled(tg_tensor_shape(y), 2);
     assert_true(tg_set_threads(backward_threads, NULL));
     assert_true(backward_from(t, y, dy));
     results[0] = tg_tensor_new_copy(y, NULL);
-    results[1] = tg_tensor_new_copy(tg_tensor_grad(x), NULL);
-    results[2] = tg_tensor_new_copy(tg_tensor_grad(weight), NULL);
-    tg_tensor_zero_grad(x);
-    tg_tensor_zero_grad(weight);
+    for (int i = 0; i < 3; i++) {
+        results[1 + i] = tg_tensor_new_copy(tg_tensor_grad(inputs[i]), NULL);
+        tg_tensor_zero_grad(inputs[i]);
+    }
     tg_release(dy);
     tg_tape_free(t);
 }
 
-/* Sequences and pieces of the weight are divided among threads; a backward pass may have more of them than its forward
+/* Threads divide sequences, pieces of the weight, and channels; a backward pass may have more of them than its forward
  * pass had. */
 static void test_threads_change_no_bit_of_convolutions(void **state)
 {
     (void)state;
     const int threads = tg_threads();
     for (int64_t groups = 1; groups <= 2; groups++) {
-        tg_tensor *x = filled(TG_SHAPE(5, 6, 5001), 0), *weight = filled(TG_SHAPE(8, 6 / groups, 9), 1);
-        tg_tensor *expected[3], *found[3];
-        convolve(groups, 1, 1, x, weight, expected);
+        tg_tensor *inputs[] = {filled(TG_SHAPE(5, 6, 5001), 0), filled(TG_SHAPE(8, 6 / groups, 9), 1),
+                               filled(TG_SHAPE(8), 3)};
+        tg_tensor *expected[CONVOLUTION_RESULTS], *found[CONVOLUTION_RESULTS];
+        convolve(groups, 1, 1, inputs, expected);
         for (int i = 2; i <= 8; i++) {
-            convolve(groups, i <= 4 ? i : i - 4, i <= 4 ? i : 9 - i, x, weight, found);
-            for (int k = 0; k < 3; k++) {
+            convolve(groups, i <= 4 ? i : i - 4, i <= 4 ? i : 9 - i, inputs, found);
+            for (int k = 0; k < CONVOLUTION_RESULTS; k++) {
                 assert_memory_equal(tg_tensor_data(found[k]), tg_tensor_data(expected[k]),
                                     (size_t)tg_tensor_count(expected[k]) * sizeof(double));
                 tg_release(found[k]);
             }
         }
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < CONVOLUTION_RESULTS; k++) {
             tg_release(expected[k]);
         }
-        tg_release(x);
-        tg_release(weight);
+        for (int i = 0; i < 3; i++) {
+            tg_release(inputs[i]);
+        }
     }
     assert_true(tg_set_threads(threads, NULL));
 }

@@ -225,12 +225,15 @@ void KERNEL(tg_conv1d_forward)(const tg_op_call *call)
     }
 }
 
-/* Adds the sums of dy over batch and time to dbias. */
-static void bias_gradient(const conv *c, real *dbias)
+/* Adds the sums of dy over batch and time to the gradients of the biases of some channels. */
+static void bias_gradient(void *context, int64_t begin, int64_t end)
 {
-    int64_t channels = c->out * c->a.groups;
-    for (int64_t i = 0; i < c->batch * channels; i++) {
-        dbias[i % channels] += (real)row_sum(c->dy + i * c->outputs, c->outputs);
+    const conv *c = context;
+    const int64_t channels = c->out * c->a.groups;
+    for (int64_t channel = begin; channel < end; channel++) {
+        for (int64_t b = 0; b < c->batch; b++) {
+            c->dbias[channel] += (real)row_sum(c->dy + (b * channels + channel) * c->outputs, c->outputs);
+        }
     }
 }
 
@@ -257,8 +260,9 @@ void KERNEL(tg_conv1d_backward)(const tg_op_call *call)
     if (c.method == COLUMNS && c.dw) {
         run_shares(&c, c.a.groups * pieces_of(&c), c.batch * values / pieces_of(&c), weights_by_columns);
     }
-    if (c.bias && call->input_gradients[2]) {
-        bias_gradient(&c, call->input_gradients[2]);
+    c.dbias = c.bias ? call->input_gradients[2] : NULL;
+    if (c.dbias) {
+        tg_parallel_for(c.out * c.a.groups, 1 + TG_GRAIN / (1 + c.batch * c.outputs), bias_gradient, &c);
     }
 }
 

@@ -41,7 +41,7 @@ struct conv {
     int64_t batch, in, out, kernel; /* channels per group, and K */
     int64_t length, outputs;        /* T and T' */
     const real *x, *w, *bias, *dy;
-    real *y, *dx, *dw;
+    real *y, *dx, *dw, *dbias;
     real *scratch; /* columns (shares, in kernel, outputs), or the weights of the taps (kernel, groups out, in) */
     int64_t most_shares, shares, items; /* of a loop that needs columns */
     share_body *share;
