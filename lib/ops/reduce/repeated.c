@@ -124,7 +124,9 @@ void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_g
         tg_walk_add_axis(strides[axis] == 0 ? &r.reduced : &r.kept, shape->size[axis], own[axis], 0);
     }
     int64_t outputs = r.kept.count, count = r.reduced.count;
-    if (outputs > 0 && outputs <= FEW && count >= SHARES * SHARES && outputs * count >= 2 * TG_GRAIN) {
+    /* a block is at least some rows, or a part of the values of a column */
+    const int64_t block = tg_walk_stride(&r.kept) == 1 ? SHARES : PANEL;
+    if (outputs > 0 && outputs <= FEW && count >= SHARES * block && outputs * count >= 2 * TG_GRAIN) {
         r.blocks = SHARES;
     }
     if (r.blocks == 1 && tg_walk_stride(&r.kept) == 1 && r.kept.size[r.kept.rank - 1] > FEW) {
