@@ -133,6 +133,14 @@ static inline double row_sum(const real *x, int64_t n)
     return sum;
 }
 
+/* Adds n values to as many sums. A loop that also computes the values would have vectors of two lengths. */
+static inline void add_to_sums(const real *x, int64_t n, double *restrict sum)
+{
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] += (double)x[i];
+    }
+}
+
 static inline void add_four_products(const real *a, const real *b, tg_four_lanes *lanes)
 {
     const tg_four_lanes left = {(double)a[0], (double)a[1], (double)a[2], (double)a[3]},

@@ -22,7 +22,8 @@ TG_DECLARE_KERNEL(tg_softmax_backward);
 TG_DECLARE_KERNEL(tg_log_softmax_forward);
 TG_DECLARE_KERNEL(tg_log_softmax_backward);
 
-#define STRIP 64
+/* Neighboring lines that are computed together. More of them, if they are long, would not stay in the cache. */
+#define STRIP 128
 
 typedef struct lines lines;
 
@@ -98,8 +99,8 @@ static void exponentials(const lines *a, int64_t start, int64_t width, real *res
         real *restrict y = a->out + start + i * a->axis.inner;
         for (int64_t k = 0; k < width; k++) {
             y[k] = EXP_OR_ZERO(x[k] - most[k]);
-            sum[k] += (double)y[k];
         }
+        add_to_sums(y, width, sum);
     }
 }
 
@@ -161,10 +162,7 @@ static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t wi
 {
     double sum[STRIP] = {0};
     for (int64_t i = 0; i < a->axis.size; i++) {
-        const real *dy = a->dy + start + i * a->axis.inner;
-        for (int64_t k = 0; k < width; k++) {
-            sum[k] += (double)dy[k];
-        }
+        add_to_sums(a->dy + start + i * a->axis.inner, width, sum);
     }
     for (int64_t i = 0; i < a->axis.size; i++) {
         const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
