@@ -34,8 +34,8 @@ static void check_f32(float a, float b, float c)
     }
 }
 
-/* Without the C library's fma the sum of whole numbers is expected: the two ways have nothing in common. musl 1.2.3 adds
- * a 0 to the product that it has rounded to 0, and so loses the sign of a product that is not 0. */
+/* Without the C library's fma the sum of whole numbers is expected: the two ways have nothing in common. musl 1.2.3
+ * adds a 0 to the product that it has rounded to 0, and so loses the sign of a product that is not 0. */
 static double expected_f64(double a, double b, double c)
 {
     double expected = has_fma ? fma(a, b, c) : tg_whole_fma_f64(a, b, c);
