@@ -11,8 +11,8 @@
  * multiplication and the addition of its result become one instruction where there is one (lib/meson.build).
  *
  * C is computed in tiles (tensor/builtin_tile.h), for which columns of B are copied. Where many panels read the values
- * of A, PACKED_ROWS of these are copied, too, in the order in which the tiles read them; without memory for that they
- * are read where they are. The scheme is that of Goto and van de Geijn (Anatomy of High-Performance Matrix
+ * of A, PACKED_ROWS of these are copied, too, in the order in which the tiles read them. A thread without memory for
+ * copies computes row by row. The scheme is that of Goto and van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, 2008).
  */
 #include "tensor/builtin_row.h"
@@ -25,10 +25,12 @@ static bool copies_panel(const tg_gemm *g, int64_t rows, int64_t columns)
     return g->transpose_b || columns < COLUMNS || rows > 2 * ROWS;
 }
 
-/* Adds the terms from `first` on to `rows` rows of C. */
-static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, int64_t first, bool add, real *c)
+_Static_assert(sizeof(real) * DEPTH * COLUMNS <= TG_BUILTIN_PANEL, "TG_BUILTIN_PANEL");
+
+/* Adds the terms from `first` on to `rows` rows of C. `panel` has room for a panel. */
+static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, int64_t first, real *panel, bool add,
+                      real *c)
 {
-    _Alignas(64) real panel[DEPTH * COLUMNS];
     const int64_t b_column = g->transpose_b ? g->ldb : 1, b_step = g->transpose_b ? 1 : g->ldb;
     for (int64_t column = 0; column < g->n; column += COLUMNS) {
         const int64_t columns = least(COLUMNS, g->n - column);
@@ -56,12 +58,14 @@ void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, boo
         KERNEL(tg_builtin_gemm)(&row, b, a, add, c);
         return;
     }
-    if (g->m == 1 || (g->m < 4 && !g->transpose_b)) {
+    const bool has_few_rows = g->m == 1 || (g->m < 4 && !g->transpose_b);
+    real *memory = has_few_rows ? NULL : tg_builtin_memory(), *out = c;
+    if (!memory) {
         multiply_rows_of_a(g, a, b, add, c);
         return;
     }
+    real *panel = memory + TG_BUILTIN_MEMORY / sizeof *memory;
     const bool many_panels = g->n >= 8 * COLUMNS && g->m > ROWS;
-    real *memory = many_panels ? tg_builtin_memory() : NULL, *out = c;
     if (g->k == 0) {
         for (int64_t row = 0; row < g->m && !add; row++) {
             memset(out + row * g->ldc, 0, (size_t)g->n * sizeof *out);
@@ -70,8 +74,8 @@ void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, boo
     for (int64_t row = 0; row < g->m; row += PACKED_ROWS) {
         const int64_t rows = least(PACKED_ROWS, g->m - row);
         for (int64_t first = 0; first < g->k; first += DEPTH) {
-            factors f = factors_of(g, a, row, rows, first, memory);
-            add_terms(g, f, b, rows, first, add || first > 0, out + row * g->ldc);
+            factors f = factors_of(g, a, row, rows, first, many_panels ? memory : NULL);
+            add_terms(g, f, b, rows, first, panel, add || first > 0, out + row * g->ldc);
         }
     }
 }

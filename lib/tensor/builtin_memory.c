@@ -1,5 +1,5 @@
 /* builtin_memory: the memory in which a thread copies factors (tensor/builtin_gemm.c). It is not the tape's: a product
- * may run in any thread, and 0.7 MB would be too much for the stack of some. */
+ * may run in any thread. Nor is it the stack: threads of musl have 128 KB. */
 #include "tensor/gemm.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ void *tg_builtin_memory(void)
     pthread_once(&once, make_key);
     char *memory = has_key ? pthread_getspecific(key) : NULL;
     if (has_key && !memory) {
-        memory = malloc(TG_BUILTIN_MEMORY + 64);
+        memory = malloc(TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL + 64);
         if (pthread_setspecific(key, memory) != 0) {
             free(memory);
             memory = NULL;

@@ -55,8 +55,9 @@ tg_gemm_kernel TG_EACH_LEVEL(tg_builtin_gemm_f32), TG_EACH_LEVEL(tg_builtin_gemm
 tg_gemm_kernel tg_builtin_gemm_f32_exact, tg_builtin_gemm_f64_exact; /* tensor/exact_tile.h */
 
 /* Returns memory of the calling thread for the built-in loops, aligned to a cache line, which stays until the thread
- * ends. NULL if there is none. */
+ * ends: TG_BUILTIN_MEMORY bytes, and behind them those of a panel (tensor/builtin_tile.h). NULL if there is none. */
 #define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))
+#define TG_BUILTIN_PANEL ((size_t)384 * 128)
 void *tg_builtin_memory(void);
 
 /* Returns whether the BLAS of the build has kernels for the vector instructions of this level, or may have. False in a

@@ -20,7 +20,7 @@ static bool has_memory = true;
 
 void *tg_builtin_memory(void)
 {
-    static _Thread_local _Alignas(64) char memory[TG_BUILTIN_MEMORY];
+    static _Thread_local _Alignas(64) char memory[TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL];
     return has_memory ? memory : NULL;
 }
 
