@@ -119,7 +119,8 @@ static void zero_gradients(const tg_op_call *call)
 {
     for (int i = 0; i < call->input_count; i++) {
         if (call->overwrite[i] && call->input_gradients[i]) {
-            memset(call->input_gradients[i], 0, tg_bytes_of(call->inputs[i]));
+            const tg_tensor *x = call->inputs[i];
+            tg_zero_values(call->input_gradients[i], x->count, tg_size_of(x->dtype));
         }
     }
 }

@@ -58,8 +58,8 @@ void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, boo
         KERNEL(tg_builtin_gemm)(&row, b, a, add, c);
         return;
     }
-    const bool has_few_rows = g->m == 1 || (g->m < 4 && !g->transpose_b);
-    real *memory = has_few_rows ? NULL : tg_builtin_memory(), *out = c;
+    const bool by_rows = g->m == 1 || (g->m < 4 && !g->transpose_b);
+    real *memory = by_rows ? NULL : tg_builtin_memory(), *out = c;
     if (!memory) {
         multiply_rows_of_a(g, a, b, add, c);
         return;

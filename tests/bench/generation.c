@@ -15,6 +15,7 @@ enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8, LONGEST = 100
 
 /* One or more texts of one length. */
 typedef struct generation {
+    tg_rng *rng;
     tg_tape *tape;
     tg_gpt *model;
     tg_kv_cache *cache;
@@ -25,7 +26,7 @@ typedef struct generation {
 static generation generation_new(tg_rng *rng, tg_gpt *model, int64_t texts)
 {
     const tg_gpt_config *c = tg_gpt_get_config(model);
-    generation g = {.tape = bench_must(tg_tape_new(rng, NULL)), .model = model, .texts = texts};
+    generation g = {.rng = rng, .tape = bench_must(tg_tape_new(rng, NULL)), .model = model, .texts = texts};
     g.cache = bench_must(tg_kv_cache_new(TG_F32, c->layers, texts, c->heads, c->context, c->width, NULL));
     g.ids = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(texts, 1), 42, NULL));
     tg_tape_set_recording(g.tape, false);
@@ -149,9 +150,9 @@ static void bench_texts_of(generation *one, generation *several, int64_t length)
     bench_value(name, TEXTS * bench_median(single, ROUNDS) / bench_median(together, ROUNDS), "times those of one text");
 }
 
-static void bench_texts(tg_rng *rng, generation *one)
+static void bench_texts(generation *one)
 {
-    generation several = generation_new(rng, one->model, TEXTS);
+    generation several = generation_new(one->rng, one->model, TEXTS);
     bench_texts_of(one, &several, 1);
     bench_texts_of(one, &several, 250);
     generation_free(&several);
@@ -175,7 +176,7 @@ static void bench_prompt(generation *g)
 }
 
 /* Runs something with GPT-2 small and one text. */
-static void with_model(void (*run)(tg_rng *rng, generation *one))
+static void with_model(void (*run)(generation *one))
 {
     tg_rng *rng = bench_must(tg_rng_new(123));
     tg_params *params = bench_must(tg_params_new(TG_F32, rng));
@@ -183,32 +184,26 @@ static void with_model(void (*run)(tg_rng *rng, generation *one))
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     tg_gpt *model = bench_must(tg_gpt_new(params, &config));
     generation one = generation_new(rng, model, 1);
-    run(rng, &one);
+    run(&one);
     generation_free(&one);
     tg_gpt_free(model);
     tg_params_free(params);
     tg_rng_free(rng);
 }
 
-static void run_tokens(tg_rng *rng, generation *one)
-{
-    (void)rng;
-    bench_tokens(one);
-}
-
-static void run_generation(tg_rng *rng, generation *one)
+static void bench_all(generation *one)
 {
     bench_tokens(one);
-    bench_texts(rng, one);
+    bench_texts(one);
     bench_prompt(one);
 }
 
 void bench_next_token(void)
 {
-    with_model(run_tokens);
+    with_model(bench_tokens);
 }
 
 void bench_generation(void)
 {
-    with_model(run_generation);
+    with_model(bench_all);
 }

@@ -147,7 +147,8 @@ static inline double join_lanes(const double *lane)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Returns the sum of the terms of one run. The lanes of whole rows stay in registers. */
+/* Returns the sum of the terms of one run. The lanes of whole rows stay in registers, for which the compiler must know
+ * that there are such rows and nothing else: without the two conditions rows of 192 take 1.1 times as long. */
 TG_FOR_EACH_OP double sum_of_run(const real *x, int64_t n, bool is_short, tg_term *term, double p, double center)
 {
     double lanes[PANEL_LANES] = {0};
