@@ -4,7 +4,8 @@
  * tables again.
  *
  * With 100,000 entries each of a place, an entry and its name is in memory, not in the cache. So a place has the hash,
- * which tells other names apart, and the address of the name, which need not wait for the entry.
+ * which tells other names apart, and the address of the name, which need not wait for the entry. Places of half the
+ * size, without that address, took 1.3 to 2 times as long for names in random order.
  */
 #ifndef TG_PARAMS_LIST_H
 #define TG_PARAMS_LIST_H

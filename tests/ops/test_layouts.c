@@ -247,6 +247,12 @@ static tg_tensor *tril(tg_tape *t, const operands *x)
     return x->a->rank < 2 ? tg_neg(t, x->a) : tg_tril(t, x->a, 1);
 }
 
+/* Rows of a: that of the largest value of each column. */
+static tg_tensor *embedding(tg_tape *t, const operands *x)
+{
+    return x->a->rank != 2 ? tg_neg(t, x->a) : tg_embedding(t, tg_argmax(t, x->a, 0, TG_DROP_AXES), x->a, NULL);
+}
+
 static const struct named_op {
     const char *name;
     op_call *call;
@@ -276,7 +282,8 @@ static const struct named_op {
            {"cat, last axis", cat_last},
            {"cat of masks", cat_masks},
            {"stack", stack_last},
-           {"tril", tril}};
+           {"tril", tril},
+           {"embedding", embedding}};
 
 /* ---- both ways ---- */
 

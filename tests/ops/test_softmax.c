@@ -84,7 +84,8 @@ static void check_line(const softmax_case *c, const tensors *v, int64_t line, in
 {
     double most = -INFINITY, sum = 0, dot = 0, of_dot = 0, dy_sum = 0;
     for (int64_t i = 0; i < c->size; i++) {
-        most = fmax(most, tg_get(v->x, index_of(c, line, i)));
+        double x = tg_get(v->x, index_of(c, line, i));
+        most = x > most ? x : most; /* of fmax, gcc 12 for Arm makes vectors that it then cannot compile */
     }
     for (int64_t i = 0; i < c->size; i++) {
         sum += exp(tg_get(v->x, index_of(c, line, i)) - most);

@@ -37,13 +37,26 @@ TG_DECLARE_KERNEL(tg_embedding_backward);
 
 /* ---- forward ---- */
 
-/* The data that the threads of the forward pass share. N is the number of ids. */
+/* The data that the threads of the forward pass share. N is the number of ids. W may be a view, of which only the rows
+ * that an id names are read. */
 typedef struct lookup {
     const real *W;     /* (V,C) */
     const int32_t *id; /* (N) */
     real *y;           /* (N,C) */
     int64_t C;
+    int64_t row_stride, column_stride; /* of W */
 } lookup;
+
+static inline void copy_row(const lookup *l, const real *w, real *y)
+{
+    if (l->column_stride == 1) {
+        memcpy(y, w, (size_t)l->C * sizeof(real));
+        return;
+    }
+    for (int64_t c = 0; c < l->C; c++) {
+        y[c] = w[c * l->column_stride];
+    }
+}
 
 /* Copies one row of W to each of the rows begin .. end - 1 of y. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
@@ -51,9 +64,9 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
     const lookup *l = context;
     for (int64_t i = begin; i < end; i++) {
         if (i + 1 < end) {
-            tg_prefetch_row(l->W + l->id[i + 1] * l->C, (size_t)l->C * sizeof(real));
+            tg_prefetch_row(l->W + l->id[i + 1] * l->row_stride, (size_t)l->C * sizeof(real));
         }
-        memcpy(l->y + i * l->C, l->W + l->id[i] * l->C, (size_t)l->C * sizeof(real));
+        copy_row(l, l->W + l->id[i] * l->row_stride, l->y + i * l->C);
     }
 }
 
@@ -63,7 +76,12 @@ void KERNEL(tg_embedding_forward)(const tg_op_call *call)
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     /* Does nothing without a max_norm. */
     tg_limit_norms(call, &a->limit);
-    lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1]};
+    lookup l = {.W = tg_values(table),
+                .id = tg_values(ids),
+                .y = tg_values(call->outputs[0]),
+                .C = table->shape[1],
+                .row_stride = table->strides[0],
+                .column_stride = table->strides[1]};
     /* Threads divide the ids, in ranges of about TG_GRAIN values. */
     tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);
     if (tg_limits_copies(call, &a->limit)) {
@@ -124,6 +142,13 @@ void KERNEL(tg_embedding_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+/* Ids are contiguous; the table may have any strides. */
+static bool embedding_layout(const tg_tensor *input, int i)
+{
+    (void)input;
+    return i == TG_LOOKUP_TABLE;
+}
+
 /* The shape rule: checks the inputs, and declares the output and the memory of the kernels. */
 static bool embedding_shape(tg_op_call *call)
 {
@@ -150,6 +175,7 @@ static const tg_op embedding_op = {
     .shape = embedding_shape,
     .input_names = {"ids", "table"},
     TG_KERNELS(tg_embedding_forward, tg_embedding_backward),
+    .accepts_layout = embedding_layout,
     .backward_ignores_inputs = 1u << 1, /* input 1, the table: backward reads the ids alone */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */

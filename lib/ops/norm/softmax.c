@@ -70,12 +70,24 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
 }
 
 /* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
+static inline real log_softmax_gradient(real y, real dy, real sum)
+{
+    return normal_or_zero(dy - EXP_OR_ZERO(y) * sum);
+}
+
+/* A loop for each case: with `accumulated`, gcc 12 makes no vectors of doubles. */
 static void log_softmax_row_backward(const lines *a, int64_t start)
 {
     const real *y = a->y + start, *dy = a->dy + start, sum = (real)row_sum(dy, a->axis.size);
     real *dx = a->out + start;
+    if (a->overwrite) {
+        for (int64_t i = 0; i < a->axis.size; i++) {
+            dx[i] = log_softmax_gradient(y[i], dy[i], sum);
+        }
+        return;
+    }
     for (int64_t i = 0; i < a->axis.size; i++) {
-        dx[i] = accumulated(a->overwrite, dx[i], normal_or_zero(dy[i] - EXP_OR_ZERO(y[i]) * sum));
+        dx[i] += log_softmax_gradient(y[i], dy[i], sum);
     }
 }
 
@@ -167,9 +179,14 @@ static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t wi
     for (int64_t i = 0; i < a->axis.size; i++) {
         const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
         real *dx = a->out + start + i * a->axis.inner;
+        if (a->overwrite) {
+            for (int64_t k = 0; k < width; k++) {
+                dx[k] = log_softmax_gradient(y[k], dy[k], (real)sum[k]);
+            }
+            continue;
+        }
         for (int64_t k = 0; k < width; k++) {
-            real gradient = dy[k] - EXP_OR_ZERO(y[k]) * (real)sum[k];
-            dx[k] = accumulated(a->overwrite, dx[k], normal_or_zero(gradient));
+            dx[k] += log_softmax_gradient(y[k], dy[k], (real)sum[k]);
         }
     }
 }
