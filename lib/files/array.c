@@ -276,7 +276,7 @@ static bool write_converted(tg_file_writer *writer, const tg_tensor *x, tg_store
     bool is_encoded = stored != tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP);
     char *gathered = tg_alloc(2, BUFFER_BYTES);
     if (!gathered) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", writer->call, writer->path);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", writer->call, 2 * BUFFER_BYTES);
     }
     char *encoded = gathered + BUFFER_BYTES;
     tg_walk walk = tg_walk_of(x);

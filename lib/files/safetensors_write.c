@@ -358,16 +358,18 @@ char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_err
             total += bytes_of(&w->items[i], shape_of(&w->items[i]));
         }
         bytes = tg_alloc(total + 1, 1);
+        tg_file_writer file;
+        tg_file_writer_begin_bytes(&file, w->call, bytes);
         if (!bytes) {
             tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %llu bytes", w->call,
                          (unsigned long long)total);
-        } else {
-            tg_file_writer file;
-            tg_file_writer_begin_bytes(&file, w->call, bytes);
-            tg_file_writer_write(&file, h.text.bytes, h.text.length, error);
-            write_items(&file, w, own.data, true, error);
+        } else if (tg_file_writer_write(&file, h.text.bytes, h.text.length, error) &&
+                   write_items(&file, w, own.data, true, error)) {
             bytes[total] = '\0';
             *size = (int64_t)total;
+        } else {
+            tg_free(bytes);
+            bytes = NULL;
         }
     }
     tg_free(h.text.bytes);

@@ -844,6 +844,18 @@ static bool save_bytes(world *w)
     return bytes;
 }
 
+/* The values are converted in a buffer. */
+static bool save_halves(world *w)
+{
+    tg_params_save_config config = tg_params_save_config_default();
+    config.floats = TG_SAVE_FLOATS_F16;
+    int64_t size = 0;
+    char *bytes = tg_params_save_bytes(w->params, &size, &config, &w->error);
+    add_bits(w, bytes, bytes ? (size_t)size : 0);
+    tg_text_free(bytes);
+    return bytes;
+}
+
 static bool load_bytes(world *w)
 {
     return tg_params_load_bytes(w->params, w->saved, w->saved_size, NULL, &w->error);
@@ -1075,6 +1087,7 @@ static const sweep sweeps[] = {
     {"tg_sample", sample, NULL},
     {"tg_multinomial", multinomial, prepare_weights},
     {"tg_params_save_bytes", save_bytes, NULL},
+    {"tg_params_save_bytes", save_halves, NULL},
     {"tg_params_load_bytes", load_bytes, prepare_bytes},
     {"tg_kv_cache_new", new_cache, NULL},
     {"tg_sgd_new", new_sgd, NULL},
