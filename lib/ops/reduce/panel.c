@@ -11,11 +11,8 @@
 #define LONG_LINE (LONG_RUN - 1)
 #define LONG_COMPUTED_LINE (PANEL / 2)
 
-/* The columns of a panel are a multiple of this. */
-#define VECTOR 64
-
-/* The bytes of a panel, so that a second visit finds them in the processor's cache. */
-#define BYTES_BY_COLUMNS (1 << 19)
+/* The bytes of a panel that is read by rows, so that a second visit finds them in the processor's cache. One that is
+ * read by columns is as wide as possible: for long columns, wide rows save more than a second visit costs. */
 #define BYTES_BY_ROWS (1 << 17)
 
 /* ---- reading x ---- */
@@ -156,16 +153,13 @@ static tg_reduce_call reduction_of(const tg_op_call *call)
     return r;
 }
 
-/* Returns the number of columns of a panel: whole vectors, if they fit into the cache. */
+/* Returns the number of columns of a panel. */
 static int64_t width_of(const tg_reduce_call *r, int64_t rows)
 {
-    int64_t bytes = (rows + 1) * (int64_t)sizeof(real);
     if (r->lines > 1) {
         return r->unit;
     }
-    int64_t width = least(PANEL, (r->by_columns ? BYTES_BY_COLUMNS : BYTES_BY_ROWS) / bytes + 1);
-    int64_t whole = (width + VECTOR - 1) / VECTOR * VECTOR;
-    return r->by_columns ? whole : width;
+    return r->by_columns ? PANEL : least(PANEL, BYTES_BY_ROWS / ((rows + 1) * (int64_t)sizeof(real)) + 1);
 }
 
 /* Writes the first unit of [at,end) as a panel: as many outputs of one block as fit. */
