@@ -9,8 +9,9 @@
 #include "support.h"
 #include "tensor/tensor.h"
 
-/* The lines of a case: both halves are more than a strip, and not a multiple of one. */
-enum { LINES = 268, LONGEST = 50257 };
+/* The lines of a case: both halves are more than a strip, and not a multiple of one. Strips of lines whose length is
+ * LONG_STRIP are wide. */
+enum { LINES = 268, LONGEST = 50257, LONG_STRIP = 2100 };
 
 typedef struct softmax_case {
     tg_dtype dtype;
@@ -136,6 +137,7 @@ static void test_values(void **state)
         each_case(LINES, sizes[i], check_values);
     }
     each_case(4, LONGEST, check_values);
+    each_case(150, LONG_STRIP, check_values);
 }
 
 /* Writes a NaN whose bits are all set. */
@@ -211,6 +213,7 @@ static void test_bits(void **state)
     (void)state;
     each_case(LINES, 17, check_bits);
     each_case(LINES, 601, check_bits);
+    each_case(150, LONG_STRIP, check_bits);
 }
 
 int main(void)

@@ -22,8 +22,11 @@ TG_DECLARE_KERNEL(tg_softmax_backward);
 TG_DECLARE_KERNEL(tg_log_softmax_forward);
 TG_DECLARE_KERNEL(tg_log_softmax_backward);
 
-/* Neighboring lines that are computed together. More of them, if they are long, would not stay in the cache. */
-#define STRIP 128
+/* The largest number of neighboring lines that are computed together. A narrow strip stays in the cache; if its lines
+ * are too long for that, wider rows are read faster from memory. */
+#define STRIP 512
+#define NARROW_STRIP 128
+#define CACHE_BYTES (1 << 20)
 
 typedef struct lines lines;
 
@@ -196,13 +199,15 @@ static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t wi
 static void some_lines(void *context, int64_t begin, int64_t end)
 {
     const lines *a = context;
+    const bool is_narrow = a->axis.size <= CACHE_BYTES / (NARROW_STRIP * (int64_t)sizeof(real));
+    const int64_t strip = is_narrow ? NARROW_STRIP : STRIP;
     for (int64_t line = begin, width = 1; line < end; line += width) {
         if (a->axis.inner == 1) {
             a->row(a, line * a->axis.size);
             continue;
         }
         int64_t column = line % a->axis.inner;
-        width = end - line < STRIP ? end - line : STRIP;
+        width = end - line < strip ? end - line : strip;
         width = a->axis.inner - column < width ? a->axis.inner - column : width;
         a->strip(a, (line - column) * a->axis.size + column, width);
     }
