@@ -271,11 +271,9 @@ typedef struct clearing {
 static void remove_checkpoint(void *context, const char *name)
 {
     const clearing *c = context;
-    char *path = tg_step_of_name(name) >= 0 ? tg_path_in_folder(clear_call, c->folder, name, c->error) : NULL;
-    if (path && !tg_system_remove(path)) {
-        tg_error_set(c->error, TG_ERROR_FILE, "%s: remove '%s': %s", clear_call, path, strerror(errno));
+    if (tg_step_of_name(name) >= 0) {
+        tg_name_remove(clear_call, c->folder, name, c->error);
     }
-    tg_free(path);
 }
 
 bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
@@ -284,10 +282,11 @@ bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
         return check_folder(clear_call, folder, error);
     }
     tg_error local = TG_NO_ERROR;
-    if (check_folder(clear_call, folder, &local) && tg_group_index(folder->group) == 0) {
+    /* "best" first, so that it never names a checkpoint that is gone */
+    if (check_folder(clear_call, folder, &local) && tg_group_index(folder->group) == 0 &&
+        tg_name_remove(clear_call, folder->path, "best", &local) &&
+        tg_name_remove(clear_call, folder->path, "last", &local)) {
         clearing c = {folder->path, &local};
-        remove_file(folder->path, "best");
-        remove_file(folder->path, "last");
         tg_folder_visit(clear_call, folder->path, remove_checkpoint, &c, &local);
     }
     return tg_group_agree(folder->group, &local, error);

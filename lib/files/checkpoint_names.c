@@ -43,6 +43,15 @@ char *tg_path_in_folder(const char *call, const char *folder, const char *name, 
     return path;
 }
 
+bool tg_name_remove(const char *call, const char *folder, const char *name, tg_error *error)
+{
+    char *path = tg_path_in_folder(call, folder, name, error);
+    bool is_removed = path && (tg_system_remove(path) || errno == ENOENT ||
+                               tg_error_set(error, TG_ERROR_FILE, "%s: remove '%s': %s", call, path, strerror(errno)));
+    tg_free(path);
+    return is_removed;
+}
+
 bool tg_folder_visit(const char *call, const char *folder, void (*visit)(void *context, const char *name),
                      void *context, tg_error *error)
 {
@@ -207,9 +216,5 @@ bool tg_best_write(const char *call, const char *folder, int64_t step, tg_error 
     if (step >= 0) {
         return write_names(call, folder, "best", &step, 1, error);
     }
-    char *path = tg_path_in_folder(call, folder, "best", error);
-    bool is_removed = path && (tg_system_remove(path) || errno == ENOENT ||
-                               tg_error_set(error, TG_ERROR_FILE, "%s: remove '%s': %s", call, path, strerror(errno)));
-    tg_free(path);
-    return is_removed;
+    return tg_name_remove(call, folder, "best", error);
 }

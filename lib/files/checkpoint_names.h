@@ -17,6 +17,9 @@ int64_t tg_step_of_name(const char *name);
 /* Returns "<folder>/<name>"; yours to free with tg_free. NULL, with the error, when memory is exhausted. */
 char *tg_path_in_folder(const char *call, const char *folder, const char *name, tg_error *error);
 
+/* Removes a file of the folder, if it exists. */
+bool tg_name_remove(const char *call, const char *folder, const char *name, tg_error *error);
+
 /* Calls `visit` for each name in the folder. */
 bool tg_folder_visit(const char *call, const char *folder, void (*visit)(void *context, const char *name),
                      void *context, tg_error *error);

@@ -613,6 +613,38 @@ static void test_folder(void **state)
     tg_checkpoint_folder_free(folder);
 }
 
+/* Each allocation of a clear fails in turn. A clear that reports no error has removed all files; after an error another
+ * one removes them. */
+static void test_clears_without_memory(void **state)
+{
+    (void)state;
+    bool was_reached = true;
+    for (size_t k = 1; was_reached; k++) {
+        tg_error error = TG_NO_ERROR;
+        assert_int_equal(system("rm -rf test_checkpoints"), 0);
+        tg_checkpoint_folder *folder = tg_checkpoint_folder_open("test_checkpoints", NULL, &error);
+        save_step(folder, 5, true);
+        save_step(folder, 10, false);
+        counting_allocator counting;
+        allocator_install(&counting);
+        allocator_arm(&counting, k, false);
+        bool is_clear = tg_checkpoint_folder_clear(folder, &error);
+        was_reached = counting.calls >= k;
+        assert_int_equal(counting.live, 0);
+        allocator_restore();
+        assert_int_equal(is_clear, !was_reached);
+        if (!is_clear) {
+            assert_error(&error, TG_ERROR_MEMORY, "checkpoint_folder_clear: out of memory");
+            assert_true(tg_checkpoint_folder_clear(folder, &error));
+        }
+        assert_false(exists("test_checkpoints/best"));
+        assert_false(exists("test_checkpoints/last"));
+        assert_null(tg_checkpoint_find("test_checkpoints", TG_CHECKPOINT_BEST, &error));
+        assert_error(&error, TG_ERROR_FILE, "has no checkpoint");
+        tg_checkpoint_folder_free(folder);
+    }
+}
+
 /* Requires that the folder has the checkpoints of these steps, and no others. */
 static void assert_steps(int count, const int *steps)
 {
@@ -835,6 +867,7 @@ int main(void)
         cmocka_unit_test(test_refuses_states),
         cmocka_unit_test(test_without_memory),
         cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_clears_without_memory),
         cmocka_unit_test(test_folder_goes_back),
         cmocka_unit_test(test_folder_without_its_files),
         cmocka_unit_test(test_folder_after_a_fork),
