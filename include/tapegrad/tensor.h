@@ -245,7 +245,7 @@ typedef struct tg_grad_rows {
 } tg_grad_rows;
 
 /* Returns the gradient by rows; zeros and NULLs unless the kind is TG_GRAD_ROWS. Borrowed from x until the next
- * backward or tg_tensor_zero_grad. */
+ * backward, tg_tensor_zero_grad, tg_tensor_reserve_grad, or a tg_tensor_add_grad_rows of new rows. */
 TG_API tg_grad_rows tg_tensor_grad_rows(const tg_tensor *x);
 
 /* Returns a dense copy of a gradient of any kind; rows without a gradient are zeros. Yours (tg_release). MEMORY. */

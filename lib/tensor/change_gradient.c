@@ -64,6 +64,26 @@ static void add(int dtype, void *sum, int64_t first, const void *values, int64_t
     }
 }
 
+/* Reserves memory for those rows that have no gradient yet. */
+static bool reserve_new_rows(tg_tensor *x, const int32_t *ids, int64_t count)
+{
+    if (!tg_gradient_reserve(x, TG_GRAD_ROWS, 0)) {
+        return false;
+    }
+    int32_t *slot = x->gradient->slot;
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (slot[ids[i]] == -1) {
+            slot[ids[i]] = -2; /* found, so that its repetitions do not count */
+            found++;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        slot[ids[i]] = slot[ids[i]] == -2 ? -1 : slot[ids[i]];
+    }
+    return tg_gradient_reserve(x, TG_GRAD_ROWS, found);
+}
+
 bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count, tg_error *error)
 {
     static const char call[] = "tensor_add_grad_rows";
@@ -83,7 +103,7 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
         }
     }
     bool dense = tg_tensor_grad_kind(x) == TG_GRAD_DENSE;
-    if (!dense && !tg_gradient_reserve(x, TG_GRAD_ROWS, count)) {
+    if (!dense && !reserve_new_rows(x, ids, count)) {
         return report_memory(call, error);
     }
     if (!dense) {

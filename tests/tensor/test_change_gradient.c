@@ -135,6 +135,31 @@ static void test_out_of_memory(void **state)
     allocator_restore();
 }
 
+/* Only rows that are new need memory: neither those that have a gradient, nor the repetitions of an id. */
+static void test_rows_that_exist_need_no_memory(void **state)
+{
+    (void)state;
+    const int32_t ids[] = {5, 6, 7, 1, 9, 1, 5};
+    const double ones[] = {1, 1, 1, 1, 1, 1, 1};
+    counting_allocator counting;
+    allocator_install(&counting);
+    tg_tensor *x = leaf(tg_tensor_new(TG_F64, TG_SHAPE(40, 1), NULL));
+    assert_true(tg_tensor_add_grad_rows(x, ids, ones, 3, &error));
+    tg_grad_rows own = tg_tensor_grad_rows(x);
+    allocator_arm(&counting, 1, true);
+    assert_true(tg_tensor_add_grad_rows(x, own.ids, own.values, own.count, &error));
+    allocator_arm(&counting, 0, false);
+    assert_true(tg_tensor_reserve_grad(x, TG_GRAD_ROWS, 2, &error));
+    allocator_arm(&counting, 1, true);
+    assert_true(tg_tensor_add_grad_rows(x, ids, ones, 7, &error));
+    allocator_arm(&counting, 0, false);
+    assert_int_equal(tg_tensor_grad_rows(x).count, 5);
+    assert_gradient(x, (double[40]){[1] = 2, [5] = 4, [6] = 3, [7] = 3, [9] = 1});
+    tg_release(x);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +168,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_frozen_rows_get_no_gradient, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors_change_nothing, set_up, tear_down),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_rows_that_exist_need_no_memory),
     };
     return cmocka_run_group_tests_name("change_gradient", tests, NULL, NULL);
 }
