@@ -61,7 +61,7 @@ static tg_tensor *add_table(tg_params *params, const char *name, tg_shape shape,
         }
     }
     if (weight && o->frozen) {
-        tg_params_set_frozen(params, full, true);
+        tg_tensor_set_requires_grad(weight, false, NULL); /* a leaf of floats: cannot fail */
     }
     return weight;
 }

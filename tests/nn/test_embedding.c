@@ -439,6 +439,22 @@ static void test_bag_of_a_given_table(void **state)
     tg_params_free(params);
 }
 
+/* A name may have a *, which patterns of names know. The frozen table is this one alone. */
+static void test_frozen_table_with_a_star(void **state)
+{
+    (void)state;
+    tg_rng *rng = tg_rng_new(2);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_nn_embedding plain = tg_nn_embedding_make(params, "words", 3, 2, NULL);
+    tg_nn_embedding_config config = tg_nn_embedding_config_default();
+    config.frozen = true;
+    tg_nn_embedding star = tg_nn_embedding_make(params, "*", 3, 2, &config);
+    assert_false(tg_tensor_requires_grad(star.weight));
+    assert_true(tg_tensor_requires_grad(plain.weight));
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 static void test_bag_refuses(void **state)
 {
     (void)state;
@@ -533,7 +549,7 @@ int main(void)
         cmocka_unit_test(test_against_torch),     cmocka_unit_test(test_resize),
         cmocka_unit_test(test_bag_is_the_op),     cmocka_unit_test(test_bag_padding_is_frozen),
         cmocka_unit_test(test_bag_padding_stays), cmocka_unit_test(test_bag_of_a_given_table),
-        cmocka_unit_test(test_bag_refuses),
+        cmocka_unit_test(test_bag_refuses),       cmocka_unit_test(test_frozen_table_with_a_star),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
