@@ -310,7 +310,7 @@ char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size
     if (!array || array->dtype != TG_STORED_U8 || array->shape.rank != 1) {
         tg_error_set(error, TG_ERROR_VALUE, "%s: '%.*s' has no tensor '%.*s' of bytes", call, TG_CUT(path, 200),
                      TG_CUT(name, 100));
-    } else if (!(bytes = tg_alloc((size_t)count + 1, 1))) {
+    } else if (!(bytes = tg_alloc((uint64_t)count + 1, 1))) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld bytes", call, (long long)count);
     } else if (!tg_safetensors_read(file, array, bytes, TG_U8, error)) {
         tg_free(bytes);

@@ -244,6 +244,27 @@ static void test_single_parts(void **state)
     training_free(&m);
 }
 
+/* 2^32 + 1 bytes: a size of 32 bits cuts that to 1. The file has a hole, and takes no space. */
+static void test_bytes_beyond_memory(void **state)
+{
+    (void)state;
+    if (SIZE_MAX > UINT32_MAX) {
+        skip();
+    }
+    static const char large[] = "test_checkpoint_large.safetensors",
+                      header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[4294967297],\"data_offsets\":[0,4294967297]}}";
+    const unsigned char length[8] = {sizeof header - 1};
+    FILE *file = fopen(large, "wb");
+    assert_true(file && fwrite(length, 1, 8, file) == 8 && fputs(header, file) >= 0 && fclose(file) == 0);
+    assert_int_equal(truncate(large, (off_t)(8 + sizeof header - 1 + 4294967297)), 0);
+    tg_error error = TG_NO_ERROR;
+    int64_t size = 7;
+    assert_null(tg_checkpoint_read_bytes(large, "b", &size, &error));
+    assert_error(&error, TG_ERROR_MEMORY, "checkpoint_read_bytes: out of memory for 4294967297 bytes");
+    assert_int_equal(size, 7);
+    assert_int_equal(remove(large), 0);
+}
+
 /* ---- errors ---- */
 
 static void assert_refused(training *m, const tg_checkpoint_part *parts, int64_t count, tg_code code, const char *text)
@@ -859,6 +880,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_continues_with_the_same_bits),
         cmocka_unit_test(test_single_parts),
+        cmocka_unit_test(test_bytes_beyond_memory),
         cmocka_unit_test(test_refuses_parts_that_differ),
         cmocka_unit_test(test_refuses_another_optimizer_or_loader),
         cmocka_unit_test(test_loaders_of_tensors),
