@@ -401,8 +401,8 @@ typedef struct tg_embedding_config {
 
 TG_API tg_embedding_config tg_embedding_config_default(void);
 
-/* Rows of a table selected by ids, y[..,:] = table[ids[..],:]: ids (..) i32, table (V,C) -> (..,C). Of a view only these
- * rows are read. A table that is a leaf gets a gradient by rows, with duplicates summed in order. RANGE, with the
+/* Rows of a table selected by ids, y[..,:] = table[ids[..],:]: ids (..) i32, table (V,C) -> (..,C). Of a view only
+ * these rows are read. A table that is a leaf gets a gradient by rows, with duplicates summed in order. RANGE, with the
  * index, for an id outside of [0,V), and for a padding index that does not exist; VALUE for an invalid max_norm or
  * norm_type; STATE if max_norm is set and the table is the result of an op. */
 TG_API tg_tensor *tg_embedding(tg_tape *tape, tg_tensor *ids, tg_tensor *table, const tg_embedding_config *config);

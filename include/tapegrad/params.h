@@ -110,8 +110,9 @@ TG_API bool tg_init_kaiming_uniform(tg_tensor *x, tg_rng *rng, double a, tg_fan 
 TG_API bool tg_init_kaiming_normal(tg_tensor *x, tg_rng *rng, double a, tg_fan fan, tg_error *error);
 
 /* Normal values in [low,high], drawn as in PyTorch 2.13: values outside are drawn again. x has any rank; DTYPE unless
- * it is contiguous f32 or f64; VALUE unless std > 0 and low < high. For an interval far out in a tail of the
- * distribution the time grows without bound. */
+ * it is contiguous f32 or f64; VALUE unless std > 0 and low < high, for numbers above half of the dtype's largest one,
+ * and for an interval so far from the mean that its density is 0 in the dtype (in f32 from 1.8e19 std on). The farther
+ * out in a tail the interval is, the longer it takes, without bound. */
 TG_API bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high,
                                  tg_error *error);
 

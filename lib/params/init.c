@@ -169,14 +169,23 @@ bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, do
         return tg_error_set(error, TG_ERROR_DTYPE, "%s: a %s tensor%s; it must be contiguous f32 or f64", call,
                             tg_dtype_name(tg_dtype_of(x)), x->contiguous ? "" : " with gaps");
     }
-    if (!(std > 0) || !(low < high) || !isfinite(mean) || !isfinite(std) || !isfinite(low) || !isfinite(high)) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: mean %g, standard deviation %g, cut at %g and %g; all must be finite, the deviation "
-                            "above 0, and low < high",
-                            call, mean, std, low, high);
+    const double most = x->dtype == TG_F32 ? FLT_MAX / 2 : DBL_MAX / 2; /* so that high - low is finite */
+    if (!(std > 0) || !(low < high) || !(fabs(mean) <= most) || !(std <= most) || !(-low <= most) || !(high <= most)) {
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "%s: mean %g, standard deviation %g, cut at %g and %g; all must lie in [%g,%g], the deviation "
+            "above 0, and low < high",
+            call, mean, std, low, high, -most, most);
     }
     double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
     truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};
+    if (!isfinite(rounded(&cut, z * z))) {
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "%s: cut at %g and %g, which is %g standard deviations %g away from the mean %g; that has no "
+            "density",
+            call, low, high, fabs(z), std, mean);
+    }
     tg_tensor *drawn = tg_tensor_new(tg_dtype_of(x), tg_shape_of(x), error);
     uint8_t *waiting = drawn ? tg_alloc((uint64_t)x->count + 1, 1) : NULL;
     if (!waiting) {

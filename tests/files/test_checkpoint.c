@@ -244,13 +244,11 @@ static void test_single_parts(void **state)
     training_free(&m);
 }
 
-/* 2^32 + 1 bytes: a size of 32 bits cuts that to 1. The file has a hole, and takes no space. */
+#if SIZE_MAX == UINT32_MAX
+/* 2^32 + 1 bytes: a size of 32 bits cuts that to 1. The file has a hole, and takes no space (tests/ci/i386). */
 static void test_bytes_beyond_memory(void **state)
 {
     (void)state;
-    if (SIZE_MAX > UINT32_MAX) {
-        skip();
-    }
     static const char large[] = "test_checkpoint_large.safetensors",
                       header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[4294967297],\"data_offsets\":[0,4294967297]}}";
     const unsigned char length[8] = {sizeof header - 1};
@@ -264,6 +262,7 @@ static void test_bytes_beyond_memory(void **state)
     assert_int_equal(size, 7);
     assert_int_equal(remove(large), 0);
 }
+#endif
 
 /* ---- errors ---- */
 
@@ -880,7 +879,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_continues_with_the_same_bits),
         cmocka_unit_test(test_single_parts),
+#if SIZE_MAX == UINT32_MAX
         cmocka_unit_test(test_bytes_beyond_memory),
+#endif
         cmocka_unit_test(test_refuses_parts_that_differ),
         cmocka_unit_test(test_refuses_another_optimizer_or_loader),
         cmocka_unit_test(test_loaders_of_tensors),

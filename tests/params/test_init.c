@@ -176,6 +176,18 @@ static bool no_deviation(tg_tensor *x, tg_rng *rng, tg_error *error)
     return tg_init_trunc_normal(x, rng, 0, 0, -2, 2, error);
 }
 
+/* high - low is infinite in float. */
+static bool too_wide(tg_tensor *x, tg_rng *rng, tg_error *error)
+{
+    return tg_init_trunc_normal(x, rng, 0, 1, -3e38, 3e38, error);
+}
+
+/* The square of 2e19 is infinite in float. */
+static bool without_density(tg_tensor *x, tg_rng *rng, tg_error *error)
+{
+    return tg_init_trunc_normal(x, rng, 0, 0.5, 1e19, 2e19, error);
+}
+
 static bool no_generator(tg_tensor *x, tg_rng *rng, tg_error *error)
 {
     (void)rng;
@@ -197,7 +209,10 @@ static void test_refusals(void **state)
     refuse(no_generator, matrix, TG_ERROR_STATE, "init_trunc_normal: the generator is NULL");
     refuse(trunc_default, ids, TG_ERROR_DTYPE, "init_trunc_normal: a i32 tensor; it must be contiguous f32 or f64");
     refuse(empty_cut, matrix, TG_ERROR_VALUE,
-           "cut at 2 and -2; all must be finite, the deviation above 0, and low < high");
+           "cut at 2 and -2; all must lie in [-1.70141e+38,1.70141e+38], the deviation above 0, and low < high");
+    refuse(too_wide, matrix, TG_ERROR_VALUE, "cut at -3e+38 and 3e+38; all must lie in");
+    refuse(without_density, matrix, TG_ERROR_VALUE,
+           "cut at 1e+19 and 2e+19, which is 2e+19 standard deviations 0.5 away from the mean 0; that has no density");
     refuse(no_deviation, matrix, TG_ERROR_VALUE, "standard deviation 0");
     tg_release(matrix);
     tg_release(vector);
