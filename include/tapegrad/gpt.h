@@ -186,9 +186,10 @@ typedef struct tg_gpt_save_config {
 
 TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
 
-/* Writes model.safetensors and config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). A model
- * without biases of queries, keys and values gets zeros, and LoRA is merged in the file. VALUE for positions that are
- * not learned, and for a head that was replaced; RANGE for end_token; the errors of tg_params_save. */
+/* Writes model.safetensors and then config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). Each
+ * is replaced as a whole, so after an error the first one may be the new one. A model without biases of queries, keys
+ * and values gets zeros, and LoRA is merged in the file. VALUE for positions that are not learned, and for a head that
+ * was replaced; RANGE for end_token; the errors of tg_params_save. */
 TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */

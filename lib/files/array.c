@@ -198,16 +198,16 @@ bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dty
 }
 
 /* Returns a row-major copy of x, whose values are those of `shape` with the first axis fastest. Releases x. */
-static tg_tensor *from_fortran(tg_tensor *x, const tg_shape *shape, tg_error *error)
+static tg_tensor *from_fortran(const tg_file *file, tg_tensor *x, const tg_shape *shape, tg_error *error)
 {
     int64_t strides[TG_MAX_RANK];
     for (int axis = 0; axis < shape->rank; axis++) {
         strides[axis] = axis ? strides[axis - 1] * shape->size[axis - 1] : 1;
     }
     tg_tensor *view = tg_tensor_make_view(NULL, x, shape, strides, 0);
-    tg_tensor *copy = view ? tg_tensor_new_copy(view, error) : NULL;
-    if (!view) {
-        tg_error_set(error, TG_ERROR_MEMORY, "out of memory for a view");
+    tg_tensor *copy = view ? tg_tensor_new_copy(view, NULL) : NULL;
+    if (!copy) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", file->call, file->path);
     }
     tg_release(view);
     tg_release(x);
@@ -234,7 +234,7 @@ tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_erro
         tg_release(x);
         return NULL;
     }
-    return x && array->is_fortran && array->shape.rank > 1 ? from_fortran(x, &array->shape, error) : x;
+    return x && array->is_fortran && array->shape.rank > 1 ? from_fortran(file, x, &array->shape, error) : x;
 }
 
 /* ---- writing ---- */
