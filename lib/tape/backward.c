@@ -332,7 +332,8 @@ bool tg_retain_grad(tg_tape *t, tg_tensor *x)
     return tg_gradient_reserve(x, TG_GRAD_DENSE, 0) || tg_tape_fail(t, TG_ERROR_MEMORY, "retain_grad", "out of memory");
 }
 
-void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots)
+void *tg_find_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots,
+                        int32_t *first_new)
 {
     tg_tensor *leaf = call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
     if (!leaf || !ids || !slots || (!call->input_gradients[input] && !call->overwrite[input])) {
@@ -342,8 +343,20 @@ void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int
         if (count > 0) {
             memcpy(slots, ids, (size_t)count * sizeof *slots);
         }
+        if (first_new) {
+            *first_new = INT32_MAX; /* above all slots */
+        }
         return call->input_gradients[input];
     }
-    tg_gradient_rows(leaf, ids, count, slots);
+    if (first_new) {
+        *first_new = tg_gradient_new_rows(leaf, ids, count, slots);
+    } else {
+        tg_gradient_rows(leaf, ids, count, slots);
+    }
     return leaf->gradient->values;
+}
+
+void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots)
+{
+    return tg_find_grad_rows(call, input, ids, count, slots, NULL);
 }

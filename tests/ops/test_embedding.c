@@ -530,10 +530,31 @@ static void test_same_bits_for_any_thread_count(void **state)
     assert_true(tg_set_threads(before, NULL));
 }
 
+/* A row's first contribution is written as if it were added to zeros: -0 becomes 0, in embeddings and bags. */
+static void test_negative_zeros(void **state)
+{
+    (void)state;
+    tg_tensor *ids = tensor_i32(TG_SHAPE(2, 1), (int32_t[]){2, 1});
+    tg_tensor *results[] = {tg_reshape(tape, tg_embedding(tape, ids, table, NULL), TG_SHAPE(2, 2)),
+                            tg_embedding_bag(tape, ids, table, NULL)};
+    for (int k = 0; k < 2; k++) {
+        tg_tensor *dy = tensor_f64(TG_SHAPE(2, 2), (double[]){-0.0, -0.0, 1, -0.0});
+        tg_tensor_zero_grad(table);
+        assert_true(backward_from(tape, results[k], dy));
+        const double *rows = tg_tensor_grad_rows(table).values;
+        for (int i = 0; i < 4; i++) {
+            assert_true(rows[i] == (i == 2) && !signbit(rows[i]));
+        }
+        tg_release(dy);
+    }
+    tg_release(ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_max_norm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_negative_zeros, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_of_bags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_moves_the_version, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_norm_without_recording, set_up, tear_down),

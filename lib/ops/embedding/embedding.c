@@ -97,6 +97,7 @@ typedef struct scatter {
     const real *dy;     /* (N,C) */
     real *dW;           /* (rows,C) */
     const int32_t *row; /* (N); -1: no gradient */
+    int32_t first_new;  /* from this row on, they have no values until their first dy[i,:] is written */
     const real *scale;  /* (N), the factor of dy[i,:]; NULL: 1 */
     int64_t N, C;
 } scatter;
@@ -105,15 +106,15 @@ typedef struct scatter {
 static void add_rows(void *context, int64_t begin, int64_t end)
 {
     const scatter *s = context;
+    int32_t next_new = s->first_new;
     for (int64_t i = 0; i < s->N; i++) {
         if (s->row[i] < 0) {
             continue;
         }
-        real *dW = s->dW + s->row[i] * s->C;
-        const real *dy = s->dy + i * s->C, scale = s->scale ? s->scale[i] : 1;
-        for (int64_t c = begin; c < end; c++) {
-            dW[c] += scale * dy[c];
-        }
+        const bool is_new = s->row[i] == next_new;
+        next_new += is_new;
+        add_scaled(s->dW + s->row[i] * s->C + begin, s->dy + i * s->C + begin, s->scale ? s->scale[i] : 1, end - begin,
+                   is_new);
     }
 }
 
@@ -125,14 +126,21 @@ void KERNEL(tg_embedding_backward)(const tg_op_call *call)
     /* The scratch memory has three arrays of N values. */
     real *scale = call->scratch;
     int32_t *row = (int32_t *)(scale + ids->count), *sorted = row + ids->count;
-    real *dW = tg_rows_of_ids(call, 1, id, ids->count, a->padding, row);
+    int32_t first_new;
+    real *dW = tg_rows_of_ids(call, 1, id, ids->count, a->padding, row, &first_new);
     if (!dW) {
         return; /* no row gets a gradient */
     }
     if (a->by_frequency) {
         KERNEL(tg_frequency_scales)(id, ids->count, sorted, scale);
     }
-    scatter s = {call->output_gradients[0], dW, row, a->by_frequency ? scale : NULL, ids->count, table->shape[1]};
+    scatter s = {.dy = call->output_gradients[0],
+                 .dW = dW,
+                 .row = row,
+                 .first_new = first_new,
+                 .scale = a->by_frequency ? scale : NULL,
+                 .N = ids->count,
+                 .C = table->shape[1]};
     /* Threads divide the columns, in ranges of about TG_GRAIN values and at least 16 columns. */
     int64_t grain = s.N > 0 ? TG_GRAIN / s.N : s.C;
     tg_parallel_for(s.C, grain < 16 ? 16 : grain, add_rows, &s);

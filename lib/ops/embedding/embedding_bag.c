@@ -34,6 +34,7 @@ typedef struct bags {
     const real *copies; /* one row per entry, with a max_norm that must not change the table; else NULL */
     real *y, *dW;
     const int32_t *rows; /* the row of dW that belongs to each entry; -1: no gradient */
+    int32_t first_new;   /* sum, mean: from this row of dW on, they have no values until the first entry is written */
     const real *scales;  /* the factor of each entry's gradient, with scale_by_frequency; else NULL */
     int32_t *winners;    /* max: the entry that gave each value of y; -1: the bag is empty */
 } bags;
@@ -186,6 +187,7 @@ void KERNEL(tg_embedding_bag_forward)(const tg_op_call *call)
 static void add_columns(void *context, int64_t begin, int64_t end)
 {
     const bags *b = context;
+    int32_t next_new = b->first_new;
     for (int64_t bag = 0; bag < b->count; bag++) {
         const real *dy = b->dy + bag * b->width;
         if (b->a.mode == TG_BAG_MAX) {
@@ -200,11 +202,10 @@ static void add_columns(void *context, int64_t begin, int64_t end)
         real share = b->a.mode == TG_BAG_MEAN ? 1 / (real)bag_size(b, bag) : 1;
         for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
             if (b->ids[i] != b->a.padding) {
-                real *to = b->dW + b->rows[i] * b->width;
-                real scale = (b->weights ? b->weights[i] : share) * (b->scales ? b->scales[i] : 1);
-                for (int64_t c = begin; c < end; c++) {
-                    to[c] += scale * dy[c];
-                }
+                const real scale = (b->weights ? b->weights[i] : share) * (b->scales ? b->scales[i] : 1);
+                const bool is_new = b->rows[i] == next_new;
+                next_new += is_new;
+                add_scaled(b->dW + b->rows[i] * b->width + begin, dy + begin, scale, end - begin, is_new);
             }
         }
     }
@@ -232,7 +233,8 @@ void KERNEL(tg_embedding_bag_backward)(const tg_op_call *call)
     int32_t *rows = (int32_t *)(scales + b.entries), *sorted = rows + b.entries;
     b.dy = call->output_gradients[0];
     b.rows = rows;
-    b.dW = tg_rows_of_ids(call, 1, b.ids, b.entries, b.a.padding, rows);
+    /* A maximum writes only some values of a row. */
+    b.dW = tg_rows_of_ids(call, 1, b.ids, b.entries, b.a.padding, rows, b.a.mode == TG_BAG_MAX ? NULL : &b.first_new);
     if (b.a.by_frequency) {
         KERNEL(tg_frequency_scales)(b.ids, b.entries, sorted, scales);
         b.scales = scales;

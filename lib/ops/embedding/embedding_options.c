@@ -108,18 +108,20 @@ bool tg_padding_row(tg_tape *t, const char *call, const tg_tensor *table, int64_
 }
 
 void *tg_rows_of_ids(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int64_t padding,
-                     int32_t *rows)
+                     int32_t *rows, int32_t *first_new)
 {
     if (padding < 0) {
-        return tg_op_grad_rows(call, input, ids, count, rows);
+        return tg_find_grad_rows(call, input, ids, count, rows, first_new);
     }
     void *values = NULL;
+    int32_t later; /* the new rows of all calls follow each other */
     for (int64_t begin = 0, end; begin < count; begin = end + 1) {
         for (end = begin; end < count && ids[end] != padding;) {
             end++;
         }
         if (end > begin) {
-            values = tg_op_grad_rows(call, input, ids + begin, end - begin, rows + begin);
+            values = tg_find_grad_rows(call, input, ids + begin, end - begin, rows + begin,
+                                       first_new && values ? &later : first_new);
         }
         if (end < count) {
             rows[end] = -1;

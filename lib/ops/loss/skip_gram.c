@@ -107,13 +107,6 @@ static inline real dot(const real *a, const real *b, int64_t n)
     return lane[0] + sum;
 }
 
-static inline void add_scaled(real *restrict to, const real *restrict from, real scale, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        to[i] += scale * from[i];
-    }
-}
-
 /* Returns whether target k of a pair is a negative that is left out. */
 static inline bool is_left_out(const int32_t *targets, int64_t k)
 {
@@ -161,7 +154,7 @@ static void sum_group(const skip_gram *s, int64_t group)
         const int32_t *targets = s->targets + b * K;
         for (int64_t k = 0; k < K; k++) {
             if (!is_left_out(targets, k)) {
-                add_scaled(sum, s->U + targets[k] * C, s->g[b * K + k], C);
+                add_scaled(sum, s->U + targets[k] * C, s->g[b * K + k], C, false);
             }
         }
     }
@@ -219,10 +212,11 @@ typedef struct scatter {
     skip_gram s;
     const real *dl; /* of each pair, or one for all */
     real *dW, *dU;
-    int32_t *row;   /* of each group its row in dW, and then of each target its row in dU */
-    int32_t *group; /* of each pair */
-    int32_t *order; /* the targets, sorted by their rows */
-    int64_t count;  /* of targets in `order` */
+    int32_t *row;      /* of each group its row in dW, and then of each target its row in dU */
+    int32_t *group;    /* of each pair */
+    int32_t *order;    /* the targets, sorted by their rows */
+    int64_t count;     /* of targets in `order` */
+    int32_t first_new; /* from this row on, those of dW, and then of dU, have no values until the first is written */
 } scatter;
 
 static inline real gradient_of_loss(const scatter *a, int64_t pair)
@@ -234,9 +228,12 @@ static inline real gradient_of_loss(const scatter *a, int64_t pair)
 static void add_sums(void *context, int64_t begin, int64_t end)
 {
     const scatter *a = context;
+    int32_t next_new = a->first_new;
     for (int64_t i = 0; i < a->s.groups; i++) {
+        const bool is_new = a->row[i] == next_new;
+        next_new += is_new;
         add_scaled(a->dW + a->row[i] * a->s.C + begin, a->s.sums + i * a->s.C + begin,
-                   gradient_of_loss(a, a->s.begin[i]), end - begin);
+                   gradient_of_loss(a, a->s.begin[i]), end - begin, is_new);
     }
 }
 
@@ -282,9 +279,10 @@ static void add_targets(void *context, int64_t begin, int64_t end)
         i++; /* the row of the thread before */
     }
     for (; i < a->count && (i < end || a->row[order[i]] == a->row[order[i - 1]]); i++) {
-        const int32_t target = order[i], pair = target / K;
-        add_scaled(a->dU + a->row[target] * a->s.C, a->s.v + a->group[pair] * a->s.C,
-                   gradient_of_loss(a, pair) * a->s.g[target], a->s.C);
+        const int32_t target = order[i], pair = target / K, row = a->row[target];
+        const bool is_new = row >= a->first_new && (i == 0 || a->row[order[i - 1]] != row);
+        add_scaled(a->dU + row * a->s.C, a->s.v + a->group[pair] * a->s.C, gradient_of_loss(a, pair) * a->s.g[target],
+                   a->s.C, is_new);
     }
 }
 
@@ -307,11 +305,11 @@ void KERNEL(tg_skip_gram_backward)(const tg_op_call *call)
             a.group[b] = (int32_t)i;
         }
     }
-    if ((a.dW = tg_op_grad_rows(call, TABLE, a.order, s.groups, a.row))) {
+    if ((a.dW = tg_find_grad_rows(call, TABLE, a.order, s.groups, a.row, &a.first_new))) {
         /* Threads divide the columns, in cache lines. */
         tg_parallel_for(s.C, s.C / 2 > 64 ? s.C / 2 : 64, add_sums, &a);
     }
-    if ((a.dU = tg_op_grad_rows(call, CONTEXTS, s.targets, targets, a.row))) {
+    if ((a.dU = tg_find_grad_rows(call, CONTEXTS, s.targets, targets, a.row, &a.first_new))) {
         sort_targets(&a, other);
         tg_parallel_for(a.count, 1 + TG_GRAIN / (s.C + 1), add_targets, &a);
     }
