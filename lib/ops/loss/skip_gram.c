@@ -306,8 +306,8 @@ void KERNEL(tg_skip_gram_backward)(const tg_op_call *call)
         }
     }
     if ((a.dW = tg_find_grad_rows(call, TABLE, a.order, s.groups, a.row, &a.first_new))) {
-        /* Threads divide the columns, in cache lines. */
-        tg_parallel_for(s.C, s.C / 2 > 64 ? s.C / 2 : 64, add_sums, &a);
+        /* Threads divide the columns. */
+        tg_parallel_for(s.C, 32, add_sums, &a);
     }
     if ((a.dU = tg_find_grad_rows(call, CONTEXTS, s.targets, targets, a.row, &a.first_new))) {
         sort_targets(&a, other);
