@@ -57,20 +57,6 @@ static inline real accumulated(bool overwrite, real old, real contribution)
     return overwrite ? contribution : old + contribution;
 }
 
-/* Adds scale * from to n values. With is_new they have no values yet, and get those that zeros would get. */
-static inline void add_scaled(real *restrict to, const real *restrict from, real scale, int64_t n, bool is_new)
-{
-    if (is_new) {
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = 0 + scale * from[i]; /* 0 + -0 is 0 */
-        }
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        to[i] += scale * from[i];
-    }
-}
-
 /* A tensor as (outer,size,inner), where `size` is that of one axis. The values along the axis are a line, and `inner`
  * apart. Line l has the outer index l / inner and the inner index l % inner. A scalar is (1,1,1). */
 typedef struct axis_split {

@@ -54,7 +54,8 @@ static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x,
         /* overwrite without an address: by rows. tg_op_grad_rows then returns the address, when it knows the ids. */
         *overwrite = x->gradient->kind != TG_GRAD_DENSE;
         if (*overwrite) {
-            tg_gradient_rows(x, NULL, 0, NULL); /* if no id counts, the gradient exists, too: without rows, all zeros */
+            tg_gradient_rows(x, NULL, 0, NULL,
+                             false); /* if no id counts, the gradient exists, too: without rows, all zeros */
         } else {
             *gradient = tg_gradient_write(x, NULL);
         }
@@ -330,33 +331,4 @@ bool tg_retain_grad(tg_tape *t, tg_tensor *x)
         return tg_tape_fail(t, TG_ERROR_STATE, "retain_grad", "the tensor was not recorded on this tape");
     }
     return tg_gradient_reserve(x, TG_GRAD_DENSE, 0) || tg_tape_fail(t, TG_ERROR_MEMORY, "retain_grad", "out of memory");
-}
-
-void *tg_find_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots,
-                        int32_t *first_new)
-{
-    tg_tensor *leaf = call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
-    if (!leaf || !ids || !slots || (!call->input_gradients[input] && !call->overwrite[input])) {
-        return NULL;
-    }
-    if (call->input_gradients[input]) {
-        if (count > 0) {
-            memcpy(slots, ids, (size_t)count * sizeof *slots);
-        }
-        if (first_new) {
-            *first_new = INT32_MAX; /* above all slots */
-        }
-        return call->input_gradients[input];
-    }
-    if (first_new) {
-        *first_new = tg_gradient_new_rows(leaf, ids, count, slots);
-    } else {
-        tg_gradient_rows(leaf, ids, count, slots);
-    }
-    return leaf->gradient->values;
-}
-
-void *tg_op_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots)
-{
-    return tg_find_grad_rows(call, input, ids, count, slots, NULL);
 }

@@ -300,9 +300,8 @@ tg_tape_stats tg_tape_get_stats(const tg_tape *t);
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
-/* tg_op_grad_rows for a kernel that writes new rows itself, instead of adding to zeros. Their slots are *first_new and
- * those behind it, in the order in which the ids first appear. A dense gradient has no new rows. If first_new is NULL,
- * new rows are zeros. */
+/* tg_op_grad_rows (tapegrad/op.h) without zeros. The slots of new rows are *first_new and those behind it, in the order
+ * in which the ids first appear. A dense gradient has no new rows. If first_new is NULL, new rows are zeros. */
 void *tg_find_grad_rows(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int32_t *slots,
                         int32_t *first_new);
 

@@ -107,7 +107,7 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
         return report_memory(call, error);
     }
     if (!dense) {
-        tg_gradient_rows(x, NULL, 0, NULL); /* also without ids the gradient exists */
+        tg_gradient_rows(x, NULL, 0, NULL, false); /* also without ids the gradient exists */
     }
     int64_t width = x->shape[1];
     void *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;

@@ -140,10 +140,11 @@ bool tg_gradient_become_dense(tg_tensor *x, bool may_overwrite)
     return is_uninitialized;
 }
 
-int32_t tg_gradient_new_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots)
+int32_t tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots, bool with_zeros)
 {
     tg_gradient *gradient = leaf->gradient;
-    const int64_t before = gradient->count;
+    size_t size = tg_size_of(leaf->dtype);
+    int64_t width = width_of(leaf), before = gradient->count;
     for (int64_t i = 0; i < count; i++) {
         int32_t *slot = &gradient->slot[ids[i]];
         if (*slot < 0) {
@@ -152,18 +153,12 @@ int32_t tg_gradient_new_rows(tg_tensor *leaf, const int32_t *ids, int64_t count,
         }
         slots[i] = *slot;
     }
+    if (with_zeros && gradient->count > before) { /* the new rows are the last ones */
+        tg_zero_values((char *)gradient->values + (size_t)(before * width) * size, (gradient->count - before) * width,
+                       size);
+    }
     gradient->kind = TG_GRAD_ROWS;
     return (int32_t)before;
-}
-
-void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots)
-{
-    const int64_t before = tg_gradient_new_rows(leaf, ids, count, slots), added = leaf->gradient->count - before;
-    const size_t size = tg_size_of(leaf->dtype);
-    const int64_t width = width_of(leaf);
-    if (added > 0) {
-        tg_zero_values((char *)leaf->gradient->values + (size_t)(before * width) * size, added * width, size);
-    }
 }
 
 /* ---- the end ---- */

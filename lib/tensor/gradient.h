@@ -60,19 +60,16 @@ void tg_gradient_end_plan(tg_tensor *x);
 /* Takes back what was planned. */
 void tg_gradient_abandon_plan(tg_tensor *x);
 
-/* Writes the slots of rows. New rows are added, for which memory must have been reserved; the caller writes their
- * values. Their slots follow those that exist, in the order in which the ids first appear. Returns the first of them,
- * or where it would be. The kind, which must not be DENSE, becomes ROWS, even without any. */
-int32_t tg_gradient_new_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
-
-/* The same, and sets new rows to zero. */
-void tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots);
+/* Writes the slots of rows. New rows are added, for which memory must have been reserved; they are zeros, or the caller
+ * writes their values. Their slots follow those that exist, in the order in which the ids first appear. Returns the
+ * first of them, or where it would be. The kind, which must not be DENSE, becomes ROWS, even without any. */
+int32_t tg_gradient_rows(tg_tensor *leaf, const int32_t *ids, int64_t count, int32_t *slots, bool with_zeros);
 
 /* The same for one row: returns its slot. */
 static inline int64_t tg_gradient_row(tg_tensor *leaf, int32_t id)
 {
     int32_t slot;
-    tg_gradient_rows(leaf, &id, 1, &slot);
+    tg_gradient_rows(leaf, &id, 1, &slot, true);
     return slot;
 }
 

@@ -55,7 +55,7 @@ static void test_write(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    tg_gradient_rows(table, NULL, 0, NULL);
+    tg_gradient_rows(table, NULL, 0, NULL, true);
     assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_ROWS);
     assert_int_equal(tg_tensor_grad_rows(table).count, 0);
     give_row(2);

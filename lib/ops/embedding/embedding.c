@@ -24,7 +24,7 @@
  * of the level. The part below TG_ONCE is compiled once (base/real.h). TG_KERNELS lists the kernels.
  */
 #include "ops/embedding/embedding.h"
-#include "ops/kernel.h"
+#include "ops/grad_rows.h"
 
 typedef struct embedding_attributes {
     int64_t padding;     /* the padding row, or -1 */
@@ -44,29 +44,27 @@ typedef struct lookup {
     const int32_t *id; /* (N) */
     real *y;           /* (N,C) */
     int64_t C;
-    int64_t row_stride, column_stride; /* of W */
+    const int64_t *strides; /* of W */
 } lookup;
-
-static inline void copy_row(const lookup *l, const real *w, real *y)
-{
-    if (l->column_stride == 1) {
-        memcpy(y, w, (size_t)l->C * sizeof(real));
-        return;
-    }
-    for (int64_t c = 0; c < l->C; c++) {
-        y[c] = w[c * l->column_stride];
-    }
-}
 
 /* Copies one row of W to each of the rows begin .. end - 1 of y. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const lookup *l = context;
+    const int64_t row_stride = l->strides[0], column_stride = l->strides[1];
     for (int64_t i = begin; i < end; i++) {
+        const real *w = l->W + l->id[i] * row_stride;
+        real *y = l->y + i * l->C;
         if (i + 1 < end) {
-            tg_prefetch_row(l->W + l->id[i + 1] * l->row_stride, (size_t)l->C * sizeof(real));
+            tg_prefetch_row(l->W + l->id[i + 1] * row_stride, (size_t)l->C * sizeof(real));
         }
-        copy_row(l, l->W + l->id[i] * l->row_stride, l->y + i * l->C);
+        if (column_stride == 1) {
+            memcpy(y, w, (size_t)l->C * sizeof(real));
+            continue;
+        }
+        for (int64_t c = 0; c < l->C; c++) {
+            y[c] = w[c * column_stride];
+        }
     }
 }
 
@@ -76,12 +74,7 @@ void KERNEL(tg_embedding_forward)(const tg_op_call *call)
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     /* Does nothing without a max_norm. */
     tg_limit_norms(call, &a->limit);
-    lookup l = {.W = tg_values(table),
-                .id = tg_values(ids),
-                .y = tg_values(call->outputs[0]),
-                .C = table->shape[1],
-                .row_stride = table->strides[0],
-                .column_stride = table->strides[1]};
+    lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1], table->strides};
     /* Threads divide the ids, in ranges of about TG_GRAIN values. */
     tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);
     if (tg_limits_copies(call, &a->limit)) {
@@ -134,13 +127,8 @@ void KERNEL(tg_embedding_backward)(const tg_op_call *call)
     if (a->by_frequency) {
         KERNEL(tg_frequency_scales)(id, ids->count, sorted, scale);
     }
-    scatter s = {.dy = call->output_gradients[0],
-                 .dW = dW,
-                 .row = row,
-                 .first_new = first_new,
-                 .scale = a->by_frequency ? scale : NULL,
-                 .N = ids->count,
-                 .C = table->shape[1]};
+    scatter s = {
+        call->output_gradients[0], dW, row, first_new, a->by_frequency ? scale : NULL, ids->count, table->shape[1]};
     /* Threads divide the columns, in ranges of about TG_GRAIN values and at least 16 columns. */
     int64_t grain = s.N > 0 ? TG_GRAIN / s.N : s.C;
     tg_parallel_for(s.C, grain < 16 ? 16 : grain, add_rows, &s);

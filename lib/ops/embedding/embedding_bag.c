@@ -12,7 +12,7 @@
  * torch.nn.functional.embedding_bag.
  */
 #include "ops/embedding/embedding.h"
-#include "ops/kernel.h"
+#include "ops/grad_rows.h"
 
 TG_DECLARE_KERNEL(tg_embedding_bag_forward);
 TG_DECLARE_KERNEL(tg_embedding_bag_backward);

@@ -24,6 +24,7 @@
  */
 #include <tapegrad/extend.h>
 
+#include "ops/grad_rows.h"
 #include "ops/lanes.h"
 #include "ops/loss/pointwise.h"
 

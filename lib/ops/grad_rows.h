@@ -1,0 +1,16 @@
+/* grad_rows (private): gradients by rows whose new rows are written by the kernel, not added to zeros (tape/tape.h:
+ * tg_find_grad_rows). Zeros that another thread has written would have to move to the cache of this one. */
+#ifndef TG_OPS_GRAD_ROWS_H
+#define TG_OPS_GRAD_ROWS_H
+
+#include "ops/kernel.h"
+
+/* Adds scale * from to n values. With is_new they have no values yet, and get those that zeros would get: 0 for -0. */
+static inline void add_scaled(real *restrict to, const real *restrict from, real scale, int64_t n, bool is_new)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = (is_new ? 0 : to[i]) + scale * from[i];
+    }
+}
+
+#endif
