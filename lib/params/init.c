@@ -171,20 +171,18 @@ bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, do
     }
     const double most = x->dtype == TG_F32 ? FLT_MAX / 2 : DBL_MAX / 2; /* so that high - low is finite */
     if (!(std > 0) || !(low < high) || !(fabs(mean) <= most) || !(std <= most) || !(-low <= most) || !(high <= most)) {
-        return tg_error_set(
-            error, TG_ERROR_VALUE,
-            "%s: mean %g, standard deviation %g, cut at %g and %g; all must lie in [%g,%g], the deviation "
-            "above 0, and low < high",
-            call, mean, std, low, high, -most, most);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: mean %g, standard deviation %g, cut at %g and %g; all must lie in [%g,%g], the "
+                            "deviation above 0, and low < high",
+                            call, mean, std, low, high, -most, most);
     }
     double mode = fmax(low, fmin(mean, high)), z = (mode - mean) / std;
     truncated cut = {x->dtype == TG_F32, mean, std, low, high, -0.5 * (z * z)};
     if (!isfinite(rounded(&cut, z * z))) {
-        return tg_error_set(
-            error, TG_ERROR_VALUE,
-            "%s: cut at %g and %g, which is %g standard deviations %g away from the mean %g; that has no "
-            "density",
-            call, low, high, fabs(z), std, mean);
+        return tg_error_set(error, TG_ERROR_VALUE,
+                            "%s: cut at %g and %g, which is %g standard deviations %g away from the mean %g; that has "
+                            "no density",
+                            call, low, high, fabs(z), std, mean);
     }
     tg_tensor *drawn = tg_tensor_new(tg_dtype_of(x), tg_shape_of(x), error);
     uint8_t *waiting = drawn ? tg_alloc((uint64_t)x->count + 1, 1) : NULL;

@@ -54,8 +54,8 @@ static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x,
         /* overwrite without an address: by rows. tg_op_grad_rows then returns the address, when it knows the ids. */
         *overwrite = x->gradient->kind != TG_GRAD_DENSE;
         if (*overwrite) {
-            tg_gradient_rows(x, NULL, 0, NULL,
-                             false); /* if no id counts, the gradient exists, too: without rows, all zeros */
+            /* if no id counts, the gradient exists, too: without rows, all zeros */
+            tg_gradient_rows(x, NULL, 0, NULL, false);
         } else {
             *gradient = tg_gradient_write(x, NULL);
         }

@@ -835,13 +835,18 @@ static bool multinomial(world *w)
     return ids;
 }
 
-static bool save_bytes(world *w)
+static bool save_as(world *w, const tg_params_save_config *config)
 {
     int64_t size = 0;
-    char *bytes = tg_params_save_bytes(w->params, &size, NULL, &w->error);
+    char *bytes = tg_params_save_bytes(w->params, &size, config, &w->error);
     add_bits(w, bytes, bytes ? (size_t)size : 0);
     tg_text_free(bytes);
     return bytes;
+}
+
+static bool save_bytes(world *w)
+{
+    return save_as(w, NULL);
 }
 
 /* The values are converted in a buffer. */
@@ -849,11 +854,7 @@ static bool save_halves(world *w)
 {
     tg_params_save_config config = tg_params_save_config_default();
     config.floats = TG_SAVE_FLOATS_F16;
-    int64_t size = 0;
-    char *bytes = tg_params_save_bytes(w->params, &size, &config, &w->error);
-    add_bits(w, bytes, bytes ? (size_t)size : 0);
-    tg_text_free(bytes);
-    return bytes;
+    return save_as(w, &config);
 }
 
 static bool load_bytes(world *w)

@@ -120,23 +120,25 @@ static bool read_integers(tg_error *error)
 
 /* ---- tables ---- */
 
+static tg_csv *open_path(tg_error *error)
+{
+    tg_csv_config config = tg_csv_config_default();
+    config.separator = ';';
+    config.loose_quotes = true;
+    return tg_csv_open(path, &config, error);
+}
+
 static void prepare_csv(void)
 {
     FILE *file = fopen(path, "wb");
     assert_true(file && fputs("x;y;label\n1;2;a\n3;;b\n5;6;\"a\" \n", file) >= 0 && fclose(file) == 0);
-    tg_csv_config config = tg_csv_config_default();
-    config.separator = ';';
-    config.loose_quotes = true;
-    csv = tg_csv_open(path, &config, NULL);
+    csv = open_path(NULL);
     assert_int_equal(tg_csv_rows(csv), 3);
 }
 
 static bool open_csv(tg_error *error)
 {
-    tg_csv_config config = tg_csv_config_default();
-    config.separator = ';';
-    config.loose_quotes = true;
-    tg_csv *opened = tg_csv_open(path, &config, error);
+    tg_csv *opened = open_path(error);
     for (int i = 0; i < tg_csv_columns(opened); i++) {
         add_text(tg_csv_field(opened, 2, i));
     }

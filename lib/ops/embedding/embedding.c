@@ -104,10 +104,8 @@ static void add_rows(void *context, int64_t begin, int64_t end)
         if (s->row[i] < 0) {
             continue;
         }
-        const bool is_new = s->row[i] == next_new;
-        next_new += is_new;
         add_scaled(s->dW + s->row[i] * s->C + begin, s->dy + i * s->C + begin, s->scale ? s->scale[i] : 1, end - begin,
-                   is_new);
+                   is_new_row(s->row[i], &next_new));
     }
 }
 

@@ -47,8 +47,9 @@ void tg_limit_copies(const tg_op_call *call, const tg_norm_limit *limit, void *c
  * the tape's error set, if the table is not (V,C) or has no such row. */
 bool tg_padding_row(tg_tape *tape, const char *call, const tg_tensor *table, int64_t padding_index, int64_t *row);
 
-/* Calls tg_find_grad_rows for all ids except those of the padding row, whose rows[i] becomes -1. Returns the values of
- * the gradient; NULL if the input needs no gradient, or if all ids are the padding row's. */
+/* Calls tg_find_grad_rows for all ids except those of the padding row, whose rows[i] becomes -1; the new rows
+ * of these calls follow each other. Returns the values of the gradient; NULL if the input needs no gradient, or if all
+ * ids are the padding row's. */
 void *tg_rows_of_ids(const tg_op_call *call, int input, const int32_t *ids, int64_t count, int64_t padding,
                      int32_t *rows, int32_t *first_new);
 

@@ -203,9 +203,8 @@ static void add_columns(void *context, int64_t begin, int64_t end)
         for (int64_t i = bag_begin(b, bag); i < bag_begin(b, bag + 1); i++) {
             if (b->ids[i] != b->a.padding) {
                 const real scale = (b->weights ? b->weights[i] : share) * (b->scales ? b->scales[i] : 1);
-                const bool is_new = b->rows[i] == next_new;
-                next_new += is_new;
-                add_scaled(b->dW + b->rows[i] * b->width + begin, dy + begin, scale, end - begin, is_new);
+                add_scaled(b->dW + b->rows[i] * b->width + begin, dy + begin, scale, end - begin,
+                           is_new_row(b->rows[i], &next_new));
             }
         }
     }

@@ -231,10 +231,8 @@ static void add_sums(void *context, int64_t begin, int64_t end)
     const scatter *a = context;
     int32_t next_new = a->first_new;
     for (int64_t i = 0; i < a->s.groups; i++) {
-        const bool is_new = a->row[i] == next_new;
-        next_new += is_new;
         add_scaled(a->dW + a->row[i] * a->s.C + begin, a->s.sums + i * a->s.C + begin,
-                   gradient_of_loss(a, a->s.begin[i]), end - begin, is_new);
+                   gradient_of_loss(a, a->s.begin[i]), end - begin, is_new_row(a->row[i], &next_new));
     }
 }
 
