@@ -49,6 +49,17 @@ void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from)
     tg_strided_copy(&s, tg_size_of(x->dtype), tg_values(x), tg_values(from));
 }
 
+/* A copy of one value, which has the stride 0 on every axis. */
+void tg_fill_values(tg_tensor *x, double value)
+{
+    const int64_t repeated[TG_MAX_RANK] = {0};
+    const tg_shape shape = tg_shape_of(x);
+    double one; /* as wide as any value */
+    tg_convert(&one, tg_dtype_of(x), &value, TG_F64, 1);
+    tg_strided s = tg_strided_of(&shape, x->strides, repeated);
+    tg_strided_copy(&s, tg_size_of(x->dtype), tg_values(x), &one);
+}
+
 /* ---- dtypes: parts of the values pass through double, which holds each of them exactly ---- */
 
 enum { PART = 256 };

@@ -18,19 +18,7 @@ bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error)
     if (!tg_tensor_check("tensor_fill", "tensor", x, error)) {
         return false;
     }
-    unsigned char one[sizeof(double)];
-    size_t size = tg_size_of(x->dtype);
-    tg_convert(one, tg_dtype_of(x), &value, TG_F64, 1);
-    tg_walk walk = tg_walk_of(x);
-    tg_cursor at = tg_walk_begin(&walk, 0);
-    for (int64_t done = 0, run; done < x->count; done += run) {
-        run = tg_walk_run(&walk, &at, x->count);
-        char *values = (char *)tg_values(x) + at.offset * (int64_t)size;
-        for (int64_t i = 0; i < run; i++) {
-            memcpy(values + i * tg_walk_stride(&walk) * (int64_t)size, one, size);
-        }
-        tg_walk_advance(&walk, &at, run);
-    }
+    tg_fill_values(x, value);
     tg_touch(x);
     return true;
 }

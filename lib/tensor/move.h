@@ -50,6 +50,7 @@ static inline void move_to_row(void *to, const word *from, int64_t stride, int64
     case 1: move_values(to, 1, from, 1, n, add); return;
     case -1: move_values(to, 1, from, -1, n, add); return;
     case 2: move_values(to, 1, from, 2, n, add); return;
+    case 4: move_values(to, 1, from, 4, n, add); return;
     default:
         for (; i + GROUP <= n; i += GROUP) {
             move_values(to_word(to, i), 1, from + i * stride, stride, GROUP, add);

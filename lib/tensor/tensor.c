@@ -9,6 +9,7 @@
 
 #include "tensor/getter.h"
 #include "tensor/gradient.h"
+#include "tensor/strided.h"
 
 /* ---- dtypes ---- */
 
@@ -326,7 +327,7 @@ tg_tensor *tg_tensor_new_from(tg_dtype dtype, tg_shape shape, const void *values
             tg_error_set(error, TG_ERROR_STATE, "tensor_new_from: the values are NULL");
             return NULL;
         }
-        memcpy(tg_values(x), values, (size_t)x->count * tg_dtype_size(dtype));
+        tg_copy_values(tg_values(x), values, x->count, tg_dtype_size(dtype));
     }
     return x;
 }

@@ -266,6 +266,9 @@ void tg_copy_in_memory_order(tg_tensor *x, const void *in);
 /* Copies `from` into x. `from` must have x's dtype and broadcast to x's shape. */
 void tg_copy_broadcast(tg_tensor *x, const tg_tensor *from);
 
+/* Writes a number to all values of x. */
+void tg_fill_values(tg_tensor *x, double value);
+
 /* Converts `count` values. Floats outside of the range of an integer dtype are clamped, and NaN becomes 0. */
 void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t count);
 

@@ -249,10 +249,21 @@ tg_tensor *op_input_new(const op_input *input, const op_shape *shape, tg_dtype d
     return x;
 }
 
+typedef struct id_change {
+    int32_t *ids, last;
+} id_change;
+
+static void change_part(void *context, int64_t begin, int64_t end)
+{
+    const id_change *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        c->ids[i] = c->ids[i] == c->last ? 0 : c->ids[i] + 1;
+    }
+}
+
+/* All threads do it, as PyTorch's do there: they are awake, then, when the call begins. */
 void op_change_ids(tg_tensor *ids, int64_t below)
 {
-    int32_t *id = tg_tensor_data_mut(ids), last = (int32_t)below - 1;
-    for (int64_t i = 0; i < tg_tensor_count(ids); i++) {
-        id[i] = id[i] == last ? 0 : id[i] + 1;
-    }
+    id_change c = {tg_tensor_data_mut(ids), (int32_t)below - 1};
+    tg_parallel_for(tg_tensor_count(ids), 1, change_part, &c);
 }

@@ -11,17 +11,9 @@ typedef struct full_attributes {
 
 TG_DECLARE_KERNEL(tg_full_forward);
 
-/* A copy of one value, which has the stride 0 on every axis. */
 void KERNEL(tg_full_forward)(const tg_op_call *call)
 {
-    const tg_tensor *y = call->outputs[0];
-    const int64_t repeated[TG_MAX_RANK] = {0};
-    const tg_shape shape = tg_shape_of(y);
-    const size_t size = tg_size_of(y->dtype);
-    double one; /* as wide as any value */
-    tg_convert(&one, tg_dtype_of(y), &((const full_attributes *)call->attributes)->value, TG_F64, 1);
-    tg_strided s = tg_strided_of(&shape, y->strides, repeated);
-    tg_strided_copy(&s, size, tg_values(y), &one);
+    tg_fill_values(call->outputs[0], ((const full_attributes *)call->attributes)->value);
 }
 
 #ifdef TG_ONCE
@@ -56,7 +48,7 @@ tg_tensor *tg_constant(tg_tape *t, tg_dtype dtype, tg_shape shape, const void *v
     }
     tg_tensor *x = tg_tape_new_tensor(t, "constant", dtype, shape);
     if (x) {
-        memcpy(tg_values(x), values, tg_bytes_of(x));
+        tg_copy_values(tg_values(x), values, x->count, tg_size_of(dtype));
     }
     return x;
 }

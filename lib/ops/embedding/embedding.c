@@ -58,7 +58,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
         if (i + 1 < end) {
             tg_prefetch_row(l->W + l->id[i + 1] * row_stride, (size_t)l->C * sizeof(real));
         }
-        if (column_stride == 1) {
+        if (column_stride == 1 && l->C >= 8) { /* a call of memcpy takes as long as some values */
             memcpy(y, w, (size_t)l->C * sizeof(real));
             continue;
         }

@@ -8,8 +8,9 @@
  * The logits (..,V) of a large vocabulary, and their gradient, are the largest tensors of a GPT. Here a chunk of their
  * rows is computed in scratch memory, and its losses from it. Backward computes the chunk again, replaces it by its
  * gradient in place, and adds the products to dx and dW. So the memory of the logits does not grow with the number of
- * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Follows
- * torch.nn.functional.linear_cross_entropy, whose chunks save the same memory.
+ * rows. The price is one more product of the size of forward, and dW is read and written once per chunk. Logits of a
+ * single chunk are kept for backward instead, without that price. Follows torch.nn.functional.linear_cross_entropy,
+ * whose chunks save the same memory.
  *
  * Computing the gradients in forward and keeping them would save that product, but needs a second gradient of the
  * weight. For GPT-2 and 512 positions it is larger than the logits.
@@ -31,6 +32,12 @@ static int64_t chunk_rows(int64_t rows, int64_t classes)
     return rows < wanted ? rows : wanted;
 }
 
+/* The bytes that forward saves of the losses. Behind them are the logits, if they are a single chunk. */
+static size_t loss_bytes(int64_t rows)
+{
+    return sizeof(tg_cross_entropy_saved) + (size_t)rows * sizeof(tg_softmax_row);
+}
+
 /* A call, and its current chunk of rows. */
 typedef struct chunk {
     const real *x, *weight;
@@ -42,12 +49,12 @@ typedef struct chunk {
 static chunk chunk_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[X], *weight = call->inputs[WEIGHT];
-    chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1], .logits = call->scratch};
+    chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1]};
     c.rows = call->inputs[TARGETS]->count;
     c.step = chunk_rows(c.rows, weight->shape[0]);
+    c.logits = c.step == c.rows ? (real *)((char *)call->saved + loss_bytes(c.rows)) : call->scratch;
     c.loss_rows = (tg_cross_entropy_rows){.targets = tg_values(call->inputs[TARGETS]),
                                           .x = c.logits,
-                                          .dx = c.logits,
                                           .overwrite = true,
                                           .saved = call->saved,
                                           .classes = weight->shape[0],
@@ -59,15 +66,23 @@ static chunk chunk_of(const tg_op_call *call)
     return c;
 }
 
-/* Computes the logits of the chunk that begins at this row, and calls `run` for its rows. */
-static void run_chunk(chunk *c, int64_t begin, void (*run)(void *loss_rows, int64_t begin, int64_t end))
+/* Makes the rows from this one on the current chunk. */
+static void begin_chunk(chunk *c, int64_t begin)
 {
     c->begin = c->loss_rows.first = begin;
     c->end = begin + c->step < c->rows ? begin + c->step : c->rows;
+}
+
+static void compute_logits(const chunk *c)
+{
     int64_t V = c->loss_rows.classes;
-    tg_gemm logits = {c->end - begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
-    gemm(&logits, c->x + begin * c->in, c->weight, false, c->logits);
-    tg_parallel_for(c->end - begin, 1 + TG_GRAIN / 8 / (V + 1), run, &c->loss_rows);
+    tg_gemm logits = {c->end - c->begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
+    gemm(&logits, c->x + c->begin * c->in, c->weight, false, c->logits);
+}
+
+static void for_rows(chunk *c, void (*run)(void *loss_rows, int64_t begin, int64_t end))
+{
+    tg_parallel_for(c->end - c->begin, 1 + TG_GRAIN / 8 / (c->loss_rows.classes + 1), run, &c->loss_rows);
 }
 
 void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
@@ -75,11 +90,12 @@ void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
     const tg_cross_entropy_attributes *a = call->attributes;
     chunk c = chunk_of(call);
     real *y = tg_values(call->outputs[0]);
-    /* without rows the scratch memory is absent */
-    real *of_chunk = c.rows > 0 ? c.logits + c.step * c.loss_rows.classes : NULL;
-    c.loss_rows.losses = a->config.reduction == TG_REDUCTION_NONE ? y : of_chunk;
+    real *losses = c.step == c.rows ? call->scratch : c.logits + c.step * c.loss_rows.classes;
+    c.loss_rows.losses = a->config.reduction == TG_REDUCTION_NONE ? y : losses;
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
-        run_chunk(&c, begin, KERNEL(tg_cross_entropy_of_rows));
+        begin_chunk(&c, begin);
+        compute_logits(&c);
+        for_rows(&c, KERNEL(tg_cross_entropy_of_rows));
     }
     KERNEL(tg_cross_entropy_reduce)(&c.loss_rows, c.rows, y);
 }
@@ -90,17 +106,22 @@ void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
     chunk c = chunk_of(call);
     int64_t V = c.loss_rows.classes;
     real *dx = call->input_gradients[X], *dweight = call->input_gradients[WEIGHT];
+    real *dlogits = c.loss_rows.dx = call->scratch;
     c.loss_rows.dy = call->output_gradients[0];
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
-        run_chunk(&c, begin, KERNEL(tg_cross_entropy_gradient_of_rows));
+        begin_chunk(&c, begin);
+        if (c.step < c.rows) {
+            compute_logits(&c);
+        }
+        for_rows(&c, KERNEL(tg_cross_entropy_gradient_of_rows));
         int64_t rows = c.end - begin;
         if (dx) {
             tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, c.logits, c.weight, true, dx + begin * c.in);
+            gemm(&product, dlogits, c.weight, true, dx + begin * c.in);
         }
         if (dweight) {
             tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, c.logits, c.x + begin * c.in, true, dweight);
+            gemm(&product, dlogits, c.x + begin * c.in, true, dweight);
         }
     }
 }
@@ -131,12 +152,15 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(weight), weight_text), TG_GEMM_LIMIT);
     }
     size_t size = tg_size_of(tg_dtype_of(x));
+    bool one_chunk = step == targets->count;
     return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&
            tg_check_targets(call, V, a->config.ignore_index, "the weight", weight) &&
            tg_op_output(call, 0, tg_dtype_of(x), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
            tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
-           tg_op_scratch(call, step * V + targets->count, size) && tg_op_backward_scratch(call, step * V, size);
+           tg_op_save(call, one_chunk ? step * V : 0, size) &&
+           tg_op_scratch(call, (one_chunk ? 0 : step * V) + targets->count, size) &&
+           tg_op_backward_scratch(call, step * V, size);
 }
 
 static const tg_op linear_cross_entropy_op = {

@@ -152,22 +152,34 @@ static double distance(const real *a, const real *b, int64_t width, double eps, 
     return tg_p_norm_root(sum, p);
 }
 
-/* Adds scale times the gradient of d = distance(a, b) to da, and subtracts it from db. Either may be NULL. */
-static void add_distance_gradient(const real *a, const real *b, int64_t width, const row_loss_attributes *t, double d,
-                                  double scale, real *da, real *db)
+/* Adds scale times the gradient of d = |a - b + eps|_p to da, and subtracts it from db. Either may be NULL. */
+static inline __attribute__((always_inline)) void add_norm_gradient(const real *a, const real *b, int64_t width,
+                                                                    double eps, double p, double d, double scale,
+                                                                    real *da, real *db)
 {
     int64_t ties = 0;
-    for (int64_t k = 0; t->p == (double)INFINITY && k < width; k++) {
-        ties += fabs((double)a[k] - (double)b[k] + t->eps) == d;
+    for (int64_t k = 0; p == (double)INFINITY && k < width; k++) {
+        ties += fabs((double)a[k] - (double)b[k] + eps) == d;
     }
     for (int64_t k = 0; k < width; k++) {
-        real gradient = (real)(scale * tg_p_norm_gradient((double)a[k] - (double)b[k] + t->eps, d, t->p, ties));
+        real gradient = (real)(scale * tg_p_norm_gradient((double)a[k] - (double)b[k] + eps, d, p, ties));
         if (da) {
             da[k] += gradient;
         }
         if (db) {
             db[k] -= gradient;
         }
+    }
+}
+
+/* The same for a distance of the call. Where p is a constant, the loop becomes vectors. */
+static void add_distance_gradient(const real *a, const real *b, int64_t width, const row_loss_attributes *t, double d,
+                                  double scale, real *da, real *db)
+{
+    if (t->p == 2 && d != 0) {
+        add_norm_gradient(a, b, width, t->eps, 2, d, scale, da, db);
+    } else {
+        add_norm_gradient(a, b, width, t->eps, t->p, d, scale, da, db);
     }
 }
 

@@ -27,11 +27,15 @@
 #include "ops/grad_rows.h"
 #include "ops/lanes.h"
 #include "ops/loss/pointwise.h"
+#include "tensor/move.h"
 
 enum { CENTERS, TABLE, TARGETS, CONTEXTS };
 
 /* The largest number of pairs in a group: so few that their rows of U stay in the cache. */
 #define GROUP 8
+
+/* Values of a row that are copied at a time, a multiple of LANES. */
+#define PART 256
 
 /* The sort looks at so many bits at a time. */
 enum { DIGIT = 11, DIGITS = 1 << DIGIT };
@@ -43,6 +47,8 @@ TG_DECLARE_KERNEL(tg_skip_gram_backward);
 typedef struct skip_gram {
     const int32_t *centers, *targets; /* (B), (B,K) */
     const real *W, *U;
+    const int64_t *w_strides, *u_strides; /* of the rows and the columns: the tables may be views */
+    bool plain;                           /* whether the columns of both are neighbors */
     int64_t pairs, K, C, groups;
     bool each;      /* whether each loss is an output */
     double scale;   /* 1 / divisor of the losses */
@@ -74,10 +80,14 @@ static inline int64_t find_groups(const int32_t *centers, int64_t pairs, bool ea
 
 static skip_gram skip_gram_of(const tg_op_call *call)
 {
-    const tg_tensor *centers = call->inputs[CENTERS], *targets = call->inputs[TARGETS], *W = call->inputs[TABLE];
+    const tg_tensor *centers = call->inputs[CENTERS], *targets = call->inputs[TARGETS], *W = call->inputs[TABLE],
+                    *U = call->inputs[CONTEXTS];
     const tg_reduction reduction = *(const tg_reduction *)call->attributes;
     skip_gram s = {.centers = tg_values(centers),
                    .targets = tg_values(targets),
+                   .w_strides = W->strides,
+                   .u_strides = U->strides,
+                   .plain = W->strides[1] == 1 && U->strides[1] == 1,
                    .pairs = centers->count,
                    .K = targets->shape[1],
                    .C = W->shape[1],
@@ -88,22 +98,38 @@ static skip_gram skip_gram_of(const tg_op_call *call)
 
 /* ---- forward ---- */
 
-static inline real dot(const real *a, const real *b, int64_t n)
+/* Returns n values of a row of a table, neighbors, which are copied unless they are that already. */
+static inline const real *neighbors(const real *row, int64_t step, int64_t n, real copy[PART])
+{
+    if (step == 1) {
+        return row;
+    }
+    move_to_row(copy, (const word *)row, step, n, false);
+    return copy;
+}
+
+static inline real dot(const real *v, int64_t v_step, const real *u, int64_t u_step, int64_t n)
 {
     real lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] += a[i + k] * b[i + k];
+    for (int64_t begin = 0; begin < n; begin += PART) {
+        real v_copy[PART], u_copy[PART];
+        const int64_t length = n - begin < PART ? n - begin : PART;
+        const real *a = neighbors(v + begin * v_step, v_step, length, v_copy);
+        const real *b = neighbors(u + begin * u_step, u_step, length, u_copy);
+        int64_t i = 0;
+        for (; i + LANES <= length; i += LANES) {
+            for (int k = 0; k < LANES; k++) {
+                lane[k] += a[i + k] * b[i + k];
+            }
+        }
+        for (; i < length; i++) {
+            sum += a[i] * b[i];
         }
     }
     for (int width = LANES / 2; width > 0; width /= 2) {
         for (int k = 0; k < width; k++) {
             lane[k] += lane[k + width];
         }
-    }
-    for (; i < n; i++) {
-        sum += a[i] * b[i];
     }
     return lane[0] + sum;
 }
@@ -129,16 +155,17 @@ static void score_losses(real *restrict g, real *restrict losses, int64_t n)
 static void score_group(const skip_gram *s, int64_t group)
 {
     const int64_t from = s->begin[group], to = s->begin[group + 1], K = s->K, C = s->C;
-    const real *v = s->W + s->centers[from] * C;
+    const real *v = s->W + s->centers[from] * s->w_strides[0];
     for (int64_t b = from; b < to; b++) {
         const int32_t *targets = s->targets + b * K;
         real *losses = s->losses + b * K, *g = s->g + b * K;
         for (int64_t k = 0; k < K; k++) {
             if (b + 1 < s->pairs) {
-                tg_prefetch_row(s->U + targets[K + k] * C, (size_t)C * sizeof(real));
+                tg_prefetch_row(s->U + targets[K + k] * s->u_strides[0], (size_t)C * sizeof(real));
             }
             losses[k] = k == 0 ? 1 : is_left_out(targets, k) ? 0 : -1;
-            g[k] = dot(v, s->U + targets[k] * C, C);
+            const real *u = s->U + targets[k] * s->u_strides[0];
+            g[k] = s->plain ? dot(v, 1, u, 1, C) : dot(v, s->w_strides[1], u, s->u_strides[1], C);
         }
     }
     score_losses(s->g + from * K, s->losses + from * K, (to - from) * K);
@@ -148,14 +175,19 @@ static void score_group(const skip_gram *s, int64_t group)
 static void sum_group(const skip_gram *s, int64_t group)
 {
     const int64_t from = s->begin[group], to = s->begin[group + 1], K = s->K, C = s->C;
-    real *sum = s->sums + group * C;
-    memcpy(s->v + group * C, s->W + s->centers[from] * C, (size_t)C * sizeof(real));
+    real *sum = s->sums + group * C, *v = s->v + group * C;
+    const real *w = s->W + s->centers[from] * s->w_strides[0];
+    move_to_row(v, (const word *)w, s->w_strides[1], C, false);
     memset(sum, 0, (size_t)C * sizeof(real));
     for (int64_t b = from; b < to; b++) {
         const int32_t *targets = s->targets + b * K;
         for (int64_t k = 0; k < K; k++) {
-            if (!is_left_out(targets, k)) {
-                add_scaled(sum, s->U + targets[k] * C, s->g[b * K + k], C, false);
+            const real *u = s->U + targets[k] * s->u_strides[0];
+            for (int64_t begin = 0; begin < C && !is_left_out(targets, k); begin += PART) {
+                real copy[PART];
+                const int64_t length = C - begin < PART ? C - begin : PART, step = s->u_strides[1];
+                add_scaled(sum + begin, neighbors(u + begin * step, step, length, copy), s->g[b * K + k], length,
+                           false);
             }
         }
     }
@@ -318,6 +350,13 @@ void KERNEL(tg_skip_gram_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+/* Ids are contiguous; the tables may have any strides. */
+static bool skip_gram_layout(const tg_tensor *input, int i)
+{
+    (void)input;
+    return i == TABLE || i == CONTEXTS;
+}
+
 static bool skip_gram_shape(tg_op_call *call)
 {
     const tg_tensor *centers = call->inputs[CENTERS], *table = call->inputs[TABLE], *targets = call->inputs[TARGETS],
@@ -363,6 +402,7 @@ static const tg_op skip_gram_op = {
     .shape = skip_gram_shape,
     .input_names = {"centers", "table", "targets", "contexts"},
     TG_KERNELS(tg_skip_gram_forward, tg_skip_gram_backward),
+    .accepts_layout = skip_gram_layout,
     .backward_ignores_inputs = 1u << TABLE | 1u << CONTEXTS, /* backward reads the ids and what forward has saved */
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << TABLE | 1u << CONTEXTS,

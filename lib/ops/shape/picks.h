@@ -174,6 +174,9 @@ static inline void pick(picks p, pick_action action, const void *x, const void *
     p.x = (char *)x;
     p.values = (char *)values;
     p.size = size;
+    if (p.one_id && action != PICK_ADD_TO_X) {
+        p.groups = p.rows.count; /* each row has values of its own */
+    }
     if (p.groups >= tg_threads() || (action == PICK_ADD_TO_X && p.step == 0)) {
         tg_parallel_for(p.groups, 1 + TG_GRAIN / (count / p.groups), pick_groups, &p);
     } else {
