@@ -1,67 +1,18 @@
 /* doubles: the functions of base/doubles.h that no loop has to vectorize. */
 #include "base/doubles.h"
 
+#include "base/trigonometry.h"
+
 /* ---- sin and cos ---- */
-
-/* Returns n = round(x / (pi / 2)), and x - n pi / 2 in two parts, for |x| <= 2^20. pi / 2 is the sum of four constants.
- * The first three have 33 bits, so that their products with n are exact (Cody and Waite 1980). */
-static double quarter_turns(double x, double *rest, double *rest_low)
-{
-    static const double parts[] = {1.57079632673412561417e+00, 6.07710050630396597660e-11, 2.02226624871116645580e-21};
-    const double shift = 0x1.8p52;
-    double n = x * 6.36619772367581382433e-01 + shift - shift, upper = x, lower = 0;
-    for (int i = 0; i < 3; i++) {
-        double part = -n * parts[i], sum = upper + part;
-        lower += tg_error_of_sum(upper, part, sum);
-        upper = sum;
-    }
-    lower -= n * 8.47842766036889956997e-32;
-    *rest = upper + lower;
-    *rest_low = (upper - *rest) + lower;
-    return n;
-}
-
-/* The polynomials are those of FreeBSD's k_sin.c and k_cos.c, for x + low with |x| <= pi / 4. */
-static double sine(double x, double low)
-{
-    double z = x * x, cube = z * x;
-    double p = 1.58969099521155010221e-10;
-    p = p * z - 2.50507602534068634195e-08;
-    p = p * z + 2.75573137070700676789e-06;
-    p = p * z - 1.98412698298579493134e-04;
-    p = p * z + 8.33333333332248946124e-03;
-    return x - ((z * (0.5 * low - cube * p) - low) - cube * -1.66666666666666324348e-01);
-}
-
-static double cosine(double x, double low)
-{
-    double z = x * x, half = 0.5 * z, w = 1 - half;
-    double p = -1.13596475577881948265e-11;
-    p = p * z + 2.08757232129817482790e-09;
-    p = p * z - 2.75573143513906633035e-07;
-    p = p * z + 2.48015872894767294178e-05;
-    p = p * z - 1.38888888888741095749e-03;
-    p = p * z + 4.16666666666666019037e-02;
-    return w + (((1 - w) - half) + (z * (z * p) - x * low));
-}
-
-/* Returns sin(x + quarters pi / 2). */
-static double turn(double x, int64_t quarters)
-{
-    double rest, rest_low;
-    quarters += (int64_t)quarter_turns(x, &rest, &rest_low);
-    double y = quarters & 1 ? cosine(rest, rest_low) : sine(rest, rest_low);
-    return quarters & 2 ? -y : y;
-}
 
 double tg_sin_f64(double x)
 {
-    return fabs(x) <= 0x1p20 ? (x == 0 ? x : turn(x, 0)) : sin(x);
+    return fabs(x) <= TG_TURN_LIMIT ? tg_turn_f64(x, 0) : sin(x);
 }
 
 double tg_cos_f64(double x)
 {
-    return fabs(x) <= 0x1p20 ? turn(x, 1) : cos(x);
+    return fabs(x) <= TG_TURN_LIMIT ? tg_turn_f64(x, 1) : cos(x);
 }
 
 /* ---- x^y ---- */

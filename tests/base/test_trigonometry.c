@@ -1,8 +1,9 @@
-/* sin and cos of floats: at most 0.61 ulp from the exact value up to 2^20, and libm's above. */
+/* sin and cos of many numbers: of floats at most 0.61 ulp from the exact value up to 2^20, and libm's above. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/doubles.h"
 #include "base/trigonometry.h"
 #include "support.h"
 
@@ -12,7 +13,7 @@ static void assert_close(float x, float found, double expected)
 {
     float nearest = (float)fabs(expected);
     double ulp = (double)nextafterf(nearest, INFINITY) - (double)nearest;
-    if (!(fabs((double)found - expected) <= (fabsf(x) <= TG_TURN_LIMIT ? 0.61 : 1) * ulp)) {
+    if (!(fabs((double)found - expected) <= (fabsf(x) <= (float)TG_TURN_LIMIT ? 0.61 : 1) * ulp)) {
         fail_msg("%.9g for %.9g, not %.9g", (double)found, (double)x, expected);
     }
 }
@@ -73,11 +74,27 @@ static void test_edges(void **state)
     for (int i = 0; i < 7; i++) {
         assert_true(i < 4 ? cosines[i] == 1 : isnan(sines[i]) && isnan(cosines[i]));
     }
-    double y;
-    tg_turns_f64((double[]){0.5}, 1, false, &y);
-    assert_true(y == sin(0.5));
-    tg_turns_f64((double[]){0.5}, 1, true, &y);
-    assert_true(y == cos(0.5));
+}
+
+/* Doubles have the values of tg_sin_f64 and tg_cos_f64 (test_doubles.c), which are those of libm above 2^20. */
+static void test_doubles(void **state)
+{
+    (void)state;
+    double x[COUNT], sines[COUNT], cosines[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = (i % 2 ? 1 : -1) * ldexp(1 + i * 0x1p-10, i % 60 - 30);
+    }
+    memcpy(x, (double[]){0, -0.0, 0x1p-1074, 0x1p20, 0x1.0000000000001p20, 1e300, (double)INFINITY, (double)NAN},
+           8 * sizeof *x);
+    tg_turns_f64(x, COUNT, false, sines);
+    tg_turns_f64(x, COUNT, true, cosines);
+    for (int i = 0; i < COUNT; i++) {
+        double sine = tg_sin_f64(x[i]), cosine = tg_cos_f64(x[i]);
+        bool is_nan = isnan(x[i]) || isinf(x[i]);
+        assert_true(is_nan ? isnan(sines[i]) && isnan(sine) : memcmp(&sines[i], &sine, sizeof sine) == 0);
+        assert_true(is_nan ? isnan(cosines[i]) && isnan(cosine) : memcmp(&cosines[i], &cosine, sizeof cosine) == 0);
+        assert_true(is_nan || fabs(x[i]) <= TG_TURN_LIMIT || (sine == sin(x[i]) && cosine == cos(x[i])));
+    }
 }
 
 int main(void)
@@ -86,6 +103,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_near_zeros),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_doubles),
     };
     return cmocka_run_group_tests_name("trigonometry", tests, NULL, NULL);
 }

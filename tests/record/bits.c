@@ -1,6 +1,6 @@
-/* Trains small models for ten steps each in the reproducible mode, and prints a checksum of each model's parameters.
- * tests/bits compares the lines with those of tests/bits.txt: so they are the same on every platform. This file uses
- * the core's public headers alone, and ids that it draws.
+/* Trains small models for ten steps each in the reproducible mode, and prints a checksum of each model's parameters; and
+ * one of the logits of a text that grows token by token. tests/bits compares the lines with those of tests/bits.txt: so
+ * they are the same on every platform. This file uses the core's public headers alone, and ids that it draws.
  *
  *     bits [THREADS]    prints the lines
  *     bits --level      prints the level of the processor; fails if it or the build lacks that of TG_CPU_LEVEL
@@ -57,15 +57,27 @@ static uint64_t add_double(uint64_t sum, double value)
     return add(add(sum, (uint32_t)bits), (uint32_t)(bits >> 32));
 }
 
-static void print_checksum(const char *name, const tg_params *params)
+#define EMPTY UINT64_C(0xcbf29ce484222325)
+
+static uint64_t add_values(uint64_t sum, const tg_tensor *x)
 {
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    for (int64_t i = 0; i < tg_params_count(params); i++) {
-        const tg_tensor *x = tg_params_at(params, i).tensor;
-        for (int64_t k = 0; k < tg_tensor_count(x); k++) {
-            sum = add_double(sum, tg_tensor_value_at(x, k));
-        }
+    for (int64_t k = 0; k < tg_tensor_count(x); k++) {
+        sum = add_double(sum, tg_tensor_value_at(x, k));
     }
+    return sum;
+}
+
+static uint64_t checksum(const tg_params *params)
+{
+    uint64_t sum = EMPTY;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        sum = add_values(sum, tg_params_at(params, i).tensor);
+    }
+    return sum;
+}
+
+static void print_checksum(const char *name, uint64_t sum)
+{
     printf("%s %016" PRIx64 "\n", name, sum);
     fflush(stdout);
 }
@@ -111,10 +123,10 @@ static void step(training *r, tg_tensor *loss, int number)
     tg_tape_reset(r->t);
 }
 
-static void end(training *r, const char *name)
+static void end(training *r, const char *name, uint64_t sum)
 {
     check(tg_params_error(r->params));
-    print_checksum(name, r->params);
+    print_checksum(name, sum);
     tg_tape_free(r->t);
     tg_optim_free(r->optim);
     tg_params_free(r->params);
@@ -157,7 +169,7 @@ static void train_embeddings(void)
         tg_tensor *ids = draw_ids(&r, TG_SHAPE(B, T), V), *targets = draw_ids(&r, TG_SHAPE(B, T), V);
         step(&r, tg_cross_entropy(r.t, model_forward(r.t, &m, ids), targets, NULL), i);
     }
-    end(&r, "train_embeddings");
+    end(&r, "train_embeddings", checksum(r.params));
 }
 
 static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_checkpointed)
@@ -183,7 +195,7 @@ static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_
         step(&r, tg_cross_entropy(r.t, tg_gpt_forward(r.t, network, ids, NULL), targets, NULL), i);
     }
     tg_gpt_free(network);
-    end(&r, name);
+    end(&r, name, checksum(r.params));
 }
 
 static void recurrent(const char *name, tg_dtype dtype, bool is_lstm)
@@ -207,7 +219,7 @@ static void recurrent(const char *name, tg_dtype dtype, bool is_lstm)
             is_lstm ? tg_nn_lstm_forward(r.t, &lstm, x, NULL, NULL, NULL) : tg_nn_gru_forward(r.t, &gru, x, NULL, NULL);
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &head, y), targets, NULL), i);
     }
-    end(&r, name);
+    end(&r, name, checksum(r.params));
 }
 
 /* As in examples/cookbook/bag_classifier.c. */
@@ -224,7 +236,7 @@ static void bag_classifier(void)
         tg_tensor *vectors = tg_nn_embedding_bag_forward(r.t, &bag, texts, NULL, NULL);
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &head, vectors), topics, NULL), i);
     }
-    end(&r, "bag_classifier");
+    end(&r, "bag_classifier", checksum(r.params));
 }
 
 /* As in examples/cookbook/recommender.c. */
@@ -242,7 +254,7 @@ static void recommender(void)
         tg_tensor *ratings = tg_sum(r.t, products, TG_AXES(-1), TG_DROP_AXES);
         step(&r, tg_mse_loss(r.t, ratings, draw_normal(&r, TG_F32, TG_SHAPE(BATCH)), TG_REDUCTION_MEAN), i);
     }
-    end(&r, "recommender");
+    end(&r, "recommender", checksum(r.params));
 }
 
 /* As in examples/cookbook/word2vec.c. */
@@ -259,7 +271,7 @@ static void word2vec(void)
         tg_tensor *scores = tg_squeeze(r.t, tg_matmul(r.t, others, tg_unsqueeze(r.t, center, -1)), -1);
         step(&r, tg_neg(r.t, tg_mean_all(r.t, tg_log_sigmoid(r.t, scores))), i);
     }
-    end(&r, "word2vec");
+    end(&r, "word2vec", checksum(r.params));
 }
 
 /* As in examples/cookbook/encoder_classifier.c. */
@@ -280,7 +292,7 @@ static void encoder_classifier(void)
         tg_tensor *logits = tg_nn_linear_forward(r.t, &head, tg_select(r.t, y, 1, 0));
         step(&r, tg_cross_entropy(r.t, logits, draw_ids(&r, TG_SHAPE(TEXTS), 2), NULL), i);
     }
-    end(&r, "encoder_classifier");
+    end(&r, "encoder_classifier", checksum(r.params));
 }
 
 /* A convolution, and layers that are large enough for every kind of tile, and for several blocks of terms. The first
@@ -298,7 +310,38 @@ static void wide_layers(const char *name, tg_dtype dtype)
         x = tg_gelu(r.t, tg_nn_linear_forward(r.t, &first, tg_reshape(r.t, x, TG_SHAPE(B, IN * (T - 2)))));
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &second, x), draw_ids(&r, TG_SHAPE(B), OUT), NULL), i);
     }
-    end(&r, name);
+    end(&r, name, checksum(r.params));
+}
+
+/* The products of one row, and of a few. */
+static void generation(const char *name, tg_dtype dtype)
+{
+    enum { T = 12, FIRST = 5, V = 500 };
+    training r = begin(dtype);
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = V;
+    config.context = T;
+    config.width = 200;
+    config.heads = 4;
+    config.layers = 1;
+    config.dropout = 0;
+    tg_gpt *network = tg_gpt_new(r.params, &config);
+    check(tg_params_error(r.params));
+    tg_error error = TG_NO_ERROR;
+    tg_kv_cache *cache = tg_kv_cache_new(dtype, config.layers, 1, config.heads, T, config.width, &error);
+    check(&error);
+    tg_tape_set_recording(r.t, false);
+    uint64_t sum = EMPTY;
+    for (int length = FIRST; length <= T; length++) {
+        tg_tensor *ids = draw_ids(&r, TG_SHAPE(1, length == FIRST ? FIRST : 1), V);
+        tg_tensor *logits = tg_gpt_forward(r.t, network, ids, cache);
+        check(tg_tape_error(r.t));
+        sum = add_values(sum, logits);
+        tg_tape_reset(r.t);
+    }
+    tg_kv_cache_free(cache);
+    tg_gpt_free(network);
+    end(&r, name, sum);
 }
 
 int main(int argc, char **argv)
@@ -333,6 +376,8 @@ int main(int argc, char **argv)
         gpt(kinds[i].name, kinds[i].position, TG_F32, i == 0);
     }
     gpt("gpt f64", TG_POSITION_ROTARY, TG_F64, false);
+    generation("generation", TG_F32);
+    generation("generation f64", TG_F64);
     train_embeddings();
     recurrent("gru", TG_F32, false);
     recurrent("gru f64", TG_F64, false);

@@ -7,9 +7,10 @@
  * The product of a rotated query and a rotated key depends only on their distance. Pairs are neighbors (2 i, 2 i + 1),
  * as in the paper and in GPT-J, or halves (i, i + D / 2), as in GPT-NeoX and Llama. Two options adapt a model to texts
  * longer than those of its training: position_scale s > 1 (position interpolation, Chen et al. 2023), and ntk_factor f,
- * which multiplies the base by f^(D / (D - 2)) (NTK-aware scaling, bloc97 2023). Cosines and sines are computed once
- * per call, in double; threads divide the rows.
+ * which multiplies the base by f^(D / (D - 2)) (NTK-aware scaling, bloc97 2023). Forward computes the cosines and sines
+ * once, in double, and saves them for backward; threads divide the positions, and then the rows.
  */
+#include "base/trigonometry.h"
 #include "ops/kernel.h"
 #include "ops/attention/rotary.h"
 
@@ -26,25 +27,39 @@ typedef struct rotation {
     real *to;
     const real *cosines, *sines; /* (T,D/2) */
     int64_t positions, pairs;
-    int64_t step, gap; /* between pairs, and between the channels of a pair */
-    real direction;    /* 1, or -1 for the inverse */
+    bool halves;
+    real direction; /* 1, or -1 for the inverse */
     bool overwrite;
 } rotation;
 
+/* Rotates the pairs of a row, which are `step` apart; the channels of a pair are `gap` apart. */
+static inline __attribute__((always_inline)) void rotate_row(const rotation *r, int64_t row, int64_t step, int64_t gap,
+                                                             bool overwrite)
+{
+    const real *restrict from = r->from + row * 2 * r->pairs;
+    real *restrict to = r->to + row * 2 * r->pairs;
+    const real *restrict cosines = r->cosines + row % r->positions * r->pairs;
+    const real *restrict sines = r->sines + row % r->positions * r->pairs;
+    const real direction = r->direction;
+    for (int64_t i = 0; i < r->pairs; i++) {
+        int64_t at = i * step;
+        real a = from[at], b = from[at + gap], sine = direction * sines[i];
+        real rotated_a = a * cosines[i] - b * sine, rotated_b = a * sine + b * cosines[i];
+        to[at] = accumulated(overwrite, to[at], rotated_a);
+        to[at + gap] = accumulated(overwrite, to[at + gap], rotated_b);
+    }
+}
+
+/* A loop whose strides are constants becomes vectors. That of neighbors must not: gcc 12 makes fused multiply-adds of
+ * their differences and sums, which are neighbors, too, in spite of -ffp-contract=off. */
 static void rotate_rows(void *context, int64_t begin, int64_t end)
 {
     const rotation *r = context;
     for (int64_t row = begin; row < end; row++) {
-        const real *from = r->from + row * 2 * r->pairs;
-        real *to = r->to + row * 2 * r->pairs;
-        const real *cosines = r->cosines + row % r->positions * r->pairs;
-        const real *sines = r->sines + row % r->positions * r->pairs;
-        for (int64_t i = 0; i < r->pairs; i++) {
-            int64_t at = i * r->step;
-            real a = from[at], b = from[at + r->gap], sine = r->direction * sines[i];
-            real rotated_a = a * cosines[i] - b * sine, rotated_b = a * sine + b * cosines[i];
-            to[at] = accumulated(r->overwrite, to[at], rotated_a);
-            to[at + r->gap] = accumulated(r->overwrite, to[at + r->gap], rotated_b);
+        if (r->halves && r->overwrite) {
+            rotate_row(r, row, 1, r->pairs, true);
+        } else {
+            rotate_row(r, row, r->halves ? 1 : 2, r->halves ? r->pairs : 1, r->overwrite);
         }
     }
 }
@@ -54,34 +69,66 @@ static void rotate(const tg_op_call *call, const void *from, void *to, real dire
     const rotary_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     int64_t width = x->shape[x->rank - 1], positions = x->shape[x->rank - 2], pairs = width / 2;
-    if (x->count == 0) {
-        return;
-    }
-    real *cosines = call->scratch, *sines = cosines + positions * pairs;
-    double base =
-        a->config.base * tg_pow_f64(a->config.ntk_factor, width > 2 ? (double)width / (double)(width - 2) : 0);
-    for (int64_t i = 0; i < pairs; i++) {
-        double frequency = tg_pow_f64(base, -2 * (double)i / (double)width) / a->config.position_scale;
-        for (int64_t t = 0; t < positions; t++) {
-            double angle = (double)(a->start + t) * frequency;
-            cosines[t * pairs + i] = (real)tg_cos_f64(angle);
-            sines[t * pairs + i] = (real)tg_sin_f64(angle);
+    const real *cosines = call->saved, *sines = cosines + positions * pairs;
+    bool halves = a->config.pairing == TG_ROTARY_HALVES;
+    rotation r = {from, to, cosines, sines, positions, pairs, halves, direction, overwrite};
+    tg_parallel_for(x->count / width, 1 + TG_GRAIN / 4 / width, rotate_rows, &r);
+}
+
+typedef struct angles {
+    int64_t start, pairs;
+    const double *frequency; /* (D/2) */
+    real *cosines, *sines;   /* (T,D/2) */
+} angles;
+
+/* Computes the cosines and sines of the positions start + begin .. start + end - 1. */
+static void turn_positions(void *context, int64_t begin, int64_t end)
+{
+    enum { PART = 64 };
+    const angles *a = context;
+    for (int64_t t = begin; t < end; t++) {
+        for (int64_t i = 0; i < a->pairs; i += PART) {
+            double angle[PART], cosines[PART], sines[PART];
+            const int64_t n = a->pairs - i < PART ? a->pairs - i : PART, at = t * a->pairs + i;
+            for (int64_t k = 0; k < n; k++) {
+                angle[k] = (double)(a->start + t) * a->frequency[i + k];
+            }
+            tg_turns_f64(angle, n, true, cosines);
+            tg_turns_f64(angle, n, false, sines);
+            for (int64_t k = 0; k < n; k++) {
+                a->cosines[at + k] = (real)cosines[k];
+                a->sines[at + k] = (real)sines[k];
+            }
         }
     }
-    bool halves = a->config.pairing == TG_ROTARY_HALVES;
-    rotation r = {from, to, cosines, sines, positions, pairs, halves ? 1 : 2, halves ? pairs : 1, direction, overwrite};
-    tg_parallel_for(x->count / width, 1 + TG_GRAIN / 4 / width, rotate_rows, &r);
 }
 
 void KERNEL(tg_rotary_forward)(const tg_op_call *call)
 {
-    rotate(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), 1, true);
+    const rotary_attributes *attributes = call->attributes;
+    const tg_rotary_config *c = &attributes->config;
+    const tg_tensor *x = call->inputs[0];
+    if (x->count == 0) {
+        return;
+    }
+    int64_t width = x->shape[x->rank - 1], positions = x->shape[x->rank - 2], pairs = width / 2;
+    double *frequency = call->scratch;
+    double base = c->base * tg_pow_f64(c->ntk_factor, width > 2 ? (double)width / (double)(width - 2) : 0);
+    for (int64_t i = 0; i < pairs; i++) {
+        frequency[i] = tg_pow_f64(base, -2 * (double)i / (double)width) / c->position_scale;
+    }
+    real *cosines = call->saved;
+    angles a = {attributes->start, pairs, frequency, cosines, cosines + positions * pairs};
+    tg_parallel_for(positions, 1 + TG_GRAIN / 16 / pairs, turn_positions, &a);
+    rotate(call, tg_values(x), tg_values(call->outputs[0]), 1, true);
 }
 
 /* The forward pass rotated by u, so this rotates by -u. */
 void KERNEL(tg_rotary_backward)(const tg_op_call *call)
 {
-    rotate(call, call->output_gradients[0], call->input_gradients[0], -1, call->overwrite[0]);
+    if (call->inputs[0]->count > 0) {
+        rotate(call, call->output_gradients[0], call->input_gradients[0], -1, call->overwrite[0]);
+    }
 }
 
 #ifdef TG_ONCE
@@ -105,10 +152,9 @@ static bool rotary_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_RANGE, "%lld positions from %lld on; they must be from 0 to 2^53",
                           (long long)x->shape[x->rank - 2], (long long)a->start);
     }
-    size_t value = tg_size_of(x->dtype);
-    int64_t angles = x->shape[x->rank - 2] * x->shape[x->rank - 1];
-    return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) && tg_op_scratch(call, angles, value) &&
-           tg_op_backward_scratch(call, angles, value);
+    int64_t positions = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
+    return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
+           tg_op_save(call, positions * width, tg_size_of(x->dtype)) && tg_op_scratch(call, width / 2, sizeof(double));
 }
 
 static const tg_op rotary_op = {
