@@ -11,8 +11,8 @@
  * constants, of which the first has 33 bits, so that its product with n is exact (Cody and Waite 1980). The error is at
  * most 0.61 ulp for every float (tests/base/test_trigonometry.c).
  *
- * Doubles: n = round(x / (pi / 2)), r = x - n pi / 2 in two parts, and the polynomials of FreeBSD's k_sin.c and k_cos.c.
- * The error is at most 1 ulp (tests/base/test_doubles.c).
+ * Doubles: n = round(x / (pi / 2)), r = x - n pi / 2 in two parts, and the polynomials of FreeBSD's k_sin.c and
+ * k_cos.c. The error is at most 1 ulp (tests/base/test_doubles.c).
  */
 #ifndef TG_BASE_TRIGONOMETRY_H
 #define TG_BASE_TRIGONOMETRY_H

@@ -1,6 +1,7 @@
-/* Trains small models for ten steps each in the reproducible mode, and prints a checksum of each model's parameters; and
- * one of the logits of a text that grows token by token. tests/bits compares the lines with those of tests/bits.txt: so
- * they are the same on every platform. This file uses the core's public headers alone, and ids that it draws.
+/* Trains small models for ten steps each in the reproducible mode, and prints a checksum of each model's parameters.
+ * Prints one of the logits of a text that grows token by token, too. tests/bits compares the lines with those of
+ * tests/bits.txt: so they are the same on every platform. This file uses the core's public headers alone, and ids that
+ * it draws.
  *
  *     bits [THREADS]    prints the lines
  *     bits --level      prints the level of the processor; fails if it or the build lacks that of TG_CPU_LEVEL
