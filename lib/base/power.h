@@ -7,8 +7,7 @@
  * The logarithm and the power are computed in double, and the result is rounded once. P and Q are least-maximum fits
  * with the relative errors 4.2e-12 and 1.9e-9. The error is at most 0.54 ulp (tests/base/test_power.c). Signs, zeros,
  * infinities and NaN are those of C's powf. The code has no branch, no fma and no table, so any vector width gives the
- * same bits. tg_pow_f64 is in
- * base/doubles.h.
+ * same bits. tg_pow_f64 is in base/doubles.h.
  */
 #ifndef TG_BASE_POWER_H
 #define TG_BASE_POWER_H
