@@ -111,8 +111,9 @@ TG_API tg_tensor *tg_gpt_last_logits(tg_tape *tape, const tg_gpt *model, tg_tens
 TG_API tg_tensor *tg_gpt_hidden_states(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
 
 /* Returns the loss of predicting the targets (B,T) i32 from the ids (B,T) i32: tg_cross_entropy of tg_gpt_forward, but
- * the logits (B,T,V) never exist as a whole (tg_linear_cross_entropy). A step of GPT-2 small with 2 x 256 tokens takes
- * 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). Errors as for the two. */
+ * at most 2^23 logits exist at a time, or those of 64 positions (tg_linear_cross_entropy). A step of GPT-2 small with
+ * 2 x 256 tokens takes 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). Errors as for
+ * the two. */
 TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
                               const tg_cross_entropy_config *config);
 

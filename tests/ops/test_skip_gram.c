@@ -113,6 +113,42 @@ static void test_same_bits(void **state)
     problem_free(&p);
 }
 
+/* Tables that are views, with rows that are copied in several parts: the bits are those of contiguous tables. */
+static void test_views(void **state)
+{
+    (void)state;
+    enum { WIDTH = 600 };
+    problem p = problem_make(4);
+    for (int layout = 0; layout < 3; layout++) {
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tensor *wide = tg_tensor_new(TG_F32, layout == 2 ? TG_SHAPE(WIDTH, ROWS) : TG_SHAPE(ROWS, 2 * WIDTH), NULL);
+        tg_tensor *losses[2], *gradients[2];
+        tg_rng *rng = tg_rng_new(5);
+        assert_true(tg_tensor_fill_normal(wide, rng, 0, 0.5, NULL) && tg_tensor_set_requires_grad(wide, true, NULL));
+        for (int copied = 0; copied < 2; copied++) {
+            tg_tensor *view = layout == 0   ? tg_slice(t, wide, 1, 0, INT64_MAX, 2)
+                              : layout == 1 ? tg_slice(t, wide, 1, WIDTH - 1, 2 * WIDTH - 1, 1)
+                                            : tg_transpose(t, wide, 0, 1);
+            tg_tensor *table = copied ? tg_contiguous(t, view) : view;
+            tg_tensor *loss = tg_skip_gram_loss(t, p.centers, table, p.targets, table, TG_REDUCTION_SUM);
+            assert_true(loss && tg_backward(t, loss, NULL));
+            losses[copied] = tg_tensor_new_copy(loss, NULL);
+            gradients[copied] = tg_tensor_new_dense_grad(wide, NULL);
+            tg_tensor_zero_grad(wide);
+        }
+        assert_memory_equal(tg_values(losses[0]), tg_values(losses[1]), tg_bytes_of(losses[0]));
+        assert_memory_equal(tg_values(gradients[0]), tg_values(gradients[1]), tg_bytes_of(gradients[0]));
+        for (int i = 0; i < 2; i++) {
+            tg_release(losses[i]);
+            tg_release(gradients[i]);
+        }
+        tg_release(wide);
+        tg_rng_free(rng);
+        tg_tape_free(t);
+    }
+    problem_free(&p);
+}
+
 /* A sum, and the sum of losses that are outputs, whose groups have one pair. */
 static void test_groups(void **state)
 {
@@ -239,8 +275,8 @@ static void test_deferred(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),      cmocka_unit_test(test_groups),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_changed_tables), cmocka_unit_test(test_deferred),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_views),          cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_changed_tables), cmocka_unit_test(test_deferred),
     };
     return cmocka_run_group_tests_name("skip-gram", tests, NULL, NULL);
 }

@@ -124,14 +124,19 @@ static void step(training *r, tg_tensor *loss, int number)
     tg_tape_reset(r->t);
 }
 
-static void end(training *r, const char *name, uint64_t sum)
+static void release(training *r)
 {
-    check(tg_params_error(r->params));
-    print_checksum(name, sum);
     tg_tape_free(r->t);
     tg_optim_free(r->optim);
     tg_params_free(r->params);
     tg_rng_free(r->rng);
+}
+
+static void end(training *r, const char *name)
+{
+    check(tg_params_error(r->params));
+    print_checksum(name, checksum(r->params));
+    release(r);
 }
 
 /* Ids that the tape owns until its reset. */
@@ -170,7 +175,7 @@ static void train_embeddings(void)
         tg_tensor *ids = draw_ids(&r, TG_SHAPE(B, T), V), *targets = draw_ids(&r, TG_SHAPE(B, T), V);
         step(&r, tg_cross_entropy(r.t, model_forward(r.t, &m, ids), targets, NULL), i);
     }
-    end(&r, "train_embeddings", checksum(r.params));
+    end(&r, "train_embeddings");
 }
 
 static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_checkpointed)
@@ -196,7 +201,7 @@ static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_
         step(&r, tg_cross_entropy(r.t, tg_gpt_forward(r.t, network, ids, NULL), targets, NULL), i);
     }
     tg_gpt_free(network);
-    end(&r, name, checksum(r.params));
+    end(&r, name);
 }
 
 static void recurrent(const char *name, tg_dtype dtype, bool is_lstm)
@@ -220,7 +225,7 @@ static void recurrent(const char *name, tg_dtype dtype, bool is_lstm)
             is_lstm ? tg_nn_lstm_forward(r.t, &lstm, x, NULL, NULL, NULL) : tg_nn_gru_forward(r.t, &gru, x, NULL, NULL);
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &head, y), targets, NULL), i);
     }
-    end(&r, name, checksum(r.params));
+    end(&r, name);
 }
 
 /* As in examples/cookbook/bag_classifier.c. */
@@ -237,7 +242,7 @@ static void bag_classifier(void)
         tg_tensor *vectors = tg_nn_embedding_bag_forward(r.t, &bag, texts, NULL, NULL);
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &head, vectors), topics, NULL), i);
     }
-    end(&r, "bag_classifier", checksum(r.params));
+    end(&r, "bag_classifier");
 }
 
 /* As in examples/cookbook/recommender.c. */
@@ -255,7 +260,7 @@ static void recommender(void)
         tg_tensor *ratings = tg_sum(r.t, products, TG_AXES(-1), TG_DROP_AXES);
         step(&r, tg_mse_loss(r.t, ratings, draw_normal(&r, TG_F32, TG_SHAPE(BATCH)), TG_REDUCTION_MEAN), i);
     }
-    end(&r, "recommender", checksum(r.params));
+    end(&r, "recommender");
 }
 
 /* As in examples/cookbook/word2vec.c. */
@@ -272,7 +277,7 @@ static void word2vec(void)
         tg_tensor *scores = tg_squeeze(r.t, tg_matmul(r.t, others, tg_unsqueeze(r.t, center, -1)), -1);
         step(&r, tg_neg(r.t, tg_mean_all(r.t, tg_log_sigmoid(r.t, scores))), i);
     }
-    end(&r, "word2vec", checksum(r.params));
+    end(&r, "word2vec");
 }
 
 /* As in examples/cookbook/encoder_classifier.c. */
@@ -293,7 +298,7 @@ static void encoder_classifier(void)
         tg_tensor *logits = tg_nn_linear_forward(r.t, &head, tg_select(r.t, y, 1, 0));
         step(&r, tg_cross_entropy(r.t, logits, draw_ids(&r, TG_SHAPE(TEXTS), 2), NULL), i);
     }
-    end(&r, "encoder_classifier", checksum(r.params));
+    end(&r, "encoder_classifier");
 }
 
 /* A convolution, and layers that are large enough for every kind of tile, and for several blocks of terms. The first
@@ -311,7 +316,7 @@ static void wide_layers(const char *name, tg_dtype dtype)
         x = tg_gelu(r.t, tg_nn_linear_forward(r.t, &first, tg_reshape(r.t, x, TG_SHAPE(B, IN * (T - 2)))));
         step(&r, tg_cross_entropy(r.t, tg_nn_linear_forward(r.t, &second, x), draw_ids(&r, TG_SHAPE(B), OUT), NULL), i);
     }
-    end(&r, name, checksum(r.params));
+    end(&r, name);
 }
 
 /* The products of one row, and of a few. */
@@ -342,7 +347,8 @@ static void generation(const char *name, tg_dtype dtype)
     }
     tg_kv_cache_free(cache);
     tg_gpt_free(network);
-    end(&r, name, sum);
+    print_checksum(name, sum);
+    release(&r);
 }
 
 int main(int argc, char **argv)

@@ -32,7 +32,7 @@ static int64_t chunk_rows(int64_t rows, int64_t classes)
     return rows < wanted ? rows : wanted;
 }
 
-/* The bytes that forward saves of the losses. Behind them are the logits, if they are a single chunk. */
+/* The bytes that forward saves of the losses. Behind them are the logits, if they are kept. */
 static size_t loss_bytes(int64_t rows)
 {
     return sizeof(tg_cross_entropy_saved) + (size_t)rows * sizeof(tg_softmax_row);
@@ -42,6 +42,7 @@ static size_t loss_bytes(int64_t rows)
 typedef struct chunk {
     const real *x, *weight;
     int64_t in, rows, step, begin, end;
+    bool kept; /* the logits are a single chunk, which forward keeps */
     real *logits;
     tg_cross_entropy_rows loss_rows;
 } chunk;
@@ -52,7 +53,8 @@ static chunk chunk_of(const tg_op_call *call)
     chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1]};
     c.rows = call->inputs[TARGETS]->count;
     c.step = chunk_rows(c.rows, weight->shape[0]);
-    c.logits = c.step == c.rows ? (real *)((char *)call->saved + loss_bytes(c.rows)) : call->scratch;
+    c.kept = c.step == c.rows;
+    c.logits = c.kept ? (real *)((char *)call->saved + loss_bytes(c.rows)) : call->scratch;
     c.loss_rows = (tg_cross_entropy_rows){.targets = tg_values(call->inputs[TARGETS]),
                                           .x = c.logits,
                                           .overwrite = true,
@@ -90,7 +92,7 @@ void KERNEL(tg_linear_cross_entropy_forward)(const tg_op_call *call)
     const tg_cross_entropy_attributes *a = call->attributes;
     chunk c = chunk_of(call);
     real *y = tg_values(call->outputs[0]);
-    real *losses = c.step == c.rows ? call->scratch : c.logits + c.step * c.loss_rows.classes;
+    real *losses = c.kept ? call->scratch : c.logits + c.step * c.loss_rows.classes;
     c.loss_rows.losses = a->config.reduction == TG_REDUCTION_NONE ? y : losses;
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
         begin_chunk(&c, begin);
@@ -110,7 +112,7 @@ void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
     c.loss_rows.dy = call->output_gradients[0];
     for (int64_t begin = 0; begin < c.rows; begin += c.step) {
         begin_chunk(&c, begin);
-        if (c.step < c.rows) {
+        if (!c.kept) {
             compute_logits(&c);
         }
         for_rows(&c, KERNEL(tg_cross_entropy_gradient_of_rows));
@@ -152,14 +154,13 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(weight), weight_text), TG_GEMM_LIMIT);
     }
     size_t size = tg_size_of(tg_dtype_of(x));
-    bool one_chunk = step == targets->count;
+    bool kept = step == targets->count;
     return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&
            tg_check_targets(call, V, a->config.ignore_index, "the weight", weight) &&
            tg_op_output(call, 0, tg_dtype_of(x), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
-           tg_op_save(call, targets->count, sizeof(tg_softmax_row)) &&
-           tg_op_save(call, one_chunk ? step * V : 0, size) &&
-           tg_op_scratch(call, (one_chunk ? 0 : step * V) + targets->count, size) &&
+           tg_op_save(call, targets->count, sizeof(tg_softmax_row)) && tg_op_save(call, kept ? step * V : 0, size) &&
+           tg_op_scratch(call, (kept ? 0 : step * V) + targets->count, size) &&
            tg_op_backward_scratch(call, step * V, size);
 }
 

@@ -48,7 +48,6 @@ typedef struct skip_gram {
     const int32_t *centers, *targets; /* (B), (B,K) */
     const real *W, *U;
     const int64_t *w_strides, *u_strides; /* of the rows and the columns: the tables may be views */
-    bool plain;                           /* whether the columns of both are neighbors */
     int64_t pairs, K, C, groups;
     bool each;      /* whether each loss is an output */
     double scale;   /* 1 / divisor of the losses */
@@ -87,7 +86,6 @@ static skip_gram skip_gram_of(const tg_op_call *call)
                    .targets = tg_values(targets),
                    .w_strides = W->strides,
                    .u_strides = U->strides,
-                   .plain = W->strides[1] == 1 && U->strides[1] == 1,
                    .pairs = centers->count,
                    .K = targets->shape[1],
                    .C = W->shape[1],
@@ -165,7 +163,7 @@ static void score_group(const skip_gram *s, int64_t group)
             }
             losses[k] = k == 0 ? 1 : is_left_out(targets, k) ? 0 : -1;
             const real *u = s->U + targets[k] * s->u_strides[0];
-            g[k] = s->plain ? dot(v, 1, u, 1, C) : dot(v, s->w_strides[1], u, s->u_strides[1], C);
+            g[k] = dot(v, s->w_strides[1], u, s->u_strides[1], C);
         }
     }
     score_losses(s->g + from * K, s->losses + from * K, (to - from) * K);
