@@ -25,7 +25,7 @@ static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void
         transpose_tile(tile[0], TILE_COLUMNS, from, p->from[1], rows, columns);
     } else {
         for (int64_t c = 0; c < columns; c++) {
-            move_to_row(lines[c], from + c * p->from[1], p->from[0], rows, false);
+            copy_to_row(lines[c], from + c * p->from[1], p->from[0], rows);
         }
         transpose_tile(tile[0], TILE_COLUMNS, lines[0], TILE_ROWS, rows, columns);
     }

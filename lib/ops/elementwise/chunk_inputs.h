@@ -173,7 +173,7 @@ static inline void copy_tile(const chunk_input *in, int64_t begin, int64_t colum
         } else {
             word lines[TILE_COLUMNS][TILE_ROWS];
             for (int64_t c = 0; c < run; c++) {
-                move_to_row(lines[c], (const word *)x + c * stride, row_stride, TILE_ROWS, false);
+                copy_to_row(lines[c], (const word *)x + c * stride, row_stride, TILE_ROWS);
             }
             transpose_tile((word *)values + done, TILE_COLUMNS, lines[0], TILE_ROWS, TILE_ROWS, run);
         }

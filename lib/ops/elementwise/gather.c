@@ -13,7 +13,7 @@ static void gather_rows(const real *values, int64_t row_stride, int64_t stride, 
         if (stride == 1 && r + AHEAD < left) {
             tg_prefetch_row(row + AHEAD * row_stride, (size_t)width * sizeof *row);
         }
-        move_to_row(out + r * width, (const word *)row, stride, width, false);
+        copy_to_row(out + r * width, (const word *)row, stride, width);
     }
 }
 

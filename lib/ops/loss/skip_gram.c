@@ -102,7 +102,7 @@ static inline const real *neighbors(const real *row, int64_t step, int64_t n, re
     if (step == 1) {
         return row;
     }
-    move_to_row(copy, (const word *)row, step, n, false);
+    copy_to_row(copy, (const word *)row, step, n);
     return copy;
 }
 
@@ -175,7 +175,7 @@ static void sum_group(const skip_gram *s, int64_t group)
     const int64_t from = s->begin[group], to = s->begin[group + 1], K = s->K, C = s->C;
     real *sum = s->sums + group * C, *v = s->v + group * C;
     const real *w = s->W + s->centers[from] * s->w_strides[0];
-    move_to_row(v, (const word *)w, s->w_strides[1], C, false);
+    copy_to_row(v, (const word *)w, s->w_strides[1], C);
     memset(sum, 0, (size_t)C * sizeof(real));
     for (int64_t b = from; b < to; b++) {
         const int32_t *targets = s->targets + b * K;
