@@ -253,6 +253,17 @@ static tg_tensor *embedding(tg_tape *t, const operands *x)
     return x->a->rank != 2 ? tg_neg(t, x->a) : tg_embedding(t, tg_argmax(t, x->a, 0, TG_DROP_AXES), x->a, NULL);
 }
 
+/* The same by index_select, and those rows of a mask. */
+static tg_tensor *index_select(tg_tape *t, const operands *x)
+{
+    return x->a->rank != 2 ? tg_neg(t, x->a) : tg_index_select(t, x->a, -2, tg_argmax(t, x->a, 0, TG_DROP_AXES));
+}
+
+static tg_tensor *index_select_masks(tg_tape *t, const operands *x)
+{
+    return x->a->rank != 2 ? tg_neg(t, x->a) : tg_index_select(t, x->mask, 0, tg_argmax(t, x->a, 0, TG_DROP_AXES));
+}
+
 static const struct named_op {
     const char *name;
     op_call *call;
@@ -283,7 +294,9 @@ static const struct named_op {
            {"cat of masks", cat_masks},
            {"stack", stack_last},
            {"tril", tril},
-           {"embedding", embedding}};
+           {"embedding", embedding},
+           {"index_select", index_select},
+           {"index_select of masks", index_select_masks}};
 
 /* ---- both ways ---- */
 

@@ -37,12 +37,13 @@ void KERNEL(tg_gather_backward)(const tg_op_call *call)
 
 void KERNEL(tg_index_select_forward)(const tg_op_call *call)
 {
-    copy_picks(call, picks_of_slices(call));
+    const tg_tensor *x = call->inputs[0];
+    copy_picks(call, x->contiguous ? picks_of_dense_slices(call) : picks_of_slices(call, x->strides));
 }
 
 void KERNEL(tg_index_select_backward)(const tg_op_call *call)
 {
-    pick(picks_of_slices(call), PICK_ADD_TO_X, call->input_gradients[0], call->output_gradients[0], sizeof(real));
+    pick(picks_of_dense_slices(call), PICK_ADD_TO_X, call->input_gradients[0], call->output_gradients[0], sizeof(real));
 }
 
 #ifdef TG_ONCE
@@ -91,27 +92,39 @@ static const tg_op gather_op = {.name = "gather",
                                 TG_KERNELS(tg_gather_forward, tg_gather_backward),
                                 .backward_ignores_inputs = 1u << 0,
                                 .backward_ignores_outputs = TG_OP_ALL};
-static const tg_op index_select_op = {.name = "index_select",
-                                      .shape = index_select_shape,
-                                      .input_names = {"x", "ids"},
-                                      TG_KERNELS(tg_index_select_forward, tg_index_select_backward),
-                                      .backward_ignores_inputs = 1u << 0,
-                                      .backward_ignores_outputs = TG_OP_ALL};
+/* Rows of a matrix are read where they are: a copy of a view would read those that no id names, too. Elsewhere ids name
+ * single values, which are near each other only in a copy. */
+static bool is_matrix(const tg_tensor *input, int i)
+{
+    return i == 0 && input->rank == 2;
+}
+
+#define INDEX_SELECT(accepts)                                                                                   \
+    {                                                                                                           \
+        .name = "index_select", .shape = index_select_shape, .input_names = {"x", "ids"},                       \
+        TG_KERNELS(tg_index_select_forward, tg_index_select_backward), .accepts_layout = accepts,               \
+        .backward_ignores_inputs = 1u << 0, .backward_ignores_outputs = TG_OP_ALL                               \
+    }
+
+static const tg_op index_select_op = INDEX_SELECT(NULL), index_rows_op = INDEX_SELECT(is_matrix);
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids)
 {
     tg_tensor *inputs[] = {x, ids};
-    return tg_tape_expect_axis(t, op->name, x, &axis) ? tg_apply(t, op, inputs, 2, &axis, sizeof axis, NULL) : NULL;
+    return tg_apply(t, op, inputs, 2, &axis, sizeof axis, NULL);
 }
 
 tg_tensor *tg_gather(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
 {
-    return apply(t, &gather_op, x, axis, ids);
+    return tg_tape_expect_axis(t, "gather", x, &axis) ? apply(t, &gather_op, x, axis, ids) : NULL;
 }
 
 tg_tensor *tg_index_select(tg_tape *t, tg_tensor *x, int axis, tg_tensor *ids)
 {
-    return apply(t, &index_select_op, x, axis, ids);
+    if (!tg_tape_expect_axis(t, "index_select", x, &axis)) {
+        return NULL;
+    }
+    return apply(t, axis == 0 ? &index_rows_op : &index_select_op, x, axis, ids);
 }
 
 #endif

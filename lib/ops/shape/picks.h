@@ -1,7 +1,7 @@
 /* picks (private): values of a tensor x that ids select along an axis, for gather, index_select and their gradients.
  *
  * The selected values stand in rows. Row r has one id per value (gather, scatter_add, and the last axis of index_select
- * and index_add), or one id for all of its values, which are then contiguous in x:
+ * and index_add), or one id for all of its values, which are then equally far apart in x:
  *
  *     x[first + ids[k] * scale + k * step]      k = 0 .. length - 1, where `first` depends on the row
  *
@@ -54,32 +54,42 @@ static inline picks picks_of_values(const tg_op_call *call, const tg_shape *valu
     return p;
 }
 
-/* Returns those of index_select and index_add. */
-static inline picks picks_of_slices(const tg_op_call *call)
+/* Returns those of index_select and index_add. x is contiguous, or has these strides and at most two axes. */
+static inline picks picks_of_slices(const tg_op_call *call, const int64_t *strides)
 {
-    axis_split a = split_at_axis(call->inputs[0], *(const int *)call->attributes);
+    const int axis = *(const int *)call->attributes;
+    axis_split a = split_at_axis(call->inputs[0], axis);
     const tg_tensor *ids = call->inputs[1];
     bool one_id = a.inner > 1;
     picks p = {.rows = tg_walk_new(),
                .length = one_id ? a.inner : ids->count,
-               .scale = a.inner,
-               .step = one_id ? 1 : 0,
+               .scale = strides[axis],
+               .step = one_id ? strides[call->inputs[0]->rank - 1] : 0,
                .ids = tg_values(ids),
                .id_stride = one_id ? 1 : 0,
                .id_rows = one_id ? ids->count : 1,
                .one_id = one_id,
                .groups = a.outer};
-    tg_walk_add_axis(&p.rows, a.outer, a.size * a.inner, ids->count * a.inner);
+    tg_walk_add_axis(&p.rows, a.outer, axis > 0 ? strides[axis - 1] : 0, ids->count * a.inner);
     if (one_id) {
         tg_walk_add_axis(&p.rows, ids->count, 0, a.inner);
     }
     return p;
 }
 
+/* The same for a contiguous x, or its gradient. */
+static inline picks picks_of_dense_slices(const tg_op_call *call)
+{
+    const tg_shape shape = tg_shape_of(call->inputs[0]);
+    int64_t strides[TG_MAX_RANK];
+    tg_contiguous_strides(&shape, strides);
+    return picks_of_slices(call, strides);
+}
+
 static inline void pick_one(pick_action action, size_t size, char *x, int64_t at, char *values, int64_t k)
 {
     switch (action) {
-    case PICK_COPY: memcpy(values + (size_t)k * size, x + (size_t)at * size, size); break;
+    case PICK_COPY: memcpy(values + k * (int64_t)size, x + at * (int64_t)size, size); break;
     case PICK_ADD: ((real *)(void *)values)[k] += ((const real *)(void *)x)[at]; break;
     case PICK_ADD_TO_X: ((real *)(void *)x)[at] += ((const real *)(void *)values)[k]; break;
     }
@@ -106,13 +116,19 @@ static inline void pick_values(const int32_t *restrict ids, int64_t scale, int64
 static inline void pick_row(const picks *p, const int32_t *restrict ids, char *restrict x, char *restrict values,
                             int64_t begin, int64_t end, pick_action action, size_t size)
 {
-    if (p->one_id && action == PICK_COPY) {
-        memcpy(values + (size_t)begin * size, x + (size_t)(*ids * p->scale + begin) * size,
-               (size_t)(end - begin) * size);
-    } else if (p->one_id) {
-        x += (size_t)(*ids * p->scale) * size;
-        for (int64_t k = begin; k < end; k++) {
-            pick_one(action, size, x, k, values, k);
+    if (p->one_id) {
+        x += *ids * p->scale * (int64_t)size;
+        const int64_t step = action == PICK_COPY ? p->step : 1; /* values are added to neighbors only */
+        if (action == PICK_COPY && step == 1) {
+            memcpy(values + begin * (int64_t)size, x + begin * (int64_t)size, (size_t)(end - begin) * size);
+        } else if (step == 2) {
+            for (int64_t k = begin; k < end; k++) {
+                pick_one(action, size, x, k * 2, values, k);
+            }
+        } else {
+            for (int64_t k = begin; k < end; k++) {
+                pick_one(action, size, x, k * step, values, k);
+            }
         }
     } else if (p->step == 0 && p->scale == 1) {
         pick_values(ids, 1, 0, x, values, begin, end, action, size);

@@ -62,12 +62,12 @@ void KERNEL(tg_scatter_add_backward)(const tg_op_call *call)
 
 void KERNEL(tg_index_add_forward)(const tg_op_call *call)
 {
-    add_source(call, picks_of_slices(call));
+    add_source(call, picks_of_dense_slices(call));
 }
 
 void KERNEL(tg_index_add_backward)(const tg_op_call *call)
 {
-    add_gradients(call, picks_of_slices(call));
+    add_gradients(call, picks_of_dense_slices(call));
 }
 
 #ifdef TG_ONCE
