@@ -299,7 +299,8 @@ typedef struct clamp_bounds {
 static inline real clamp_value(real x, clamp_bounds bounds)
 {
     const real low = (real)bounds.low, high = (real)bounds.high;
-    return x < low ? low : x > high ? high : x;
+    const real raised = x < low ? low : x; /* one instruction: a maximum that keeps a NaN of x */
+    return raised > high ? high : raised;
 }
 
 static inline real clamp_gradient(real x, real dy, clamp_bounds bounds)
@@ -333,8 +334,9 @@ tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
  * where x > high or low > high; without a high bound, dlow += dy where x < low. A NaN of any input stays. */
 static inline real clamp_tensor_value(real x, real low, real high)
 {
-    real raised = x < low || low != low ? low : x;
-    return raised > high || high != high ? high : raised;
+    const real raised = x < low ? low : x, above = low != low ? low : raised;
+    const real lowered = above > high ? high : above;
+    return high != high ? high : lowered;
 }
 
 static inline real clamp_tensor_gradient_x(real x, real low, real high, real dy)
