@@ -8,6 +8,9 @@
  * buffer. Of the next values, those that come before the last of the k are added behind them; most blocks have none,
  * which a loop of vectors finds. The buffer is sorted when it is full, or twice as many values have been read, and its
  * first k entries stay. So no order of the values takes longer than O(n).
+ *
+ * The first few values of neighboring lines are found for a vector of lines at a time: each value is inserted where it
+ * belongs among those so far.
  */
 #ifndef TG_OPS_REDUCE_SORT_H
 #define TG_OPS_REDUCE_SORT_H
@@ -30,6 +33,10 @@ typedef struct sort_entry {
 
 /* Up to SHORT entries are counted. Values are compared with the last of the k in blocks of BLOCK. */
 enum { KEY_BYTES = sizeof(sort_key), SIGN_BIT = 8 * KEY_BYTES - 1, SHORT = 128, BLOCK = 32 };
+
+/* The lines that are read side by side, a line of the processor's cache of each row, and the most first values that are
+ * searched in all of them together. */
+enum { ROW_BYTES = 64, LINES = ROW_BYTES / sizeof(real), FEW = 8 };
 
 /* Returns the key of x. `order` is 0 if the smallest value comes first, and ~0 if the largest one does. */
 static inline sort_key key_of(real x, sort_key order)
@@ -159,6 +166,43 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
         }
     }
     return a;
+}
+
+typedef real line_values __attribute__((vector_size(LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef signed_key line_keys __attribute__((vector_size(LINES * sizeof(real)), may_alias));
+
+/* Writes key_of of a row of values, as signed numbers. */
+static inline void keys_of_row(const line_values *x, sort_key order, line_keys *keys)
+{
+    const line_values plain = *x + (real)0;
+    const line_keys is_number = *x == *x, bits = (line_keys)plain;
+    const signed_key most = (signed_key)(~(sort_key)0 >> 1);
+    const line_keys numbers = bits ^ (bits >> SIGN_BIT & most);
+    *keys = ((numbers & is_number) | (most & ~is_number)) ^ (signed_key)order;
+}
+
+/* Finds the first k <= FEW of n values of LINES lines: number i of line c is x[i * apart + c]. Writes their numbers. */
+static inline void first_of_lines(const real *x, int64_t apart, int64_t n, int64_t k, sort_key order,
+                                  line_keys numbers[FEW])
+{
+    line_keys keys[FEW];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t known = i < k ? i : k;
+        line_keys key, number = (line_keys){0} + (signed_key)i, is_before = {0};
+        keys_of_row((const line_values *)(x + i * apart), order, &key);
+        for (int64_t j = 0; j < known; j++) { /* all that follow the new value move on by one */
+            is_before |= key < keys[j];
+            const line_keys moved_key = keys[j], moved = numbers[j];
+            keys[j] = (key & is_before) | (moved_key & ~is_before);
+            numbers[j] = (number & is_before) | (moved & ~is_before);
+            key = (moved_key & is_before) | (key & ~is_before);
+            number = (moved & is_before) | (number & ~is_before);
+        }
+        if (known < k) {
+            keys[known] = key;
+            numbers[known] = number;
+        }
+    }
 }
 
 #endif
