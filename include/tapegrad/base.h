@@ -183,8 +183,8 @@ TG_API int tg_threads(void);
  * are added, unless the tape's products are reproducible (tg_tape_set_matmul_precision). The last bits of OpenBLAS
  * depend on its version, the processor, the sizes and the number of threads.
  *
- * The built-in loops always compute reproducible products, and the steps of a GRU and an LSTM, which read a copy of
- * the weight that is made once.
+ * The built-in loops always compute reproducible products, the steps of a GRU and an LSTM, which read a copy of the
+ * weight that is made once, and large products whose values are sums of 2 to 32 terms.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the
