@@ -59,8 +59,8 @@ static inline void move_to_row(void *to, const word *from, int64_t stride, int64
     }
 }
 
-/* Copies n values to a contiguous row. Where gcc 12 makes this a part of its caller, a sum of two tensors of every
- * second column takes three times as long: the next run is asked for late. */
+/* Copies n values to a contiguous row. As a part of its caller, compiled by gcc 12, the loop waits for memory, and a
+ * sum of two tensors of every second column takes three times as long (tests/bench/README.md). */
 __attribute__((noinline)) static void copy_to_row(void *to, const word *from, int64_t stride, int64_t n)
 {
     move_to_row(to, from, stride, n, false);
