@@ -96,9 +96,12 @@ static void log_softmax_row_backward(const lines *a, int64_t start)
 
 /* ---- strips: the same for lines with a stride ---- */
 
-/* Writes exp(x_i - m) of each line to the results, m to `most`, and the sum to `sum`. A NaN is skipped in m. */
-static void exponentials(const lines *a, int64_t start, int64_t width, real *restrict most, double *restrict sum)
+/* Writes m of each line to `most` and the sum of exp(x_i - m) to `sum`, and with `keep` its terms to the results. A NaN
+ * is skipped in m. */
+static void exponentials(const lines *a, int64_t start, int64_t width, bool keep, real *restrict most,
+                         double *restrict sum)
 {
+    real part[STRIP];
     for (int64_t k = 0; k < width; k++) {
         most[k] = -(real)INFINITY;
         sum[k] = 0;
@@ -111,7 +114,7 @@ static void exponentials(const lines *a, int64_t start, int64_t width, real *res
     }
     for (int64_t i = 0; i < a->axis.size; i++) {
         const real *x = a->x + start + i * a->axis.inner;
-        real *restrict y = a->out + start + i * a->axis.inner;
+        real *restrict y = keep ? a->out + start + i * a->axis.inner : part;
         for (int64_t k = 0; k < width; k++) {
             y[k] = EXP_OR_ZERO(x[k] - most[k]);
         }
@@ -123,7 +126,7 @@ static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
 {
     real most[STRIP], scale[STRIP], least[STRIP];
     double sum[STRIP];
-    exponentials(a, start, width, most, sum);
+    exponentials(a, start, width, true, most, sum);
     /* A quotient that is not a normal number is 0. */
     for (int64_t k = 0; k < width; k++) {
         scale[k] = (real)(1 / sum[k]);
@@ -160,7 +163,7 @@ static void log_softmax_strip_forward(const lines *a, int64_t start, int64_t wid
 {
     real most[STRIP], log_sum[STRIP];
     double sum[STRIP];
-    exponentials(a, start, width, most, sum);
+    exponentials(a, start, width, false, most, sum);
     for (int64_t k = 0; k < width; k++) {
         log_sum[k] = (real)tg_log_f64(sum[k]);
     }
