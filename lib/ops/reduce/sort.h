@@ -168,8 +168,9 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
     return a;
 }
 
+/* Values and keys of a row. Like the other vectors here they are aligned as numbers, which every stack is. */
 typedef real line_values __attribute__((vector_size(LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
-typedef signed_key line_keys __attribute__((vector_size(LINES * sizeof(real)), may_alias));
+typedef signed_key line_keys __attribute__((vector_size(LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
 
 /* Writes key_of of a row of values, as signed numbers. */
 static inline void keys_of_row(const line_values *x, sort_key order, line_keys *keys)
