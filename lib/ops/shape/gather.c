@@ -99,11 +99,11 @@ static bool is_matrix(const tg_tensor *input, int i)
     return i == 0 && input->rank == 2;
 }
 
-#define INDEX_SELECT(accepts)                                                                                   \
-    {                                                                                                           \
-        .name = "index_select", .shape = index_select_shape, .input_names = {"x", "ids"},                       \
-        TG_KERNELS(tg_index_select_forward, tg_index_select_backward), .accepts_layout = accepts,               \
-        .backward_ignores_inputs = 1u << 0, .backward_ignores_outputs = TG_OP_ALL                               \
+#define INDEX_SELECT(accepts)                                                                     \
+    {                                                                                             \
+        .name = "index_select", .shape = index_select_shape, .input_names = {"x", "ids"},         \
+        TG_KERNELS(tg_index_select_forward, tg_index_select_backward), .accepts_layout = accepts, \
+        .backward_ignores_inputs = 1u << 0, .backward_ignores_outputs = TG_OP_ALL                 \
     }
 
 static const tg_op index_select_op = INDEX_SELECT(NULL), index_rows_op = INDEX_SELECT(is_matrix);
