@@ -184,7 +184,7 @@ TG_API int tg_threads(void);
  * depend on its version, the processor, the sizes and the number of threads.
  *
  * The built-in loops always compute reproducible products, the steps of a GRU and an LSTM, which read a copy of the
- * weight that is made once, and large products whose values are sums of 2 to 32 terms.
+ * weight that is made once, and large matrices whose values are sums of 2 to 16 terms.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the

@@ -52,15 +52,15 @@ bool tg_products_are_exact(void)
 #endif
 }
 
-/* The most terms of a sum, and the fewest values of C, with which the built-in loops take less time than OpenBLAS: it
- * writes C twice, and small blocks of it take turns. */
-enum { FEW_TERMS = 32, MANY_VALUES = 1 << 17 };
+/* Up to this many terms the built-in loops take less time than OpenBLAS, if C has this many values, rows and columns
+ * (tests/bench/README.md). For vectors and narrow matrices BLAS has other kernels. */
+enum { FEW_TERMS = 16, MANY_VALUES = 1 << 19, ROWS = 4, COLUMNS = 256 };
 
 /* Returns whether the built-in loops compute a product. */
 static bool is_builtin(const tg_gemm *g)
 {
-    bool has_few_terms = g->k > 1 && g->k <= FEW_TERMS && g->n > MANY_VALUES / (g->m + 1);
-    return has_few_terms || tg_products_are_builtin();
+    bool is_large = g->m >= ROWS && g->n >= COLUMNS && g->n > MANY_VALUES / g->m;
+    return (is_large && g->k > 1 && g->k <= FEW_TERMS) || tg_products_are_builtin();
 }
 
 static tg_gemm_kernel *kernel_f32(const tg_gemm *g)

@@ -103,7 +103,7 @@ static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
     const real *x = (const real *)tg_values(loop->call->inputs[0]) + g.x;
     real *y = (real *)tg_values(loop->call->outputs[0]) + g.y;
     int32_t *index = (int32_t *)tg_values(loop->call->outputs[1]) + g.y;
-    if (inner > 1 && g.lines == LINES && k <= FEW) {
+    if (g.lines == LINES && k <= FEW) {
         sort_lines(n, x, order, y, index);
         return;
     }
