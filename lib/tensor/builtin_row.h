@@ -145,9 +145,9 @@ static inline __attribute__((always_inline)) void sum_lines(int groups, small_fa
         sum[group] = (quad){0};
     }
     for (; k + CACHE_LINE <= f.terms; k += CACHE_LINE) {
-        prefetch_next(b + k, f.b_column, groups * SIDE);
         for (int group = 0; group < groups; group++) {
             f.b = b + group * SIDE * f.b_column;
+            prefetch_lines(f.b + groups * SIDE * f.b_column + k, f.b_column, SIDE);
             add_squares(&f, k, k + CACHE_LINE, &sum[group]);
         }
     }

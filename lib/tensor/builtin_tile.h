@@ -25,11 +25,10 @@ typedef place places __attribute__((vector_size(SIDE * sizeof(real))));
 #define FIRST_HALVES(a, b) SHUFFLE(a, b, 0, 4, 1, 5)
 #define LAST_HALVES(a, b) SHUFFLE(a, b, 2, 6, 3, 7)
 
-/* Fetches the lines of the cache at the begin of the rows behind these ones, and as many: those of the next call. The
- * processor alone would not read so many rows in turn ahead. */
-static inline void prefetch_next(const real *from, int64_t row_stride, int64_t rows)
+/* Fetches a line of the cache of each of some rows. The processor alone would not read so many rows in turn ahead. */
+static inline void prefetch_lines(const real *from, int64_t row_stride, int64_t rows)
 {
-    for (int64_t row = rows; row < 2 * rows; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         __builtin_prefetch(from + row * row_stride, 0, 2);
     }
 }
@@ -59,8 +58,34 @@ static inline void transpose_square(const real *from, int64_t line_stride, int64
     }
 }
 
+/* Copies at most CACHE_LINE values of each of some lines side by side. Lines that are a power of two apart push each
+ * other out of the cache, so each is read once: all its values in turn. The lines of the next call follow these. */
+static inline __attribute__((always_inline)) void interleave_lines(int width, const real *from, int64_t line_stride,
+                                                                   int64_t lines, int64_t k, real *to)
+{
+    int64_t line = 0;
+    for (; line + SIDE <= lines; line += SIDE) {
+        const real *four = from + line * line_stride;
+        int64_t step = 0;
+        prefetch_lines(four + lines * line_stride, line_stride, SIDE);
+        for (; step + SIDE <= k; step += SIDE) {
+            transpose_square(four + step, line_stride, width, to + step * width + line);
+        }
+        for (; step < k; step++) {
+            for (int i = 0; i < SIDE; i++) {
+                to[step * width + line + i] = four[i * line_stride + step];
+            }
+        }
+    }
+    for (; line < lines; line++) {
+        for (int64_t step = 0; step < k; step++) {
+            to[step * width + line] = from[line * line_stride + step];
+        }
+    }
+}
+
 /* Copies lines of k values side by side: to[step * width + line] = from[line * line_stride + step * stride]. `width`, a
- * constant in each call, is at least the number of lines. */
+ * constant in each call, is at least the number of lines. One of the strides is 1. */
 static inline __attribute__((always_inline)) void interleave(int width, const real *from, int64_t line_stride,
                                                              int64_t stride, int64_t lines, int64_t k, real *to)
 {
@@ -74,25 +99,8 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
         }
         return;
     }
-    int64_t step = 0;
-    for (; step + SIDE <= k; step += SIDE) {
-        if (step % CACHE_LINE == 0) {
-            prefetch_next(from + step, line_stride, lines);
-        }
-        int64_t line = 0;
-        for (; line + SIDE <= lines; line += SIDE) {
-            transpose_square(from + line * line_stride + step, line_stride, width, to + step * width + line);
-        }
-        for (; line < lines; line++) {
-            for (int i = 0; i < SIDE; i++) {
-                to[(step + i) * width + line] = from[line * line_stride + step + i];
-            }
-        }
-    }
-    for (; step < k; step++) {
-        for (int64_t line = 0; line < lines; line++) {
-            to[step * width + line] = from[line * line_stride + step];
-        }
+    for (int64_t step = 0; step < k; step += CACHE_LINE) {
+        interleave_lines(width, from + step, line_stride, lines, least(CACHE_LINE, k - step), to + step * width);
     }
 }
 

@@ -14,8 +14,8 @@ double op_copy_seconds(double bytes);
 /* Seconds of this number of multiplications and additions of floats, on all threads. */
 double op_multiply_seconds(double operations);
 
-/* The clock of the benchmark of ops, in seconds: with one thread the processor time of the program, which other
- * programs disturb less, else the time that passes. */
+/* The clock of the benchmark of ops, in seconds: with one thread the processor time of the caller, which other
+ * programs disturb less (a thread of OpenBLAS that waits for work counts as one), else the time that passes. */
 double op_clock(void);
 
 #endif
