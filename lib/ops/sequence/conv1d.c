@@ -16,6 +16,7 @@
 
 #include "ops/lanes.h"
 #include "ops/sequence/conv1d_call.h"
+#include "tensor/move.h"
 
 TG_DECLARE_KERNEL(tg_conv1d_forward);
 TG_DECLARE_KERNEL(tg_conv1d_backward);
@@ -144,11 +145,11 @@ static void gather_columns(const conv *c, const real *x, int64_t first, int64_t 
 {
     for (int64_t row = first; row < first + count; row++) {
         const taps at = range_of_tap(c, row % c->kernel);
-        real *column = columns + (row - first) * c->outputs;
-        memset(column, 0, (size_t)c->outputs * sizeof *column);
-        for (int64_t t = 0; t < at.count; t++) {
-            column[at.first + t] = x[row / c->kernel * c->length + at.input + t * c->a.stride];
-        }
+        const real *from = x + row / c->kernel * c->length + at.input;
+        real *column = columns + (row - first) * c->outputs, *end = column + at.first + at.count;
+        memset(column, 0, (size_t)at.first * sizeof *column);
+        copy_to_row(column + at.first, (const word *)from, c->a.stride, at.count);
+        memset(end, 0, (size_t)(c->outputs - at.first - at.count) * sizeof *column);
     }
 }
 
