@@ -25,8 +25,15 @@ typedef struct joining {
     join_attributes a;
     int64_t row;
     bool backward;
-    bool by_rows; /* the rows of each input are equally far apart */
+    bool by_rows;  /* the rows of each input are equally far apart */
+    bool in_order; /* y, or dy, is visited row by row */
+    int64_t rows;
 } joining;
+
+/* In rows of y that have fewer values than this, the processor does not read ahead if it has to skip runs. */
+#define LONG_ROW 16384
+/* Shorter runs are less than a line of memory, and not worth a call. */
+#define SHORT_RUN 16
 
 /* Returns the length of x's run in each row. */
 static int64_t run_of(const tg_tensor *x, int axis)
@@ -102,7 +109,7 @@ static void move_runs(const joining *j, int k, int64_t first, int64_t count, int
 static void join_rows(void *context, int64_t begin, int64_t end)
 {
     const joining *j = context;
-    bool is_short = j->by_rows && j->row / j->call->input_count < 16;
+    bool is_short = j->by_rows && j->row < SHORT_RUN * j->call->input_count;
     int64_t most = is_short ? 1 + 4096 / (j->row + 1) : end - begin;
     for (int64_t first = begin, count; first < end; first += count) {
         int64_t offset = 0;
@@ -114,17 +121,48 @@ static void join_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* The same, row by row, for inputs that are contiguous. */
+static void join_in_order(void *context, int64_t begin, int64_t end)
+{
+    const joining *j = context;
+    const tg_op_call *call = j->call;
+    const tg_tensor *y = call->outputs[0];
+    const size_t size = tg_size_of(y->dtype);
+    char *in_y = (char *)(j->backward ? call->output_gradients[0] : tg_values(y)) + (size_t)(begin * j->row) * size;
+    for (int64_t row = begin; row < end; row++) {
+        for (int k = 0; k < call->input_count; k++) {
+            const tg_tensor *x = call->inputs[k];
+            const int64_t run = x->count / j->rows;
+            const size_t bytes = (size_t)run * size;
+            char *in_x = j->backward ? call->input_gradients[k] : tg_values(x);
+            if (in_x && run > 0) {
+                in_x += (size_t)row * bytes;
+                if (!j->backward) {
+                    memcpy(in_y, in_x, bytes);
+                } else if (call->overwrite[k]) {
+                    memcpy(in_x, in_y, bytes);
+                } else {
+                    tg_add_values(in_x, in_y, run, REAL_DTYPE);
+                }
+            }
+            in_y += bytes;
+        }
+    }
+}
+
 static void join(const tg_op_call *call, bool backward)
 {
     const join_attributes a = *(const join_attributes *)call->attributes;
     const tg_tensor *y = call->outputs[0];
     const int64_t rows = split_at_axis(y, a.axis).outer;
-    joining j = {call, a, run_of(y, a.axis), backward, true};
+    joining j = {call, a, run_of(y, a.axis), backward, true, true, rows};
+    j.in_order = j.row < LONG_ROW && j.row >= SHORT_RUN * call->input_count;
     for (int k = 0; k < call->input_count; k++) {
         j.by_rows = j.by_rows && rows_of(&j, call->inputs[k]).rank == 1;
+        j.in_order = j.in_order && (backward || call->inputs[k]->contiguous);
     }
-    if (j.by_rows) {
-        tg_parallel_for(rows, 1 + TG_GRAIN / j.row, join_rows, &j);
+    if (j.by_rows || j.in_order) {
+        tg_parallel_for(rows, 1 + TG_GRAIN / j.row, j.in_order ? join_in_order : join_rows, &j);
     } else {
         join_rows(&j, 0, rows);
     }
