@@ -75,9 +75,9 @@ static void visit_argmax(const tg_panel *p, tg_columns *columns)
     real sought[PANEL];
     bool smallest = p->r->attributes->smallest;
     if (smallest) {
-        panel_max(p, negative_key, columns->center);
+        panel_max(p, value_key, true, columns->center);
     } else {
-        panel_max(p, value_key, columns->center);
+        panel_max(p, value_key, false, columns->center);
     }
     for (int64_t c = 0; c < p->width; c++) {
         sought[c] = (real)(smallest ? -columns->center[c] : columns->center[c]);

@@ -172,23 +172,30 @@ static inline real value_key(real x)
     return x;
 }
 
-static inline real negative_key(real x)
+/* Whether a number comes before another one in the search, for the smallest or for the largest. `smallest` is a constant
+ * in each call. */
+static inline bool is_before(real a, real b, bool smallest)
 {
-    return -x;
+    return smallest ? a < b : a > b;
 }
 
-/* Returns the larger one of two numbers, and NaN if one is NaN. */
-static inline real larger(real a, real b)
+/* Returns the one of two numbers that comes before the other, and NaN if one is NaN. */
+static inline real first_of(real a, real b, bool smallest)
 {
-    real most = b > a ? b : a;
+    real most = is_before(b, a, smallest) ? b : a;
     return b == b ? most : b;
 }
 
-TG_FOR_EACH_OP void compare_keys(const real *x, tg_key *key, real *restrict lane, real *restrict nan)
+static inline real larger(real a, real b)
+{
+    return first_of(a, b, false);
+}
+
+TG_FOR_EACH_OP void compare_keys(const real *x, tg_key *key, bool smallest, real *restrict lane, real *restrict nan)
 {
     for (int k = 0; k < PANEL_LANES; k++) {
         real value = key(x[k]);
-        lane[k] = value > lane[k] ? value : lane[k];
+        lane[k] = is_before(value, lane[k], smallest) ? value : lane[k];
         nan[k] = value == value ? nan[k] : value;
     }
 }
@@ -209,115 +216,121 @@ static inline real max_of_four(const real *four)
     return most == most ? most : (real)NAN;
 }
 
-TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, real *restrict lane, real *restrict nan)
+TG_FOR_EACH_OP void compare_run(const real *x, int64_t n, tg_key *key, bool smallest, real *restrict lane,
+                                real *restrict nan)
 {
     int64_t i = 0;
     for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
-        compare_keys(x + i, key, lane, nan);
+        compare_keys(x + i, key, smallest, lane, nan);
     }
     if (i < n && n >= PANEL_LANES) { /* some values twice */
-        compare_keys(x + n - PANEL_LANES, key, lane, nan);
+        compare_keys(x + n - PANEL_LANES, key, smallest, lane, nan);
     } else {
         for (int k = 0; i + k < n; k++) {
             real value = key(x[i + k]);
-            lane[k] = value > lane[k] ? value : lane[k];
+            lane[k] = is_before(value, lane[k], smallest) ? value : lane[k];
             nan[k] = value == value ? nan[k] : value;
         }
     }
 }
 
-TG_FOR_EACH_OP void max_of_column(const tg_panel *p, int64_t c, const tg_cursor *first, tg_key *key, real *four)
+/* Joins the maxima, or the negatives of the minima, of a column to four. */
+TG_FOR_EACH_OP void max_of_column(const tg_panel *p, int64_t c, const tg_cursor *first, tg_key *key, bool smallest,
+                                  real *four)
 {
     real lane[PANEL_LANES], nan[PANEL_LANES], buffer[PANEL];
     tg_runs runs;
     for (int k = 0; k < PANEL_LANES; k++) {
-        lane[k] = -(real)INFINITY;
+        lane[k] = smallest ? (real)INFINITY : -(real)INFINITY;
         nan[k] = -(real)0;
     }
     if (is_one_run(p->r)) {
-        compare_run((const real *)p->r->x + p->offset[c] + first->offset, p->count, key, lane, nan);
-        join_maxima(lane, nan, four);
-        return;
-    }
-    tg_cursor at = *first;
-    for (int64_t done = 0; done < p->count;) {
-        done += next_runs(p, c, &at, p->count - done, buffer, &runs);
-        for (int64_t run = 0; run < runs.count; run++) {
-            compare_run(runs.x + run * runs.apart, runs.n, key, lane, nan);
+        compare_run((const real *)p->r->x + p->offset[c] + first->offset, p->count, key, smallest, lane, nan);
+    } else {
+        tg_cursor at = *first;
+        for (int64_t done = 0; done < p->count;) {
+            done += next_runs(p, c, &at, p->count - done, buffer, &runs);
+            for (int64_t run = 0; run < runs.count; run++) {
+                compare_run(runs.x + run * runs.apart, runs.n, key, smallest, lane, nan);
+            }
         }
+    }
+    for (int k = 0; smallest && k < PANEL_LANES; k++) {
+        lane[k] = -lane[k];
     }
     join_maxima(lane, nan, four);
 }
 
-TG_FOR_EACH_OP void compare_rows(const real *const *rows, int64_t count, int64_t width, tg_key *key,
+TG_FOR_EACH_OP void compare_rows(const real *const *rows, int64_t count, int64_t width, tg_key *key, bool smallest,
                                  real *restrict most)
 {
     if (count == PANEL_ROWS) {
         const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
         for (int64_t c = 0; c < width; c++) {
-            most[c] = larger(larger(larger(larger(most[c], key(x0[c])), key(x1[c])), key(x2[c])), key(x3[c]));
+            const real two = first_of(first_of(most[c], key(x0[c]), smallest), key(x1[c]), smallest);
+            most[c] = first_of(first_of(two, key(x2[c]), smallest), key(x3[c]), smallest);
         }
         return;
     }
     for (int64_t i = 0; i < count; i++) {
         const real *x = rows[i];
         for (int64_t c = 0; c < width; c++) {
-            most[c] = larger(most[c], key(x[c]));
+            most[c] = first_of(most[c], key(x[c]), smallest);
         }
     }
 }
 
-TG_FOR_EACH_OP void compare_all_rows(const tg_panel *p, tg_key *key, real *most)
+TG_FOR_EACH_OP void compare_all_rows(const tg_panel *p, tg_key *key, bool smallest, real *most)
 {
     real buffers[PANEL_ROWS][PANEL];
     const real *rows[PANEL_ROWS];
     tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
     for (int64_t done = 0, n; done < p->count; done += n) {
         n = KERNEL(tg_panel_rows)(p, &at, p->count - done, buffers, rows);
-        compare_rows(rows, n, p->width, key, most);
+        compare_rows(rows, n, p->width, key, smallest, most);
     }
 }
 
 /* The same for rows that are compared side by side. */
-TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, real *most)
+TG_FOR_EACH_OP void compare_lines(const tg_panel *p, tg_key *key, bool smallest, real *most)
 {
     real buffers[PANEL_ROWS][PANEL];
     const real *rows[PANEL_ROWS];
     tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
     for (int64_t done = 0, n, width; done < p->count; done += n * (width / p->width)) {
         n = KERNEL(tg_panel_lines)(p, &at, p->count - done, buffers, rows, &width);
-        compare_rows(rows, n, width, key, most);
+        compare_rows(rows, n, width, key, smallest, most);
     }
     for (int64_t line = p->width; line < p->r->lines * p->width; line += p->width) {
         for (int64_t c = 0; c < p->width; c++) {
-            most[c] = larger(most[c], most[line + c]);
+            most[c] = first_of(most[c], most[line + c], smallest);
         }
     }
 }
 
-/* Finds the largest key of each column; -inf for no values. */
-TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, double *result)
+/* Finds the largest key of each column, or the negative of the smallest one; -inf for no values. */
+TG_FOR_EACH_OP void panel_max(const tg_panel *p, tg_key *key, bool smallest, double *result)
 {
     real most[PANEL], fours[PANEL][4];
     const bool by_lines = p->r->lines > 1, by_rows = !by_lines && !p->r->by_columns;
     const tg_cursor first = tg_walk_begin(&p->r->reduced, p->first);
     const int64_t all = p->width * p->r->lines;
     for (int64_t c = 0; by_rows && c < p->width; c++) {
-        max_of_column(p, c, &first, key, fours[c]);
+        max_of_column(p, c, &first, key, smallest, fours[c]);
     }
     for (int64_t c = 0; by_rows && c < p->width; c++) {
         most[c] = max_of_four(fours[c]);
     }
     for (int64_t c = 0; !by_rows && c < all; c++) {
-        most[c] = -(real)INFINITY;
+        most[c] = smallest ? (real)INFINITY : -(real)INFINITY;
     }
     if (by_lines) {
-        compare_lines(p, key, most);
+        compare_lines(p, key, smallest, most);
     } else if (!by_rows) {
-        compare_all_rows(p, key, most);
+        compare_all_rows(p, key, smallest, most);
     }
     for (int64_t c = 0; c < p->width; c++) {
-        result[c] = (double)most[c];
+        result[c] = (double)(smallest && !by_rows ? -most[c] : most[c]);
     }
 }
 

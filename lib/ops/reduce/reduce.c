@@ -103,9 +103,9 @@ void KERNEL(tg_mean_backward)(const tg_op_call *call)
 static void visit_max(const tg_panel *p, tg_columns *columns)
 {
     if (p->r->attributes->smallest) {
-        panel_max(p, negative_key, columns->center);
+        panel_max(p, value_key, true, columns->center);
     } else {
-        panel_max(p, value_key, columns->center);
+        panel_max(p, value_key, false, columns->center);
     }
 }
 

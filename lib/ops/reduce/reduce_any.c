@@ -83,9 +83,9 @@ static void visit_any(const tg_panel *p, tg_columns *columns)
     if (p->r->dtype == TG_U8 && (p->r->by_columns ? p->apart : tg_walk_stride(&p->r->reduced)) == 1) {
         visit_mask(p, columns->center);
     } else if (p->r->attributes->all) {
-        panel_max(p, is_false, columns->center);
+        panel_max(p, is_false, false, columns->center);
     } else {
-        panel_max(p, is_true, columns->center);
+        panel_max(p, is_true, false, columns->center);
     }
 }
 

@@ -28,7 +28,7 @@ static inline double exp_term(real x, double most, double p)
 static void visit_exponentials(const tg_panel *p, tg_columns *columns)
 {
     double most[PANEL];
-    panel_max(p, value_key, columns->center);
+    panel_max(p, value_key, false, columns->center);
     for (int64_t c = 0; c < p->width; c++) {
         most[c] = isfinite(columns->center[c]) ? columns->center[c] : 0;
     }
@@ -109,7 +109,7 @@ static void visit_norm(const tg_panel *p, tg_columns *columns)
     } else if (power < (double)INFINITY) {
         panel_sum(p, false, power_term, power, NULL, columns->sum);
     } else {
-        panel_max(p, size_key, columns->center);
+        panel_max(p, size_key, false, columns->center);
         if (p->r->results) {
             panel_sum(p, false, tie_term, 0, columns->center, columns->sum);
         }
