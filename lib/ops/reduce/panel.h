@@ -172,8 +172,8 @@ static inline real value_key(real x)
     return x;
 }
 
-/* Whether a number comes before another one in the search, for the smallest or for the largest. `smallest` is a constant
- * in each call. */
+/* Whether a number comes before another one in the search for the smallest or the largest. `smallest` is a constant in
+ * each call. */
 static inline bool is_before(real a, real b, bool smallest)
 {
     return smallest ? a < b : a > b;
