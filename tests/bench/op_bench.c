@@ -3,6 +3,7 @@
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench/figure.h"
 #include "bench/op_measure.h"
@@ -166,12 +167,21 @@ static int serve(const op_options *options, const op_shape *shape)
     return 0;
 }
 
+/* The threads that OpenBLAS starts when it is loaded wait awake for a tenth of a second, and then sleep. */
+static void wait_for_idle_threads(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+}
+
 int op_bench(const op_options *options)
 {
     const op_shape *shape = op_shape_of(options->shape);
     if (!shape) {
         fprintf(stderr, "bench: --shape %s; bench/op_inputs.c lists the shapes\n", options->shape);
         return 2;
+    }
+    if (!options->list) {
+        wait_for_idle_threads();
     }
     return options->serve ? serve(options, shape) : each_row(options, shape);
 }
