@@ -1,8 +1,11 @@
 /* csv: the columns of a CSV file (RFC 4180) as tensors.
  *
- * Lines end with CR LF or LF. A field in double quotes may contain separators, line breaks, and quotes, which are
- * doubled. Spaces belong to the fields. A byte-order mark of UTF-8 is skipped. Files of texts that were written without
- * regard to quotes are read with `loose_quotes`.
+ * Lines end with CR LF, LF or CR. A field in double quotes may contain separators, line breaks, and quotes, which are
+ * doubled. Spaces belong to the fields. A byte-order mark of UTF-8 is skipped, and so are blank lines at the end: there
+ * an empty field of a table of one column needs quotes. Files of texts that were written without regard to quotes are
+ * read with `loose_quotes`.
+ *
+ * Unlike Python's csv, a blank line before the last row is a line of one empty field, as in RFC 4180.
  *
  * Errors. The comments do not repeat three errors: MEMORY; FILE, of a call that takes a path; and STATE for a NULL.
  */
@@ -33,7 +36,7 @@ TG_API tg_csv_config tg_csv_config_default(void);
 
 /* Reads a file. Yours to free. FORMAT, with the line and the field, both counted from 1, for a line with another number
  * of fields than the first one, a quote inside a field without quotes, text after a closing quote, a missing closing
- * quote (with the line of the opening one), and a NUL. FORMAT also for an empty file; VALUE for an invalid
+ * quote (with the line of the opening one), and a NUL. FORMAT also for a file without a line; VALUE for an invalid
  * separator. */
 TG_API tg_csv *tg_csv_open(const char *path, const tg_csv_config *config, tg_error *error);
 TG_API void tg_csv_free(tg_csv *csv);

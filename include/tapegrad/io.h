@@ -135,7 +135,8 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * in ".index.json" is a model in several files, which are in the same folder. A tied tensor needs only one of its names
  * in the file. If the file has several, the first name in the params decides.
  *
- * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats.
+ * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats. i32 reads all integers but U8,
+ * if their values fit.
  *
  * All or nothing: after an error no parameter has changed. The values are read into new memory, so addresses from
  * tg_tensor_data are invalid after a load that succeeded; tensors, gradients, optimizers and frozen rows remain. A
@@ -197,14 +198,14 @@ TG_API bool tg_safetensors_save(const char *path, const tg_named_tensor *tensors
 
 /* ---- one array --------------------------------------------------------------------------------------------------- */
 /* The constructors return a contiguous tensor that is yours (tg_release). F16, BF16, F32, f2 and f4 become f32; F64 and
- * f8 become f64; I32, I64, i4 and i8 become i32 (RANGE, with the index, for a value that does not fit); U8, BOOL, u1
- * and b1 become u8. DTYPE for any other dtype. */
+ * f8 become f64; U8, BOOL, u1 and b1 become u8; all other integers, I8 to U64 and i1 to u8, become i32 (RANGE, with the
+ * value and its index, for one that does not fit). DTYPE for any other dtype. */
 
 /* Reads the tensor `name` of a safetensors file: safetensors.torch.load_file(path)[name]. RANGE for an unknown name. */
 TG_API tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error);
 
 /* Reads an array in NumPy's format, versions 1.0 to 3.0: numpy.load(path). Both byte orders and both memory orders are
- * read. Bytes after the values are an error (FORMAT). */
+ * read, and the long sizes of Python 2, (2L, 3L). Bytes after the values are an error (FORMAT). */
 TG_API tg_tensor *tg_tensor_new_from_npy(const char *path, tg_error *error);
 
 /* Reads the array `name` of an archive that numpy.savez has written: numpy.load(path)[name]. FORMAT for a member that

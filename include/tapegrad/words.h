@@ -76,12 +76,13 @@ TG_API tg_words_config tg_words_config_default(void);
 TG_API tg_words *tg_words_new(const char *text, size_t length, const tg_words_config *config, tg_error *error);
 
 /* Opens a file with one word per line, whose ids are 0, 1, 2, ...: the files of tg_words_save, and those of torchtext
- * and BERT. Yours to free. Lines end with LF or CR LF, and a byte-order mark is skipped. FORMAT, with the line, for an
- * empty line, a word that an earlier line has, white space inside a line, a NUL, and bytes that are not UTF-8. FORMAT
- * also for a file without the token `unknown`. */
+ * and BERT. Yours to free. Lines end with LF or CR LF, and a byte-order mark and blank lines at the end are skipped.
+ * FORMAT, with the line, for another empty line, a word that an earlier line has, white space of ASCII inside a line, a
+ * NUL, and bytes that are not UTF-8. FORMAT also for a file without the token `unknown`. */
 TG_API tg_words *tg_words_open(const char *path, const tg_words_config *config, tg_error *error);
 
-/* Writes the words to a file, one per line, in the order of their ids. */
+/* Writes the words to a file, one per line, in the order of their ids. VALUE for a word with white space of ASCII; only
+ * files of vectors have such words. */
 TG_API bool tg_words_save(const tg_words *words, const char *path, tg_error *error);
 TG_API void tg_words_free(tg_words *words);
 
@@ -105,8 +106,9 @@ TG_API bool tg_words_encode(const tg_words *words, const char *text, size_t leng
  * not exist. */
 TG_API char *tg_words_decode(const tg_words *words, const int32_t *ids, int64_t count, size_t *length, tg_error *error);
 
-/* ---- the vectors of words: word2vec's files (Mikolov et al. 2013), which gensim opens, too ----------------------- */
-/* A file begins with a line "V C", the numbers of words and of values. Then each word is followed by its C values. */
+/* ---- the vectors of words: the files of word2vec (Mikolov et al. 2013), which gensim opens, and of GloVe --------- */
+/* A file begins with a line "V C", the numbers of words and of values. Then each word is followed by its C values.
+ * GloVe (Pennington et al. 2014) writes texts without that line. */
 
 typedef enum tg_vectors_format {
     /* one line per word: the word and its values in decimal, with a space before each */
@@ -123,9 +125,16 @@ TG_API bool tg_words_save_vectors(const tg_words *words, const tg_tensor *vector
                                   tg_vectors_format format, tg_error *error);
 
 /* Opens such a file. Returns its words, and writes their vectors (V,C), f32, to *vectors; both are yours. NULL in both
- * after an error. FORMAT, with the number of the word, for a file that ends early or has more than V words, for what is
- * no number, for a word that is not UTF-8, empty, above 65535 bytes, or one that an earlier row has; and for numbers V
- * and C that do not fit the size of the file. The memory is at most twice the size of the file. */
+ * after an error.
+ *
+ * A text whose first line is not two whole numbers is one of GloVe: each line has a word and its values, at least 2.
+ * A space ends a word, and no other white space does: a tab or U+00A0 belongs to the word, as in gensim. Lines end with
+ * LF or CR LF. A byte-order mark and blank lines at the end are skipped.
+ *
+ * FORMAT, with the number of the word, for a file that ends early or has more than V words, for a line with another
+ * number of values, for what is no number, for a word that is not UTF-8, empty, above 65535 bytes, with a NUL, or one
+ * that an earlier row has; and for numbers V and C that do not fit the size of the file. The memory is at most twice
+ * the size of the file. */
 TG_API tg_words *tg_words_open_vectors(const char *path, tg_vectors_format format, tg_tensor **vectors,
                                        tg_error *error);
 

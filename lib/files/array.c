@@ -1,5 +1,6 @@
 #include "files/array.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -76,8 +77,13 @@ bool tg_stored_dtype(tg_stored stored, tg_dtype *dtype)
     case TG_STORED_BF16:
     case TG_STORED_F32: *dtype = TG_F32; return true;
     case TG_STORED_F64: *dtype = TG_F64; return true;
+    case TG_STORED_I8:
+    case TG_STORED_I16:
+    case TG_STORED_U16:
     case TG_STORED_I32:
-    case TG_STORED_I64: *dtype = TG_I32; return true;
+    case TG_STORED_U32:
+    case TG_STORED_I64:
+    case TG_STORED_U64: *dtype = TG_I32; return true;
     case TG_STORED_BOOL:
     case TG_STORED_U8: *dtype = TG_U8; return true;
     default: return false;
@@ -89,6 +95,13 @@ bool tg_stored_fits(tg_stored stored, tg_dtype dtype, bool convert_floats)
     tg_dtype natural;
     return tg_stored_dtype(stored, &natural) &&
            (natural == dtype || (convert_floats && tg_dtype_is_float((int)natural) && tg_dtype_is_float((int)dtype)));
+}
+
+bool tg_stored_holds(tg_stored stored, tg_dtype dtype)
+{
+    return stored == tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP) ||
+           (dtype == TG_F32 && (stored == TG_STORED_F16 || stored == TG_STORED_BF16)) ||
+           (dtype == TG_I32 && stored == TG_STORED_I64) || (dtype == TG_U8 && stored == TG_STORED_BOOL);
 }
 
 /* ---- byte order ---- */
@@ -113,6 +126,20 @@ static void swap_bytes(void *values, size_t size, int64_t count)
 
 /* ---- reading ---- */
 
+/* Returns an integer; one above 2^63 - 1 as 2^63 - 1. */
+static int64_t integer_at(const void *values, tg_stored stored, int64_t i)
+{
+    switch (stored) {
+    case TG_STORED_I8: return ((const int8_t *)values)[i];
+    case TG_STORED_I16: return ((const int16_t *)values)[i];
+    case TG_STORED_U16: return ((const uint16_t *)values)[i];
+    case TG_STORED_U32: return ((const uint32_t *)values)[i];
+    case TG_STORED_U64:
+        return ((const uint64_t *)values)[i] > INT64_MAX ? INT64_MAX : (int64_t)((const uint64_t *)values)[i];
+    default: return ((const int64_t *)values)[i];
+    }
+}
+
 /* Converts values to f32, or to i32. Returns the index of a value that does not fit, or `count`. */
 static int64_t decode(void *out, const void *in, tg_stored stored, int64_t count)
 {
@@ -122,7 +149,7 @@ static int64_t decode(void *out, const void *in, tg_stored stored, int64_t count
         } else if (stored == TG_STORED_BF16) {
             ((float *)out)[i] = tg_from_bf16(((const uint16_t *)in)[i]);
         } else {
-            int64_t value = ((const int64_t *)in)[i];
+            int64_t value = integer_at(in, stored, i);
             if (value < INT32_MIN || value > INT32_MAX) {
                 return i;
             }
@@ -132,9 +159,11 @@ static int64_t decode(void *out, const void *in, tg_stored stored, int64_t count
     return count;
 }
 
-static bool refuse_value(const tg_file *file, const tg_array *array, int64_t value, int64_t index, tg_error *error)
+/* Reports values[i], which is value number `index` of the array. */
+static bool refuse_value(const tg_file *file, const tg_array *array, const void *values, int64_t i, int64_t index,
+                         tg_error *error)
 {
-    char text[TG_SHAPE_TEXT];
+    char text[TG_SHAPE_TEXT], number[24];
     int64_t position = 0, size = tg_shape_count(array->shape);
     for (int axis = 0; array->is_fortran && axis < array->shape.rank; axis++) {
         size /= array->shape.size[axis];
@@ -142,9 +171,19 @@ static bool refuse_value(const tg_file *file, const tg_array *array, int64_t val
         index /= array->shape.size[axis];
     }
     index = array->is_fortran ? position : index;
-    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %lld of '%.*s' at %s is outside of i32", file->call,
-                        file->path, (long long)value, TG_CUT(array->name, 100),
-                        tg_index_format(&array->shape, index, text));
+    if (array->dtype == TG_STORED_U64) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)((const uint64_t *)values)[i]);
+    } else {
+        snprintf(number, sizeof number, "%lld", (long long)integer_at(values, array->dtype, i));
+    }
+    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %s of '%.*s' at %s is outside of i32", file->call,
+                        file->path, number, TG_CUT(array->name, 100), tg_index_format(&array->shape, index, text));
+}
+
+/* Returns whether stored values are those of the dtype, apart from the order of their bytes. */
+static bool is_stored_as(tg_stored stored, tg_dtype dtype)
+{
+    return stored == tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP) || stored == TG_STORED_BOOL;
 }
 
 /* Reads in parts: bytes -> values of the stored dtype -> f32 or i32 -> values of `dtype`. */
@@ -153,9 +192,9 @@ static bool read_converted(const tg_file *file, const tg_array *array, void *out
     size_t size = (size_t)tg_stored_bits(array->dtype) / 8;
     int64_t count = tg_shape_count(array->shape);
     bool is_swapped = array->is_big_endian != host_is_big_endian();
-    bool is_decoded = array->dtype == TG_STORED_F16 || array->dtype == TG_STORED_BF16 || array->dtype == TG_STORED_I64;
     tg_dtype natural = TG_F32;
     tg_stored_dtype(array->dtype, &natural);
+    bool is_decoded = !is_stored_as(array->dtype, natural);
     char *stored = tg_alloc(2, BUFFER_BYTES);
     if (!stored) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", file->call, file->path);
@@ -170,8 +209,7 @@ static bool read_converted(const tg_file *file, const tg_array *array, void *out
         }
         int64_t decoded_count = is_read && is_decoded ? decode(decoded, stored, array->dtype, part) : part;
         if (decoded_count < part) {
-            is_read =
-                refuse_value(file, array, ((int64_t *)(void *)stored)[decoded_count], done + decoded_count, error);
+            is_read = refuse_value(file, array, stored, decoded_count, done + decoded_count, error);
         }
         if (is_read) {
             tg_convert((char *)out + (size_t)done * tg_size_of(dtype), dtype, is_decoded ? decoded : stored, natural,
@@ -185,7 +223,7 @@ static bool read_converted(const tg_file *file, const tg_array *array, void *out
 /* Returns whether the bytes in the file are the bytes in memory. */
 static bool is_same_layout(const tg_array *array, tg_dtype dtype)
 {
-    return (array->dtype == tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP) || tg_stored_bits(array->dtype) == 8) &&
+    return is_stored_as(array->dtype, dtype) &&
            (array->is_big_endian == host_is_big_endian() || tg_stored_bits(array->dtype) == 8);
 }
 

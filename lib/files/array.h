@@ -48,9 +48,12 @@ tg_stored tg_stored_of(tg_dtype dtype, tg_save_floats floats);
 /* Finds the dtype of the tensor to which stored values are read. Returns false for a dtype that cannot be read. */
 bool tg_stored_dtype(tg_stored stored, tg_dtype *dtype);
 
-/* Returns whether stored values can be read into a tensor of this dtype: without loss (I64 into i32: if they fit), or,
- * with `convert_floats`, from any float into another. */
+/* Returns whether stored values can be read into a tensor of this dtype: without loss (integers into i32: if they fit),
+ * or, with `convert_floats`, from any float into another. */
 bool tg_stored_fits(tg_stored stored, tg_dtype dtype, bool convert_floats);
+
+/* Returns whether the caller of a save may choose this dtype in the file for a tensor's values. */
+bool tg_stored_holds(tg_stored stored, tg_dtype dtype);
 
 /* An array in a file. */
 typedef struct tg_array {

@@ -38,8 +38,9 @@ static bool parse_descr(tg_json *j, tg_array *array)
     static const struct {
         const char *code;
         tg_stored stored;
-    } dtypes[] = {{"f2", TG_STORED_F16}, {"f4", TG_STORED_F32}, {"f8", TG_STORED_F64}, {"i4", TG_STORED_I32},
-                  {"i8", TG_STORED_I64}, {"u1", TG_STORED_U8},  {"b1", TG_STORED_BOOL}};
+    } dtypes[] = {{"f2", TG_STORED_F16}, {"f4", TG_STORED_F32}, {"f8", TG_STORED_F64}, {"i1", TG_STORED_I8},
+                  {"i2", TG_STORED_I16}, {"i4", TG_STORED_I32}, {"i8", TG_STORED_I64}, {"u1", TG_STORED_U8},
+                  {"u2", TG_STORED_U16}, {"u4", TG_STORED_U32}, {"u8", TG_STORED_U64}, {"b1", TG_STORED_BOOL}};
     tg_json_text descr;
     int next = tg_json_next(j);
     if (next == '[' || next == '(') {
@@ -48,20 +49,18 @@ static bool parse_descr(tg_json *j, tg_array *array)
     if (!take_string(j, &descr)) {
         return false;
     }
-    bool has_order = descr.text[0] && strchr("<>|=", descr.text[0]);
-    for (size_t i = 0; has_order && i < sizeof dtypes / sizeof *dtypes; i++) {
-        if (strcmp(descr.text + 1, dtypes[i].code) == 0) {
-            array->dtype = dtypes[i].stored;
-            array->is_big_endian = descr.text[0] == '>';
-            if (tg_stored_bits(array->dtype) == 8 || strchr("<>", descr.text[0])) {
-                return true;
-            }
+    const char order = descr.text[0], *code = descr.text + (order && strchr("<>|=", order));
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        array->dtype = dtypes[i].stored;
+        array->is_big_endian = order == '>';
+        if (strcmp(code, dtypes[i].code) == 0 && (tg_stored_bits(array->dtype) == 8 || order == '<' || order == '>')) {
+            return true;
         }
     }
     j->failed = true;
     return tg_error_set(j->error, TG_ERROR_DTYPE,
-                        "%s: '%s', byte %llu: dtype '%.*s' cannot be read; it must be f2, f4, f8, i4, i8, u1 or b1 "
-                        "with < or > in front",
+                        "%s: '%s', byte %llu: dtype '%.*s' cannot be read; it must be f2, f4, f8, i1, i2, i4, i8, u1, "
+                        "u2, u4, u8 or b1 with < or > in front",
                         j->call, j->path, (unsigned long long)(j->offset + descr.at), TG_CUT(descr.text, 40));
 }
 
@@ -82,7 +81,7 @@ static bool parse_fortran_order(tg_json *j, tg_array *array)
     return array->is_fortran || take_word(j, "False") || tg_json_expected(j, "True or False");
 }
 
-/* Parses (), (3,), (2, 3) or (2, 3,). */
+/* Parses (), (3,), (2, 3) or (2, 3,). Python 2 wrote (2L, 3L). */
 static bool parse_shape(tg_json *j, tg_array *array)
 {
     tg_json_next(j);
@@ -102,6 +101,7 @@ static bool parse_shape(tg_json *j, tg_array *array)
         if (!tg_json_uint(j, &array->shape.size[rank++])) {
             return false;
         }
+        tg_json_take(j, 'L');
         has_comma = tg_json_take(j, ',');
     }
     if (rank == 1 && !has_comma) {

@@ -12,7 +12,8 @@
 #include "files/array.h"
 
 /* Parses the header of the array in the bytes [begin,end) of a file. `name` is for messages. Unlike NumPy it refuses
- * bytes after the values. DTYPE for a dtype that cannot be read. */
+ * bytes after the values, a key that is given twice, a dtype without a byte order, and literals that no program writes,
+ * such as 0x2 and u'descr'. DTYPE for a dtype that cannot be read. */
 bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char *name, tg_array *array,
                   tg_error *error);
 

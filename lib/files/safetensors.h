@@ -5,7 +5,8 @@
  *   the rest       the values, row-major and little-endian; data_offsets count from the end of the header
  *
  * A reader accepts what the reference reader accepts, except that it also refuses ranks above 8, equal names, NULs in
- * names, white space before the '{', and headers above a limit that the caller sets. It never maps the file.
+ * names, what serde reads and nobody writes (a tensor as a list, a dtype as an object), and headers above a limit that
+ * the caller sets. An index needs no metadata, and its files are in its folder. It never maps the file.
  *
  * A writer lays a file out as the reference writer does: larger dtypes first, then by name, without gaps, and a header
  * that spaces fill to a multiple of 8 bytes. So values are aligned.
@@ -68,7 +69,7 @@ void tg_safetensors_writer_free(tg_safetensors_writer *writer);
 bool tg_safetensors_add(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
                         tg_shard shard, tg_save_floats floats, tg_error *error);
 
-/* The same with a dtype in the file that tg_stored_fits x's. */
+/* The same with a dtype in the file that tg_stored_holds x's. */
 bool tg_safetensors_add_stored(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
                                tg_shard shard, tg_stored stored, tg_error *error);
 

@@ -138,10 +138,14 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (x->key > y->key) - (x->key < y->key);
 }
 
+/* Parses an object of texts, or null. */
 static bool parse_metadata(tg_json *j, tg_metadata_list *list)
 {
     size_t count = 0;
     tg_json_text key, value;
+    if (tg_json_word(j, "null")) {
+        return true;
+    }
     if (!tg_json_begin(j, '{')) {
         return false;
     }
@@ -252,13 +256,9 @@ bool tg_safetensors_parse(tg_json *j, uint64_t data_bytes, int32_t part, tg_entr
     size_t first = list->count, members = 0;
     bool has_metadata = false;
     tg_json_text name;
-    if (!tg_json_check_utf8(j)) {
+    if (!tg_json_check_utf8(j) || !tg_json_begin(j, '{')) {
         return false;
     }
-    if (j->length == 0 || j->text[0] != '{') {
-        return tg_json_fail(j, 0, "the header must begin with '{'");
-    }
-    j->at = 1;
     while (tg_json_key(j, &members, &name)) {
         bool is_metadata = strcmp(name.text, "__metadata__") == 0;
         if (is_metadata && has_metadata) {

@@ -13,7 +13,7 @@ static bool find_stored(const tg_named_tensor *item, int64_t index, tg_stored *s
         [TG_F32] = "F32, F16 or BF16", [TG_F64] = "F64", [TG_I32] = "I32 or I64", [TG_U8] = "U8 or BOOL"};
     tg_dtype dtype = tg_dtype_of(item->tensor);
     *stored = item->dtype ? tg_stored_from_name(item->dtype) : tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP);
-    return (*stored < TG_STORED_COUNT && tg_stored_fits(*stored, dtype, false)) ||
+    return (*stored < TG_STORED_COUNT && tg_stored_holds(*stored, dtype)) ||
            tg_error_set(error, TG_ERROR_DTYPE,
                         "%s: tensor %lld, '%.*s': %s cannot be written as '%.*s'; the dtype must be %s", call,
                         (long long)index, TG_CUT(item->name, 100), tg_dtype_name(dtype), TG_CUT(item->dtype, 20),

@@ -12,20 +12,30 @@ static bool begins_with_mark(const char *text, size_t length)
     return length >= 3 && memcmp(text, byte_order_mark, 3) == 0;
 }
 
+/* Returns whether a text has white space of ASCII, which a line cannot have: it would be a word with its count, say.
+ * Other white space, such as U+00A0, may be in the words of vectors. */
+static bool has_space(const char *text, size_t length)
+{
+    size_t at = 0;
+    while (at < length && (text[at] == '\0' || !strchr(" \t\n\v\f\r", text[at]))) {
+        at++;
+    }
+    return at < length;
+}
+
 /* Adds the word of one line, which has no line break. */
 static bool read_line(tg_words *w, const char *path, const char *line, size_t length, tg_error *error)
 {
     long long number = (long long)w->count + 1;
-    size_t bad = tg_utf8_check(line, length), begin = 0;
+    size_t bad = tg_utf8_check(line, length);
     if (bad < length) {
         return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
                             call, path, number, (unsigned)(unsigned char)line[bad], bad);
     }
     const char *problem = length == 0               ? "the line is empty; a line has one word"
                           : memchr(line, 0, length) ? "the line has a NUL"
-                          : tg_words_next(TG_WORD_SPLIT_SPACE, line, length, &begin) != length
-                              ? "the line has white space; a line has one word"
-                              : NULL;
+                          : has_space(line, length) ? "the line has white space; a line has one word"
+                                                    : NULL;
     if (problem) {
         return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %s", call, path, number, problem);
     }
@@ -40,8 +50,11 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
 
 static bool read_lines(tg_words *w, const char *path, const char *text, size_t length, tg_error *error)
 {
-    size_t begin = begins_with_mark(text, length) ? 3 : 0;
-    while (begin < length) {
+    size_t begin = begins_with_mark(text, length) ? 3 : 0, last = length; /* where blank lines follow */
+    while (last > begin && (text[last - 1] == '\n' || text[last - 1] == '\r')) {
+        last--;
+    }
+    while (begin < last || (begin < length && w->count == 0)) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         size_t end = newline ? (size_t)(newline - text) : length;
         size_t line_end = newline && end > begin && text[end - 1] == '\r' ? end - 1 : end;
@@ -90,6 +103,14 @@ bool tg_words_save(const tg_words *w, const char *path, tg_error *error)
     static const char name[] = "words_save";
     if (!w || !path) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", name, w ? "path is" : "words are");
+    }
+    for (int32_t id = 0; id < w->count; id++) {
+        const char *word = tg_words_at(w, id);
+        if (has_space(word, strlen(word))) {
+            return tg_error_set(error, TG_ERROR_VALUE,
+                                "%s: word %d, '%.*s', has white space; a line has one word without it", name, (int)id,
+                                TG_CUT(word, 60));
+        }
     }
     /* tg_words_open skips one mark, so a first word that begins with it has another one in front */
     size_t begin = begins_with_mark(w->text, w->text_used) ? 3 : 0;

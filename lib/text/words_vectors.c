@@ -1,8 +1,12 @@
-/* words_vectors: the vectors of words as files of word2vec.
+/* words_vectors: the vectors of words as files of word2vec and of GloVe.
  *
  * The format belongs to this library and not to the core: a file has words, and the core knows none. A file is read in
  * pieces, so the memory of a large one is that of its vectors and words. The numbers of its first line are compared
- * with its size before anything is allocated.
+ * with its size before anything is allocated. A file without such a line, as GloVe writes it, is read twice: its lines
+ * are counted first.
+ *
+ * Where gensim reads more, the rows would not be the words': the second of two equal words, rows after the V-th, a
+ * single value for all of a row. Words are strings of C, so one with a NUL, or an empty one, is refused.
  */
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +123,7 @@ bool tg_words_save_vectors(const tg_words *words, const tg_tensor *vectors, cons
 /* ---- reading ---- */
 
 static const char opens[] = "words_open_vectors";
+static const char spaces[] = " \t\v\f\r\n"; /* of ASCII: what Python's bytes.rstrip() takes from the end of a line */
 
 /* A file that is read in pieces: bytes[begin .. end) are next. */
 typedef struct reader {
@@ -156,18 +161,27 @@ static bool reserve(reader *r, size_t needed)
     return true;
 }
 
-/* Takes the next byte if it is `c`. Sets *failed after an error. */
-static bool take(reader *r, char c, bool *failed)
+/* Returns whether a byte is one of some white space of ASCII. */
+static bool is_one_of(char c, const char *some)
 {
-    *failed = !reserve(r, 1);
-    bool is_next = !*failed && r->begin < r->end && r->bytes[r->begin] == c;
-    r->begin += is_next;
-    return is_next;
+    return c && (unsigned char)c <= ' ' && strchr(some, c);
 }
 
-/* Takes what stands before the next space or newline, at most `most` bytes. Its text is valid until the next call.
- * Returns its length, or SIZE_MAX after an error. */
-static size_t take_part(reader *r, size_t most, const char *too_long, const char **text)
+/* Skips white space. Returns false after an error. */
+static bool skip(reader *r, const char *some)
+{
+    while (reserve(r, 1)) {
+        if (r->begin == r->end || !is_one_of(r->bytes[r->begin], some)) {
+            return true;
+        }
+        r->begin++;
+    }
+    return false;
+}
+
+/* Takes what stands before the next white space of some kinds, at most `most` bytes. Its text is valid until the next
+ * call. Returns its length, or SIZE_MAX after an error. */
+static size_t take_part(reader *r, const char *ends, size_t most, const char *too_long, const char **text)
 {
     if (!reserve(r, most + 1)) {
         return SIZE_MAX;
@@ -175,7 +189,7 @@ static size_t take_part(reader *r, size_t most, const char *too_long, const char
     const size_t left = r->end - r->begin, limit = left < most + 1 ? left : most + 1;
     size_t length = 0;
     *text = r->bytes + r->begin;
-    while (length < limit && !strchr(" \n", (*text)[length] ? (*text)[length] : 'x')) {
+    while (length < limit && !is_one_of((*text)[length], ends)) {
         length++;
     }
     if (length > most) {
@@ -186,16 +200,91 @@ static size_t take_part(reader *r, size_t most, const char *too_long, const char
     return length;
 }
 
+/* ---- the sizes ---- */
+
+/* Parses two whole numbers, with white space around them, and the end of the line. Returns the length of the line, or 0
+ * if it is another one. */
+static size_t parse_sizes(const char *line, size_t length, int64_t sizes[2])
+{
+    size_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        while (at < length && is_one_of(line[at], " \t\v\f\r")) {
+            at++;
+        }
+        const size_t begin = at;
+        for (sizes[i] = 0; at < length && line[at] >= '0' && line[at] <= '9'; at++) {
+            sizes[i] = sizes[i] > INT32_MAX ? sizes[i] : sizes[i] * 10 + (line[at] - '0');
+        }
+        if (at == begin) {
+            return 0;
+        }
+    }
+    while (at < length && is_one_of(line[at], " \t\v\f\r")) {
+        at++;
+    }
+    return at == length ? at : line[at] == '\n' ? at + 1 : 0;
+}
+
+/* Counts the lines of a file without a first line, except blank ones at the end, and the values of the first one. Goes
+ * back to where it began. */
+static bool count_rows(reader *r)
+{
+    const uint64_t first = r->offset - (r->end - r->begin);
+    int64_t lines = 0, parts = 0;
+    bool is_in_part = false;
+    while (reserve(r, 1)) {
+        if (r->begin == r->end) {
+            r->width = parts - 1;
+            r->offset = first;
+            r->begin = r->end = 0;
+            return true;
+        }
+        const char c = r->bytes[r->begin++];
+        const bool is_space = is_one_of(c, spaces);
+        r->rows = is_space ? r->rows : lines + 1;
+        lines += c == '\n';
+        parts += lines == 0 && !is_space && !is_in_part;
+        is_in_part = !is_space || (is_in_part && c != ' ');
+    }
+    return false;
+}
+
+/* Finds V and C: in the line "V C", or by counting, and compares them with the size of the file. */
+static bool take_sizes(reader *r, tg_vectors_format format)
+{
+    static const char byte_order_mark[] = "\xEF\xBB\xBF";
+    int64_t sizes[2];
+    if (!reserve(r, LONGEST_WORD)) {
+        return false;
+    }
+    const bool is_text = format == TG_VECTORS_TEXT;
+    r->begin += is_text && r->end >= 3 && memcmp(r->bytes, byte_order_mark, 3) == 0 ? 3 : 0;
+    const size_t length = parse_sizes(r->bytes + r->begin, r->end - r->begin, sizes);
+    r->begin += length;
+    r->rows = length ? sizes[0] : 0;
+    r->width = length ? sizes[1] : 0;
+    if (length == 0 && is_text && !count_rows(r)) {
+        return false;
+    }
+    if (r->width < (length ? 1 : 2) || r->width > INT32_MAX || r->rows > INT32_MAX) {
+        return fail(r, is_text ? "it must have the numbers of words and of values, V >= 0 and C >= 1, or a word and at "
+                                 "least 2 values"
+                               : "it must have the numbers of words and of values, V >= 0 and C >= 1");
+    }
+    /* a word takes at least two bytes with the space, or with the newline, and a value four, or two */
+    uint64_t least = (uint64_t)r->rows * ((is_text ? 2 : 4) * (uint64_t)r->width + 2);
+    return least <= r->file.size + 1 || fail(r, "the file is too short for these numbers of words and values");
+}
+
+/* ---- the rows ---- */
+
 /* Takes a number of text, and the spaces before it. */
 static bool take_number(reader *r, double *value)
 {
     static const char problem[] = "a value is not a number";
     char number[LONGEST_NUMBER + 1];
     const char *text;
-    bool failed;
-    while (take(r, ' ', &failed)) {
-    }
-    size_t length = failed ? SIZE_MAX : take_part(r, LONGEST_NUMBER, problem, &text);
+    size_t length = skip(r, " ") ? take_part(r, spaces, LONGEST_NUMBER, problem, &text) : SIZE_MAX;
     if (length == SIZE_MAX) {
         return false;
     }
@@ -205,53 +294,31 @@ static bool take_number(reader *r, double *value)
            fail(r, length == 0 ? "a value is missing" : problem);
 }
 
-/* Takes the spaces and the newline at the end of a line, or at the end of the file. */
+/* Takes the end of a line, and the white space before it; the last line may have none. */
 static bool take_end_of_line(reader *r)
 {
-    bool failed;
-    while (take(r, ' ', &failed)) {
-    }
-    if (failed || take(r, '\n', &failed)) {
-        return !failed;
-    }
-    return !failed && (r->begin == r->end || fail(r, "the line has more values than it should"));
-}
-
-/* Takes the line "V C", and compares it with the size of the file. */
-static bool take_sizes(reader *r, tg_vectors_format format)
-{
-    double sizes[2];
-    for (int i = 0; i < 2; i++) {
-        if (!take_number(r, &sizes[i])) {
-            return false;
-        }
-        if (!(sizes[i] >= i && sizes[i] <= INT32_MAX && sizes[i] == (double)(int64_t)sizes[i])) {
-            return fail(r, "it must have the numbers of words and of values, V >= 0 and C >= 1");
-        }
-    }
-    if (!take_end_of_line(r)) {
+    if (!skip(r, " \t\v\f\r")) {
         return false;
     }
-    r->rows = (int64_t)sizes[0];
-    r->width = (int64_t)sizes[1];
-    /* a word takes at least two bytes with the space, or with the newline, and a value four, or two */
-    uint64_t least = (uint64_t)r->rows * ((format == TG_VECTORS_BINARY ? 4 : 2) * (uint64_t)r->width + 2);
-    return least <= r->file.size + 1 || fail(r, "the file is too short for these numbers of words and values");
+    if (r->begin < r->end && r->bytes[r->begin] != '\n') {
+        return fail(r, "the line has more values than it should");
+    }
+    r->begin += r->begin < r->end;
+    return true;
 }
 
+/* Takes a word: all before the next space. White space of other kinds belongs to it, as in gensim. */
 static bool take_word(reader *r, tg_words *words)
 {
     const char *text;
-    size_t length = take_part(r, LONGEST_WORD, "the word is above 65535 bytes", &text), begin = 0;
+    size_t length = take_part(r, " \n", LONGEST_WORD, "the word is above 65535 bytes", &text);
     if (length == SIZE_MAX) {
         return false;
     }
     const char *problem = length == 0                            ? "the word is empty, or the file ends"
                           : memchr(text, 0, length)              ? "the word has a NUL"
                           : tg_utf8_check(text, length) < length ? "the word is not UTF-8"
-                          : tg_words_next(TG_WORD_SPLIT_SPACE, text, length, &begin) != length
-                              ? "the word has white space"
-                              : NULL;
+                                                                 : NULL;
     if (problem) {
         return fail(r, problem);
     }
@@ -273,23 +340,24 @@ static float float_of(const char *bytes)
     return value;
 }
 
-/* Takes the values of a row, and what follows them. */
-static bool take_values(reader *r, tg_vectors_format format, float *values)
+static bool take_text_values(reader *r, float *values)
 {
-    bool failed;
-    for (int64_t i = 0; format == TG_VECTORS_TEXT && i < r->width; i++) {
+    for (int64_t i = 0; i < r->width; i++) {
         double value;
         if (!take_number(r, &value)) {
             return false;
         }
         values[i] = (float)value;
     }
-    if (format == TG_VECTORS_TEXT) {
-        return take_end_of_line(r);
+    return take_end_of_line(r);
+}
+
+static bool take_binary_values(reader *r, float *values)
+{
+    if (r->begin == r->end || r->bytes[r->begin] != ' ') {
+        return fail(r, "no space stands behind the word");
     }
-    if (!take(r, ' ', &failed)) {
-        return !failed && fail(r, "no space stands behind the word");
-    }
+    r->begin++;
     for (int64_t i = 0; i < r->width; i++) {
         if (!reserve(r, 4)) {
             return false;
@@ -300,18 +368,20 @@ static bool take_values(reader *r, tg_vectors_format format, float *values)
         values[i] = float_of(r->bytes + r->begin);
         r->begin += 4;
     }
-    take(r, '\n', &failed);
-    return !failed;
+    return true;
 }
 
 static bool take_rows(reader *r, tg_vectors_format format, tg_words *words, float *values)
 {
+    const bool is_binary = format == TG_VECTORS_BINARY;
     for (r->row = 0; r->row < r->rows; r->row++) {
-        if (!take_word(r, words) || !take_values(r, format, values + r->row * r->width)) {
+        float *row = values + r->row * r->width;
+        if ((is_binary && !skip(r, "\n")) || !take_word(r, words) ||
+            !(is_binary ? take_binary_values : take_text_values)(r, row)) {
             return false;
         }
     }
-    return reserve(r, 1) &&
+    return skip(r, spaces) &&
            (r->begin == r->end || tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' goes on after its %lld words",
                                                opens, r->file.path, (long long)r->rows));
 }

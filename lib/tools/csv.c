@@ -36,11 +36,11 @@ static bool refuse(const reader *r, const char *what)
                         (long long)r->line, (long long)r->field, what);
 }
 
-/* Returns the length of the line break at the reader's position, or 0. */
+/* Returns the length of the line break at the reader's position, LF, CR LF or CR, or 0. */
 static size_t line_break(const reader *r)
 {
     const char *text = r->csv->text + r->at;
-    return *text == '\n' ? 1 : *text == '\r' && text[1] == '\n' ? 2 : 0;
+    return *text == '\n' ? 1 : *text == '\r' ? 1 + (text[1] == '\n') : 0;
 }
 
 static bool ends_field(const reader *r)
@@ -73,7 +73,7 @@ static bool read_quoted(reader *r)
         if (text[r->at] == '"' && text[++r->at] != '"') {
             return ends_field(r) || (r->loose_quotes ? read_plain(r) : refuse(r, "text after the closing quote"));
         }
-        r->line += text[r->at] == '\n';
+        r->line += text[r->at] == '\n' || (text[r->at] == '\r' && text[r->at + 1] != '\n');
         text[r->out++] = text[r->at];
     }
 }
@@ -133,6 +133,9 @@ static bool read_table(reader *r)
         return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' has a NUL at byte %zu", call, r->path, terminator);
     }
     r->at = strncmp(r->csv->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    while (r->length > r->at && strchr("\r\n", r->csv->text[r->length - 1])) {
+        r->length--; /* the last line break, and blank lines */
+    }
     if (r->at == r->length) {
         return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s' is empty", call, r->path);
     }

@@ -68,10 +68,9 @@ typedef struct bad_header {
 
 static const bad_header bad_headers[] = {
     /* the object */
-    {"", 0, "8: the header must begin with '{'"},
-    {"[]", 0, "8: the header must begin with '{'"},
-    {" {}", 0, "8: the header must begin with '{'"},
-    {"\xef\xbb\xbf{}", 0, "8: the header must begin with '{'"},
+    {"", 0, "8: expected '{', found the end"},
+    {"[]", 0, "8: expected '{', found '['"},
+    {"\xef\xbb\xbf{}", 0, "8: expected '{', found byte 0xef"},
     {"{", 0, "9: expected '\"', found the end"},
     {"{}}", 0, "10: expected the end, found '}'"},
     {"{} x", 0, "11: expected the end, found 'x'"},
@@ -169,7 +168,6 @@ static const bad_header bad_headers[] = {
     {"{}", 4, "10: 4 bytes of data, but no tensor"},
     /* metadata */
     {METADATA("[]"), 0, "24: expected '{', found '['"},
-    {METADATA("null"), 0, "24: expected '{', found 'n'"},
     {METADATA("{\"a\":1}"), 0, "29: expected '\"', found '1'"},
     {METADATA("{\"a\":null}"), 0, "29: expected '\"', found 'n'"},
     {METADATA("{\"a\":{}}"), 0, "29: expected '\"', found '{'"},

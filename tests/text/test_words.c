@@ -348,13 +348,15 @@ static tg_words *open_text(const char *text, size_t length, const tg_words_confi
 static void test_open_refuses(void **state)
 {
     (void)state;
-    REFUSE_FILE("a\nb\n\n", ", line 3: the line is empty; a line has one word");
+    REFUSE_FILE("a\n\nb\n", ", line 2: the line is empty; a line has one word");
+    REFUSE_FILE("\r\n\n", ", line 1: the line is empty; a line has one word");
     REFUSE_FILE("\na\n", ", line 1: the line is empty");
     REFUSE_FILE("a\r\n\r\nb\n", ", line 2: the line is empty");
     REFUSE_FILE("a\nb\nc\nb\n", ", line 4: line 2 has the word 'b', too");
     REFUSE_FILE("a\nthe 120\n", ", line 2: the line has white space; a line has one word");
     REFUSE_FILE("a\n b\n", ", line 2: the line has white space");
-    REFUSE_FILE("a\nb\xc2\xa0\n", ", line 2: the line has white space");
+    REFUSE_FILE("a\nb\t120\n", ", line 2: the line has white space");
+    REFUSE_FILE("a\rb\rc\r", ", line 1: the line has white space");
     REFUSE_FILE("a\nb\r", ", line 2: the line has white space");
     REFUSE_FILE("a\n \n", ", line 2: the line has white space");
     REFUSE_FILE("a\nb\0c\n", ", line 2: the line has a NUL");
@@ -362,6 +364,11 @@ static void test_open_refuses(void **state)
     REFUSE_FILE("a\nb\n", " does not have the unknown token '<|unk|>'");
     REFUSE_FILE("", " does not have the unknown token '<|unk|>'");
     tg_words_config config = tg_words_config_default();
+    config.unknown = "b";
+    tg_words *blank_last = open_text("a\xc2\xa0\r\nb\r\n\n\r\n", 11, &config);
+    assert_int_equal(tg_words_vocabulary(blank_last), 2);
+    tg_words_free(blank_last);
+    config = tg_words_config_default();
     config.split = (tg_word_split)-1;
     assert_null(tg_words_open("missing", &config, &error));
     assert_error(&error, TG_ERROR_VALUE, "words_open: split -1; it must be a tg_word_split");

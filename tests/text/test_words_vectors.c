@@ -1,6 +1,6 @@
 /* The vectors of words in word2vec's formats: files that gensim has written (tests/goldens/make_word_vectors.py), files
  * that were saved here, and bad ones. */
-#include "support.h"
+#include "formats.h"
 
 #include <locale.h>
 #include <math.h>
@@ -139,6 +139,35 @@ static void test_large(void **state)
     tg_words_free(words);
 }
 
+static bool read_vectors(const char *path, tg_text_buffer *content, tg_error *problem)
+{
+    tg_tensor *vectors;
+    const tg_vectors_format format = strstr(path, ".bin") ? TG_VECTORS_BINARY : TG_VECTORS_TEXT;
+    tg_words *words = tg_words_open_vectors(path, format, &vectors, problem);
+    const int64_t rows = tg_words_vocabulary(words), width = tg_tensor_size(vectors, 1);
+    tg_text_add_format(content, "%dx%d ", (int)rows, (int)width);
+    for (int32_t row = 0; row < rows; row++) {
+        tg_text_add(content, row > 0 ? "|" : "");
+        add_escaped(content, tg_words_at(words, row));
+        tg_text_add(content, "=");
+        add_values(content, vectors, row * width, (row + 1) * width);
+        assert_int_equal(tg_words_find(words, tg_words_at(words, row)), row);
+    }
+    tg_words_free(words);
+    tg_release(vectors);
+    return words != NULL;
+}
+
+static void test_variants(void **state)
+{
+    (void)state;
+    check_format(TG_TEST_GOLDENS "/formats.txt", "word2vec_text", PATH, read_vectors);
+    check_format(TG_TEST_GOLDENS "/formats.txt", "glove", PATH, read_vectors);
+    check_format(TG_TEST_GOLDENS "/formats.txt", "word2vec_binary", PATH ".bin", read_vectors);
+}
+
+#define SIZES "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"
+
 typedef struct bad_file {
     const char *bytes;
     size_t length; /* 0: that of the text */
@@ -150,16 +179,15 @@ static void test_bad_files(void **state)
 {
     (void)state;
     static const bad_file files[] = {
-        {"", 0, TG_VECTORS_TEXT, "line 1: a value is missing"},
-        {"1", 0, TG_VECTORS_TEXT, "line 1: a value is missing"},
-        {"x 2\n", 0, TG_VECTORS_TEXT, "line 1: a value is not a number"},
-        {"1 0\na\n", 0, TG_VECTORS_TEXT, "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"},
-        {"-1 2\n", 0, TG_VECTORS_TEXT, "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"},
-        {"1.5 2\n", 0, TG_VECTORS_TEXT, "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"},
-        {"nan 2\n", 0, TG_VECTORS_TEXT, "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"},
-        {"1 2147483648\na", 0, TG_VECTORS_TEXT,
-         "line 1: it must have the numbers of words and of values, V >= 0 and C >= 1"},
-        {"1 2 3\na 1 2\n", 0, TG_VECTORS_TEXT, "line 1: the line has more values than it should"},
+        {"", 0, TG_VECTORS_TEXT, SIZES ", or a word and at least 2 values"},
+        {"1", 0, TG_VECTORS_TEXT, SIZES ", or a word and at least 2 values"},
+        {"x 2\n", 0, TG_VECTORS_TEXT, SIZES ", or a word and at least 2 values"},
+        {"1 0\na\n", 0, TG_VECTORS_TEXT, SIZES ", or a word and at least 2 values"},
+        {"-1 2\n", 0, TG_VECTORS_BINARY, SIZES},
+        {"1 2147483648\na", 0, TG_VECTORS_BINARY, SIZES},
+        {"1 2 3\na 12345\n", 0, TG_VECTORS_TEXT, "word 2 of 2: a value is missing"},
+        {"1 1 1 1 1 1 1\nb\nc\n", 0, TG_VECTORS_TEXT,
+         "line 1: the file is too short for these numbers of words and values"},
         {"2147483647 2147483647\na 1 2\n", 0, TG_VECTORS_TEXT,
          "line 1: the file is too short for these numbers of words and values"},
         {"9 2\na 1 2\n", 0, TG_VECTORS_BINARY, "line 1: the file is too short for these numbers of words and values"},
@@ -173,9 +201,6 @@ static void test_bad_files(void **state)
         {"1 2\n 1 2 33\n", 0, TG_VECTORS_TEXT, "word 1 of 1: the word is empty, or the file ends"},
         {"2 1\na 1\n\nb 2\n", 0, TG_VECTORS_TEXT, "word 2 of 2: the word is empty, or the file ends"},
         {"1 1\n\xff 1\n", 0, TG_VECTORS_TEXT, "word 1 of 1: the word is not UTF-8"},
-        {"1 1\na\xc2\xa0"
-         "b 1\n",
-         0, TG_VECTORS_TEXT, "word 1 of 1: the word has white space"},
         {"1 1\na\0b 1\n", 10, TG_VECTORS_TEXT, "word 1 of 1: the word has a NUL"},
         {"3 1\na 1\nb 2\na 3\n", 0, TG_VECTORS_TEXT, "word 3 of 3: word 1 is 'a', too"},
         {"1 1\na\n    ", 0, TG_VECTORS_BINARY, "word 1 of 1: no space stands behind the word"},
@@ -226,6 +251,14 @@ static void test_cut_files(void **state)
     write_file("0 2\n", 4);
     words = tg_words_open_vectors(PATH, TG_VECTORS_BINARY, &vectors, &error);
     assert_int_equal(tg_tensor_count(vectors), 0);
+    tg_words_free(words);
+    tg_release(vectors);
+    /* a word that tg_words_open would not read */
+    write_file("2 1\na\xc2\xa0 1\nb\tc 1\n", 16);
+    words = tg_words_open_vectors(PATH, TG_VECTORS_TEXT, &vectors, &error);
+    assert_false(tg_words_save(words, PATH, &error));
+    assert_error(&error, TG_ERROR_VALUE,
+                 "words_save: word 1, 'b\\x09c', has white space; a line has one word without it");
     tg_words_free(words);
     tg_release(vectors);
     /* a word of the largest length, and one above */
@@ -284,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_of_gensim), cmocka_unit_test(test_bytes),     cmocka_unit_test(test_large),
         cmocka_unit_test(test_bad_files),       cmocka_unit_test(test_cut_files), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_variants),
     };
     return cmocka_run_group_tests_name("vectors of words", tests, NULL, remove_file);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support.h"
+#include "formats.h"
 
 static tg_csv *csv_of(const char *text, size_t length, const tg_csv_config *config, tg_error *error)
 {
@@ -96,37 +96,6 @@ static void test_csv(void **state)
     tg_csv_free(csv);
 }
 
-/* What pandas 3.1 reads with pandas.read_csv(path, sep="\t", header=None, keep_default_na=False, dtype=str). */
-static void test_loose_quotes(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *fields[4]; /* of two columns */
-    } cases[] = {
-        {"a\tb \"c\" d\n", {"a", "b \"c\" d"}},
-        {"a\t\"b\"c\"\n\"d\te\"f\tg\n", {"a", "bc\"", "d\tef", "g"}},
-        {"a\"\"\t\"\"\"b\"\"\"\n", {"a\"\"", "\"b\""}},
-        {"\"a\nb\"\t\"\"\nc\t\"d\"\"\"\"\" e\"\n", {"a\nb", "", "c", "d\"\" e\""}},
-        {"\"a\" \tb\r\n\"c\"\"\"\td\r\n", {"a ", "b", "c\"", "d"}},
-    };
-    tg_error error = TG_NO_ERROR;
-    tg_csv_config config = tg_csv_config_default();
-    config.separator = '\t';
-    config.has_header = false;
-    config.loose_quotes = true;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tg_csv *csv = csv_of(cases[i].text, strlen(cases[i].text), &config, &error);
-        assert_string_equal(error.text, "");
-        for (int k = 0; k < 4 && cases[i].fields[k]; k++) {
-            assert_string_equal(tg_csv_field(csv, k / 2, k % 2), cases[i].fields[k]);
-        }
-        tg_csv_free(csv);
-    }
-    /* a quote at the beginning of a field takes the lines up to the next quote; pandas refuses its absence, too */
-    assert_null(csv_of("a\tb\nc\t\"d\ne\tf\n", 13, &config, &error));
-    assert_error(&error, TG_ERROR_FORMAT, "csv_open: 'test.csv', line 2, field 2: the closing quote is missing");
-}
-
 static void test_csv_errors(void **state)
 {
     (void)state;
@@ -153,6 +122,10 @@ static void test_csv_errors(void **state)
     assert_null(tg_csv_open("no such file", NULL, &error));
     assert_error(&error, TG_ERROR_FILE, "open 'no such file'");
     tg_csv_config config = tg_csv_config_default();
+    config.loose_quotes = true; /* a quote at the beginning of a field takes the lines up to the next quote */
+    assert_null(csv_of("a,b\nc,\"d\ne,f\n", 13, &config, &error));
+    assert_error(&error, TG_ERROR_FORMAT, "csv_open: 'test.csv', line 2, field 2: the closing quote is missing");
+    config = tg_csv_config_default();
     config.separator = '"';
     assert_null(tg_csv_open("test.csv", &config, &error));
     assert_error(&error, TG_ERROR_VALUE, "csv_open: the separator must be no quote, line break or NUL");
@@ -232,13 +205,38 @@ static void test_csv_integers(void **state)
     }
 }
 
+static bool read_table(const char *path, tg_text_buffer *content, tg_error *error)
+{
+    tg_csv_config config = tg_csv_config_default();
+    config.has_header = false;
+    if (strstr(path, "tsv")) {
+        config.separator = '\t';
+        config.loose_quotes = true;
+    }
+    tg_csv *csv = tg_csv_open(path, &config, error);
+    const int columns = tg_csv_columns(csv);
+    for (int64_t i = 0; i < tg_csv_rows(csv) * columns; i++) {
+        tg_text_add(content, i % columns > 0 ? "," : i > 0 ? "|" : "");
+        add_escaped(content, tg_csv_field(csv, i / columns, (int)(i % columns)));
+    }
+    tg_csv_free(csv);
+    return csv != NULL;
+}
+
+static void test_variants(void **state)
+{
+    (void)state;
+    check_format(TG_TEST_GOLDENS "/formats.txt", "csv", "test_variants.csv", read_table);
+    check_format(TG_TEST_GOLDENS "/formats.txt", "tsv", "test_variants.tsv", read_table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_errors),
-        cmocka_unit_test(test_loose_quotes),
         cmocka_unit_test(test_csv_integers),
+        cmocka_unit_test(test_variants),
     };
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }
