@@ -134,6 +134,7 @@ static void test_errors(void **state)
          "safetensors_save: tensor 1, 'a': f32 cannot be written as 'I64'; the dtype must be F32, F16 or BF16"},
         {{"a", d, "F16"}, TG_ERROR_DTYPE, "f64 cannot be written as 'F16'; the dtype must be F64"},
         {{"a", ids, "U8"}, TG_ERROR_DTYPE, "i32 cannot be written as 'U8'; the dtype must be I32 or I64"},
+        {{"a", ids, "I16"}, TG_ERROR_DTYPE, "i32 cannot be written as 'I16'; the dtype must be I32 or I64"},
         {{"a", mask, "I32"}, TG_ERROR_DTYPE, "u8 cannot be written as 'I32'; the dtype must be U8 or BOOL"},
         {{"a", x, "F8_E5M2"}, TG_ERROR_DTYPE, "f32 cannot be written as 'F8_E5M2'"},
         {{"a", x, "f32"}, TG_ERROR_DTYPE, "f32 cannot be written as 'f32'"},

@@ -106,6 +106,7 @@ static void test_csv_errors(void **state)
         {"\xEF\xBB\xBF", "csv_open: 'test.csv' is empty"},
         {"a,b\n1\n", "csv_open: 'test.csv', line 2: 1 fields; the first line has 2"},
         {"a,b\n\"1\n2\",3\n4,5,6\n", "csv_open: 'test.csv', line 4: 3 fields; the first line has 2"},
+        {"a,b\r\"1\r2\r\n3\",4\r5\r", "csv_open: 'test.csv', line 5: 1 fields; the first line has 2"},
         {"a,b\n1,2\"3\n", "csv_open: 'test.csv', line 2, field 2: a quote in a field without quotes"},
         {"a,b\n1,\"2\"3\n", "csv_open: 'test.csv', line 2, field 2: text after the closing quote"},
         {"a,b\n\"1\n\n", "csv_open: 'test.csv', line 2, field 1: the closing quote is missing"},
