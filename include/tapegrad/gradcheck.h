@@ -61,8 +61,8 @@ typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inp
 
 /* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
  * without gaps. After the inputs come the parameters that require a gradient (tg_gradcheck_params). `result` receives
- * the values of the result. `context` is the argument of tg_gradcheck. Pass the sizes through it: the reference gets
- * only arrays. */
+ * the values of the result. `context` is the argument of tg_gradcheck or tg_gradcheck_params, or the context of the
+ * kernels (tg_gradcheck_arrays). Pass the sizes through it: the reference gets only arrays. */
 typedef void (*tg_gradcheck_reference)(void *context, const double *const *inputs, double *result);
 
 typedef enum tg_gradcheck_mode {
@@ -118,9 +118,9 @@ typedef struct tg_gradcheck_row {
  * tg_release(floats);
  * ```
  *
- * If all ops of the function have f64 kernels, numeric_in_f64 does the same without a reference. Without either, use
- * eps 1e-2, relative_eps true, atol 1e-3 and rtol 1e-2: such a check finds a wrong formula, but not an error of a few
- * percent. */
+ * If all ops of the function have f64 kernels, numeric_in_f64 does the same without a reference, but neither for
+ * parameters nor for kernels of arrays. Without either, use eps 1e-2, relative_eps true, atol 1e-3 and rtol 1e-2: such
+ * a check finds a wrong formula, but not an error of a few percent. */
 typedef struct tg_gradcheck_config {
     /* private: tg_gradcheck_config_default() sets it */
     tg_config_mark mark;
@@ -205,7 +205,7 @@ typedef struct tg_gradcheck_kernels {
     void (*forward)(void *context, const void *const *inputs, void *y);
     /* adds to gradients[k], the gradient of input k, which is NULL if that needs none. dy is the gradient of y */
     void (*backward)(void *context, const void *const *inputs, const void *dy, void *const *gradients);
-    /* the first argument of both; optional */
+    /* the first argument of both, and of config.reference; optional */
     void *context;
     /* the shape of y */
     tg_shape shape;
@@ -236,8 +236,8 @@ typedef struct tg_gradcheck_kernels {
  * tg_release(one);
  * ```
  *
- * Errors: those of tg_gradcheck; STATE if a function is NULL; VALUE for more than TG_GRADCHECK_ARRAYS inputs; SHAPE for
- * an invalid shape. */
+ * Errors: those of tg_gradcheck; STATE if a function is NULL; VALUE for more than TG_GRADCHECK_ARRAYS inputs, and for
+ * numeric_in_f64, which a reference can replace; SHAPE for an invalid shape. */
 TG_API bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *const *inputs, int input_count,
                                 const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
 

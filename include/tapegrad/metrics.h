@@ -45,8 +45,8 @@ TG_API bool tg_accuracy_add(tg_accuracy *accuracy, const tg_tensor *logits, cons
                             const tg_metric_config *config, tg_error *error);
 
 /* Adds 1 to matrix[target,prediction] for each target that counts: scikit-learn's confusion_matrix. The caller creates
- * the matrix (C,C) i32 with zeros. RANGE if a count could exceed INT32_MAX; STATE for a matrix that shares memory with
- * the targets. */
+ * the matrix (C,C) i32 with zeros. RANGE if a count could exceed INT32_MAX; STATE if values of the matrix share memory
+ * (tg_expand); MEMORY. */
 TG_API bool tg_confusion_add(tg_tensor *matrix, const tg_tensor *logits, const tg_tensor *targets,
                              const tg_metric_config *config, tg_error *error);
 

@@ -46,8 +46,8 @@ TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape sh
 TG_API tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std);
 TG_API tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high);
 
-/* Adds x as a parameter: retains it, and lets it require a gradient. STATE unless x is a contiguous leaf that is not in
- * these params yet; DTYPE unless it has the params' dtype. */
+/* Adds x as a parameter: retains it, and lets it require a gradient. STATE unless x is a contiguous leaf that shares no
+ * values with an entry of these params; DTYPE unless it has the params' dtype. */
 TG_API tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor *x);
 
 /* Adds a buffer of zeros: torch.nn.Module.register_buffer. */

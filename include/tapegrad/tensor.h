@@ -178,7 +178,7 @@ TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
 
 /* ---- writing in place ---------------------------------------------------------------------------------------- */
 /* Any layout is accepted. Writing to a view writes to the storage that it shares. The storage counts as modified (see
- * tg_tensor_data_mut). The calls return false after an error.
+ * tg_tensor_data_mut). false after an error. STATE if values of x share memory (tg_expand), except for tg_tensor_fill.
  *
  * The random fills draw the numbers that the named PyTorch method draws. They accept f32 and f64 (DTYPE), unless the
  * comment names other dtypes. VALUE for invalid parameters of the distribution. As in PyTorch, values are drawn in the
@@ -188,11 +188,11 @@ TG_API double tg_tensor_item(const tg_tensor *x, tg_error *error);
 /* Sets all values to `value`, converted to the dtype: x.fill_(value). */
 TG_API bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error);
 
-/* Copies tg_tensor_count(x) row-major values of the dtype's C type into x. */
+/* Copies tg_tensor_count(x) row-major values of the dtype's C type into x. They may lie in x's memory (MEMORY). */
 TG_API bool tg_tensor_fill_from(tg_tensor *x, const void *values, tg_error *error);
 
-/* Copies `from`, broadcast to x's shape, into x: x.copy_(from). The two may overlap only if they are the same view.
- * DTYPE unless the dtypes are equal (tg_tensor_new_cast converts); SHAPE if `from` does not broadcast. */
+/* Copies `from`, broadcast to x's shape, into x: x.copy_(from). If they share memory, the call copies `from` first
+ * (MEMORY). DTYPE unless the dtypes are equal (tg_tensor_new_cast converts); SHAPE if `from` does not broadcast. */
 TG_API bool tg_tensor_copy_from(tg_tensor *x, const tg_tensor *from, tg_error *error);
 
 /* x.uniform_(low, high): values in [low,high). The bounds are finite, low <= high. */
@@ -260,7 +260,7 @@ TG_API void tg_tensor_zero_grad(tg_tensor *x);
 /* Adds values[i * width .. (i + 1) * width) to the gradient of row ids[i], for 0 <= i < count. `values` has x's dtype.
  * Ids that repeat add up in the order of i. The kind becomes TG_GRAD_ROWS, even if count is 0, or stays TG_GRAD_DENSE.
  * Frozen rows get no gradient. SHAPE unless x has rank 2; RANGE for a negative count and, with the index, for an id
- * outside of x; MEMORY. The arrays are optional if the count is 0. */
+ * outside of x; MEMORY. The arrays are optional if the count is 0. `values` may be those of x's gradient. */
 TG_API bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count,
                                     tg_error *error);
 

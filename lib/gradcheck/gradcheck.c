@@ -56,7 +56,7 @@ static void describe_mismatch(tg_check *c, const char *remark)
     char in[TG_SHAPE_TEXT], out[TG_SHAPE_TEXT], name[TG_CHECK_NAME], where[2 * TG_SHAPE_TEXT + TG_CHECK_NAME];
     char allowed[100];
     tg_check_name(c, report->input, name);
-    remark = is_rounding(c) ? TG_CHECK_FLOATS : remark;
+    remark = is_rounding(c) ? tg_check_floats_remark(c) : remark;
     if (report->input_index < 0) {
         snprintf(where, sizeof where, "along a random direction of %s", name);
     } else {
@@ -225,6 +225,9 @@ static bool check_arguments(const tg_check *c, const tg_gradcheck_config *config
     if (config && !(config->eps > 0 && isfinite(config->eps))) {
         return tg_error_set(error, TG_ERROR_VALUE, "gradcheck: eps %g; it must be finite and above 0", config->eps);
     }
+    if (config && config->numeric_in_f64 && c->f64_refusal) {
+        return tg_error_set(error, TG_ERROR_VALUE, "gradcheck: numeric_in_f64 %s", c->f64_refusal);
+    }
     return !config || tg_config_check_list("gradcheck", "rows_without_gradient", config->rows_without_gradient,
                                            "row_count", config->row_count, error);
 }
@@ -255,7 +258,11 @@ bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *erro
 bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                   const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error)
 {
-    tg_check c = {
-        .function = function, .context = context, .given = inputs, .input_count = input_count, .report = report};
+    tg_check c = {.function = function,
+                  .context = context,
+                  .reference_context = context,
+                  .given = inputs,
+                  .input_count = input_count,
+                  .report = report};
     return tg_check_run(&c, config, error);
 }

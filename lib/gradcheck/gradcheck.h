@@ -31,10 +31,11 @@ typedef struct tg_variable {
 
 typedef struct tg_check {
     tg_gradcheck_function function;
-    void *context;
-    tg_tensor *const *given;  /* the inputs, and then the parameters */
-    const char *const *names; /* of the parameters */
-    int input_count;          /* with the parameters */
+    void *context, *reference_context; /* of the function, and of config.reference */
+    const char *f64_refusal;           /* why numeric_in_f64 is refused; NULL: it is not */
+    tg_tensor *const *given;           /* the inputs, and then the parameters */
+    const char *const *names;          /* of the parameters */
+    int input_count;                   /* with the parameters */
     int parameter_count;
     tg_gradcheck_config config;
     tg_gradcheck_report *report;
@@ -69,7 +70,11 @@ static inline bool tg_check_differs_floats(const tg_check *c)
 {
     return c->config.dtype == TG_F32 && !c->config.reference && !c->config.numeric_in_f64;
 }
-#define TG_CHECK_FLOATS "; a difference of floats is no more exact: set config.reference, or numeric_in_f64"
+static inline const char *tg_check_floats_remark(const tg_check *c)
+{
+    return c->f64_refusal ? "; a difference of floats is no more exact: set config.reference"
+                          : "; a difference of floats is no more exact: set config.reference, or numeric_in_f64";
+}
 
 /* Sets the error, unless one is set. Returns false. The functions below also return false after an error. */
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);

@@ -89,5 +89,13 @@ bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *const *
         return tg_error_set(error, own_error.code, "%s", own_error.text);
     }
     tg_gradcheck_kernels copy = *kernels;
-    return tg_gradcheck(call_arrays, &copy, inputs, input_count, config, report, error);
+    tg_check c = {.function = call_arrays,
+                  .context = &copy,
+                  .reference_context = kernels->context,
+                  .f64_refusal = "is not for kernels of arrays, which are of one dtype; set config.reference, the same "
+                                 "function over doubles",
+                  .given = inputs,
+                  .input_count = input_count,
+                  .report = report};
+    return tg_check_run(&c, config, error);
 }

@@ -7,12 +7,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 #include "gradcheck/gradcheck.h"
+#include "tensor/overlap.h"
 
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...)
 {
@@ -45,39 +45,12 @@ const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME])
 
 /* ---- copies of the inputs ---- */
 
-/* Returns whether two indices may have the same address. They cannot if, in ascending order, each stride exceeds the
- * span of the axes with smaller strides. */
-static bool overlaps(const tg_tensor *x)
-{
-    int64_t reach = 0;
-    unsigned done = 0;
-    for (int round = 0; x->count > 1 && round < x->rank; round++) {
-        int next = -1;
-        for (int axis = 0; axis < x->rank; axis++) {
-            bool smaller = next < 0 || llabs(x->strides[axis]) < llabs(x->strides[next]);
-            next = !(done >> axis & 1) && smaller ? axis : next;
-        }
-        done |= 1u << next;
-        if (x->shape[next] > 1) {
-            if (llabs(x->strides[next]) <= reach) {
-                return true;
-            }
-            reach += (x->shape[next] - 1) * llabs(x->strides[next]);
-        }
-    }
-    return false;
-}
-
 /* Returns a copy of x with the same strides and its own storage, or NULL when memory is exhausted. The gaps are filled
  * with NaN, -1 (i32) or 0 (u8), so that a kernel that reads them gives a wrong result. */
 static tg_tensor *copy_like(const tg_tensor *x, tg_dtype dtype)
 {
-    int64_t low = 0, high = 0;
-    for (int axis = 0; x->count > 0 && axis < x->rank; axis++) {
-        int64_t last = (x->shape[axis] - 1) * x->strides[axis];
-        low += last < 0 ? last : 0;
-        high += last > 0 ? last : 0;
-    }
+    int64_t low, high;
+    tg_memory_extent(x, &low, &high);
     tg_shape shape = tg_shape_of(x);
     tg_tensor *values = tg_tensor_new_cast(x, dtype, NULL);
     tg_tensor *line = tg_tensor_new_full(dtype, tg_shape_make(1, (int64_t[]){high - low + 1}),
@@ -124,7 +97,7 @@ bool tg_check_copy_input(tg_check *c, int k)
         return tg_check_fail(c, TG_ERROR_DTYPE, "%s is %s, but config.dtype is %s; f64 gives the most reliable check",
                              tg_check_name(c, k, name), tg_dtype_name(dtype), tg_dtype_name(c->config.dtype));
     }
-    if (v->checked && overlaps(x)) {
+    if (v->checked && tg_overlapping_axis(x) >= 0) {
         return tg_check_fail(c, TG_ERROR_STATE, "%s overlaps itself in memory (tg_expand?); check a contiguous copy",
                              tg_check_name(c, k, name));
     }
@@ -349,7 +322,7 @@ bool tg_check_measure(tg_check *c, double *values)
         for (int64_t i = 0; i < c->outputs; i++) {
             values[i] = (double)NAN; /* for a reference that does not write it */
         }
-        c->config.reference(c->context, c->values, values);
+        c->config.reference(c->reference_context, c->values, values);
         return true;
     }
     begin_call(c, false);

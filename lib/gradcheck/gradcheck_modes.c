@@ -67,7 +67,7 @@ static bool step_is_lost(tg_check *c, int k, double value)
 {
     char name[TG_CHECK_NAME];
     return tg_check_fail(c, TG_ERROR_VALUE, "eps %g does not move the value %g of %s%s", c->config.eps, value,
-                         tg_check_name(c, k, name), tg_check_differs_floats(c) ? TG_CHECK_FLOATS : "");
+                         tg_check_name(c, k, name), tg_check_differs_floats(c) ? tg_check_floats_remark(c) : "");
 }
 
 static bool slow_column(tg_check *c, int k, int64_t j)

@@ -97,15 +97,13 @@ bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void
     if (input_count < 0 || (!inputs && input_count > 0)) {
         return tg_error_set(error, TG_ERROR_STATE, "gradcheck: the inputs are NULL");
     }
-    if (config && config->numeric_in_f64) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "gradcheck: numeric_in_f64 is for inputs; params of TG_F64 give a more reliable check");
-    }
     list l = {.inputs = input_count};
     bool passed = false;
     if (make_list(&l, params, inputs, error)) {
         tg_check c = {.function = function,
                       .context = context,
+                      .reference_context = context,
+                      .f64_refusal = "is for inputs; params of TG_F64 give a more reliable check",
                       .given = l.tensors,
                       .names = l.names,
                       .input_count = l.inputs + l.parameters,

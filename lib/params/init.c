@@ -13,12 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/doubles.h"
-#include "tensor/tensor.h"
+#include "tensor/overlap.h"
 
 /* Computes fan_in and fan_out. For an empty tensor both are 1. */
 static bool fans_of(const char *call, const tg_tensor *x, double *fan_in, double *fan_out, tg_error *error)
 {
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_target(call, "tensor", x, error)) {
         return false;
     }
     if (x->rank < 2) {
@@ -159,7 +159,7 @@ static double normal_cdf(double x)
 bool tg_init_trunc_normal(tg_tensor *x, tg_rng *rng, double mean, double std, double low, double high, tg_error *error)
 {
     static const char call[] = "init_trunc_normal";
-    if (!tg_tensor_check(call, "tensor", x, error)) {
+    if (!tg_tensor_check_target(call, "tensor", x, error)) {
         return false;
     }
     if (!rng) {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "params/list.h"
+#include "tensor/overlap.h"
 
 #define MAX_NAME 255
 
@@ -210,6 +211,15 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
                        "params: the tensor for '%s' has the name '%s' already; tg_params_add_alias adds names", name,
                        params->entries[other].entry.name);
         return NULL;
+    }
+    for (size_t i = 0; tg_storage_references(x) > 1 && i < params->count; i++) {
+        if (tg_overlaps(x, params->entries[i].entry.tensor)) {
+            tg_params_fail(params, TG_ERROR_STATE,
+                           "params: the tensor for '%s' shares memory with '%s', so each value would be trained twice; "
+                           "add a copy (tg_tensor_new_copy)",
+                           name, params->entries[i].entry.name);
+            return NULL;
+        }
     }
     return tg_params_add_entry(params, name, tg_retain(x), TG_ENTRY_PARAMETER);
 }

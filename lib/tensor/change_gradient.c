@@ -1,5 +1,9 @@
 /* change_gradient: changes of a leaf's gradient outside of a backward. gradient.c has the representation. */
+#include <string.h>
+
+#include "base/alloc.h"
 #include "tensor/gradient.h"
+#include "tensor/overlap.h"
 
 static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
@@ -84,6 +88,48 @@ static bool reserve_new_rows(tg_tensor *x, const int32_t *ids, int64_t count)
     return tg_gradient_reserve(x, TG_GRAD_ROWS, found);
 }
 
+/* Returns false when memory is exhausted. */
+static bool add_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count)
+{
+    bool dense = tg_tensor_grad_kind(x) == TG_GRAD_DENSE;
+    if (!dense && !reserve_new_rows(x, ids, count)) {
+        return false;
+    }
+    if (!dense) {
+        tg_gradient_rows(x, NULL, 0, NULL, false); /* also without ids the gradient exists */
+    }
+    int64_t width = x->shape[1];
+    void *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
+        add(x->dtype, sums, row * width, values, i * width, width);
+    }
+    if (tg_has_frozen_rows(x)) {
+        tg_gradient_drop_frozen(x);
+    }
+    return true;
+}
+
+/* Returns whether values that are added are in the memory of x's gradient, and not each where it is added. */
+static bool must_copy(const tg_tensor *x, const int32_t *ids, const void *values, int64_t count)
+{
+    const tg_gradient *g = x->gradient;
+    const size_t row = (size_t)x->shape[1] * tg_size_of(x->dtype), bytes = (size_t)count * row;
+    if (!g || !(tg_ranges_meet(g->values, g->values ? (size_t)g->capacity * row : 0, values, bytes) ||
+                (g->dense && tg_overlaps_memory(g->dense, values, bytes)))) {
+        return false;
+    }
+    const bool dense = g->kind == TG_GRAD_DENSE;
+    const char *sums = dense ? tg_values(g->dense) : g->values;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = dense ? ids[i] : g->kind == TG_GRAD_ROWS ? g->slot[ids[i]] : -1;
+        if (at < 0 || sums + (size_t)at * row != (const char *)values + (size_t)i * row) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *values, int64_t count, tg_error *error)
 {
     static const char call[] = "tensor_add_grad_rows";
@@ -102,21 +148,10 @@ bool tg_tensor_add_grad_rows(tg_tensor *x, const int32_t *ids, const void *value
                                 (long long)i, (long long)x->shape[0]);
         }
     }
-    bool dense = tg_tensor_grad_kind(x) == TG_GRAD_DENSE;
-    if (!dense && !reserve_new_rows(x, ids, count)) {
-        return report_memory(call, error);
-    }
-    if (!dense) {
-        tg_gradient_rows(x, NULL, 0, NULL, false); /* also without ids the gradient exists */
-    }
-    int64_t width = x->shape[1];
-    void *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
-        add(x->dtype, sums, row * width, values, i * width, width);
-    }
-    if (tg_has_frozen_rows(x)) {
-        tg_gradient_drop_frozen(x);
-    }
-    return true;
+    bool copies = must_copy(x, ids, values, count);
+    size_t bytes = (size_t)(count * x->shape[1]) * tg_size_of(x->dtype);
+    void *copy = copies ? tg_alloc(bytes, 1) : NULL;
+    bool is_added = copies == (copy != NULL) && add_rows(x, ids, copy ? memcpy(copy, values, bytes) : values, count);
+    tg_free(copy);
+    return is_added || report_memory(call, error);
 }

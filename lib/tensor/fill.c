@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "tensor/overlap.h"
 #include "tensor/walk.h"
 
 /* ---- constants and copies ---- */
@@ -25,13 +26,23 @@ bool tg_tensor_fill(tg_tensor *x, double value, tg_error *error)
 
 bool tg_tensor_fill_from(tg_tensor *x, const void *values, tg_error *error)
 {
-    if (!tg_tensor_check("tensor_fill_from", "tensor", x, error)) {
+    static const char call[] = "tensor_fill_from";
+    if (!tg_tensor_check_target(call, "tensor", x, error)) {
         return false;
     }
     if (!values && x->count > 0) {
-        return tg_error_set(error, TG_ERROR_STATE, "tensor_fill_from: the values are NULL");
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the values are NULL", call);
     }
-    tg_copy_from_contiguous(x, values);
+    void *copy = NULL;
+    if (tg_overlaps_memory(x, values, tg_bytes_of(x))) {
+        copy = tg_alloc((uint64_t)x->count, tg_size_of(x->dtype));
+        if (!copy) {
+            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld values", call, (long long)x->count);
+        }
+        memcpy(copy, values, tg_bytes_of(x));
+    }
+    tg_copy_from_contiguous(x, copy ? copy : values);
+    tg_free(copy);
     tg_touch(x);
     return true;
 }
@@ -39,7 +50,7 @@ bool tg_tensor_fill_from(tg_tensor *x, const void *values, tg_error *error)
 bool tg_tensor_copy_from(tg_tensor *x, const tg_tensor *from, tg_error *error)
 {
     static const char call[] = "tensor_copy_from";
-    if (!tg_tensor_check(call, "target", x, error) || !tg_tensor_check(call, "source", from, error)) {
+    if (!tg_tensor_check_target(call, "target", x, error) || !tg_tensor_check(call, "source", from, error)) {
         return false;
     }
     if (x->dtype != from->dtype) {
@@ -53,9 +64,17 @@ bool tg_tensor_copy_from(tg_tensor *x, const tg_tensor *from, tg_error *error)
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: shape %s does not broadcast to %s", call,
                             tg_shape_format(source, a), tg_shape_format(own, b));
     }
-    if (tg_values(x) != tg_values(from) || !x->contiguous || !from->contiguous || !tg_same_shape(x, from)) {
-        tg_copy_broadcast(x, from);
+    bool is_same = tg_values(x) == tg_values(from) && x->contiguous && from->contiguous && tg_same_shape(x, from);
+    bool overlaps = !is_same && tg_overlaps(x, from);
+    tg_tensor *copy = overlaps ? tg_tensor_new_copy(from, NULL) : NULL;
+    if (overlaps && !copy) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for a copy of the source, which shares memory",
+                            call);
     }
+    if (!is_same) {
+        tg_copy_broadcast(x, copy ? copy : from);
+    }
+    tg_release(copy);
     tg_touch(x);
     return true;
 }
@@ -67,7 +86,7 @@ typedef void draw_function(tg_rng *rng, const tg_tensor *x, void *out, int64_t c
 
 static bool check(const char *call, const tg_tensor *x, const tg_rng *rng, tg_error *error)
 {
-    return tg_tensor_check(call, "tensor", x, error) && tg_rng_check(call, rng, error);
+    return tg_tensor_check_target(call, "tensor", x, error) && tg_rng_check(call, rng, error);
 }
 
 static bool check_float(const char *call, const tg_tensor *x, const tg_rng *rng, tg_error *error)

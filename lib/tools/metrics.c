@@ -122,24 +122,6 @@ bool tg_accuracy_add(tg_accuracy *accuracy, const tg_tensor *logits, const tg_te
     return true;
 }
 
-/* Returns one past the last value of x in memory. */
-static const int32_t *end_of(const tg_tensor *x)
-{
-    const int32_t *last = tg_tensor_data(x);
-    for (int axis = 0; axis < tg_tensor_rank(x); axis++) {
-        last += (tg_tensor_size(x, axis) - 1) * tg_tensor_stride(x, axis);
-    }
-    return last + 1;
-}
-
-/* Returns whether the memory of two i32 tensors overlaps. */
-static bool overlap(const tg_tensor *a, const tg_tensor *b)
-{
-    uintptr_t a_begin = (uintptr_t)tg_tensor_data(a), b_begin = (uintptr_t)tg_tensor_data(b);
-    return tg_tensor_count(a) > 0 && tg_tensor_count(b) > 0 && a_begin < (uintptr_t)end_of(b) &&
-           b_begin < (uintptr_t)end_of(a);
-}
-
 static bool check_matrix(const char *call, const tg_tensor *matrix, const batch *b, tg_error *error)
 {
     char text[TG_SHAPE_TEXT];
@@ -149,9 +131,6 @@ static bool check_matrix(const char *call, const tg_tensor *matrix, const batch 
                             "%s: the matrix is %s %s; it must be i32 (%lld,%lld)", call,
                             tg_dtype_name(tg_tensor_dtype(matrix)), tg_shape_format(tg_tensor_shape(matrix), text),
                             (long long)b->classes, (long long)b->classes);
-    }
-    if (overlap(matrix, b->targets)) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the matrix shares memory with the targets", call);
     }
     for (int64_t i = 0; i < tg_tensor_count(matrix); i++) {
         if ((int64_t)tg_tensor_value_at(matrix, i) > INT32_MAX - b->rows) {
@@ -173,13 +152,16 @@ bool tg_confusion_add(tg_tensor *matrix, const tg_tensor *logits, const tg_tenso
         !check_matrix(call, matrix, &b, error)) {
         return false;
     }
-    int32_t *counts = tg_tensor_data_mut(matrix);
-    int64_t down = tg_tensor_stride(matrix, 0), right = tg_tensor_stride(matrix, 1);
-    for (int64_t row = 0; row < b.rows; row++) {
+    tg_error own_error = TG_NO_ERROR;
+    tg_tensor *sums = tg_tensor_new_copy(matrix, &own_error); /* the matrix may share memory with the targets */
+    int32_t *counts = tg_tensor_data_mut(sums);
+    for (int64_t row = 0; sums && row < b.rows; row++) {
         int64_t target = target_at(&b, row);
         if (target >= 0) {
-            counts[target * down + predict(&b, row) * right]++;
+            counts[target * b.classes + predict(&b, row)]++;
         }
     }
-    return true;
+    bool is_added = sums && tg_tensor_copy_from(matrix, sums, &own_error);
+    tg_release(sums);
+    return is_added || tg_error_set(error, own_error.code, "%s: %s", call, own_error.text);
 }

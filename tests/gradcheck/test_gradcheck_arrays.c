@@ -122,6 +122,16 @@ static void test_floats(void **state)
     config.reference = cube_reference;
     tg_tensor *x = leaf(tensor_f32(TG_SHAPE(2), (float[]){0.5f, -2}));
     assert_true(tg_gradcheck_arrays(&kernels, &x, 1, &config, NULL, &error));
+    config.numeric_in_f64 = true;
+    assert_false(tg_gradcheck_arrays(&kernels, &x, 1, &config, NULL, &error));
+    assert_error(&error, TG_ERROR_VALUE,
+                 "gradcheck: numeric_in_f64 is not for kernels of arrays, which are of one dtype");
+    config.numeric_in_f64 = false;
+    config.reference = NULL;
+    config.eps = 1e-9;
+    assert_false(tg_gradcheck_arrays(&kernels, &x, 1, &config, NULL, &error));
+    assert_null(strstr(error.text, "numeric_in_f64"));
+    assert_error(&error, TG_ERROR_VALUE, "set config.reference");
     tg_release(x);
 }
 

@@ -190,9 +190,9 @@ static void test_errors(void **state)
     refuse_matrix(bad[10], TG_ERROR_SHAPE, "the matrix is i32 (4,); it must be i32 (2,2)");
     refuse_matrix(logits, TG_ERROR_DTYPE, "the matrix is f32 (2,2); it must be i32 (2,2)");
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_tensor *view = tg_select(t, matrix, 0, 1);
-    assert_false(tg_confusion_add(matrix, logits, view, NULL, &error));
-    assert_error(&error, TG_ERROR_STATE, "confusion_add: the matrix shares memory with the targets");
+    tg_tensor *view = tg_select(t, matrix, 0, 1); /* targets 0, 0; predictions 1, 0 */
+    assert_true(tg_confusion_add(matrix, logits, view, NULL, &error));
+    assert_values(matrix, (double[]){6, 1, 0, 0}, 4, 0, 0);
     tg_tape_free(t);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tg_release(bad[i]);
