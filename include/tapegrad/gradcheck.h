@@ -41,7 +41,7 @@
  *
  * A check knows only its own inputs: a mistake may appear at other values, sizes or strides, or only if some inputs
  * need no gradient. So check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
- * (relu at 0) and ties (amax), where the function has no derivative.
+ * (relu at 0) and ties (sort), where the function has no derivative; the error then names the slopes on both sides.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H

@@ -54,9 +54,9 @@ static void describe_mismatch(tg_check *c, const char *remark)
 {
     tg_gradcheck_report *report = c->report;
     char in[TG_SHAPE_TEXT], out[TG_SHAPE_TEXT], name[TG_CHECK_NAME], where[2 * TG_SHAPE_TEXT + TG_CHECK_NAME];
-    char allowed[100];
+    char allowed[100], kink[TG_CHECK_KINK];
     tg_check_name(c, report->input, name);
-    remark = is_rounding(c) ? tg_check_floats_remark(c) : remark;
+    remark = is_rounding(c) ? tg_check_floats_remark(c) : *remark ? remark : tg_check_describe_kink(c, kink);
     if (report->input_index < 0) {
         snprintf(where, sizeof where, "along a random direction of %s", name);
     } else {

@@ -90,6 +90,11 @@ bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *erro
 bool tg_check_slow(tg_check *c);
 bool tg_check_fast(tg_check *c);
 
+/* Writes a remark about the mismatch of the report if the function has a kink there, with the value that ties with the
+ * one that moves; "" if it has none. Returns `text`. */
+#define TG_CHECK_KINK 400
+const char *tg_check_describe_kink(tg_check *c, char text[TG_CHECK_KINK]);
+
 /* Writes "input 2" or "parameter 'head.weight'". Returns `text`. */
 #define TG_CHECK_NAME 280
 const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME]);

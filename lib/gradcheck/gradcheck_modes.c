@@ -14,6 +14,7 @@
  * single outputs allow: their errors have random signs, and the sum of m of them grows as the root of m.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "gradcheck/gradcheck.h"
 
@@ -91,6 +92,70 @@ static bool slow_column(tg_check *c, int k, int64_t j)
         compare(c, k, j, i, v->jacobian[i * v->count + j], n, c->config.atol, 0);
     }
     return true;
+}
+
+/* ---- kinks ---- */
+
+/* Returns the index of a value of input k that value j meets within a step; of several, one that differs from j on the
+ * fewest axes. -1 if there is none. */
+static int64_t find_tie(const tg_check *c, int k, int64_t j)
+{
+    const tg_tensor *x = c->moved[k];
+    double value = tg_tensor_value_at(x, j), step = tg_check_step(c, value);
+    int64_t found = -1;
+    int fewest = TG_MAX_RANK + 1;
+    for (int64_t i = 0; i < x->count; i++) {
+        int axes = 0;
+        int64_t a = i, b = j;
+        for (int axis = x->rank - 1; axis >= 0; axis--) {
+            axes += a % x->shape[axis] != b % x->shape[axis];
+            a /= x->shape[axis];
+            b /= x->shape[axis];
+        }
+        if (i != j && axes < fewest && fabs(tg_tensor_value_at(x, i) - value) <= step) {
+            found = i;
+            fewest = axes;
+        }
+    }
+    return found;
+}
+
+/* At a kink the slopes on both sides differ, and the gradient is one of them or lies between them. */
+const char *tg_check_describe_kink(tg_check *c, char text[TG_CHECK_KINK])
+{
+    const tg_gradcheck_report *report = c->report;
+    int64_t i = report->output_index, j = report->input_index;
+    text[0] = '\0';
+    if (j < 0) {
+        return text;
+    }
+    tg_tensor *x = c->moved[report->input];
+    double value = tg_tensor_value_at(x, j), step = tg_check_step(c, value), at[3], y[3];
+    for (int side = 0; side < 3; side++) {
+        static const int order[] = {-1, 1, 0}; /* the value itself last */
+        at[side] = put(x, j, value + order[side] * step);
+        if (!tg_check_measure(c, c->plus)) {
+            put(x, j, value);
+            return text;
+        }
+        y[side] = c->plus[i];
+    }
+    double below = (y[2] - y[0]) / (at[2] - at[0]), above = (y[1] - y[2]) / (at[1] - at[2]);
+    double low = fmin(below, above) - report->tolerance, high = fmax(below, above) + report->tolerance;
+    if (!(fabs(above - below) > report->tolerance) || report->analytic < low || report->analytic > high) {
+        return text;
+    }
+    int64_t tie = find_tie(c, report->input, j);
+    char index[TG_SHAPE_TEXT];
+    size_t used = (size_t)snprintf(text, TG_CHECK_KINK,
+                                   "; the slope is %.6g below the value %.9g and %.6g above it, so the function has no "
+                                   "derivative there",
+                                   below, value, above);
+    if (tie >= 0) {
+        snprintf(text + used, TG_CHECK_KINK - used, ": the value is also at %s, a tie",
+                 tg_index_format(&c->variables[report->input].shape, tie, index));
+    }
+    return text;
 }
 
 /* ---- the two modes ---- */
