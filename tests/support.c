@@ -172,6 +172,29 @@ void assert_values(const tg_tensor *x, const double *expected, int64_t count, do
     }
 }
 
+void assert_resizes_are_seen(tg_params *params, tg_gradcheck_function call, void *context, tg_tensor *const *inputs,
+                             int count, const char *may)
+{
+    for (int64_t cell = 0; cell < 4 * tg_params_count(params); cell++) {
+        tg_entry entry = tg_params_at(params, cell / 4);
+        int64_t rows = tg_tensor_size(entry.tensor, 0), sizes[] = {1, rows - 1, rows + 1, 2 * rows};
+        tg_tensor *values = tg_tensor_new_copy(entry.tensor, NULL);
+        tg_tape *t = tg_tape_new(NULL, NULL);
+        tg_tape_set_training(t, false);
+        tg_tensor_zero_grad(entry.tensor);
+        assert_true(tg_tensor_resize_rows(entry.tensor, sizes[cell % 4], NULL));
+        const tg_tensor *y = call(t, inputs, count, context);
+        tg_code code = tg_tape_error(t)->code;
+        if (y ? !strstr(may, entry.name) : code != TG_ERROR_SHAPE && code != TG_ERROR_RANGE) {
+            fail_msg("'%s' of %d rows, with %d: %s", entry.name, (int)rows, (int)sizes[cell % 4],
+                     y ? "no error" : tg_tape_error(t)->text);
+        }
+        tg_tape_free(t);
+        assert_true(tg_tensor_resize_rows(entry.tensor, rows, NULL) && tg_tensor_copy_from(entry.tensor, values, NULL));
+        tg_release(values);
+    }
+}
+
 size_t read_little_endian(void *numbers, size_t size, size_t count, FILE *file)
 {
     const uint16_t one = 1;

@@ -60,6 +60,11 @@ void assert_params_error(tg_params *params, tg_code code, const char *part);
 void assert_optim_error(tg_optim *optim, tg_code code, const char *part);
 void assert_error(tg_error *error, tg_code code, const char *part);
 
+/* Resizes each parameter to 1, and to one row less and more and twice as many as it has, and calls a function of a
+ * gradient check, which must report SHAPE or RANGE. `may` names parameters after whose resize it may work. */
+void assert_resizes_are_seen(tg_params *params, tg_gradcheck_function call, void *context, tg_tensor *const *inputs,
+                             int count, const char *may);
+
 /* All values within `absolute` + `relative` * |expected|, and of equal count. */
 void assert_values(const tg_tensor *x, const double *expected, int64_t count, double relative, double absolute);
 

@@ -92,8 +92,9 @@ TG_API tg_checkpoint_part tg_checkpoint_expect_bytes(const char *name, const voi
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
 /* Writes the parts to a file, as a whole or not at all (tapegrad/io.h). VALUE for a part without a name or with a name
- * that another part has; STATE for an object that is NULL or has an error, and if a table was resized after the last
- * step of its optimizer, or has deferred steps (tg_optim_flush). */
+ * that another part has; STATE for an object that is NULL or has an error, for an optimizer whose params have got other
+ * entries since it was created, and if a table was resized after the last step of its optimizer, or has deferred steps
+ * (tg_optim_flush). */
 TG_API bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64_t count, tg_error *error);
 
 /* Reads the parts from a file, all or none: after an error nothing has changed. The objects must have been created as

@@ -89,7 +89,8 @@ TG_API void tg_gpt_free(tg_gpt *model);
 TG_API const tg_gpt_config *tg_gpt_get_config(const tg_gpt *model);
 
 /* Changes the number of tokens: tg_nn_embedding_resize of the token table. A head that is not tied is resized, too; its
- * new rows are drawn as those of a Linear. Either both are resized or neither. Errors as for tg_nn_embedding_resize. */
+ * new rows are drawn as those of a Linear. With LoRA on the head, the new rows of its B are zeros. Either all are
+ * resized or none. Errors as for tg_nn_embedding_resize. */
 TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error);
 
 /* Extends the context, to continue training on longer texts: tg_nn_positional_extend, with its errors. */
@@ -190,7 +191,8 @@ TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
 /* Writes model.safetensors and then config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). Each
  * is replaced as a whole, so after an error the first one may be the new one. A model without biases of queries, keys
  * and values gets zeros, and LoRA is merged in the file. VALUE for positions that are not learned, and for a head that
- * was replaced; RANGE for end_token; the errors of tg_params_save. */
+ * was replaced; SHAPE for a parameter that does not have the shape of the config any more (tg_tensor_resize_rows);
+ * RANGE for end_token; the errors of tg_params_save. */
 TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */

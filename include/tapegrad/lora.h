@@ -21,7 +21,8 @@
  * tg_nn_linear_merge_lora(params, &linear);
  * ```
  *
- * tapegrad/gpt.h has the calls for all layers of a GPT.
+ * tapegrad/gpt.h has the calls for all layers of a GPT. tg_gpt_resize_vocabulary resizes the B of the head, too. After
+ * a tg_tensor_resize_rows of a weight its B needs the same rows: until then forward, merge and save report SHAPE.
  */
 #ifndef TAPEGRAD_LORA_H
 #define TAPEGRAD_LORA_H
@@ -54,7 +55,8 @@ TG_API bool tg_nn_linear_add_lora(tg_params *params, tg_nn_linear *linear, const
 /* Adds alpha / rank * B A to the weight, and removes A and B from the params, so the layer is as fast as without LoRA,
  * and computes the same: merge_and_unload(). An optimizer that was created before refuses its next step. Without LoRA
  * nothing changes. False, with the error in the params and nothing changed: STATE for a layer that was not made, for
- * tensors without values, and for params that do not have A and B; MEMORY. */
+ * tensors without values, and for params that do not have A and B; SHAPE if A and B do not fit the weight any more;
+ * MEMORY. Copies of the struct that were made before refer to A and B, and must not be used. */
 TG_API bool tg_nn_linear_merge_lora(tg_params *params, tg_nn_linear *linear);
 
 #ifdef __cplusplus

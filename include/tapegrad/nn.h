@@ -146,7 +146,8 @@ TG_API tg_nn_linear_config tg_nn_linear_config_default(void);
 TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
                                       const tg_nn_linear_config *config);
 
-/* tg_linear: x weight^T + bias, x (..,in) -> (..,out). With LoRA, lora_scale (x lora_a^T) lora_b^T is added. */
+/* tg_linear: x weight^T + bias, x (..,in) -> (..,out). With LoRA, lora_scale (x lora_a^T) lora_b^T is added;
+ * SHAPE if its matrices do not fit the weight. */
 TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear, tg_tensor *x);
 
 /* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm and torch.nn.RMSNorm over the last axis --------------------------- */
@@ -288,6 +289,8 @@ typedef struct tg_nn_positional {
      * Shaw: the vectors of keys (2 clip + 1,D); Transformer-XL: W_r (width,width); relative key: the vectors of
      * distances (2 context - 1,D); DeBERTa: those of distances or buckets (2 span,width); else NULL */
     tg_tensor *weight;
+    /* the number of rows that `_make` gave to weight; relative kinds need it, and report SHAPE if weight has another */
+    int64_t rows;
     /* Shaw: the vectors of values (2 clip + 1,D); else NULL */
     tg_tensor *values;
     /* Transformer-XL: u and v, (heads,D); else NULL */

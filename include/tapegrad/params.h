@@ -53,18 +53,20 @@ TG_API tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg
 /* Adds a buffer of zeros: torch.nn.Module.register_buffer. */
 TG_API tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape shape);
 
-/* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. RANGE if no entry has that name. */
+/* Adds an alias, `name`, of the entry `existing`, and returns the tensor of both. If a model replaces or removes the
+ * entry, the alias keeps the tensor, and becomes a parameter. RANGE if no entry has that name. */
 TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing);
 
 /* Returns new params with the parameters whose names match a pattern. A * stands for any number of characters, dots
  * included, and every other character for itself: "h.0.*", "*.bias". Both params own the tensors. So an optimizer, or
- * clipping, can work on a part of a model: torch.optim.Adam([p for name, p in model.named_parameters() if ...]). Yours
- * to free. NULL, with the error in `params`: RANGE if no name matches; MEMORY. */
+ * clipping, can work on a part of a model: torch.optim.Adam([p for name, p in model.named_parameters() if ...]). The
+ * part keeps its tensors when the model replaces or removes them (tg_gpt_replace_head, tg_gpt_merge_lora): make a new
+ * part, and its optimizer, then. Yours to free. NULL, with the error in `params`: RANGE if no name matches; MEMORY. */
 TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
 
 /* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, as in tg_params_new_part:
- * requires_grad_(). Stopping drops their gradients, so optimizers skip them. RANGE if no parameter matches, and STATE
- * if only buffers do. */
+ * requires_grad_(). Stopping drops their gradients, so optimizers skip them. RANGE if no parameter matches; STATE if
+ * only buffers do, and for a stop while a backward in progress adds to one of the gradients. */
 TG_API bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen);
 
 /* ---- getters ----------------------------------------------------------------------------------------------------- */

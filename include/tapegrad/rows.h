@@ -77,14 +77,15 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
 /* ---- resizing ---------------------------------------------------------------------------------------------------- */
 
 /* Changes the number of rows to 1 or more. Rows that remain keep their values, counts and frozen state; new rows are
- * zeros. The tensor stays the same object, so modules, params and optimizers that hold it continue to work. An
- * optimizer's moments follow at its next step. Addresses from tg_tensor_data become invalid. A backward through a call
- * that was recorded before the resize reports STATE. To draw initial values for the new rows, use
- * tg_nn_embedding_resize (tapegrad/nn.h).
+ * zeros. The tensor stays the same object, so modules, params and optimizers that hold it continue to work, if the rest
+ * of a module allows the size. A Linear with a bias or with LoRA, attention and relative positions do not: they report
+ * SHAPE until the rows fit again. An optimizer's moments follow at its next step. Addresses from tg_tensor_data become
+ * invalid. A backward through a call that was recorded before the resize reports STATE. To draw initial values for the
+ * new rows, use tg_nn_embedding_resize (tapegrad/nn.h).
  *
  * STATE, and nothing changed, if
  *   - x is the result of an op, or not contiguous;
- *   - x has a gradient (tg_tensor_zero_grad drops it);
+ *   - x has a gradient (tg_tensor_zero_grad drops it), or a backward in progress adds to it;
  *   - another tensor shares its values (a view on a tape that was not reset, a detached tensor);
  *   - a row that would be removed is frozen, or was updated while watched;
  *   - an optimizer with moments of x has not made a step since the last resize;

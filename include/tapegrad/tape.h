@@ -181,8 +181,8 @@ typedef struct tg_backward_config {
     bool retain_graph;
     /* A function that is called with `context` and each leaf whose gradient this pass has changed, as soon as that
      * gradient is final. So the gradient can be used while the rest is computed, for example sent to other processes.
-     * The leaf that was used last comes first. The function must not call ops on the tape or modify `gradient`. Default
-     * NULL. */
+     * The leaf that was used last comes first. The function must not call ops on the tape or modify `gradient`, and
+     * it cannot resize or freeze a leaf whose gradient is not final (STATE). Default NULL. */
     void (*on_gradient)(void *context, tg_tensor *leaf);
     void *context;
 } tg_backward_config;

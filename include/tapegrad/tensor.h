@@ -217,7 +217,8 @@ TG_API bool tg_tensor_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64
 typedef enum tg_grad_kind { TG_GRAD_NONE, TG_GRAD_ROWS, TG_GRAD_DENSE } tg_grad_kind;
 
 /* Starts or stops collecting a gradient: x.requires_grad_(). Stopping drops the gradient, and a backward through calls
- * that were recorded earlier adds nothing to x. STATE if x is the result of a recorded op; DTYPE for i32 and u8. */
+ * that were recorded earlier adds nothing to x. STATE if x is the result of a recorded op, and for a stop while a
+ * backward in progress adds to the gradient; DTYPE for i32 and u8. */
 TG_API bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *error);
 
 /* Returns whether x requires a gradient: a leaf for which it was set, or an f32 or f64 result of a recorded op. */

@@ -38,11 +38,14 @@ static const char *state_prefix(const tg_checkpoint_part *part, const char *kind
     return tg_part_name(part, text, out);
 }
 
-static bool check_optim(const char *call, const tg_optim *optim, tg_error *error)
+static bool check_optim(const char *call, tg_optim *optim, tg_error *error)
 {
     if (optim->error.code != TG_OK) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the optimizer has an error: %.*s", call,
                             TG_CUT(optim->error.text, 200));
+    }
+    if (!tg_optim_is_complete(optim, call, error)) {
+        return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {
         if (tg_slot_is_behind(optim, &optim->slots[i])) {
@@ -56,7 +59,7 @@ static bool check_optim(const char *call, const tg_optim *optim, tg_error *error
 
 static bool add_optim(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
 {
-    const tg_optim *optim = part->optim;
+    tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
     if (!check_optim(tg_save_call, optim, error)) {
         return false;
@@ -116,7 +119,7 @@ static bool prepare_numbers(const tg_loading *loading, const tg_checkpoint_part 
 
 static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
-    const tg_optim *optim = part->optim;
+    tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
     if (!check_optim(tg_load_call, optim, error)) {
         return false;

@@ -41,12 +41,26 @@ tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given
 
 /* ---- the params ---- */
 
+/* Returns whether the parameters are those of the last broadcast: a model may have replaced some, as
+ * tg_gpt_replace_head does. The leaves are in reverse order. */
+static bool has_leaves(const tg_mpi *mpi, const tg_params *params)
+{
+    int64_t leaf = mpi->leaf_count;
+    for (int64_t i = 0; i < mpi->entries; i++) {
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.kind == TG_ENTRY_PARAMETER && (--leaf < 0 || mpi->leaves[leaf].tensor != entry.tensor)) {
+            return false;
+        }
+    }
+    return leaf == 0;
+}
+
 bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *local)
 {
     if (!tg_mpi_expect_argument("params", params, local)) {
         return false;
     }
-    return (params == mpi->params && tg_params_count(params) == mpi->entries) ||
+    return (params == mpi->params && tg_params_count(params) == mpi->entries && has_leaves(mpi, params)) ||
            tg_error_set(local, TG_ERROR_STATE, "%s",
                         mpi->params ? "the params are not those of the last tg_mpi_broadcast, or have other entries "
                                       "since then"

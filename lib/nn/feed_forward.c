@@ -34,6 +34,16 @@ tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, 
     return made.module.is_made ? made : none;
 }
 
+/* Checks that gate and up are of one width, to which one of them would be broadcast. */
+static bool check_widths(tg_tape *t, const tg_tensor *gate, const tg_tensor *up)
+{
+    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
+    return tg_same_shape(gate, up) ||
+           tg_tape_fail(t, TG_ERROR_SHAPE, "nn_feed_forward_forward",
+                        "the gate is %s, and what it multiplies %s; both must be (..,hidden)",
+                        tg_shape_format(tg_shape_of(gate), a), tg_shape_format(tg_shape_of(up), b));
+}
+
 tg_tensor *tg_nn_feed_forward_forward(tg_tape *t, const tg_nn_feed_forward *f, tg_tensor *x)
 {
     if (!tg_module_is_ready(t, "nn_feed_forward_forward", f)) {
@@ -45,8 +55,8 @@ tg_tensor *tg_nn_feed_forward_forward(tg_tape *t, const tg_nn_feed_forward *f, t
     if (f->kind == TG_FEED_FORWARD_GELU) {
         y = tg_gelu_tanh(t, tg_nn_linear_forward(t, &f->up, x));
     } else {
-        tg_tensor *gate = tg_silu(t, tg_nn_linear_forward(t, &f->gate, x));
-        y = tg_mul(t, gate, tg_nn_linear_forward(t, &f->up, x));
+        tg_tensor *gate = tg_silu(t, tg_nn_linear_forward(t, &f->gate, x)), *up = tg_nn_linear_forward(t, &f->up, x);
+        y = gate && up && check_widths(t, gate, up) ? tg_mul(t, gate, up) : NULL;
     }
     return tg_tape_end(t, &point, tg_nn_linear_forward(t, &f->down, y));
 }

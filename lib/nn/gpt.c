@@ -235,9 +235,11 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error
         return tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
     }
     double bound = 1 / sqrt((double)model->config.width);
+    /* the last one is B of the head's LoRA, if it has any */
     tg_new_rows tables[] = {{model->tok_emb.weight, tg_tensor_fill_normal, model->tok_emb.mean, model->tok_emb.std},
-                            {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound}};
-    int count = model->config.tied_head || model->has_own_head ? 1 : 2;
+                            {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound},
+                            {.table = model->out_head.lora_b}};
+    int count = model->config.tied_head || model->has_own_head ? 1 : model->out_head.lora_b ? 3 : 2;
     if (!tg_resize_and_draw(call, tables, count, vocabulary, tg_params_rng(model->params), error)) {
         return false;
     }

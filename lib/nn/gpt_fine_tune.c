@@ -187,7 +187,7 @@ bool tg_gpt_merge_lora(tg_gpt *model, tg_error *error)
     uint64_t scratch = 0;
     for (int64_t i = 0; is_ready && (layer = layer_at(model, i, name)); i++) {
         if (layer->lora_a) {
-            is_ready = tg_lora_check_values(call, layer, error);
+            is_ready = tg_lora_check(call, layer, error);
             scratch = tg_lora_scratch(layer) > scratch ? tg_lora_scratch(layer) : scratch;
         }
     }

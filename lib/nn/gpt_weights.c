@@ -13,41 +13,45 @@
 #include "params/params.h"
 #include "tensor/tensor.h"
 
-/* The names of a weight in transformers and in the model here. `own` is part number `part` of `parts` equal parts of
- * the last axis of `other`, transposed if that is (in,out). */
+/* The sizes of the axes of a weight; NONE: a vector. */
+typedef enum axis_size { NONE, VOCABULARY, CONTEXT, WIDTH, HIDDEN } axis_size;
+
+/* The names of a weight in transformers and in the model here, and its shape here. `own` is part number `part` of
+ * `parts` equal parts of the last axis of `other`, transposed if that is (in,out). */
 typedef struct names {
     const char *other, *own;
     bool is_transposed;
     int part, parts;
+    axis_size rows, columns;
 } names;
 
 static const names of_model[] = {
-    {"wte.weight", "tok_emb.weight", false, 0, 1},
-    {"wpe.weight", "pos_emb.weight", false, 0, 1},
-    {"ln_f.weight", "final_norm.scale", false, 0, 1},
-    {"ln_f.bias", "final_norm.shift", false, 0, 1},
+    {"wte.weight", "tok_emb.weight", false, 0, 1, VOCABULARY, WIDTH},
+    {"wpe.weight", "pos_emb.weight", false, 0, 1, CONTEXT, WIDTH},
+    {"ln_f.weight", "final_norm.scale", false, 0, 1, WIDTH, NONE},
+    {"ln_f.bias", "final_norm.shift", false, 0, 1, WIDTH, NONE},
 };
 
 static const names of_block[] = {
-    {"ln_1.weight", "norm1.scale", false, 0, 1},
-    {"ln_1.bias", "norm1.shift", false, 0, 1},
-    {"attn.c_attn.weight", "att.W_query.weight", true, 0, 3},
-    {"attn.c_attn.weight", "att.W_key.weight", true, 1, 3},
-    {"attn.c_attn.weight", "att.W_value.weight", true, 2, 3},
-    {"attn.c_attn.bias", "att.W_query.bias", false, 0, 3},
-    {"attn.c_attn.bias", "att.W_key.bias", false, 1, 3},
-    {"attn.c_attn.bias", "att.W_value.bias", false, 2, 3},
-    {"attn.c_proj.weight", "att.out_proj.weight", true, 0, 1},
-    {"attn.c_proj.bias", "att.out_proj.bias", false, 0, 1},
-    {"ln_2.weight", "norm2.scale", false, 0, 1},
-    {"ln_2.bias", "norm2.shift", false, 0, 1},
-    {"mlp.c_fc.weight", "ff.layers.0.weight", true, 0, 1},
-    {"mlp.c_fc.bias", "ff.layers.0.bias", false, 0, 1},
-    {"mlp.c_proj.weight", "ff.layers.2.weight", true, 0, 1},
-    {"mlp.c_proj.bias", "ff.layers.2.bias", false, 0, 1},
+    {"ln_1.weight", "norm1.scale", false, 0, 1, WIDTH, NONE},
+    {"ln_1.bias", "norm1.shift", false, 0, 1, WIDTH, NONE},
+    {"attn.c_attn.weight", "att.W_query.weight", true, 0, 3, WIDTH, WIDTH},
+    {"attn.c_attn.weight", "att.W_key.weight", true, 1, 3, WIDTH, WIDTH},
+    {"attn.c_attn.weight", "att.W_value.weight", true, 2, 3, WIDTH, WIDTH},
+    {"attn.c_attn.bias", "att.W_query.bias", false, 0, 3, WIDTH, NONE},
+    {"attn.c_attn.bias", "att.W_key.bias", false, 1, 3, WIDTH, NONE},
+    {"attn.c_attn.bias", "att.W_value.bias", false, 2, 3, WIDTH, NONE},
+    {"attn.c_proj.weight", "att.out_proj.weight", true, 0, 1, WIDTH, WIDTH},
+    {"attn.c_proj.bias", "att.out_proj.bias", false, 0, 1, WIDTH, NONE},
+    {"ln_2.weight", "norm2.scale", false, 0, 1, WIDTH, NONE},
+    {"ln_2.bias", "norm2.shift", false, 0, 1, WIDTH, NONE},
+    {"mlp.c_fc.weight", "ff.layers.0.weight", true, 0, 1, HIDDEN, WIDTH},
+    {"mlp.c_fc.bias", "ff.layers.0.bias", false, 0, 1, HIDDEN, NONE},
+    {"mlp.c_proj.weight", "ff.layers.2.weight", true, 0, 1, WIDTH, HIDDEN},
+    {"mlp.c_proj.bias", "ff.layers.2.bias", false, 0, 1, WIDTH, NONE},
 };
 
-static const names of_head = {"lm_head.weight", "out_head.weight", false, 0, 1};
+static const names of_head = {"lm_head.weight", "out_head.weight", false, 0, 1, VOCABULARY, WIDTH};
 
 #define OF_MODEL ((int64_t)(sizeof of_model / sizeof *of_model))
 #define OF_BLOCK ((int64_t)(sizeof of_block / sizeof *of_block))
@@ -55,9 +59,17 @@ static const names of_head = {"lm_head.weight", "out_head.weight", false, 0, 1};
 /* A weight of the model; its full names. */
 typedef struct weight {
     char other[80], own[80];
+    tg_shape shape;
     bool is_transposed;
     int part, parts;
 } weight;
+
+static int64_t size_of(const tg_gpt_config *c, axis_size axis)
+{
+    const int64_t sizes[] = {
+        [VOCABULARY] = c->vocabulary, [CONTEXT] = c->context, [WIDTH] = c->width, [HIDDEN] = 4 * c->width};
+    return sizes[axis];
+}
 
 /* Finds weight number `i`. Returns false if the model has no more. */
 static bool weight_at(const tg_gpt_config *c, tg_gpt_names layout, const char *prefix, int64_t i, weight *w)
@@ -73,6 +85,8 @@ static bool weight_at(const tg_gpt_config *c, tg_gpt_names layout, const char *p
         snprintf(part, sizeof part, "trf_blocks.%lld.", (long long)block);
     }
     snprintf(w->own, sizeof w->own, "%s%s", part, n->own);
+    w->shape =
+        n->columns == NONE ? TG_SHAPE(size_of(c, n->rows)) : TG_SHAPE(size_of(c, n->rows), size_of(c, n->columns));
     if (layout == TG_GPT_NAMES_COURSE) {
         memcpy(w->other, w->own, sizeof w->own);
         w->is_transposed = false;
@@ -90,11 +104,10 @@ static bool weight_at(const tg_gpt_config *c, tg_gpt_names layout, const char *p
     return true;
 }
 
-/* Returns the shape that the weight has there. A bias that the model does not have is as wide as the model. */
-static tg_shape shape_there(const tg_tensor *own, const weight *w, int64_t width)
+/* Returns the shape that the weight has there. */
+static tg_shape shape_there(const weight *w)
 {
-    tg_shape shape = own ? tg_shape_of(own) : TG_SHAPE(width);
-    shape = w->is_transposed ? TG_SHAPE(shape.size[1], shape.size[0]) : shape;
+    tg_shape shape = w->is_transposed ? TG_SHAPE(w->shape.size[1], w->shape.size[0]) : w->shape;
     shape.size[shape.rank - 1] *= w->parts;
     return shape;
 }
@@ -108,7 +121,7 @@ tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *c, tg_g
         const tg_tensor *mine = tg_params_find(own, w.own);
         /* the course's model without biases has none in its file */
         if (w.part == 0 && (mine || layout == TG_GPT_NAMES_TRANSFORMERS)) {
-            tg_params_add(weights, w.other, shape_there(mine, &w, c->width));
+            tg_params_add(weights, w.other, shape_there(&w));
         }
     }
     const tg_error *problem = tg_params_error(weights);
@@ -165,6 +178,11 @@ bool tg_gpt_weights_copy(const char *call, tg_params *weights, tg_params *own, c
         if (tg_shard_of(mine).rows > 0) {
             return tg_error_set(error, TG_ERROR_STATE, "%s: '%s' is a shard; its rows are divided among processes",
                                 call, w.own);
+        }
+        if (!tg_shape_equal(tg_shape_of(mine), w.shape)) {
+            char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
+            return tg_error_set(error, TG_ERROR_SHAPE, "%s: '%s' is %s; in a model of this config it must be %s", call,
+                                w.own, tg_shape_format(tg_shape_of(mine), found), tg_shape_format(w.shape, expected));
         }
         if (!from) {
             copy(there, mine, &w, true);

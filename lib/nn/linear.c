@@ -2,7 +2,7 @@
  * the product. With LoRA s (x A^T) B^T is added; the scale is applied to x A^T, which is the smallest. */
 #include <math.h>
 
-#include "nn/module.h"
+#include "nn/lora.h"
 #include "tape/tape.h"
 
 static const char mark[] = "tg_nn_linear_config_default";
@@ -44,11 +44,17 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)
 {
-    if (!tg_module_is_ready(t, "nn_linear_forward", linear)) {
+    static const char call[] = "nn_linear_forward";
+    tg_error error = TG_NO_ERROR;
+    if (!tg_module_is_ready(t, call, linear)) {
         return NULL;
     }
     if (!linear->lora_a) {
         return tg_linear(t, x, linear->weight, linear->bias);
+    }
+    if (!tg_lora_check_shapes(call, linear, &error)) {
+        tg_tape_set_error(t, &error);
+        return NULL;
     }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);

@@ -138,7 +138,19 @@ static void add_product(const tg_nn_linear *linear, tg_tensor *w, double *memory
     }
 }
 
-bool tg_lora_check_values(const char *call, const tg_nn_linear *linear, tg_error *error)
+bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error)
+{
+    const tg_tensor *w = linear->weight, *a = linear->lora_a, *b = linear->lora_b;
+    char texts[3][TG_SHAPE_TEXT];
+    return (a->shape[1] == w->shape[1] && b->shape[0] == w->shape[0] && a->shape[0] == b->shape[1]) ||
+           tg_error_set(error, TG_ERROR_SHAPE,
+                        "%s: the weight is %s, lora_A.weight %s and lora_B.weight %s; they must be (out,in), (rank,in) "
+                        "and (out,rank). A weight and its lora_B are resized together",
+                        call, tg_shape_format(tg_shape_of(w), texts[0]), tg_shape_format(tg_shape_of(a), texts[1]),
+                        tg_shape_format(tg_shape_of(b), texts[2]));
+}
+
+bool tg_lora_check(const char *call, const tg_nn_linear *linear, tg_error *error)
 {
     const struct {
         const char *name;
@@ -149,7 +161,7 @@ bool tg_lora_check_values(const char *call, const tg_nn_linear *linear, tg_error
             return false;
         }
     }
-    return true;
+    return tg_lora_check_shapes(call, linear, error);
 }
 
 uint64_t tg_lora_scratch(const tg_nn_linear *linear)
@@ -159,7 +171,7 @@ uint64_t tg_lora_scratch(const tg_nn_linear *linear)
 
 tg_tensor *tg_lora_new_merged(const char *call, const tg_nn_linear *linear, tg_error *error)
 {
-    if (!tg_lora_check_values(call, linear, error)) {
+    if (!tg_lora_check(call, linear, error)) {
         return NULL;
     }
     tg_tensor *merged = tg_tensor_new_copy(linear->weight, NULL);
@@ -207,7 +219,7 @@ bool tg_nn_linear_merge_lora(tg_params *params, tg_nn_linear *linear)
         return tg_params_fail(params, TG_ERROR_STATE, "%s: the params do not have the matrices of the layer", call);
     }
     tg_error error = TG_NO_ERROR;
-    if (!tg_lora_check_values(call, linear, &error)) {
+    if (!tg_lora_check(call, linear, &error)) {
         return tg_params_fail(params, error.code, "%s", error.text);
     }
     double *memory = tg_alloc(tg_lora_scratch(linear), sizeof *memory);

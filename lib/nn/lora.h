@@ -15,8 +15,11 @@ bool tg_lora_add(tg_params *params, const char *call, tg_nn_linear *linear, cons
 /* Returns alpha / rank * B A + W as a new tensor, for tg_release; NULL with the error set. */
 tg_tensor *tg_lora_new_merged(const char *call, const tg_nn_linear *linear, tg_error *error);
 
-/* Checks that the tensors that a merge reads have values. */
-bool tg_lora_check_values(const char *call, const tg_nn_linear *linear, tg_error *error);
+/* Checks that A and B fit the weight: a caller may have resized one of the three. */
+bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error);
+
+/* Checks the shapes, and that the tensors that a merge reads have values. */
+bool tg_lora_check(const char *call, const tg_nn_linear *linear, tg_error *error);
 
 /* Merges into the weight, and removes A and B. `memory` has tg_lora_scratch numbers. Cannot fail. */
 uint64_t tg_lora_scratch(const tg_nn_linear *linear);

@@ -83,11 +83,11 @@ bool tg_module_is_ready(tg_tape *t, const char *call, const void *module)
 }
 
 /* Creates a tensor for the rows that are added, which are drawn later; *added stays NULL if no row is added. */
-static bool new_rows(const char *call, const tg_tensor *table, int64_t rows, tg_rng *rng, tg_tensor **added,
+static bool new_rows(const char *call, const tg_new_rows *table, int64_t rows, tg_rng *rng, tg_tensor **added,
                      tg_error *error)
 {
-    tg_shape shape = tg_shape_of(table);
-    if (rows <= shape.size[0]) {
+    tg_shape shape = tg_shape_of(table->table);
+    if (!table->fill || rows <= shape.size[0]) {
         return true;
     }
     if (!rng) {
@@ -95,7 +95,7 @@ static bool new_rows(const char *call, const tg_tensor *table, int64_t rows, tg_
                             "%s: new rows are drawn, but the params have no generator; tg_params_new takes one", call);
     }
     shape.size[0] = rows - shape.size[0];
-    *added = tg_tensor_new(tg_dtype_of(table), shape, error);
+    *added = tg_tensor_new(tg_dtype_of(table->table), shape, error);
     return *added != NULL;
 }
 
@@ -108,7 +108,7 @@ bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, 
     bool is_ready = true;
     while (is_ready && prepared < count) {
         is_ready = tg_resize_prepare(&resizes[prepared], tables[prepared].table, rows, error) &&
-                   new_rows(call, tables[prepared].table, rows, rng, &added[prepared], error);
+                   new_rows(call, &tables[prepared], rows, rng, &added[prepared], error);
         prepared++;
     }
     for (int i = 0; i < prepared; i++) {

@@ -44,16 +44,16 @@ tg_nn_layer_norm tg_make_layer_norm(tg_params *params, const char *name, int64_t
 bool tg_module_multiply(tg_params *params, const char *call, const char *name, const char *what, int64_t size,
                         int64_t factor, int64_t *product);
 
-/* A table, and the function that draws its new rows, with its parameters a and b. */
+/* A table, and the function that draws its new rows, with its parameters a and b; NULL: they are zeros. */
 typedef struct tg_new_rows {
     tg_tensor *table;
     bool (*fill)(tg_tensor *rows, tg_rng *rng, double a, double b, tg_error *error);
     double a, b;
 } tg_new_rows;
 
-#define TG_MAX_TABLES 2
+#define TG_MAX_TABLES 3
 
-/* Changes the number of rows of all tables, or of none after an error (tg_tensor_resize_rows), and draws new rows. */
+/* Changes the number of rows of all tables, or of none after an error (tg_tensor_resize_rows), and sets new rows. */
 bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng,
                         tg_error *error);
 

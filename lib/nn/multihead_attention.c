@@ -230,6 +230,16 @@ static bool check_input(tg_tape *t, const char *call, const char *name, const tg
                                          tg_shape_format(tg_shape_of(x), text)));
 }
 
+/* Checks that in_proj_weight and in_proj_bias have three parts: one may have been resized. */
+static bool check_in_proj(tg_tape *t, const char *call, const tg_nn_multihead_attention *a)
+{
+    const tg_tensor *weight = a->in_proj_weight, *bias = a->in_proj_bias;
+    int64_t rows = weight ? 3 * weight->shape[1] : 0;
+    return !weight || (weight->shape[0] == rows && (!bias || bias->shape[0] == rows)) ||
+           tg_tape_fail(t, TG_ERROR_SHAPE, call, "in_proj_weight has %lld rows, and in_proj_bias %lld; it must be %lld",
+                        (long long)weight->shape[0], (long long)tg_tensor_size(bias, 0), (long long)rows);
+}
+
 /* Checks the tensors of a forward pass, and that its options do not exclude each other. */
 static bool check_forward(tg_tape *t, const char *call, const tg_nn_multihead_attention *a, const tg_tensor *x,
                           const tg_nn_multihead_attention_forward_config *config)
@@ -325,7 +335,7 @@ tg_tensor *tg_nn_multihead_attention_forward(tg_tape *t, const tg_nn_multihead_a
     if (config.weights) {
         *config.weights = NULL;
     }
-    if (!check_forward(t, call, a, x, &config)) {
+    if (!check_in_proj(t, call, a) || !check_forward(t, call, a, x, &config)) {
         return NULL;
     }
     tg_tape_point point;

@@ -116,6 +116,7 @@ tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_p
     if (tg_position_kind_of(kind)->make) {
         tg_position_kind_of(kind)->make(params, name, context, &made);
     }
+    made.rows = tg_tensor_size(made.weight, 0);
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : none;
 }
@@ -146,10 +147,35 @@ bool tg_positional_shares_projections(const tg_nn_positional *p)
     return p && tg_position_kind_of(p->kind)->projects_distances && p->config.shared_projections;
 }
 
+/* Checks that no caller has resized a tensor of relative positions: its rows would belong to other distances, buckets
+ * or heads. */
+static bool check_rows(tg_tape *t, const tg_nn_positional *p)
+{
+    const struct {
+        const char *name;
+        const tg_tensor *x;
+        int64_t rows;
+    } all[] = {{"weight", p->weight, p->rows},
+               {"values", p->values, p->rows},
+               {"content_bias", p->content_bias, p->config.heads},
+               {"position_bias", p->position_bias, p->config.heads}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].x && all[i].x->shape[0] != all[i].rows) {
+            return tg_tape_fail(t, TG_ERROR_SHAPE, "nn_multihead_attention_forward",
+                                "the %s of the %s positions has %lld rows; it was made with %lld", all[i].name,
+                                tg_position_name(p->kind), (long long)all[i].x->shape[0], (long long)all[i].rows);
+        }
+    }
+    return true;
+}
+
 tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys,
                                    tg_tensor *values, const tg_scaled_dot_product_attention_config *given)
 {
     if (!queries || !keys) {
+        return NULL;
+    }
+    if (p && !check_rows(t, p)) {
         return NULL;
     }
     const tg_position_kind *kind = p ? tg_position_kind_of(p->kind) : &tg_no_positions;

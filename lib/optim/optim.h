@@ -128,6 +128,9 @@ static inline bool tg_optim_is_usable(const tg_optim *optim)
 /* Returns whether the parameter was resized but its state tensors were not. */
 bool tg_slot_is_behind(const tg_optim *optim, const tg_slot *slot);
 
+/* Checks that no parameter was added to the params, replaced or removed after the optimizer was created. */
+bool tg_optim_is_complete(tg_optim *optim, const char *call, tg_error *error);
+
 /* Adds a group, whose name must not be too long. Returns false when memory is exhausted. */
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay);
 

@@ -258,21 +258,19 @@ static bool follow_resizes(tg_optim *optim)
     return is_ready;
 }
 
-/* Checks that no parameter was added to the params, replaced or removed after the optimizer was created. */
-static bool is_complete(tg_optim *optim)
+bool tg_optim_is_complete(tg_optim *optim, const char *call, tg_error *error)
 {
     if (optim->changes != tg_params_changes(optim->params)) {
-        return tg_error_set(&optim->error, TG_ERROR_STATE,
-                            "optim_step: parameters were replaced or removed after the optimizer was created; create "
-                            "a new one");
+        return tg_error_set(error, TG_ERROR_STATE,
+                            "%s: parameters were replaced or removed after the optimizer was created; create a new one",
+                            call);
     }
     for (; optim->entries < tg_params_count(optim->params); optim->entries++) {
         tg_entry entry = tg_params_at(optim->params, optim->entries);
         if (entry.kind == TG_ENTRY_PARAMETER) {
-            return tg_error_set(
-                &optim->error, TG_ERROR_STATE,
-                "optim_step: the parameter '%s' was added after the optimizer was created; create a new one",
-                entry.name);
+            return tg_error_set(error, TG_ERROR_STATE,
+                                "%s: the parameter '%s' was added after the optimizer was created; create a new one",
+                                call, entry.name);
         }
     }
     return true;
@@ -306,8 +304,8 @@ bool tg_optim_flush(tg_optim *optim)
 
 bool tg_optim_step(tg_optim *optim)
 {
-    if (!tg_optim_is_usable(optim) || !is_complete(optim) || !is_only_optimizer(optim) || !resize_logs(optim) ||
-        !follow_resizes(optim)) {
+    if (!tg_optim_is_usable(optim) || !tg_optim_is_complete(optim, "optim_step", &optim->error) ||
+        !is_only_optimizer(optim) || !resize_logs(optim) || !follow_resizes(optim)) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {

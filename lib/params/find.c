@@ -93,6 +93,8 @@ static void index_entry(tg_params *params, size_t number)
     if (first != named) {
         named->next_alias = first->next_alias;
         first->next_alias = (int64_t)number;
+    } else if (named->entry.kind == TG_ENTRY_ALIAS) {
+        named->entry.kind = TG_ENTRY_PARAMETER; /* the entry that it was an alias of was replaced or removed */
     }
 }
 

@@ -38,7 +38,7 @@ tg_rng *tg_params_rng(const tg_params *params);
 /* Gives entry `number` another tensor, whose reference it takes over; the entry becomes a parameter of its own. */
 void tg_params_replace(tg_params *params, int64_t number, tg_tensor *x);
 
-/* Removes entry `number`. No alias of its tensor may be left. */
+/* Removes entry `number`. In both calls the oldest alias of the old tensor becomes a parameter. */
 void tg_params_remove(tg_params *params, int64_t number);
 
 /* Returns how often an entry was replaced or removed. */

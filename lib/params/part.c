@@ -58,6 +58,19 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
     return NULL;
 }
 
+/* Returns whether no backward in progress adds to the gradient of a parameter that matches. */
+static bool expect_no_backward(tg_params *params, const char *call, const char *pattern)
+{
+    for (size_t i = 0; i < params->count; i++) {
+        const tg_entry *entry = &params->entries[i].entry;
+        if (entry->tensor->last_use > 0 && tg_name_matches(pattern, entry->name)) {
+            return tg_params_fail(params, TG_ERROR_STATE, "%s: a backward in progress adds to the gradient of '%.*s'",
+                                  call, TG_CUT(entry->name, 200));
+        }
+    }
+    return true;
+}
+
 bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
 {
     static const char call[] = "params_set_frozen";
@@ -67,6 +80,9 @@ bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
     if (!pattern) {
         return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
     }
+    if (frozen && !expect_no_backward(params, call, pattern)) {
+        return false;
+    }
     int64_t matching = 0, buffers = 0;
     for (size_t i = 0; i < params->count; i++) {
         const tg_entry *entry = &params->entries[i].entry;
@@ -75,7 +91,7 @@ bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
             matching++;
             buffers += is_buffer;
             if (!is_buffer) {
-                tg_tensor_set_requires_grad(entry->tensor, !frozen, NULL); /* a leaf of floats: cannot fail */
+                tg_tensor_set_requires_grad(entry->tensor, !frozen, NULL); /* cannot fail */
             }
         }
     }

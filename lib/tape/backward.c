@@ -180,16 +180,17 @@ static void write_first_adjoint(const tg_tensor *y, const tg_tensor *gradient, v
     }
 }
 
-/* Calls the function of the config for each leaf to whose gradient record k has contributed last. */
+/* Ends the plan of each leaf to whose gradient record k has contributed last, and calls the function of the config. */
 static void announce(const tg_tape *t, int32_t k, const tg_backward_config *config)
 {
     const tg_record *record = &t->records[k];
-    for (int i = 0; config->on_gradient && i < record->input_count; i++) {
+    for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = tg_record_inputs(t, record)[i];
-        bool gets_gradient = t->states[record->first_tensor + (size_t)i].requires_grad && x->requires_grad;
-        if (x->node < 0 && gets_gradient && x->last_use == k) {
-            x->last_use = -1; /* the leaf may be another input, too */
-            config->on_gradient(config->context, x);
+        if (x->node < 0 && x->last_use == k + 1) {
+            x->last_use = 0; /* the leaf may be another input, too */
+            if (config->on_gradient) {
+                config->on_gradient(config->context, x);
+            }
         }
     }
 }

@@ -146,7 +146,7 @@ static bool may_add_rows(const tg_pass *pass, const tg_record *record, int i)
 static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, uint8_t *plan)
 {
     /* the pass goes from last to first: the record that is planned last contributes last */
-    x->last_use = (int32_t)(record - pass->tape->records);
+    x->last_use = 1 + (int32_t)(record - pass->tape->records);
     bool by_rows = may_add_rows(pass, record, i);
     *plan = by_rows ? TG_PLAN_ROWS : TG_PLAN_DENSE;
     return tg_gradient_plan(x, by_rows ? TG_GRAD_ROWS : TG_GRAD_DENSE, record->rows);
@@ -223,7 +223,9 @@ static void abandon(tg_pass *pass)
     for (int32_t k = pass->result->node; k >= 0; k--) {
         drop_adjoints(pass, &t->records[k]);
         for (int i = 0; i < t->records[k].input_count; i++) {
-            tg_gradient_abandon_plan(tg_record_inputs(t, &t->records[k])[i]);
+            tg_tensor *x = tg_record_inputs(t, &t->records[k])[i];
+            tg_gradient_abandon_plan(x);
+            x->last_use = 0;
         }
     }
     tg_pool_give(t->pool, pass->scratch);

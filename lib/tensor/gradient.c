@@ -200,6 +200,10 @@ bool tg_tensor_set_requires_grad(tg_tensor *x, bool requires_grad, tg_error *err
         return tg_error_set(error, TG_ERROR_DTYPE, "%s: the tensor is %s; it must be f32 or f64", call,
                             tg_dtype_name(tg_dtype_of(x)));
     }
+    if (!requires_grad && x->last_use > 0) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: a backward in progress adds to the gradient of the tensor",
+                            call);
+    }
     x->requires_grad = requires_grad;
     if (!requires_grad) {
         tg_gradient_release(x);

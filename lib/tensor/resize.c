@@ -48,6 +48,11 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
             error, TG_ERROR_STATE,
             "%s: the table has a gradient; drop it with tg_tensor_zero_grad after the step that uses it", call);
     }
+    if (x->last_use > 0) {
+        return tg_error_set(error, TG_ERROR_STATE,
+                            "%s: a backward in progress adds to the gradient of the table; resize it after the step",
+                            call);
+    }
     if (atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
         return tg_error_set(
             error, TG_ERROR_STATE,

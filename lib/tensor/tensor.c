@@ -137,6 +137,7 @@ static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
         x->requires_grad = false;
         x->is_gradient = false;
         x->node = -1;
+        x->last_use = 0;
         x->offset = 0;
         x->tape = NULL;
         x->gradient = NULL;

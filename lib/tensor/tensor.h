@@ -67,7 +67,7 @@ struct tg_tensor {
     bool is_gradient;   /* whether it is the dense gradient of a tensor */
     bool is_freed;      /* whether nothing but this header is left, and its storage's guard */
     int32_t node;       /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use;   /* of a leaf: the index of the record that contributes to its gradient last in backward */
+    int32_t last_use;   /* of a leaf: 1 + the index of the last record that a backward in progress adds from; else 0 */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values; freed: its generation (no_values.h) */
     tg_storage *storage;

@@ -63,6 +63,28 @@ static void test_free_during_a_reduction(void **state)
     allocator_restore();
 }
 
+/* A head that is replaced twice: the params have as many entries as before, but not the same ones. */
+static void test_replaced_between_steps(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_mpi *mpi = mpi_make(1 << 20);
+    tg_rng *rng = tg_rng_new(1);
+    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_gpt_config config = tg_gpt_config_default();
+    tg_gpt_config_from_name("tiny", &config, &error);
+    tg_gpt *model = tg_gpt_new(params, &config);
+    assert_true(tg_gpt_replace_head(model, 3, &error) && tg_mpi_broadcast(mpi, params, &error));
+    assert_true(tg_gpt_replace_head(model, 9, &error));
+    assert_false(tg_mpi_reduce(mpi, params, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "the params are not those of the last tg_mpi_broadcast");
+    assert_true(tg_mpi_broadcast(mpi, params, &error) && tg_mpi_reduce(mpi, params, NULL, &error));
+    tg_gpt_free(model);
+    tg_mpi_free(mpi);
+    tg_params_free(params);
+    tg_rng_free(rng);
+}
+
 /* A parameter that all ranks freeze for a step, and train again. */
 static void test_frozen_between_steps(void **state)
 {
@@ -173,7 +195,7 @@ static void test_clip_without_a_limit(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_free_during_a_reduction), cmocka_unit_test(test_frozen_between_steps),
     cmocka_unit_test(test_dense_stays_dense),       cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
-    cmocka_unit_test(test_clip_without_a_limit),
+    cmocka_unit_test(test_clip_without_a_limit),    cmocka_unit_test(test_replaced_between_steps),
 };
 
 DEFINE_MAIN("steps", tests)

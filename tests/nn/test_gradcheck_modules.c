@@ -67,6 +67,7 @@ static void check(tg_gradcheck_function call, void *module, int64_t width)
     tg_tensor *input = leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 5, width), NULL));
     tg_tensor_fill_normal(input, rng, 0, 1, NULL);
     fill_vectors();
+    assert_resizes_are_seen(params, call, module, &input, 1, "ff.fc3.weight att.out_proj.weight");
     tg_gradcheck_config config = tg_gradcheck_config_default();
     config.rng = rng;
     tg_gradcheck_report report;

@@ -103,6 +103,9 @@ static void check(job *j, bool absolute, const char *what)
         fail_msg("%s, %s: %s (largest relative error %.2g)", tg_position_name(j->positional.kind), what, report.text,
                  report.max_relative_error);
     }
+    if (!absolute) {
+        assert_resizes_are_seen(params, attend, j, inputs, count, "");
+    }
     for (int i = 0; i < own; i++) {
         tg_release(inputs[i]);
     }

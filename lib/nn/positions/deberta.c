@@ -159,7 +159,7 @@ static tg_tensor *project(tg_tape *t, const tg_nn_positional *p, const tg_nn_lin
     for (int64_t l = 0; l < count; l++) {
         id[l] = (int32_t)(row_of(p, first + l * step) - low);
     }
-    tg_tensor *projected = tg_linear(t, rows, projection->weight, projection->bias);
+    tg_tensor *projected = tg_nn_linear_forward(t, projection, rows);
     projected = tg_div_scalar(t, projected, sqrt((double)(width / heads)) * divisor_of(p));
     tg_shape by_head = tg_shape_make(3, (int64_t[]){count, heads, width / heads});
     return tg_transpose(t, tg_reshape(t, tg_embedding(t, ids, projected, NULL), by_head), 0, 1);
