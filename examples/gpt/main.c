@@ -8,7 +8,6 @@
  *   run.c          the checkpoints of gpt train, and --resume
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves
- *   hugging_face.c the weights under the names of transformers
  *   parallel.h     several processes: parallel_none.c in gpt, parallel_mpi.c in gpt_mpi
  *
  * Each command is in a file of its name: train.c, eval.c, generate.c, vocabulary.c, tokenize.c, info.c, compare.c,
@@ -31,10 +30,11 @@ static const struct {
     {"train", TRAIN, train,
      "gpt train: trains a GPT on a text or on token files. It writes a folder with checkpoints, the losses, their\n"
      "curve and a sample. A checkpoint is saved at each validation and at the end, and has everything that the run\n"
-     "needs to continue. Ctrl-C stops after the current step and saves one, too. --resume continues a run that was\n"
-     "stopped or killed: its losses are those of a run without an interruption, to the last bit. With more --steps\n"
-     "it continues a run that has ended, too: the learning rate stays where it ended, at a tenth of --lr. --from\n"
-     "begins with the weights and the vocabulary of another model, such as one of gpt import.\n"},
+     "needs to continue. Ctrl-C stops after the current step, or after its validation if one is due, and saves one,\n"
+     "too. --resume continues a run that was stopped or killed: its losses, validations and checkpoints are those of\n"
+     "a run without an interruption, to the last bit. With more --steps it continues a run that has ended, too: the\n"
+     "learning rate stays where it ended, at a tenth of --lr. --from begins with the weights and the vocabulary of\n"
+     "another model, such as one of gpt import.\n"},
     {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
     {"generate", GENERATE, generate,
      "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "

@@ -32,20 +32,12 @@ static int64_t list_parts(run *r, const char *losses, size_t losses_size, char c
     return count;
 }
 
-/* Rank 0 alone saves its generator. The other ranks seed a generator after each checkpoint, so that a run that
- * continues from it draws the same numbers. */
-static void seed_dropout(run *r)
-{
-    tg_rng_seed(r->dropout, parallel_seed((uint64_t)(r->o->seed + r->h.steps)));
-}
-
 bool run_save(run *r)
 {
     tg_error error = TG_NO_ERROR;
     tg_checkpoint_part parts[MOST_PARTS];
     char config[CONFIG_TEXT];
     size_t size = 0;
-    seed_dropout(r);
     if (parallel_rank() > 0) {
         return true;
     }
@@ -78,7 +70,6 @@ bool run_continue(run *r)
     is_loaded = is_loaded && history_parse(&r->h, losses);
     tg_text_free(losses);
     r->first_step = r->h.steps;
-    seed_dropout(r);
     printf("%s after step %lld: %s\n", is_loaded ? "continues" : "does not continue", (long long)r->h.steps,
            r->resumed);
     return is_loaded;

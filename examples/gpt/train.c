@@ -253,6 +253,9 @@ static bool step(run *r)
     const options *o = r->o;
     double start = seconds(), loss = 0;
     tg_error error = TG_NO_ERROR;
+    /* Only rank 0's generator is in the checkpoints. That of another rank begins anew in each step, so that it does not
+     * depend on them. */
+    tg_rng_seed(r->dropout, parallel_seed((uint64_t)(o->seed + r->h.steps)));
     tg_optim_zero_grad(r->optim);
     for (int64_t i = 0; i < o->accumulate && pass(r, i == o->accumulate - 1, &loss, &error); i++) {
     }
@@ -298,6 +301,7 @@ static bool validate(run *r)
     }
     progress_break();
     printf("step %5lld  validation loss %.4f, perplexity %.2f\n", (long long)r->h.steps, e.loss, exp(e.loss));
+    fflush(stdout);
     return true;
 }
 
@@ -317,7 +321,8 @@ static bool show_sample(run *r)
     return good;
 }
 
-/* Runs all steps, or stops after the current one on Ctrl-C. */
+/* Runs all steps, or stops after the current one on Ctrl-C. A validation that is due is made nevertheless: the run that
+ * continues begins with the next step. */
 static bool steps(run *r)
 {
     const options *o = r->o;
@@ -327,17 +332,17 @@ static bool steps(run *r)
             return false;
         }
         stopped = parallel_sum(interrupted()) > 0;
-        bool last = stopped || r->h.steps == o->steps, due = r->h.steps % o->eval_every == 0;
-        if ((due || last) && !parallel_check(r->m.params)) {
+        bool last = r->h.steps == o->steps, due = last || r->h.steps % o->eval_every == 0;
+        if ((due || stopped) && !parallel_check(r->m.params)) {
             return false;
         }
-        if (r->c.validation.name && !stopped && (due || last) && !validate(r)) {
+        if (r->c.validation.name && due && !validate(r)) {
             return false;
         }
-        if (r->c.bpe && !last && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
+        if (r->c.bpe && !last && !stopped && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
             return false;
         }
-        if ((due || last) && !run_save(r)) {
+        if ((due || stopped) && !run_save(r)) {
             return false;
         }
     }
@@ -390,6 +395,10 @@ static int train_with(run *r)
         if (is_good) {
             printf("Written to %s: checkpoints, losses.tsv, loss.svg%s\n", r->o->out,
                    r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
+        }
+        if (status == STOPPED) {
+            /* waits for rank 0, which writes: a status above 0 ends all ranks */
+            parallel_sum(0);
         }
     }
     history_free(&r->h);
