@@ -78,27 +78,43 @@ static void explain(void)
     printf("\ngpt COMMAND --help lists the command's options.\n");
 }
 
-static int run(int argc, char **argv)
+/* Reads the command line. Returns the index of the command, with its options in `o`, or COMMANDS if the program ends
+ * with `*status`. */
+static size_t read_command(int argc, char **argv, options *o, int *status)
 {
+    *status = argc < 2 ? 2 : 0;
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         explain();
-        return argc < 2 ? 2 : 0;
+        return COMMANDS;
     }
     if (strcmp(argv[1], "--version") == 0) {
         program_version();
-        return 0;
+        return COMMANDS;
     }
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
-            options o;
-            int status = options_read(&o, commands[i].which, commands[i].introduction, argc - 1, argv + 1);
-            return status >= 0 ? status : commands[i].run(&o);
+            *status = options_read(o, commands[i].which, commands[i].introduction, argc - 1, argv + 1);
+            return *status < 0 ? i : COMMANDS;
         }
     }
+    *status = 2;
     complain(
         "'%s' is not a command; must be train, eval, generate, vocabulary, tokenize, info, compare, import or export",
         argv[1]);
-    return 2;
+    return COMMANDS;
+}
+
+/* Runs the command, if all ranks have the same one with the same options. Otherwise they would wait for each other. */
+static int run(int argc, char **argv)
+{
+    options o;
+    int status;
+    size_t i = read_command(argc, argv, &o, &status);
+    const char *name = i < COMMANDS ? commands[i].name : status == 0 ? "--help or --version" : "wrong";
+    if (!parallel_same("the command line", name) || (i < COMMANDS && !options_are_shared(&o, commands[i].which))) {
+        return 2;
+    }
+    return i < COMMANDS ? commands[i].run(&o) : status;
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,12 @@
 #include "options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <tapegrad.h>
 
 #include "../common/program.h"
+#include "parallel.h"
 
 #define AT(field) offsetof(options, field)
 #define COUNT "[1,1000000000]"
@@ -58,6 +60,10 @@ static const command_line_option table[] = {
 
     {"vocab-size", "N", VALUE_INTEGER, AT(vocab_size), "[257,1000000]",
      "largest size of the vocabulary (default 50257, that of GPT-2)", VOCABULARY},
+    {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
+     "continue the run in this folder, with its options; only --steps, --threads and --activation-checkpointing may be "
+     "given with it",
+     TRAIN},
     {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]",
      "training steps (default 900); with --resume more than the run has: it goes on at the lowest learning rate",
      TRAIN},
@@ -128,10 +134,6 @@ static const command_line_option table[] = {
     {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", TRAIN},
     {"tensorboard", NULL, VALUE_FLAG, AT(tensorboard), NULL, "log losses and weights for TensorBoard in --out", TRAIN},
     {"keep", "N", VALUE_INTEGER, AT(keep), "[1,1000]", "number of last checkpoints that stay, beside the best", TRAIN},
-    {"resume", "DIR", VALUE_TEXT, AT(resume), NULL,
-     "continue the run in this folder, with its options; only --steps, --threads and --activation-checkpointing may be "
-     "given with it",
-     TRAIN},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL,
      "file for the ids: 2 bytes per id, 4 if the vocabulary has more than 65536 ids", TOKENIZE},
     {"out", "FILE", VALUE_TEXT, AT(out), NULL, "file for the vocabulary, in the format of vocab.bpe; required",
@@ -267,4 +269,44 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         tg_set_threads((int)o->threads, NULL);
     }
     return -1;
+}
+
+/* Returns the value of an option as a text, in `number` if it is none; NULL if it was not given and has no default. `i`
+ * is the index in a list. */
+static const char *value_text(const options *o, const command_line_option *option, int i, char number[40])
+{
+    const void *at = (const char *)o + option->offset;
+    switch (option->kind) {
+    case VALUE_TEXT: return *(const char *const *)at;
+    case VALUE_LIST: return i < ((const text_list *)at)->count ? ((const text_list *)at)->values[i] : NULL;
+    case VALUE_FLAG: return *(const bool *)at ? "given" : NULL;
+    case VALUE_INTEGER: {
+        int64_t value = *(const int64_t *)at;
+        snprintf(number, 40, "%lld", (long long)value);
+        return value == AS_CONFIGURED ? NULL : number;
+    }
+    case VALUE_NUMBER: {
+        double value = *(const double *)at;
+        snprintf(number, 40, "%.17g", value);
+        return value == AS_CONFIGURED ? NULL : number;
+    }
+    }
+    return NULL;
+}
+
+bool options_are_shared(const options *o, command which)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char name[40], number[40];
+        snprintf(name, sizeof name, "--%s", table[i].name);
+        const char *text = table[i].commands & which ? "" : NULL;
+        /* the value, or the values of a list and the NULL behind them */
+        for (int k = 0; text && (k == 0 || table[i].kind == VALUE_LIST); k++) {
+            text = value_text(o, &table[i], k, number);
+            if (!parallel_same(name, text)) {
+                return false;
+            }
+        }
+    }
+    return true;
 }

@@ -38,6 +38,10 @@ bool parallel_check(const tg_params *params);
 /* Returns true if no rank has an error. Returns false, on all ranks, after rank 0 has printed the error of one. */
 bool parallel_agree(const tg_error *local);
 
+/* Returns true if a text, such as the value of an option, is the same on all ranks; NULL is a text of its own. Returns
+ * false, on all ranks, after rank 0 has printed `name` and the values. */
+bool parallel_same(const char *name, const char *text);
+
 /* Returns the sum of the ranks' numbers. */
 double parallel_sum(double value);
 

@@ -1,4 +1,8 @@
 /* parallel_mpi: the ranks of mpirun. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tapegrad/extend.h>
 #include <tapegrad_mpi.h>
 
 #include "../common/program.h"
@@ -88,6 +92,40 @@ bool parallel_agree(const tg_error *local)
 {
     tg_error error = TG_NO_ERROR;
     return tg_mpi_agree(mpi, local, &error) || fail(&error);
+}
+
+/* Sets an error unless the text is that of rank 0. */
+static void compare(const char *name, const char *text, const char *first, tg_error *error)
+{
+    bool is_same = text && first ? strcmp(text, first) == 0 : text == first;
+    if (!is_same) {
+        const char *none = "not given", *here = text ? text : none, *there = first ? first : none;
+        tg_error_set(error, TG_ERROR_VALUE, "%s is %.*s, but %.*s on rank 0; must be the same on all ranks", name,
+                     TG_CUT(here, 100), TG_CUT(there, 100));
+    }
+}
+
+bool parallel_same(const char *name, const char *text)
+{
+    tg_error error = TG_NO_ERROR;
+    /* with the NUL; 0: NULL */
+    long long bytes = text ? (long long)strlen(text) + 1 : 0;
+    MPI_Bcast(&bytes, 1, MPI_LONG_LONG, 0, MPI_COMM_WORLD);
+    char *first = malloc((size_t)bytes + 1);
+    if (!first) {
+        error = (tg_error){TG_ERROR_MEMORY, "out of memory"};
+    }
+    if (!parallel_agree(&error)) {
+        free(first);
+        return false;
+    }
+    if (tg_mpi_rank(mpi) == 0 && text) {
+        memcpy(first, text, (size_t)bytes);
+    }
+    MPI_Bcast(first, (int)bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+    compare(name, text, bytes > 0 ? first : NULL, &error);
+    free(first);
+    return parallel_agree(&error);
 }
 
 double parallel_sum(double value)

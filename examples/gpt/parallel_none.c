@@ -54,6 +54,12 @@ bool parallel_agree(const tg_error *local)
     return local->code == TG_OK || complain("%s", local->text);
 }
 
+bool parallel_same(const char *name, const char *text)
+{
+    (void)name, (void)text;
+    return true;
+}
+
 double parallel_sum(double value)
 {
     return value;

@@ -423,6 +423,10 @@ int train(const options *given)
     run r = {.o = &o};
     char *arguments = NULL, **argv = NULL;
     int status = given->resume ? run_read_arguments(given, &r, &o, &arguments, &argv) : -1;
+    /* the options of the run that continues come from a file, of which the ranks may see different ones */
+    if (status < 0 && given->resume && !(parallel_same("the checkpoint", r.resumed) && options_are_shared(&o, TRAIN))) {
+        status = 2;
+    }
     status = status < 0 ? train_with(&r) : status;
     free(argv);
     tg_text_free(arguments);
