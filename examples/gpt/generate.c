@@ -11,6 +11,8 @@
 #include "../common/program.h"
 #include "commands.h"
 
+#define DEFAULT_PROMPT "The keeper"
+
 typedef struct stream {
     FILE *file;
     const tg_tokenizer *bpe;
@@ -72,10 +74,36 @@ static bool add_token(void *context, int32_t id)
     return true;
 }
 
+/* Returns the ids of the prompt, for tg_tokens_free, or prints an error. A prompt that was not given is cut to the
+ * context. */
+static bool encode_prompt(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe, tg_tokens *prompt)
+{
+    tg_error error = TG_NO_ERROR;
+    const int64_t context = tg_gpt_get_config(gpt)->context;
+    const char *text = o->prompt ? o->prompt : DEFAULT_PROMPT;
+    if (!tg_tokenizer_encode(bpe, text, strlen(text), false, prompt, &error)) {
+        return complain("--prompt: %s", error.text);
+    }
+    if (prompt->count > context && o->prompt) {
+        complain("--prompt: %lld tokens; must be at most %lld, the context", (long long)prompt->count,
+                 (long long)context);
+        tg_tokens_free(prompt);
+        return false;
+    }
+    prompt->count = prompt->count < context ? prompt->count : context;
+    return true;
+}
+
+static void add_tokens(stream *s, const int32_t *ids, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        add_token(s, ids[i]);
+    }
+}
+
 bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
 {
     const tg_gpt_config *config = tg_gpt_get_config(gpt);
-    tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
     if (!vocabulary_fits(bpe, config->vocabulary)) {
         return false;
@@ -84,13 +112,11 @@ bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
         return complain("--top-k %lld: must be a whole number from 1 to %lld, the size of the vocabulary",
                         (long long)o->top_k, (long long)config->vocabulary);
     }
-    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
-        return complain("--prompt: %s", error.text);
+    if (!encode_prompt(o, gpt, bpe, &prompt)) {
+        return false;
     }
-    int64_t count = prompt.count;
     tg_tokens_free(&prompt);
-    return count <= config->context || complain("--prompt: %lld tokens; must be at most %lld, the context",
-                                                (long long)count, (long long)config->context);
+    return true;
 }
 
 static tg_gpt_generate_config config_of(const options *o, const tg_tokenizer *bpe)
@@ -110,11 +136,9 @@ static tg_gpt_generate_config config_of(const options *o, const tg_tokenizer *bp
 
 int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
 {
-    tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
     stream s = {.file = file, .bpe = bpe};
-    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
-        complain("--prompt: %s", error.text);
+    if (!encode_prompt(o, gpt, bpe, &prompt)) {
         return -1;
     }
     tg_gpt_generate_config config = config_of(o, bpe);
@@ -123,7 +147,7 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     int32_t *ids = malloc((size_t)o->max_new_tokens * sizeof *ids);
     int64_t made = -1;
     if (ids) {
-        fputs(o->prompt, file);
+        add_tokens(&s, prompt.ids, prompt.count);
         made = tg_gpt_generate(quiet, gpt, prompt.ids, prompt.count, ids, &config);
         release(&s);
         fputc('\n', file);
@@ -137,15 +161,15 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
 }
 
 /* Prints texts that continue the prompt. Returns the number of their new tokens. */
-static int64_t write_texts(const int32_t *ids, const int64_t *counts, const tg_tokenizer *bpe, const options *o)
+static int64_t write_texts(const tg_tokens *prompt, const int32_t *ids, const int64_t *counts, const tg_tokenizer *bpe,
+                           const options *o)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < o->text_count; i++) {
         stream s = {.file = stdout, .bpe = bpe};
-        printf("%s---- %lld of %lld\n%s", i > 0 ? "\n" : "", (long long)i + 1, (long long)o->text_count, o->prompt);
-        for (int64_t k = 0; k < counts[i]; k++) {
-            add_token(&s, ids[i * o->max_new_tokens + k]);
-        }
+        printf("%s---- %lld of %lld\n", i > 0 ? "\n" : "", (long long)i + 1, (long long)o->text_count);
+        add_tokens(&s, prompt->ids, prompt->count);
+        add_tokens(&s, ids + i * o->max_new_tokens, counts[i]);
         release(&s);
         putchar('\n');
         made += counts[i];
@@ -156,10 +180,8 @@ static int64_t write_texts(const int32_t *ids, const int64_t *counts, const tg_t
 /* Generates several texts together. Returns the number of their new tokens, or -1 after printing an error. */
 static int64_t generate_texts(tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o)
 {
-    tg_error error = TG_NO_ERROR;
     tg_tokens prompt;
-    if (!tg_tokenizer_encode(bpe, o->prompt, strlen(o->prompt), false, &prompt, &error)) {
-        complain("--prompt: %s", error.text);
+    if (!encode_prompt(o, gpt, bpe, &prompt)) {
         return -1;
     }
     size_t texts = (size_t)o->text_count, count = (size_t)prompt.count;
@@ -173,7 +195,7 @@ static int64_t generate_texts(tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *b
         }
         tg_gpt_generate_config config = config_of(o, bpe);
         if (tg_gpt_generate_batch(quiet, gpt, prompts, counts, o->text_count, ids, new_counts, &config)) {
-            made = write_texts(ids, new_counts, bpe, o);
+            made = write_texts(&prompt, ids, new_counts, bpe, o);
         } else {
             complain("%s", tg_tape_error(quiet)->text);
         }

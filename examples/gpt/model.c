@@ -33,7 +33,7 @@ bool model_configure(const options *o, tg_gpt_config *config)
     config->init = TG_GPT_INIT_GPT2;
     config->activation_checkpointing = o->activation_checkpointing;
     config->tied_head = o->tied || (config->tied_head && !o->untied);
-    return config->width % config->heads == 0 || complain("--heads %lld: must be a divisor of the width, %lld",
+    return config->width % config->heads == 0 || complain("%lld heads: must be a divisor of the width, %lld",
                                                           (long long)config->heads, (long long)config->width);
 }
 

@@ -93,7 +93,8 @@ static const command_line_option table[] = {
     {"eval-batches", "N", VALUE_INTEGER, AT(eval_batches), COUNT, "maximum number of batches (default all)", EVAL},
     {"sample-every", "N", VALUE_INTEGER, AT(sample_every), COUNT, "steps from one generated sample to the next", TRAIN},
 
-    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "beginning of the generated text", TRAIN | GENERATE},
+    {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL,
+     "beginning of the generated text (default The keeper, cut to the context)", TRAIN | GENERATE},
     {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "print the ids and tokens of this text, instead of --text",
      TOKENIZE},
     {"max-new-tokens", "N", VALUE_INTEGER, AT(max_new_tokens), COUNT, "maximum number of generated tokens",
@@ -188,7 +189,7 @@ static bool agree(const options *o, command which)
         return complain("--bf16: must not be used with --reproducible");
     }
     if (o->text && (o->tokens || o->val_tokens)) {
-        return complain("--text: must not be used with --tokens or --val-tokens");
+        return complain("--text: must not be used with --%s", o->tokens || which == EVAL ? "tokens" : "val-tokens");
     }
     bool sized = o->config || o->layers != AS_CONFIGURED || o->heads != AS_CONFIGURED || o->width != AS_CONFIGURED ||
                  o->context != AS_CONFIGURED || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 || o->tied ||
@@ -242,7 +243,6 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .optimizer = "adamw",
         .keep = 3,
         .out = which == TRAIN ? "out/gpt" : NULL,
-        .prompt = which == TOKENIZE || which == VOCABULARY ? NULL : "The keeper",
         .max_new_tokens = which == TRAIN ? 80 : 200,
         .text_count = 1,
         .temperature = 0.8,

@@ -51,7 +51,7 @@ static bool open_folder(run *r)
     bool is_taken = found && !o->resume && !o->overwrite;
     tg_text_free(found);
     if (is_taken) {
-        return complain("--out %s: has a trained model; --resume %s continues it, --overwrite replaces it", o->out,
+        return complain("folder '%s': has a trained model; --resume %s continues it, --overwrite replaces it", o->out,
                         o->out);
     }
     if (!folder_make(o->out)) {

@@ -101,7 +101,7 @@ tg_checkpoint_folder *checkpoint_open(const options *o, const char *name, traini
     tg_checkpoint_folder *folder = NULL;
     bool is_good = true;
     if (found && !o->resume && !o->overwrite) {
-        is_good = complain("--out %s: has a trained model; --resume continues it, --overwrite replaces it", o->out);
+        is_good = complain("folder '%s': has a trained model; --resume continues it, --overwrite replaces it", o->out);
     }
     if (is_good && folder_make(path)) {
         folder = tg_checkpoint_folder_open(path, NULL, &error);
