@@ -401,7 +401,8 @@ typedef struct tg_schedule_config {
     int64_t warmup_steps;
     /* cosine and linear: the learning rate from step total_steps on, >= 0; default 0 */
     double minimum_lr;
-    /* cosine and linear: the number of steps, those of the warm-up included; must be set, above warmup_steps */
+    /* cosine and linear: the number of steps, those of the warm-up included; must be set, at least warmup_steps. If both
+     * are equal, minimum_lr follows the warm-up at once. */
     int64_t total_steps;
     /* step: the number of steps with one learning rate, at least 1; default 1 */
     int64_t step_size;
@@ -411,8 +412,8 @@ typedef struct tg_schedule_config {
 
 TG_API tg_schedule_config tg_schedule_config_default(void);
 
-/* Returns the learning rate of a step; the first step is 0. VALUE for a negative step or an invalid field; it then
- * returns NaN, which tg_optim_set_lr refuses. */
+/* Returns the learning rate of a step; the first step is 0. VALUE for a negative step or an invalid field, and if gamma
+ * makes a rate that is not finite; it then returns NaN, which tg_optim_set_lr refuses. */
 TG_API double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error);
 
 #ifdef __cplusplus

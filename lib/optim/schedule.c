@@ -1,6 +1,6 @@
 /* schedule: the learning rate as a function of the step s.
  *
- * p = (s - warmup_steps) / (total_steps - warmup_steps), at most 1:
+ * p = (s - warmup_steps) / (total_steps - warmup_steps), and 1 from step total_steps on:
  *
  *   warm-up   initial + s (lr - initial) / warmup_steps
  *   cosine    minimum + (lr - minimum) (1 + cos(pi p)) / 2
@@ -45,9 +45,9 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
     case TG_SCHEDULE_CONSTANT: return true;
     case TG_SCHEDULE_COSINE:
     case TG_SCHEDULE_LINEAR:
-        return c->total_steps > c->warmup_steps ||
+        return (c->total_steps >= 1 && c->total_steps >= c->warmup_steps) ||
                tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: total_steps %lld; it must be set to more than warmup_steps %lld", call,
+                            "%s: total_steps %lld; it must be at least 1, and at least warmup_steps %lld", call,
                             (long long)c->total_steps, (long long)c->warmup_steps);
     case TG_SCHEDULE_STEP:
         return c->step_size >= 1 || tg_error_set(error, TG_ERROR_VALUE, "%s: step_size %lld; it must be 1 or more",
@@ -59,7 +59,20 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
 /* Returns p. Only a cosine and a line have a total_steps that was checked. */
 static double part_of_way(const tg_schedule_config *c, int64_t since)
 {
-    return fmin(1, (double)since / (double)(c->total_steps - c->warmup_steps));
+    int64_t decay = c->total_steps - c->warmup_steps;
+    return since < decay ? (double)since / (double)decay : 1;
+}
+
+/* Returns the rate of a step. A gamma above 1 ends at infinity. */
+static double power_of_gamma(const tg_schedule_config *c, int64_t step, tg_error *error)
+{
+    double rate = c->lr * tg_pow_f64(c->gamma, (double)((step - c->warmup_steps) / c->step_size));
+    if (!isfinite(rate)) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: gamma %g; the rate of step %lld is not finite", call, c->gamma,
+                     (long long)step);
+        return NAN;
+    }
+    return rate;
 }
 
 double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *error)
@@ -80,7 +93,7 @@ double tg_schedule_lr(int64_t step, const tg_schedule_config *config, tg_error *
         return c.minimum_lr +
                (c.lr - c.minimum_lr) * 0.5 * (1 + tg_cos_f64(3.14159265358979323846 * part_of_way(&c, since)));
     case TG_SCHEDULE_LINEAR: return c.lr + (c.minimum_lr - c.lr) * part_of_way(&c, since);
-    case TG_SCHEDULE_STEP: return c.lr * tg_pow_f64(c.gamma, (double)(since / c.step_size));
+    case TG_SCHEDULE_STEP: return power_of_gamma(&c, step, error);
     default: return c.lr;
     }
 }

@@ -74,6 +74,9 @@ static void test_past_the_end(void **state)
     tg_schedule_config linear = cosine;
     linear.kind = TG_SCHEDULE_LINEAR;
     assert_true(rate_at(1000000, &linear) == 0.25);
+    cosine.warmup_steps = linear.warmup_steps = 10; /* no step is left for the decay */
+    assert_true(rate_at(9, &cosine) == 0.9 && rate_at(10, &cosine) == 0.25 && rate_at(11, &cosine) == 0.25);
+    assert_true(rate_at(9, &linear) == 0.9 && rate_at(10, &linear) == 0.25 && rate_at(11, &linear) == 0.25);
     tg_schedule_config warm = schedule_of(TG_SCHEDULE_CONSTANT, 1);
     warm.warmup_steps = 4;
     assert_true(rate_at(0, &warm) == 0 && rate_at(3, &warm) == 0.75);
@@ -119,12 +122,17 @@ static void test_bad_input(void **state)
     bad.warmup_steps = -1;
     refuse(5, &bad, "schedule_lr: warmup_steps -1; it must be 0 or more");
     bad = good;
-    bad.total_steps = 2;
-    refuse(0, &bad, "schedule_lr: total_steps 2; it must be set to more than warmup_steps 2");
+    bad.total_steps = 1;
+    refuse(0, &bad, "schedule_lr: total_steps 1; it must be at least 1, and at least warmup_steps 2");
     bad.kind = TG_SCHEDULE_LINEAR;
-    refuse(0, &bad, "schedule_lr: total_steps 2");
+    refuse(0, &bad, "schedule_lr: total_steps 1");
+    bad.total_steps = INT64_MIN;
+    refuse(0, &bad, "schedule_lr: total_steps -9223372036854775808");
     bad = schedule_of(TG_SCHEDULE_COSINE, 1);
-    refuse(0, &bad, "schedule_lr: total_steps 0; it must be set");
+    refuse(0, &bad, "schedule_lr: total_steps 0; it must be at least 1, and at least warmup_steps 0");
+    bad = schedule_of(TG_SCHEDULE_STEP, 0);
+    bad.gamma = 1e300;
+    refuse(2, &bad, "schedule_lr: gamma 1e+300; the rate of step 2 is not finite");
     bad = good;
     bad.lr = -1;
     refuse(0, &bad, "schedule_lr: lr -1; it must be finite and at least 0");
