@@ -46,11 +46,11 @@ static const char *read_command_line(int argc, char **argv, int64_t *steps)
             errno = 0;
             *steps = strtoll(argv[++i], &end, 10);
             if (errno || *end || *steps < 1) {
-                fprintf(stderr, "--steps %s: must be a whole number, at least 1\n", argv[i]);
+                print_line(stderr, "--steps %s: must be a whole number, at least 1", argv[i]);
                 exit(2);
             }
         } else {
-            fprintf(stderr, "'%s' is not an option, or has no value; --help lists the options\n", argv[i]);
+            print_line(stderr, "'%s' is not an option, or has no value; --help lists the options", argv[i]);
             exit(2);
         }
     }

@@ -8,6 +8,8 @@
 #include <tapegrad.h>
 #include <tapegrad_text.h>
 
+#include "../common/terminal.h"
+
 /* Reads the command line of a program that needs no files. Here and in book_folder, --help and --version end the
  * program, and an argument that is no option ends it with status 2. */
 void book_begin(int argc, char **argv);

@@ -23,7 +23,7 @@ static int64_t read_steps(const char *text)
     errno = 0;
     int64_t steps = strtoll(text, &end, 10);
     if (errno || *end || steps < 1) {
-        fprintf(stderr, "--steps %s: must be a whole number, at least 1\n", text);
+        print_line(stderr, "--steps %s: must be a whole number, at least 1", text);
         exit(2);
     }
     return steps;

@@ -2,6 +2,7 @@
 
 #include "products.h"
 #include "system.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <tapegrad/extend.h>
 
 /* ---- begin and end ---- */
 
@@ -43,8 +46,7 @@ bool complain(const char *format, ...)
     /* keeps the messages in order if stdout and stderr go to one file */
     fflush(stdout);
     fprintf(stderr, "%s: ", program_name);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    print_line_of(stderr, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -190,20 +192,13 @@ bool file_end(FILE *file, const char *path)
 
 const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT])
 {
-    size_t length, used = 0;
+    size_t length;
     const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
-    for (size_t i = 0; i < length && used + 5 < TOKEN_TEXT; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        if (c == ' ') {
-            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "_");
-        } else if (c == '\n') {
-            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "\\n");
-        } else if (c < 33 || c == 127 || (c >= 128 && length < 2)) {
-            used += (size_t)snprintf(text + used, TOKEN_TEXT - used, "\\x%02x", c);
-        } else {
-            text[used++] = (char)c;
-        }
+    char shown[TOKEN_TEXT] = "";
+    for (size_t i = 0, used = 0; i < length && used + sizeof "\\x00" <= sizeof shown; i++) {
+        used += (size_t)snprintf(shown + used, sizeof shown - used, bytes[i] ? "%c" : "\\x00",
+                                 bytes[i] == ' ' ? '_' : bytes[i]);
     }
-    text[used] = '\0';
+    tg_escape(text, TOKEN_TEXT, shown);
     return text;
 }

@@ -22,7 +22,8 @@ int program_end(int status);
  * threads". */
 void program_version(void);
 
-/* Writes "program: ..." and a newline to stderr. Returns false, so that a check can end with `return complain(...)`. */
+/* Writes "program: ..." and a newline to stderr, escaped as by print_line (terminal.h). Returns false, so that a check
+ * can end with `return complain(...)`. */
 bool complain(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 
 /* Returns the time of a monotonic clock in seconds. */
@@ -58,8 +59,8 @@ const char *folder_file(const char *folder, const char *name);
 FILE *file_begin(const char *path);
 bool file_end(FILE *file, const char *path);
 
-/* Writes a token to `text`, with visible characters for spaces, newlines and other control characters. Returns
- * `text`. */
+/* Writes a token to `text`, with visible characters for spaces, newlines, other control characters, and bytes that are
+ * not UTF-8. Returns `text`. */
 #define TOKEN_TEXT 80
 const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
 

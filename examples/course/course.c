@@ -114,11 +114,10 @@ static int check_once(const student *s, const exercise *e, const char *file, uin
     run_options options = {.seed = seed};
     check_file(&paths, s->index, e, file, &options, &o);
     if (is_terse) {
-        printf("%s%s%s\n",
-               o.kind == PASSED   ? "pass"
-               : o.kind == FAILED ? "fail "
-                                  : "broken ",
-               o.kind == FAILED ? o.check : "", o.kind == BROKEN && o.value_count > 1 ? o.values[1].value : "");
+        const char *why = o.kind == FAILED ? o.check : o.kind == BROKEN && o.value_count > 1 ? o.values[1].value : "";
+        printf("%s", o.kind == PASSED ? "pass" : o.kind == FAILED ? "fail " : "broken ");
+        print_visible(stdout, why, strlen(why));
+        printf("\n");
     } else {
         outcome_print(&paths, e, file, &o);
     }

@@ -28,6 +28,9 @@ bool folder_create(const char *path);
 
 /* Prints text to stdout in lines of the terminal's width, which begin with `indent` blanks. A newline in it stays. */
 void print_wrapped(int indent, const char *text);
+/* Writes at most `length` bytes of a text. Control characters but newlines and tabs, and bytes that are not UTF-8,
+ * become \xNN: they could change the state of the terminal. */
+void print_visible(FILE *file, const char *text, size_t length);
 /* Prints to stderr "course: ...". Returns false. */
 bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

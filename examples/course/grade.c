@@ -166,7 +166,8 @@ static bool grade_submission_of(const grader *g, const char *folder, grade_submi
     for (int i = 0; i < s->count; i++) {
         passed += s->results[i].passed;
     }
-    printf("%s: %d of %d exercises, %d points, mandatory exercises %s\n", folder, passed, s->count, points,
+    print_visible(stdout, folder, strlen(folder));
+    printf(": %d of %d exercises, %d points, mandatory exercises %s\n", passed, s->count, points,
            has_mandatory ? "passed" : "not passed");
     fflush(stdout);
     return true;

@@ -132,6 +132,30 @@ static int width_of(const char *text, int bytes)
     return width;
 }
 
+/* Returns the length of the character at the start of a text; 0 for a control character and for bytes that are none. */
+static size_t visible(const unsigned char *text, size_t length)
+{
+    size_t size = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4, i = 1;
+    bool is_control = (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') || text[0] == 0x7f ||
+                      (text[0] == 0xc2 && length > 1 && text[1] < 0xa0);
+    while (i < size && i < length && (text[i] & 0xc0) == 0x80) {
+        i++;
+    }
+    return i < size || is_control || text[0] > 0xf4 ? 0 : size;
+}
+
+void print_visible(FILE *file, const char *text, size_t length)
+{
+    for (size_t i = 0, size; i < length && text[i]; i += size > 0 ? size : 1) {
+        size = visible((const unsigned char *)text + i, strnlen(text + i, length - i));
+        if (size > 0) {
+            fwrite(text + i, 1, size, file);
+        } else {
+            fprintf(file, "\\x%02x", (unsigned char)text[i]);
+        }
+    }
+}
+
 void print_wrapped(int indent, const char *text)
 {
     int limit = columns(), at = 0;
@@ -154,7 +178,7 @@ void print_wrapped(int indent, const char *text)
             at += blanks;
             printf("%*s", blanks, "");
         }
-        fwrite(text + blanks, 1, (size_t)word, stdout);
+        print_visible(stdout, text + blanks, (size_t)word);
         at += width;
         text += blanks + word;
     }
@@ -165,12 +189,14 @@ void print_wrapped(int indent, const char *text)
 
 bool complain(const char *format, ...)
 {
+    char line[2 * COURSE_PATH];
     va_list arguments;
     va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     fflush(stdout);
     fputs("course: ", stderr);
-    vfprintf(stderr, format, arguments);
+    print_visible(stderr, line, sizeof line);
     fputc('\n', stderr);
-    va_end(arguments);
     return false;
 }

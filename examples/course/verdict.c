@@ -8,8 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* At most this many lines of what a compiler or a program printed are shown. */
+/* At most this many lines of what a compiler or a program printed are shown, and of a line this many bytes. */
 #define SHOWN_LINES 12
+#define SHOWN_BYTES 199
 
 static const char *value_of(const outcome *o, const char *name)
 {
@@ -189,18 +190,14 @@ void check_file(const course_paths *paths, const course_index *index, const exer
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
-/* Control characters of the output would reach the terminal. */
 static void print_output(const char *output)
 {
     int lines = 0;
     for (const char *at = output; *at && lines < SHOWN_LINES;) {
         size_t length = strcspn(at, "\n");
-        char line[200];
-        FORMAT(line, "%.*s", (int)length, at);
-        for (char *c = line; *c; c++) {
-            *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c;
-        }
-        printf("    %s\n", line);
+        printf("    ");
+        print_visible(stdout, at, length < SHOWN_BYTES ? length : SHOWN_BYTES);
+        printf("\n");
         lines++;
         at += length + (at[length] == '\n');
         if (lines == SHOWN_LINES && *at) {

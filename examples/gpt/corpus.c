@@ -1,6 +1,7 @@
 #include "corpus.h"
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "../common/vocabulary.h"
 #include "parallel.h"
 
@@ -35,8 +36,8 @@ static bool load_text(corpus *c, const char *path, int64_t vocabulary, tg_error 
         (part){.name = "validation, the text's last tenth", .ids = c->tokens.ids + kept, .count = count / 10};
     snprintf(c->identity, sizeof c->identity, "%lld tokens, checksum %016llx", (long long)count,
              (unsigned long long)checksum(c->tokens.ids, count));
-    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d%s\n", path, length, (long long)count,
-           tg_tokenizer_vocabulary(c->bpe), is_trained ? " (byte pairs, trained on this text)" : "");
+    print_line(stdout, "%s: %zu bytes, %lld tokens of a vocabulary of %d%s", path, length, (long long)count,
+               tg_tokenizer_vocabulary(c->bpe), is_trained ? " (byte pairs, trained on this text)" : "");
     return true;
 }
 
@@ -48,7 +49,7 @@ static bool open_tokens(part *p, tg_token_file **file, const char *path, int64_t
         return false;
     }
     *p = (part){.name = path, .file = *file, .count = tg_token_file_count(*file)};
-    printf("%s: %lld tokens\n", path, (long long)p->count);
+    print_line(stdout, "%s: %lld tokens", path, (long long)p->count);
     return true;
 }
 

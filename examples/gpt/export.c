@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 
 static tg_save_floats floats_of(const options *o)
@@ -141,7 +142,7 @@ int export(const options *o)
     bool is_course = strcmp(o->layout, "course") == 0;
     bool is_written = is_course ? write_params(o, &m) : write_folder(o, &m, bpe);
     if (is_written) {
-        printf("Written to %s\n", o->out);
+        print_line(stdout, "Written to %s", o->out);
     }
     tg_tokenizer_free(bpe);
     model_free(&m);

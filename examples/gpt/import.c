@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 
 static bool save(const model *m, const tg_tokenizer *bpe, const char *folder)
@@ -63,11 +64,10 @@ static bool read_model(const options *o, model *m, tg_tokenizer **bpe)
 static void show(const model *m, const tg_tokenizer *bpe, const char *folder)
 {
     const tg_gpt_config *c = tg_gpt_get_config(m->gpt);
-    printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, head %s: %lld parameters\n"
-           "Written to %s%s\n",
+    printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, head %s: %lld parameters\n",
            (long long)c->layers, (long long)c->heads, (long long)c->width, (long long)c->context,
-           (long long)c->vocabulary, c->tied_head ? "tied" : "untied", (long long)tg_params_value_count(m->params),
-           folder, bpe ? ", with the vocabulary" : "; no vocabulary was found");
+           (long long)c->vocabulary, c->tied_head ? "tied" : "untied", (long long)tg_params_value_count(m->params));
+    print_line(stdout, "Written to %s%s", folder, bpe ? ", with the vocabulary" : "; no vocabulary was found");
 }
 
 int import(const options *o)

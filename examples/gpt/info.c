@@ -2,6 +2,7 @@
  * print the size of gpt2-xl. Only --names and --model create it. Of a file that gpt has not written, info lists the
  * tensors. */
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 #include "memory.h"
 
@@ -115,18 +116,6 @@ static bool is_foreign(const char *path)
     return error.code == TG_ERROR_VALUE;
 }
 
-/* Prints a name; control characters, which a terminal would obey, as '?': also U+0080 to U+009F, of two bytes. */
-static void print_name(const char *name)
-{
-    char text[400];
-    snprintf(text, sizeof text, "%s", name);
-    for (char *c = text; *c; c++) {
-        bool is_second = c > text && (unsigned char)c[-1] == 0xc2 && (unsigned char)*c < 0xa0;
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f || is_second ? '?' : *c;
-    }
-    printf("  %-40s", text);
-}
-
 static bool list_tensors(const char *path)
 {
     tg_error error = TG_NO_ERROR;
@@ -139,13 +128,13 @@ static bool list_tensors(const char *path)
         for (int axis = 0; axis < item->shape.rank; axis++) {
             count *= (double)item->shape.size[axis];
         }
-        print_name(item->name);
-        printf(" %-8s %-16s %12.0f\n", item->dtype, tg_shape_format(item->shape, shape), count);
+        print_line(stdout, "  %-40s %-8s %-16s %12.0f", item->name, item->dtype, tg_shape_format(item->shape, shape),
+                   count);
         values += count;
     }
     if (list) {
-        printf("%s: %lld tensors, %.0f values; gpt has not written it, gpt import reads a GPT-2\n", path,
-               (long long)list->count, values);
+        print_line(stdout, "%s: %lld tensors, %.0f values; gpt has not written it, gpt import reads a GPT-2", path,
+                   (long long)list->count, values);
     }
     tg_safetensors_list_free(list);
     return list || complain("%s", error.text);

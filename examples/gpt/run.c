@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "parallel.h"
 
 enum { MOST_PARTS = 9 };
@@ -70,8 +71,8 @@ bool run_continue(run *r)
     is_loaded = is_loaded && history_parse(&r->h, losses);
     tg_text_free(losses);
     r->first_step = r->h.steps;
-    printf("%s after step %lld: %s\n", is_loaded ? "continues" : "does not continue", (long long)r->h.steps,
-           r->resumed);
+    print_line(stdout, "%s after step %lld: %s", is_loaded ? "continues" : "does not continue", (long long)r->h.steps,
+               r->resumed);
     return is_loaded;
 }
 

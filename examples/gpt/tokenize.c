@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "../common/vocabulary.h"
 #include "commands.h"
 
@@ -32,8 +33,8 @@ static bool tokenize_file(tg_tokenizer *bpe, const options *o, tg_error *error)
     int width = tg_tokenizer_vocabulary(bpe) <= 65536 ? 2 : 4;
     int64_t count = vocabulary_encode(bpe, o->text, o->out, width, o->end_of_text, &length, error);
     if (count >= 0) {
-        printf("%s: %lld bytes, %lld tokens of %d bytes each in %s\n", o->text, (long long)length, (long long)count,
-               width, o->out);
+        print_line(stdout, "%s: %lld bytes, %lld tokens of %d bytes each in %s", o->text, (long long)length,
+                   (long long)count, width, o->out);
     }
     return count >= 0;
 }

@@ -12,6 +12,7 @@
 
 #include "../common/products.h"
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 #include "parallel.h"
 #include "run.h"
@@ -393,8 +394,8 @@ static int train_with(run *r)
         bool is_good = trained && recorded && reported && sampled;
         status = !is_good ? 1 : is_stopped(r) ? STOPPED : 0;
         if (is_good) {
-            printf("Written to %s: checkpoints, losses.tsv, loss.svg%s\n", r->o->out,
-                   r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
+            print_line(stdout, "Written to %s: checkpoints, losses.tsv, loss.svg%s", r->o->out,
+                       r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
         }
         if (status == STOPPED) {
             /* waits for rank 0, which writes: a status above 0 ends all ranks */

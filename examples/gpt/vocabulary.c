@@ -2,6 +2,7 @@
 #include "../common/vocabulary.h"
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 
 int vocabulary(const options *o)
@@ -16,12 +17,12 @@ int vocabulary(const options *o)
     tg_tokenizer *bpe = vocabulary_train((const char *const *)o->texts.values, o->texts.count, size, &error);
     bool good = bpe && tg_tokenizer_save(bpe, o->out, TG_VOCABULARY_MERGES, &error);
     if (good) {
-        printf("%s: a vocabulary of %d, trained in %.1f s on %s", o->out, tg_tokenizer_vocabulary(bpe),
-               seconds() - start, o->texts.values[0]);
+        char more[40] = "";
         if (o->texts.count > 1) {
-            printf(" and %d more", o->texts.count - 1);
+            snprintf(more, sizeof more, " and %d more", o->texts.count - 1);
         }
-        printf("\n");
+        print_line(stdout, "%s: a vocabulary of %d, trained in %.1f s on %s%s", o->out, tg_tokenizer_vocabulary(bpe),
+                   seconds() - start, o->texts.values[0], more);
     }
     tg_tokenizer_free(bpe);
     return good || complain("%s", error.text) ? 0 : interrupted() ? 130 : 2;

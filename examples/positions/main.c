@@ -20,6 +20,7 @@
 #include "../common/command_line.h"
 #include "../common/curves.h"
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "lesson.h"
 
 const char program_name[] = "positions";
@@ -53,9 +54,11 @@ static bool report(const lesson *lessons, int count, int64_t steps, const char *
                    lessons_influence_svg(folder_file(out, "influence.svg"), lessons, count) &&
                    lessons_similarity_svg(folder_file(out, "similarity.svg"), lessons, count);
     if (written) {
-        printf("\nWritten to %s: losses.svg; influence.svg, the tokens that each answer depends on; similarity.svg, "
-               "the similarity of positions\n",
-               out);
+        printf("\n");
+        print_line(stdout,
+                   "Written to %s: losses.svg; influence.svg, the tokens that each answer depends on; similarity.svg, "
+                   "the similarity of positions",
+                   out);
     }
     return written;
 }

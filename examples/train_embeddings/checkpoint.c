@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 
 enum { PARTS = 9, OPTIONS_TEXT = 1000 };
 
@@ -88,7 +89,7 @@ static bool load(const char *path, const options *o, training *t)
         !read_halfway(path, t, &error)) {
         return complain("%s", error.text);
     }
-    printf("continues after step %lld: %s\n", (long long)t->step, path);
+    print_line(stdout, "continues after step %lld: %s", (long long)t->step, path);
     return true;
 }
 

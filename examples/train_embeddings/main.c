@@ -9,6 +9,7 @@
 
 #include "../common/curves.h"
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "../common/vocabulary.h"
 #include "checkpoint.h"
 #include "model.h"
@@ -50,8 +51,9 @@ static bool load(job *j)
     if (!loaded) {
         return complain("%s", error.text);
     }
-    printf("%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)\n", j->o->text, length, (long long)j->tokens.count,
-           tg_tokenizer_vocabulary(j->bpe), j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
+    print_line(stdout, "%s: %zu bytes, %lld tokens of a vocabulary of %d (%s)", j->o->text, length,
+               (long long)j->tokens.count, tg_tokenizer_vocabulary(j->bpe),
+               j->o->vocab ? j->o->vocab : "byte pairs, trained on this text");
     return true;
 }
 
@@ -241,9 +243,11 @@ static bool report(const job *j, const result *with, const result *without)
                   complain("%s", error.text);
     }
     if (written) {
-        printf("\nWritten to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
-               "projector.tensorflow.org), checkpoints%s\n",
-               j->o->out, j->o->vocab ? "" : ", vocab.bpe");
+        printf("\n");
+        print_line(stdout,
+                   "Written to %s: model.safetensors, loss.svg, tokens.tsv and positions.tsv with their labels (for "
+                   "projector.tensorflow.org), checkpoints%s",
+                   j->o->out, j->o->vocab ? "" : ", vocab.bpe");
     }
     return written;
 }

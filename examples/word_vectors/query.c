@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/terminal.h"
 #include "word_vectors.h"
 
 enum { MOST_WORDS = 16, LONGEST = 256 };
@@ -94,7 +95,7 @@ static bool print_nearest(const question *q, const float *direction, int first, 
         nearest[at] = row;
     }
     for (int64_t i = 0; i < count; i++) {
-        printf("  %-24s %.4f\n", tg_words_at(q->words, nearest[i]), cosines[i]);
+        print_line(stdout, "  %-24s %.4f", tg_words_at(q->words, nearest[i]), cosines[i]);
     }
     free(cosines);
     free(nearest);
@@ -107,7 +108,7 @@ int neighbors(const options *o)
     bool good = open_question(&q, o);
     const int64_t width = good ? tg_tensor_size(q.vectors, 1) : 0;
     for (int i = 0; good && i < q.count; i++) {
-        printf("%s\n", tg_words_at(q.words, q.ids[i]));
+        print_line(stdout, "%s", tg_words_at(q.words, q.ids[i]));
         question one = q;
         one.ids[0] = q.ids[i];
         one.count = 1;
@@ -135,8 +136,8 @@ int analogy(const options *o)
         }
     }
     if (good) {
-        printf("%s is to %s as %s is to\n", tg_words_at(q.words, q.ids[0]), tg_words_at(q.words, q.ids[1]),
-               tg_words_at(q.words, q.ids[2]));
+        print_line(stdout, "%s is to %s as %s is to", tg_words_at(q.words, q.ids[0]), tg_words_at(q.words, q.ids[1]),
+                   tg_words_at(q.words, q.ids[2]));
         good = print_nearest(&q, direction, 0, o->top);
     }
     free(direction);

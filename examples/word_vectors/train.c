@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../common/terminal.h"
 #include "word_vectors.h"
 
 typedef struct training {
@@ -141,8 +142,9 @@ static bool save(const training *t)
           tg_words_save(t->text.words, folder_file(out, "words.txt"), &error)) ||
          complain("%s", error.text));
     if (good) {
-        printf("written to %s: vectors.txt and vectors.bin for word2vec and gensim, vectors.safetensors, words.txt\n",
-               out);
+        print_line(stdout,
+                   "written to %s: vectors.txt and vectors.bin for word2vec and gensim, vectors.safetensors, words.txt",
+                   out);
     }
     return good;
 }
@@ -177,8 +179,8 @@ int train(const options *given)
         return 2;
     }
     o->batch = o->batch > 0 ? o->batch : batch_of(o, &t.text);
-    printf("%s: %lld words, %d different ones, batches of %lld pairs\n", o->text, (long long)t.text.count,
-           (int)t.text.vocabulary, (long long)o->batch);
+    print_line(stdout, "%s: %lld words, %d different ones, batches of %lld pairs", o->text, (long long)t.text.count,
+               (int)t.text.vocabulary, (long long)o->batch);
     fflush(stdout);
     interrupt_catch();
     bool good = make(&t) && run(&t) && save(&t);

@@ -401,8 +401,8 @@ typedef struct tg_schedule_config {
     int64_t warmup_steps;
     /* cosine and linear: the learning rate from step total_steps on, >= 0; default 0 */
     double minimum_lr;
-    /* cosine and linear: the number of steps, those of the warm-up included; must be set, at least warmup_steps. If both
-     * are equal, minimum_lr follows the warm-up at once. */
+    /* cosine and linear: the number of steps, those of the warm-up included; must be set, at least warmup_steps. If
+     * both are equal, minimum_lr follows the warm-up at once. */
     int64_t total_steps;
     /* step: the number of steps with one learning rate, at least 1; default 1 */
     int64_t step_size;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tapegrad.h>
+#include <tapegrad/extend.h>
 
 #include "../examples/common/products.h"
 #include "bench/adam.h"
@@ -165,6 +166,15 @@ static const struct {
     {"large-table", bench_large_table},
 };
 
+/* Prints an error, whose text has an argument, escaped. Returns the exit status. */
+static int refuse(const char *format, const char *argument)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_error_set(&error, TG_ERROR_VALUE, format, argument);
+    fprintf(stderr, "bench: %s\n", error.text);
+    return 2;
+}
+
 /* Runs a part; returns the exit status. */
 static int run_part(const char *name)
 {
@@ -174,9 +184,7 @@ static int run_part(const char *name)
             return 0;
         }
     }
-    fprintf(stderr, "bench: no part '%s'; the parts are deferred, generation, next-token, params and large-table\n",
-            name);
-    return 2;
+    return refuse("no part '%s'; the parts are deferred, generation, next-token, params and large-table", name);
 }
 
 int main(int argc, char **argv)
@@ -185,12 +193,10 @@ int main(int argc, char **argv)
     for (int i = 1, read; i < argc; i += read) {
         read = read_option(&o, argv + i, argc - i);
         if (read == 0) {
-            fprintf(stderr,
-                    "bench: %s is unknown, or has no valid value (allowed: --json, --quick, --threads=N, "
-                    "--products=auto|blas|builtin, --serve, --list, --part NAME, --ops [REGEX], --shape NAME, "
-                    "--dtype f32|f64)\n",
-                    argv[i]);
-            return 2;
+            return refuse("%s is unknown, or has no valid value (allowed: --json, --quick, --threads=N, "
+                          "--products=auto|blas|builtin, --serve, --list, --part NAME, --ops [REGEX], --shape NAME, "
+                          "--dtype f32|f64)",
+                          argv[i]);
         }
     }
     if (o.ops || o.op.list) {

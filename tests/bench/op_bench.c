@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <tapegrad/extend.h>
+
 #include "bench/figure.h"
 #include "bench/op_measure.h"
 
@@ -106,7 +108,9 @@ static int each_row(const op_options *options, const op_shape *shape)
 {
     regex_t names;
     if (regcomp(&names, options->names ? options->names : "", REG_EXTENDED | REG_NOSUB) != 0) {
-        fprintf(stderr, "bench: '%s' is no regular expression\n", options->names);
+        tg_error error = TG_NO_ERROR;
+        tg_error_set(&error, TG_ERROR_VALUE, "bench: '%s' is no regular expression", options->names);
+        fprintf(stderr, "%s\n", error.text);
         return 2;
     }
     if (!bench_json && !options->list) {

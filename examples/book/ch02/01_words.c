@@ -64,12 +64,14 @@ static void split(const char *text, const char *marks, bool dashes, bool tidy, w
 static void print_word(word w)
 {
     char quote = memchr(w.text, '\'', (size_t)w.length) ? '"' : '\'';
-    printf("%c%.*s%c", quote, w.length, w.text, quote);
+    printf("%c", quote);
+    print_text(stdout, w.text, (size_t)w.length);
+    printf("%c", quote);
 }
 
 static void print_words(const words *w, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && i < w->count; i++) {
         printf(i ? ", " : "[");
         print_word(w->word[i]);
     }
@@ -78,7 +80,7 @@ static void print_words(const words *w, int count)
 
 static void print_entries(const tg_words *vocabulary, int32_t begin, int32_t end)
 {
-    for (int32_t id = begin; id < end; id++) {
+    for (int32_t id = begin < 0 ? 0 : begin; id < end && id < tg_words_vocabulary(vocabulary); id++) {
         const char *text = tg_words_at(vocabulary, id);
         printf("(");
         print_word((word){text, (int)strlen(text)});
@@ -91,6 +93,7 @@ static tg_tokens print_encoded(const tg_words *vocabulary, const char *text)
 {
     tg_tokens tokens;
     tg_words_encode(vocabulary, text, strlen(text), &tokens, &error);
+    check(&error);
     print_ids(tokens.ids, (int)tokens.count);
     return tokens;
 }
@@ -99,7 +102,7 @@ static tg_tokens print_encoded(const tg_words *vocabulary, const char *text)
 static void print_decoded(const tg_words *vocabulary, const tg_tokens *tokens)
 {
     char *text = tg_words_decode(vocabulary, tokens->ids, tokens->count, NULL, &error);
-    printf("%s\n", text ? text : "");
+    print_line(stdout, "%s", text ? text : "");
     tg_text_free(text);
 }
 
@@ -112,7 +115,9 @@ int main(int argc, char **argv)
     question("How does a text become numbers, and what becomes of a word that the vocabulary does not have?");
 
     cell(18);
-    printf("Total number of character: %zu\n%.99s\n", length, raw);
+    printf("Total number of character: %zu\n", length);
+    print_text(stdout, raw, strnlen(raw, 99));
+    printf("\n");
 
     cell(20);
     split("Hello, world. This, is a test.", "", false, false, &w);

@@ -2,13 +2,13 @@
  * It can encode every text: an unknown word is split into smaller tokens. */
 #include "../book.h"
 
-static void print_text(const tg_tokenizer *bpe, const int32_t *ids, int64_t count)
+static void print_tokens(const tg_tokenizer *bpe, const int32_t *ids, int64_t count)
 {
     size_t length;
     tg_error error = TG_NO_ERROR;
     char *text = tg_tokenizer_decode(bpe, ids, count, &length, &error);
     check(&error);
-    printf("%s", text);
+    print_text(stdout, text, length);
     tg_text_free(text);
 }
 
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     cell(74);
     print_ids(tokens.ids, tokens.count);
     cell(75);
-    print_text(bpe, tokens.ids, tokens.count);
+    print_tokens(bpe, tokens.ids, tokens.count);
     tg_tokens_free(&tokens);
 
     size_t length;
@@ -50,9 +50,9 @@ int main(int argc, char **argv)
     }
     cell(87);
     for (int i = 1; i <= 4; i++) {
-        print_text(bpe, sample, i);
+        print_tokens(bpe, sample, i);
         printf(" ----> ");
-        print_text(bpe, sample + i, 1);
+        print_tokens(bpe, sample + i, 1);
         printf("\n");
     }
     tg_tokens_free(&tokens);

@@ -64,7 +64,8 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     char *decoded = tg_tokenizer_decode(bpe, text, prompt.count + made, NULL, &error);
     check(&error);
     cell(93);
-    printf("%s\n", decoded);
+    print_text(stdout, decoded, strlen(decoded));
+    printf("\n");
     tg_text_free(decoded);
     tg_release(encoded);
     tg_tokens_free(&prompt);

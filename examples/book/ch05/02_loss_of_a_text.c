@@ -25,9 +25,12 @@ int main(int argc, char **argv)
     story data = story_new(book, bpe, rng);
 
     cell(55);
-    printf("%.99s\n", data.text);
+    size_t shown = data.length < 99 ? data.length : 99;
+    print_text(stdout, data.text, shown);
+    printf("\n");
     cell(56);
-    printf("%s\n", data.text + data.length - 99);
+    print_text(stdout, data.text + data.length - shown, shown);
+    printf("\n");
     cell(57);
     printf("Characters: %zu\nTokens: %lld\n", data.length, (long long)data.tokens);
 

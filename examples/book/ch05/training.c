@@ -96,9 +96,9 @@ void print_decoded(const tg_tokenizer *bpe, const int32_t *ids, int64_t count)
     char *text = tg_tokenizer_decode(bpe, ids, count, NULL, &error);
     check(&error);
     for (char *c = text; *c; c++) {
-        putchar(*c == '\n' ? ' ' : *c);
+        *c = *c == '\n' ? ' ' : *c;
     }
-    putchar('\n');
+    print_line(stdout, "%s", text);
     tg_text_free(text);
 }
 

@@ -17,7 +17,7 @@ static void print_cut(const char *text)
             cut = characters == 47 ? i : cut;
         }
     }
-    printf("%.*s%s\n", characters >= 50 ? (int)cut : (int)strlen(text), text, characters >= 50 ? "..." : "");
+    print_line(stdout, "%.*s%s", characters >= 50 ? (int)cut : (int)strlen(text), text, characters >= 50 ? "..." : "");
 }
 
 /* Prints the first five and the last five messages; the labels are words or numbers. */

@@ -78,13 +78,15 @@ static char *format(const entry *e, bool with_response)
 
 static void print_entry(const char *title, const entry *e)
 {
-    printf("%s\n {'instruction': '%s', 'input': '%s', 'output': '%s'}\n", title, e->instruction, e->input, e->output);
+    printf("%s\n", title);
+    print_line(stdout, " {'instruction': '%s', 'input': '%s', 'output': '%s'}", e->instruction, e->input, e->output);
 }
 
 static void print_formatted(const entry *e)
 {
     char *text = format(e, true);
-    printf("%s\n", text);
+    print_text(stdout, text, strlen(text));
+    printf("\n");
     free(text);
 }
 
@@ -267,7 +269,8 @@ int main(int argc, char **argv)
     entry to_validate = entry_at(list, test_end);
     char *prompt = format(&to_validate, false);
     cell(77);
-    printf("%s\n", prompt);
+    print_text(stdout, prompt, strlen(prompt));
+    printf("\n");
     cell(84);
     if (o.weights || !o.book) {
         train_on(t, &o, bpe, rng, train);
