@@ -114,7 +114,11 @@ static int run(int argc, char **argv)
     if (!parallel_same("the command line", name) || (i < COMMANDS && !options_are_shared(&o, commands[i].which))) {
         return 2;
     }
-    return i < COMMANDS ? commands[i].run(&o) : status;
+    if (i == COMMANDS) {
+        parallel_wait();
+        return status;
+    }
+    return commands[i].run(&o);
 }
 
 int main(int argc, char **argv)

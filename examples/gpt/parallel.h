@@ -11,8 +11,12 @@
 /* Begins, and on ranks above 0 closes stdout. Returns false after printing an error. */
 bool parallel_begin(void);
 
-/* Ends the program with an exit status, which it returns. A status above 0 ends all ranks. */
+/* Ends the program with an exit status, which it returns. A status above 0 ends all ranks, unless they end by
+ * themselves: after parallel_wait, or after a function below has returned false on all of them. */
 int parallel_end(int status);
+
+/* Waits until all ranks have done their work. They then end with the same status. */
+void parallel_wait(void);
 
 /* Return the number of this rank, from 0, and the number of ranks. */
 int parallel_rank(void);

@@ -9,6 +9,8 @@
 #include "parallel.h"
 
 static tg_mpi *mpi;
+/* whether no rank waits for another any more */
+static bool all_end;
 
 bool parallel_begin(void)
 {
@@ -24,13 +26,21 @@ bool parallel_begin(void)
 
 int parallel_end(int status)
 {
-    if (status > 0) {
+    if (status > 0 && !all_end) {
         /* the other ranks may wait for this one */
         MPI_Abort(MPI_COMM_WORLD, status);
     }
     tg_mpi_free(mpi);
     MPI_Finalize();
     return status;
+}
+
+void parallel_wait(void)
+{
+    /* the launcher may end a rank when another has ended */
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    all_end = true;
 }
 
 int parallel_rank(void)
@@ -48,13 +58,13 @@ uint64_t parallel_seed(uint64_t seed)
     return tg_mpi_seed(seed, (uint64_t)tg_mpi_rank(mpi));
 }
 
-/* Lets rank 0 print an error that all ranks have, before any of them ends the others. */
+/* Lets rank 0 print an error that all ranks have, before any of them ends. */
 static bool fail(const tg_error *error)
 {
     if (tg_mpi_rank(mpi) == 0) {
         complain("%s", error->text);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    parallel_wait();
     return false;
 }
 

@@ -398,8 +398,8 @@ static int train_with(run *r)
                        r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
         }
         if (status == STOPPED) {
-            /* waits for rank 0, which writes: a status above 0 ends all ranks */
-            parallel_sum(0);
+            /* rank 0 may still write */
+            parallel_wait();
         }
     }
     history_free(&r->h);
