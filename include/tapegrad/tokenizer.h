@@ -31,13 +31,13 @@ typedef struct tg_tokenizer tg_tokenizer;
 
 /* The formats of a vocabulary. */
 typedef enum tg_vocabulary_format {
-    /* OpenAI's vocab.bpe, which transformers calls merges.txt: the line "#version: 0.2", then one merge per line,
-     * "A B". Ids 0 to 255 are the bytes (the 188 printable ones first), id 256 + r is merge r, and the last id is
-     * <|endoftext|>. */
+    /* OpenAI's vocab.bpe, which transformers calls merges.txt: a line that begins with "#version" and may be left out,
+     * then one merge per line, "A B"; blank lines may follow the last one. Ids 0 to 255 are the bytes (the 188
+     * printable ones first), id 256 + r is merge r, and the last id is <|endoftext|>. */
     TG_VOCABULARY_MERGES,
-    /* Hugging Face's tokenizer.json: ids, merges and special tokens */
+    /* Hugging Face's tokenizer.json: ids, merges and added tokens */
     TG_VOCABULARY_JSON,
-    /* tiktoken's r50k_base.tiktoken: each line has a token in base64, a space, and its rank, which is its id.
+    /* tiktoken's r50k_base.tiktoken: each line has a token in base64, white space, and its rank, which is its id.
      * <|endoftext|> is the id that is left out, or else the one after the last. */
     TG_VOCABULARY_RANKS
 } tg_vocabulary_format;
@@ -57,10 +57,18 @@ TG_API tg_tokenizer_open_config tg_tokenizer_open_config_default(void);
  * Yours to free.
  *
  * FORMAT, with the line or the byte's position, for a file that breaks a rule of its format, and for one above 1 GiB.
- * All 256 bytes must be tokens, and ids must be 0, 1, 2, ... A tokenizer.json must split texts as GPT-2 does: by a
- * ByteLevel, or by a Split with GPT-2's pattern. The error names any setting that would give other ids, such as a
- * normalizer. A file of ranks has no merges: the merge of a token is the pair that the merges of lower ranks give for
- * it. */
+ * A tokenizer.json must split texts as GPT-2 does: by a ByteLevel, or by a Split with GPT-2's pattern. The error names
+ * any setting that would give other ids, such as a normalizer. A file of ranks has no merges: the merge of a token is
+ * the pair that the merges of lower ranks give for it. Lines end in LF, or in CR and LF.
+ *
+ * Files are accepted as by Hugging Face's tokenizers, and files of ranks as by tiktoken, except that FORMAT is also the
+ * error for
+ * - an empty file, a merge, rank, name or member that is given twice, and a byte order mark;
+ * - ids that are not 0, 1, 2, ..., or an added token without an id of its own, because a model has one row per id;
+ * - a vocabulary in which a byte is no token, or a token has characters that are no bytes;
+ * - an unknown member, or a dropout of 0, because they could give other ids;
+ * - ranks and base64 that Python reads with other characters, such as "+1";
+ * and that blank lines behind the merges, merges in both notations, and a missing trim_offsets are accepted. */
 TG_API tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error);
 
 /* Trains a vocabulary of at most `vocabulary` ids on a text of `length` bytes of UTF-8. Yours to free. Again and again,
@@ -96,7 +104,8 @@ TG_API tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(v
 /* Trains a vocabulary on `count` files of UTF-8: the ids are those of tg_tokenizer_train, where no word goes from one
  * file to the next. Yours to free. The files are read in pieces of 1 MiB, one for each thread, so the memory grows with
  * the number of different words, and not with the texts. A piece ends where a word surely ends: before white space, or
- * between ASCII letters, digits and signs. FORMAT, with the offset, for 1 MiB without such a place.
+ * between letters, digits and signs of any script, such as behind a full stop. FORMAT, with the offset, for 1 MiB
+ * without such a place.
  *
  * FORMAT also for bytes that are not UTF-8, with the path and the offset, and for a file that becomes shorter while it
  * is read; VALUE for a count or a min_count below 1; STATE if on_progress has stopped the training. The other errors
@@ -133,8 +142,10 @@ typedef struct tg_tokens {
 
 /* Encodes a text of `length` bytes of UTF-8 into ids, which are yours (tg_tokens_free). With `special` a special token
  * in the text, such as <|endoftext|>, becomes its id. Without it the token is ordinary text, which is the right choice
- * for text from users. The special tokens of a tokenizer.json are its added_tokens. FORMAT, with the offset of the
- * byte, for bytes that are not UTF-8. After an error *tokens is empty. */
+ * for text from users. Of the added_tokens of a tokenizer.json those with "special": true are special; the others
+ * always become their ids. Of the tokens that begin at a place the longest is taken, first of those with "normalized":
+ * false, then of the others, as in Hugging Face's tokenizers, where the option is not encode_special_tokens. FORMAT,
+ * with the offset of the byte, for bytes that are not UTF-8. After an error *tokens is empty. */
 TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_t length, bool special,
                                 tg_tokens *tokens, tg_error *error);
 

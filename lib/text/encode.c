@@ -116,82 +116,54 @@ void tg_encoder_free(tg_encoder *e)
     tg_free(e->heap);
 }
 
-/* Encodes text without special tokens. */
-static bool encode_part(tg_encoder *e, const tg_tokenizer *z, tg_pretokenizer *splits, const char *call,
-                        const char *text, size_t begin, size_t end, tg_error *error)
+/* Appends the ids of text without added tokens. */
+static bool encode_words(tg_encoder *e, const tg_encoding *c, const char *text, size_t begin, size_t end,
+                         tg_error *error)
 {
     while (begin < end) {
-        size_t stop = tg_pretokenizer_next(splits, text, end, begin, error);
+        size_t stop = tg_pretokenizer_next(c->splits, text, end, begin, error);
         if (stop == SIZE_MAX) {
             return false;
         }
-        if (stop - begin > INT32_MAX || !tg_encoder_word(e, z, text + begin, stop - begin, INT64_MAX)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", call, begin);
+        if (stop - begin > INT32_MAX || !tg_encoder_word(e, c->z, text + begin, stop - begin, INT64_MAX)) {
+            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", c->call, begin);
         }
         begin = stop;
     }
     return true;
 }
 
-/* The next special token of a text: its id, and the index of its first byte. */
-typedef struct special_match {
-    int32_t id;
-    size_t at, length;
-} special_match;
-
-/* Returns the longest special token that begins at `at`; id -1 if none does. */
-static special_match special_at(const tg_tokenizer *z, const char *text, size_t at, size_t length)
+/* Appends the ids of text that was searched for added tokens `search` times. */
+static bool encode_part(tg_encoder *e, const tg_encoding *c, int search, const char *text, size_t begin, size_t end,
+                        tg_error *error)
 {
-    special_match found = {-1, at, 0};
-    for (size_t i = 0; i < z->special_count; i++) {
-        size_t size;
-        const char *bytes = tg_tokenizer_bytes(z, z->special[i], &size);
-        if (size > found.length && size <= length - at && memcmp(text + at, bytes, size) == 0) {
-            found = (special_match){z->special[i], at, size};
-        }
+    if (search == TG_SEARCHES) {
+        return encode_words(e, c, text, begin, end, error);
     }
-    return found;
-}
-
-/* Returns the first special token from `begin` on; `at` is `length` if the text has none. `firsts` has the bytes with
- * which special tokens begin. */
-static special_match find_special(const tg_tokenizer *z, const bool *firsts, const char *text, size_t begin,
-                                  size_t length)
-{
-    for (size_t i = begin; i < length; i++) {
-        special_match found =
-            firsts[(unsigned char)text[i]] ? special_at(z, text, i, length) : (special_match){-1, 0, 0};
-        if (found.id >= 0) {
-            return found;
-        }
-    }
-    return (special_match){-1, length, 0};
-}
-
-bool tg_encoder_text(tg_encoder *e, const tg_tokenizer *z, tg_pretokenizer *splits, const char *call, const char *text,
-                     size_t length, bool special_tokens, tg_error *error)
-{
-    bool firsts[TG_BYTES] = {false};
-    for (size_t i = 0; special_tokens && i < z->special_count; i++) {
-        firsts[(unsigned char)*tg_tokenizer_bytes(z, z->special[i], NULL)] = true;
-    }
-    for (size_t begin = 0; begin < length;) {
-        special_match next = find_special(z, firsts, text, begin, length);
-        if (!encode_part(e, z, splits, call, text, begin, next.at, error)) {
-            return false;
-        }
-        if (next.id >= 0) {
-            if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
-                return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", call, next.at);
+    for (size_t at = begin; at < end;) {
+        const tg_added_entry *found = tg_added_tokens_find(c->z, search, text + at, end - at);
+        const tg_added_token *token = found ? &c->z->added[found->added] : NULL;
+        if (token && (c->special || !token->is_special)) {
+            if (!encode_part(e, c, search + 1, text, begin, at, error)) {
+                return false;
             }
-            e->ids[e->id_count++] = next.id;
+            if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
+                return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", c->call, at);
+            }
+            e->ids[e->id_count++] = token->id;
+            begin = at + found->length;
         }
-        begin = next.at + next.length;
+        at += found ? found->length : 1;
     }
-    return true;
+    return encode_part(e, c, search + 1, text, begin, end, error);
 }
 
-bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special_tokens, tg_tokens *tokens,
+bool tg_encoder_text(tg_encoder *e, const tg_encoding *c, const char *text, size_t length, tg_error *error)
+{
+    return encode_part(e, c, 0, text, 0, length, error);
+}
+
+bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens,
                          tg_error *error)
 {
     if (!tokens) {
@@ -207,7 +179,8 @@ bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool 
                             (unsigned)(unsigned char)text[bad], bad);
     }
     tg_encoder e = {0};
-    bool is_encoded = tg_encoder_text(&e, z, z->words, "tokenizer_encode", text, length, special_tokens, error);
+    tg_encoding how = {"tokenizer_encode", z, z->words, special};
+    bool is_encoded = tg_encoder_text(&e, &how, text, length, error);
     tg_encoder_free(&e);
     if (!is_encoded) {
         tg_free(e.ids);

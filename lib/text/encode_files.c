@@ -49,9 +49,10 @@ static bool encode_piece(const job *j, encoding *part)
 {
     const tg_piece *piece = &part->piece;
     tg_encoder *e = &part->encoder;
+    tg_encoding how = {call, j->z, part->splits, j->config.special};
     e->id_count = 0;
     if (!tg_piece_check(call, piece, &part->error) ||
-        !tg_encoder_text(e, j->z, part->splits, call, piece->text, piece->length, j->config.special, &part->error)) {
+        !tg_encoder_text(e, &how, piece->text, piece->length, &part->error)) {
         return false;
     }
     if (piece->is_last && j->config.end_token >= 0) {
@@ -80,11 +81,10 @@ static int read_pieces(job *j, tg_piece_reader *reader, tg_error *error)
     int count = 0, found = 1;
     while (count < j->slots && found > 0) {
         encoding *part = &j->encodings[count];
-        found = tg_piece_read(reader, j->bytes + (size_t)count * TG_PIECE_BYTES, &part->piece, error);
-        if (found > 0 && !part->splits) {
-            part->splits = tg_pretokenizer_new(error);
-            found = part->splits ? 1 : -1;
-        }
+        part->splits = part->splits ? part->splits : tg_pretokenizer_new(error);
+        found = part->splits ? tg_piece_read(reader, part->splits, j->bytes + (size_t)count * TG_PIECE_BYTES,
+                                             &part->piece, error)
+                             : -1;
         count += found > 0;
     }
     return found < 0 ? -1 : count;
@@ -177,8 +177,7 @@ int64_t tg_tokenizer_encode_files(const tg_tokenizer *z, const char *const *path
     job j = {.z = z, .width = width};
     j.config = config ? *config : tg_tokenizer_encode_files_config_default();
     tg_piece_reader reader;
-    bool is_good = tg_piece_reader_begin(&reader, call, paths, count, j.config.special ? z : NULL, error) &&
-                   run(&j, &reader, path, error);
+    bool is_good = tg_piece_reader_begin(&reader, call, paths, count, z, error) && run(&j, &reader, path, error);
     tg_piece_reader_end(&reader);
     return is_good ? j.progress.tokens : -1;
 }

@@ -9,14 +9,13 @@ int tg_piece_slots(void)
 
 /* ---- where a text may be cut ---- */
 
-/* Returns whether a special token of `z` lies across the byte at `at`. */
-static bool is_inside_special(const tg_tokenizer *z, const char *text, size_t length, size_t at)
+/* Returns whether an added token lies across the byte at `at`. */
+static bool is_inside_added(const tg_tokenizer *z, const char *text, size_t length, size_t at)
 {
-    for (size_t i = 0; z && i < z->special_count; i++) {
-        size_t size;
-        const char *token = tg_tokenizer_bytes(z, z->special[i], &size);
-        for (size_t before = 1; before < size && before <= at; before++) {
-            if (size - before <= length - at && memcmp(text + at - before, token, size) == 0) {
+    for (size_t before = 1; before < z->longest_added && before <= at; before++) {
+        for (int search = 0; search < TG_SEARCHES; search++) {
+            const tg_added_entry *found = tg_added_tokens_find(z, search, text + at - before, length - (at - before));
+            if (found && found->length > before) {
                 return true;
             }
         }
@@ -24,23 +23,14 @@ static bool is_inside_special(const tg_tokenizer *z, const char *text, size_t le
     return false;
 }
 
-static size_t longest_special(const tg_tokenizer *z)
+/* Returns the last place in [1,length) where a text may be cut, or 0. No cut divides an added token of `added`, which
+ * may be NULL. */
+static size_t last_boundary(tg_pretokenizer *splits, const char *text, size_t length, const tg_tokenizer *added)
 {
-    size_t longest = 0;
-    for (size_t i = 0; z && i < z->special_count; i++) {
-        size_t size;
-        tg_tokenizer_bytes(z, z->special[i], &size);
-        longest = size > longest ? size : longest;
-    }
-    return longest;
-}
-
-/* Returns the last place in [1,length) where a text may be cut, or 0. */
-static size_t last_boundary(const char *text, size_t length, const tg_tokenizer *specials)
-{
-    size_t kept = longest_special(specials), at = length > kept ? length - kept : 0;
+    size_t kept = added ? added->longest_added : 0, at = length > kept ? length - kept : 0;
     at = at == length && at > 0 ? at - 1 : at;
-    while (at > 0 && (!tg_pretokenizer_can_cut(text, length, at) || is_inside_special(specials, text, length, at))) {
+    while (at > 0 && (!tg_pretokenizer_can_cut(splits, text, length, at) ||
+                      (added && is_inside_added(added, text, length, at)))) {
         at--;
     }
     return at;
@@ -61,14 +51,14 @@ bool tg_piece_check(const char *call, const tg_piece *p, tg_error *error)
 
 /* ---- a text in memory ---- */
 
-tg_piece tg_piece_cut(tg_piece *rest)
+tg_piece tg_piece_cut(tg_pretokenizer *splits, tg_piece *rest)
 {
     tg_piece piece = *rest;
     if (rest->length > TG_PIECE_BYTES) {
-        size_t at = last_boundary(rest->text, TG_PIECE_BYTES, NULL);
+        size_t at = last_boundary(splits, rest->text, TG_PIECE_BYTES, NULL);
         if (at == 0) {
             at = TG_PIECE_BYTES;
-            while (at < rest->length && !tg_pretokenizer_can_cut(rest->text, rest->length, at)) {
+            while (at < rest->length && !tg_pretokenizer_can_cut(splits, rest->text, rest->length, at)) {
                 at++;
             }
         }
@@ -84,9 +74,9 @@ tg_piece tg_piece_cut(tg_piece *rest)
 /* ---- files ---- */
 
 bool tg_piece_reader_begin(tg_piece_reader *r, const char *call, const char *const *paths, int64_t count,
-                           const tg_tokenizer *specials, tg_error *error)
+                           const tg_tokenizer *added, tg_error *error)
 {
-    *r = (tg_piece_reader){.call = call, .paths = paths, .count = count, .specials = specials};
+    *r = (tg_piece_reader){.call = call, .paths = paths, .count = count, .added = added};
     r->file.descriptor = -1;
     if (!paths) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the paths are NULL", call);
@@ -119,12 +109,12 @@ static bool refuse(const tg_piece_reader *r, const char *bytes, tg_error *error)
         return tg_piece_check(r->call, &piece, error);
     }
     return tg_error_set(error, TG_ERROR_FORMAT,
-                        "%s: '%s' has no place where a word surely ends, such as white space after a letter, in the "
-                        "%zu bytes from byte %llu on",
+                        "%s: '%s' has no place where a word surely ends, such as white space or a full stop after a "
+                        "letter, in the %zu bytes from byte %llu on",
                         r->call, r->file.path, TG_PIECE_BYTES, (unsigned long long)r->offset);
 }
 
-int tg_piece_read(tg_piece_reader *r, char *bytes, tg_piece *piece, tg_error *error)
+int tg_piece_read(tg_piece_reader *r, tg_pretokenizer *splits, char *bytes, tg_piece *piece, tg_error *error)
 {
     if (r->file.descriptor < 0) {
         if (r->index == r->count) {
@@ -142,7 +132,7 @@ int tg_piece_read(tg_piece_reader *r, char *bytes, tg_piece *piece, tg_error *er
     }
     *piece = (tg_piece){bytes, length, r->offset, r->file.path, length == left};
     if (!piece->is_last) {
-        piece->length = last_boundary(bytes, length, r->specials);
+        piece->length = last_boundary(splits, bytes, length, r->added);
         if (piece->length == 0) {
             refuse(r, bytes, error);
             return -1;

@@ -31,14 +31,14 @@ bool tg_piece_check(const char *call, const tg_piece *piece, tg_error *error);
 
 /* Cuts the first piece off a text in memory: about TG_PIECE_BYTES, more if there is no place for a cut. Begin with the
  * whole text as *rest. */
-tg_piece tg_piece_cut(tg_piece *rest);
+tg_piece tg_piece_cut(tg_pretokenizer *splits, tg_piece *rest);
 
 /* Reads files in pieces. */
 typedef struct tg_piece_reader {
     const char *call; /* for messages */
     const char *const *paths;
-    int64_t count, index;         /* of the files, and of the file that is open */
-    const tg_tokenizer *specials; /* no cut divides one of its special tokens; NULL: special tokens are ordinary text */
+    int64_t count, index;      /* of the files, and of the file that is open */
+    const tg_tokenizer *added; /* no cut divides one of its added tokens; NULL: there are none */
     tg_file file;
     uint64_t offset;      /* of the next piece in the file */
     uint64_t done, total; /* bytes of all files */
@@ -46,11 +46,11 @@ typedef struct tg_piece_reader {
 
 /* Checks that all files can be opened, and adds up their sizes. After true, call tg_piece_reader_end. */
 bool tg_piece_reader_begin(tg_piece_reader *reader, const char *call, const char *const *paths, int64_t count,
-                           const tg_tokenizer *specials, tg_error *error);
+                           const tg_tokenizer *added, tg_error *error);
 void tg_piece_reader_end(tg_piece_reader *reader);
 
 /* Reads the next piece into `bytes`, which has room for TG_PIECE_BYTES. An empty file is one empty piece. Returns 1, 0
  * after the last piece, and -1 after an error. */
-int tg_piece_read(tg_piece_reader *reader, char *bytes, tg_piece *piece, tg_error *error);
+int tg_piece_read(tg_piece_reader *reader, tg_pretokenizer *splits, char *bytes, tg_piece *piece, tg_error *error);
 
 #endif

@@ -166,25 +166,25 @@ static bool is_white(const char *text, size_t length, size_t at)
            (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);   /* U+3000 */
 }
 
-static bool begins_character(const char *text, size_t at)
+/* Returns the length of the character that begins at `at`, or 0 if none does. */
+static size_t character_at(const char *text, size_t length, size_t at)
 {
-    return ((unsigned char)text[at] & 0xc0) != 0x80;
+    unsigned char first = (unsigned char)text[at];
+    size_t size = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    return size <= length - at && tg_utf8_check(text + at, size) == size ? size : 0;
 }
 
-/* A word ends before white space, and before an ASCII character of another kind, because no branch of the pattern goes
- * on there. Only white space and an apostrophe can belong to the word after them. */
-bool tg_pretokenizer_can_cut(const char *text, size_t length, size_t at)
+/* The pattern decides for the two characters alone: no branch has more than one kind of characters, but for the white
+ * space before a word and the letters after an apostrophe, and none looks at what stands before it. */
+bool tg_pretokenizer_can_cut(tg_pretokenizer *p, const char *text, size_t length, size_t at)
 {
-    kind left = kind_of(text[at - 1]), right = kind_of(text[at]);
-    if (left != UNKNOWN && right != UNKNOWN) {
-        return left != right && left != WHITE && text[at - 1] != '\'';
-    }
-    if (!begins_character(text, at) || !is_white(text, length, at)) {
-        return false;
-    }
     size_t before = at - 1;
-    while (before > 0 && !begins_character(text, before)) {
+    while (before > 0 && at - before < 4 && ((unsigned char)text[before] & 0xc0) == 0x80) {
         before--;
     }
-    return !is_white(text, length, before);
+    size_t left = character_at(text, at, before), right = character_at(text, length, at);
+    if (left != at - before || right == 0 || text[before] == '\'' || is_white(text, length, before)) {
+        return false;
+    }
+    return tg_pretokenizer_next(p, text + before, left + right, 0, NULL) == left;
 }

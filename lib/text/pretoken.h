@@ -16,7 +16,7 @@ size_t tg_pretokenizer_next(tg_pretokenizer *pretokenizer, const char *text, siz
                             tg_error *error);
 
 /* Returns whether a text may be cut before the byte at `at` > 0: the words of both parts are those of the text. False
- * if that is not sure. */
-bool tg_pretokenizer_can_cut(const char *text, size_t length, size_t at);
+ * if that is not sure. The text may have bytes that are not UTF-8. */
+bool tg_pretokenizer_can_cut(tg_pretokenizer *pretokenizer, const char *text, size_t length, size_t at);
 
 #endif

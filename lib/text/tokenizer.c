@@ -14,6 +14,7 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error)
         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
         return NULL;
     }
+    z->end_of_text = -1;
     z->words = tg_pretokenizer_new(error);
     if (!z->words) {
         tg_tokenizer_free(z);
@@ -30,7 +31,8 @@ void tg_tokenizer_free(tg_tokenizer *z)
         tg_free(z->begin);
         tg_free(z->merges);
         tg_free(z->slots);
-        tg_free(z->special);
+        tg_free(z->added);
+        tg_free(z->entries);
         tg_free(z);
     }
 }
@@ -180,45 +182,43 @@ bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
            tg_tokenizer_add_merge(z, left, right, z->token_count - 1);
 }
 
-/* ---- special tokens ---- */
+/* ---- added tokens ---- */
 
-bool tg_tokenizer_add_special(tg_tokenizer *z, int32_t id)
+bool tg_tokenizer_mark_added(tg_tokenizer *z, tg_added_token token)
 {
-    if (!tg_grow(&z->special, &z->special_capacity, z->special_count, z->special_count + 1, sizeof *z->special)) {
+    if (!tg_grow(&z->added, &z->added_capacity, z->added_count, z->added_count + 1, sizeof *z->added)) {
         return false;
     }
-    z->special[z->special_count++] = id;
+    z->added[z->added_count++] = token;
+    size_t length;
+    const char *bytes = tg_tokenizer_bytes(z, token.id, &length);
+    if (z->end_of_text < 0 && length == sizeof TG_END_OF_TEXT - 1 && memcmp(bytes, TG_END_OF_TEXT, length) == 0) {
+        z->end_of_text = token.id;
+    }
     return true;
 }
 
 bool tg_tokenizer_add_end_of_text(tg_tokenizer *z)
 {
     return tg_tokenizer_add_token(z, TG_END_OF_TEXT, sizeof TG_END_OF_TEXT - 1, NULL, 0) &&
-           tg_tokenizer_add_special(z, z->token_count - 1);
+           tg_tokenizer_mark_added(z, (tg_added_token){.id = z->token_count - 1, .is_special = true});
 }
 
-bool tg_tokenizer_is_special(const tg_tokenizer *z, int32_t id)
+const tg_added_token *tg_tokenizer_added(const tg_tokenizer *z, int32_t id)
 {
-    size_t low = 0, high = z->special_count;
+    size_t low = 0, high = z->added_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (z->special[middle] < id) {
+        if (z->added[middle].id < id) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < z->special_count && z->special[low] == id;
+    return low < z->added_count && z->added[low].id == id ? &z->added[low] : NULL;
 }
 
 int32_t tg_tokenizer_end_of_text(const tg_tokenizer *z)
 {
-    for (size_t i = 0; z && i < z->special_count; i++) {
-        size_t length;
-        const char *bytes = tg_tokenizer_bytes(z, z->special[i], &length);
-        if (length == sizeof TG_END_OF_TEXT - 1 && memcmp(bytes, TG_END_OF_TEXT, length) == 0) {
-            return z->special[i];
-        }
-    }
-    return -1;
+    return z ? z->end_of_text : -1;
 }

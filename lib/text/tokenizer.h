@@ -3,7 +3,7 @@
  *   bytes, begin[]   token i is bytes[begin[i] .. begin[i + 1])
  *   merges[]         merge r joins the tokens .left and .right into the token .result; r is its rank
  *   slots            from (left, right) to r: a hash table with open addressing
- *   special[]        the ids of the special tokens, ascending; no merge has one of them
+ *   added[]          the added tokens, which are found in a text before it is split, ascending by id; no merge has one
  */
 #ifndef TG_TEXT_TOKENIZER_H
 #define TG_TEXT_TOKENIZER_H
@@ -29,6 +29,23 @@ typedef struct tg_merge {
     int32_t left, right, result;
 } tg_merge;
 
+/* An added token. */
+typedef struct tg_added_token {
+    int32_t id;
+    bool is_special;    /* found only if the call asks for special tokens */
+    bool is_normalized; /* found in what is left between the tokens that are not */
+} tg_added_token;
+
+/* The added tokens in the order in which they are searched; see added_tokens.c. */
+typedef struct tg_added_entry {
+    const char *bytes;
+    size_t length;
+    size_t added; /* the index in added[] */
+} tg_added_entry;
+
+/* The searches of a text for added tokens, one after the other: first for those that are not normalized. */
+#define TG_SEARCHES 2
+
 struct tg_tokenizer {
     tg_pretokenizer *words;
     char *bytes;
@@ -40,8 +57,13 @@ struct tg_tokenizer {
     size_t merge_count, merge_capacity;
     int32_t *slots;    /* -1: empty */
     size_t slot_count; /* a power of two, or 0 */
-    int32_t *special;
-    size_t special_count, special_capacity;
+    tg_added_token *added;
+    size_t added_count, added_capacity;
+    tg_added_entry *entries;
+    int32_t entry_of[TG_SEARCHES]
+                    [TG_BYTES + 1]; /* the first entry of a search whose first byte is this one or larger */
+    size_t longest_added;
+    int32_t end_of_text; /* -1: none */
     int32_t id_of_byte[TG_BYTES];
 };
 
@@ -64,16 +86,25 @@ bool tg_tokenizer_add_merge(tg_tokenizer *tokenizer, int32_t left, int32_t right
 /* Adds the next merge and a token for its result. */
 bool tg_tokenizer_add_merged_token(tg_tokenizer *tokenizer, int32_t left, int32_t right);
 
-/* Marks a token as special. Ids must be ascending. */
-bool tg_tokenizer_add_special(tg_tokenizer *tokenizer, int32_t id);
+/* Marks a token as an added one. Ids must be ascending. */
+bool tg_tokenizer_mark_added(tg_tokenizer *tokenizer, tg_added_token token);
 
 /* Adds <|endoftext|> as a special token. */
 bool tg_tokenizer_add_end_of_text(tg_tokenizer *tokenizer);
 
-bool tg_tokenizer_is_special(const tg_tokenizer *tokenizer, int32_t id);
+/* Returns the added token with this id, or NULL. */
+const tg_added_token *tg_tokenizer_added(const tg_tokenizer *tokenizer, int32_t id);
 
 /* Returns the rank of a pair, or -1. */
 int64_t tg_tokenizer_rank(const tg_tokenizer *tokenizer, int32_t left, int32_t right);
+
+/* ---- added_tokens.c ---- */
+
+/* Prepares the search for added tokens. To be called when all tokens have been added. */
+bool tg_added_tokens_sort(tg_tokenizer *tokenizer);
+
+/* Returns the longest added token of a search that `text` begins with, or NULL. */
+const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *tokenizer, int search, const char *text, size_t length);
 
 /* ---- encode.c ---- */
 
@@ -92,10 +123,17 @@ typedef struct tg_encoder {
 bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const char *word, size_t length,
                      int64_t ranks);
 
-/* Appends the ids of a text of UTF-8, split by `splits`. With `special_tokens` these become their ids. `call` is for
- * messages. */
-bool tg_encoder_text(tg_encoder *encoder, const tg_tokenizer *tokenizer, tg_pretokenizer *splits, const char *call,
-                     const char *text, size_t length, bool special_tokens, tg_error *error);
+/* What a text is encoded with. */
+typedef struct tg_encoding {
+    const char *call; /* for messages */
+    const tg_tokenizer *z;
+    tg_pretokenizer *splits;
+    bool special; /* whether special tokens become their ids */
+} tg_encoding;
+
+/* Appends the ids of a text of UTF-8. */
+bool tg_encoder_text(tg_encoder *encoder, const tg_encoding *encoding, const char *text, size_t length,
+                     tg_error *error);
 
 /* Frees all but the ids. */
 void tg_encoder_free(tg_encoder *encoder);

@@ -2,7 +2,8 @@
  *
  *   version           "1.0"
  *   truncation        null            padding          null            normalizer   null
- *   added_tokens      [{"id", "content", "single_word": false, "lstrip": false, "rstrip": false, ...}, ...]
+ *   added_tokens      [{"id", "content", "special", "normalized", "single_word": false, "lstrip": false,
+ *                     "rstrip": false}, ...]
  *   pre_tokenizer     ByteLevel, or a Sequence of a Split by GPT-2's pattern and a ByteLevel
  *   post_processor    null or ByteLevel, which changes no ids           decoder      null or ByteLevel
  *   model             {"type": "BPE", "vocab": {"token": id}, "merges": ["left right"] or [["left", "right"]], ...}
@@ -77,11 +78,22 @@ static bool must_be_false(tg_json *j, const tg_json_text *name, void *out)
     return tg_json_word(j, "false") || refuse(j, name, "false");
 }
 
+static bool null_or_false(tg_json *j, const tg_json_text *name, void *out)
+{
+    (void)out;
+    return tg_json_word(j, "null") || tg_json_word(j, "false") || refuse(j, name, "null or false");
+}
+
 static bool any_bool(tg_json *j, const tg_json_text *name, void *out)
 {
     (void)out;
     return tg_json_word(j, "false") || tg_json_word(j, "true") ||
            tg_json_fail(j, name->at, "\"%s\" must be true or false", name->text);
+}
+
+static bool null_or_bool(tg_json *j, const tg_json_text *name, void *out)
+{
+    return tg_json_word(j, "null") || any_bool(j, name, out);
 }
 
 /* Returns whether the next value is this string, and takes it. */
@@ -118,7 +130,7 @@ static bool must_be_version(tg_json *j, const tg_json_text *name, void *out)
 typedef struct component {
     enum { OTHER, BYTE_LEVEL, SPLIT, SEQUENCE } type;
     bool adds_prefix_space, uses_regex, is_gpt2_split, is_inverted, is_isolated;
-    bool is_part, has_gpt2s_parts; /* of a sequence: a Split, and a ByteLevel without a pattern of its own */
+    bool is_part, has_gpt2s_parts; /* of a sequence: a Split, and a ByteLevel, which splits words no further */
 } component;
 
 /* The pattern of openai/gpt-2's encoder.py, and that of tiktoken, which splits equally. */
@@ -208,12 +220,12 @@ static bool read_parts(tg_json *j, const tg_json_text *name, void *out)
             return false;
         }
         is_gpt2s &= count == 1   ? part.type == SPLIT && part.is_gpt2_split && part.is_isolated && !part.is_inverted
-                    : count == 2 ? part.type == BYTE_LEVEL && !part.uses_regex && !part.adds_prefix_space
+                    : count == 2 ? part.type == BYTE_LEVEL && !part.adds_prefix_space
                                  : false;
     }
     sequence->has_gpt2s_parts = is_gpt2s && count == 2;
-    return !j->failed && (sequence->has_gpt2s_parts ||
-                          refuse(j, name, "a Split by GPT-2's pattern, Isolated, and a ByteLevel without use_regex"));
+    return !j->failed &&
+           (sequence->has_gpt2s_parts || refuse(j, name, "a Split by GPT-2's pattern, Isolated, and a ByteLevel"));
 }
 
 static bool read_component(tg_json *j, const char *what, component *c)
@@ -225,6 +237,7 @@ static bool read_component(tg_json *j, const char *what, component *c)
         {"invert", read_invert, false},    {"pretokenizers", read_parts, false},
     };
     c->uses_regex = true;
+    c->adds_prefix_space = c->is_inverted = true; /* a file that leaves them out is refused, as by Hugging Face */
     return READ_OBJECT(j, what, members, c);
 }
 
@@ -257,6 +270,7 @@ static bool null_or_byte_level(tg_json *j, const tg_json_text *name, void *out)
 typedef struct added_token {
     int64_t id;
     tg_json_text content;
+    bool is_special, is_normalized;
 } added_token;
 
 static bool read_id(tg_json *j, const tg_json_text *name, void *out)
@@ -271,28 +285,39 @@ static bool read_content(tg_json *j, const tg_json_text *name, void *out)
     return tg_json_string(j, &((added_token *)out)->content);
 }
 
+static bool read_special(tg_json *j, const tg_json_text *name, void *out)
+{
+    ((added_token *)out)->is_special = tg_json_word(j, "true");
+    return ((added_token *)out)->is_special || any_bool(j, name, out);
+}
+
+static bool read_normalized(tg_json *j, const tg_json_text *name, void *out)
+{
+    ((added_token *)out)->is_normalized = tg_json_word(j, "true");
+    return ((added_token *)out)->is_normalized || any_bool(j, name, out);
+}
+
 static bool read_added_tokens(tg_json *j, const tg_json_text *name, void *out)
 {
     static const member members[] = {
-        {"id", read_id, true},
-        {"content", read_content, true},
-        {"single_word", must_be_false, false},
-        {"lstrip", must_be_false, false},
-        {"rstrip", must_be_false, false},
-        {"normalized", any_bool, false},
-        {"special", any_bool, false},
+        {"id", read_id, true},           {"content", read_content, true}, {"single_word", must_be_false, true},
+        {"lstrip", must_be_false, true}, {"rstrip", must_be_false, true}, {"normalized", read_normalized, true},
+        {"special", read_special, true},
     };
+    tg_token_list *added = &((tg_vocabulary_lists *)out)->added;
     size_t count = 0;
     (void)name;
     if (!tg_json_begin(j, '[')) {
         return false;
     }
     while (tg_json_more(j, ']', &count)) {
-        added_token token = {0, {NULL, 0}};
+        added_token token = {.id = 0};
         if (!READ_OBJECT(j, "an added token", members, &token) ||
-            !tg_token_list_add(j, &((tg_vocabulary_lists *)out)->added, token.content.at, token.id)) {
+            !tg_token_list_add(j, added, token.content.at, token.id)) {
             return false;
         }
+        added->tokens[added->count - 1].is_special = token.is_special;
+        added->tokens[added->count - 1].is_normalized = token.is_normalized;
     }
     return !j->failed;
 }
@@ -369,9 +394,9 @@ static bool read_model(tg_json *j, const tg_json_text *name, void *out)
         {"unk_token", any_string, false},
         {"continuing_subword_prefix", must_be_empty, false},
         {"end_of_word_suffix", must_be_empty, false},
-        {"fuse_unk", any_bool, false},
-        {"byte_fallback", any_bool, false},
-        {"ignore_merges", must_be_false, false},
+        {"fuse_unk", null_or_bool, false},
+        {"byte_fallback", null_or_bool, false},
+        {"ignore_merges", null_or_false, false},
         {"vocab", read_vocab, true},
         {"merges", read_merges, true},
     };

@@ -65,7 +65,7 @@ static bool learn(training *t, tg_error *error)
                    ? tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call)
                    : tg_error_set(error, problem.code, "%s", problem.text);
     }
-    return tg_tokenizer_add_end_of_text(t->z) ||
+    return (tg_tokenizer_add_end_of_text(t->z) && tg_added_tokens_sort(t->z)) ||
            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", t->merges.call);
 }
 
@@ -86,7 +86,7 @@ static bool count_text(training *t, const char *text, size_t length, tg_error *e
     while (is_good && rest.length > 0) {
         int count = 0;
         for (; count < tg_piece_slots() && rest.length > 0; count++) {
-            pieces[count] = tg_piece_cut(&rest);
+            pieces[count] = tg_piece_cut(t->z->words, &rest);
         }
         is_good = tg_word_counter_add(&t->words, pieces, count, error);
     }
@@ -112,7 +112,8 @@ static bool count_files(training *t, tg_piece_reader *reader, char *bytes, tg_er
     while (found > 0) {
         int count = 0;
         while (count < tg_piece_slots() &&
-               (found = tg_piece_read(reader, bytes + (size_t)count * TG_PIECE_BYTES, &pieces[count], error)) > 0) {
+               (found = tg_piece_read(reader, t->z->words, bytes + (size_t)count * TG_PIECE_BYTES, &pieces[count],
+                                      error)) > 0) {
             count++;
         }
         if (found < 0 || !tg_word_counter_add(&t->words, pieces, count, error)) {

@@ -185,32 +185,40 @@ static bool is_json(const char *text)
     return text[strspn(text, " \t\r\n")] == '{';
 }
 
+/* Refuses a byte order mark, as Hugging Face's reader does, but by its name, because an editor does not show it. */
+static bool check_begin(const tg_vocabulary *v, const char *path, const char *text)
+{
+    return strncmp(text, "\xef\xbb\xbf", 3) != 0 ||
+           tg_error_set(v->error, TG_ERROR_FORMAT,
+                        "%s: '%s' begins with a byte order mark, U+FEFF; save it as UTF-8 without one", v->call, path);
+}
+
 /* Reads the ids and then the merges. */
 static bool read_with_ids(tg_vocabulary *v, const char *path)
 {
     tg_json ids = {.call = v->call, .path = path, .error = v->error};
     ids.text = read_file(path, &ids.length, v->error);
-    bool is_read = ids.text && tg_vocabulary_read_ids(v, &ids) && tg_vocabulary_read_merges(v, true);
+    bool is_read = ids.text && check_begin(v, path, ids.text) && tg_vocabulary_read_ids(v, &ids) &&
+                   tg_vocabulary_read_merges(v, true);
     tg_free(ids.text);
     return is_read;
 }
 
 static bool read_text(tg_vocabulary *v, const char *ids)
 {
-    static const char version[] = "#version";
-    bool has_merges = strncmp(v->text, version, sizeof version - 1) == 0;
     if (v->length == 0) {
         return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s' is empty", v->call, v->path);
     }
-    if (ids) {
-        return has_merges ? read_with_ids(v, ids)
-                          : tg_vocabulary_fail(v, 1,
-                                               "a file of merges begins with \"#version\"; only for such a file "
-                                               "the config's ids may be set");
+    if (!check_begin(v, v->path, v->text)) {
+        return false;
     }
-    return has_merges         ? tg_vocabulary_read_merges(v, false)
-           : is_json(v->text) ? tg_vocabulary_read_json(v)
-                              : tg_vocabulary_read_ranks(v);
+    if (ids) {
+        return is_json(v->text) ? tg_vocabulary_fail(v, 1, "a JSON file; the config's ids belong to a file of merges")
+                                : read_with_ids(v, ids);
+    }
+    return is_json(v->text)                   ? tg_vocabulary_read_json(v)
+           : tg_vocabulary_is_merges(v->text) ? tg_vocabulary_read_merges(v, false)
+                                              : tg_vocabulary_read_ranks(v);
 }
 
 /* Takes the text. */
@@ -219,7 +227,8 @@ static tg_tokenizer *open_text(const char *call, const char *path, char *text, s
 {
     tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
     v.z = text ? tg_tokenizer_make(error) : NULL;
-    if (v.z && !read_text(&v, ids)) {
+    bool is_read = v.z && read_text(&v, ids) && (tg_added_tokens_sort(v.z) || tg_vocabulary_out_of_memory(&v));
+    if (!is_read) {
         tg_tokenizer_free(v.z);
         v.z = NULL;
     }

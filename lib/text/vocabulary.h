@@ -3,7 +3,7 @@
  * Four formats have the same tables in other words:
  *   vocab.bpe       vocabulary_merges.c   merges in the order of their ranks; ids follow from the order
  *   encoder.json    vocabulary_json.c     the ids of the tokens, beside vocab.bpe
- *   tokenizer.json  vocabulary_json.c     ids, merges and special tokens (Hugging Face)
+ *   tokenizer.json  vocabulary_json.c     ids, merges and added tokens (Hugging Face)
  *   *.tiktoken      vocabulary_ranks.c    tokens in base64 and their ranks, which are their ids (OpenAI)
  *
  * The first two and tokenizer.json write bytes as characters: a printable byte is itself, and the other 68 bytes are
@@ -69,6 +69,10 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
                          bool has_ids, tg_error *problem);
 
 /* ---- readers: they fill v->z, or set the error and return false ---- */
+
+/* Returns whether a text that is not JSON begins as a file of merges does: with "#version", or with a merge of two
+ * bytes. In a file of ranks the first token has at least four characters. */
+bool tg_vocabulary_is_merges(const char *text);
 
 /* With `has_ids` the tokens exist already. */
 bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids);

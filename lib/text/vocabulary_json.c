@@ -37,7 +37,7 @@ bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id)
         return tg_json_fail(j, at, "the id %lld of \"%.*s\" is above 2147483646", (long long)id,
                             TG_CUT(text_at(j, at), 60));
     }
-    list->tokens[list->count++] = (tg_listed_token){(uint32_t)at, (int32_t)id};
+    list->tokens[list->count++] = (tg_listed_token){.at = (uint32_t)at, .id = (int32_t)id};
     return true;
 }
 
@@ -93,7 +93,7 @@ static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, si
     return true;
 }
 
-/* Adds token `id`, and to the table unless it is special. */
+/* Adds token `id`, and to the table unless it is an added one. */
 static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_token *t, bool is_added)
 {
     char *text = j->text + t->at + 1;
@@ -102,7 +102,8 @@ static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_
         return tg_json_fail(j, t->at, "the token \"%.*s\" has a character that is not that of a byte",
                             TG_CUT(text, 60));
     }
-    if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (is_added && !tg_tokenizer_add_special(v->z, id))) {
+    tg_added_token added = {id, t->is_special, t->is_normalized};
+    if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (is_added && !tg_tokenizer_mark_added(v->z, added))) {
         return fail_out_of_memory(j);
     }
     int32_t same = is_added ? id : tg_vocabulary_add(v, id);
@@ -186,6 +187,9 @@ bool tg_vocabulary_read_ids(tg_vocabulary *v, tg_json *j)
         const tg_listed_token *t = &lists.tokens.tokens[i];
         if (strcmp(text_at(j, t->at), TG_END_OF_TEXT) == 0) {
             is_read = tg_token_list_add(j, &lists.added, t->at, t->id);
+            if (is_read) {
+                lists.added.tokens[lists.added.count - 1].is_special = true;
+            }
         }
     }
     is_read = is_read && tg_vocabulary_add_tokens(v, j, &lists);

@@ -6,7 +6,8 @@
 
 /* A string of the JSON text, and its id. */
 typedef struct tg_listed_token {
-    uint32_t at; /* the position of its quotation mark */
+    uint32_t at : 30; /* the position of its quotation mark; a file has at most TG_VOCABULARY_BYTES */
+    uint32_t is_special : 1, is_normalized : 1; /* of an added token */
     int32_t id;
 } tg_listed_token;
 

@@ -1,7 +1,8 @@
 /* vocabulary_merges: reads vocab.bpe, which transformers calls merges.txt.
  *
- * The first line is "#version: 0.2". Each other line is a merge: two tokens with one space between them. A token must
- * be a byte or the result of an earlier merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the
+ * The first line begins with "#version", or is left out. Each other line is a merge: two tokens with one space between
+ * them. Lines may end in CR and LF, and the last ones may be blank. A token must be a byte or the result of an earlier
+ * merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the
  * id 256 + r, and <|endoftext|> has the last one.
  */
 #include <string.h>
@@ -9,7 +10,7 @@
 #include <tapegrad/extend.h>
 #include "text/vocabulary.h"
 
-static const char first_line[] = "#version: 0.2";
+static const char version[] = "#version";
 
 /* The bytes of the shortest line with a merge: "a b" and a newline. */
 #define SHORTEST_LINE 4
@@ -30,19 +31,29 @@ static bool read_line(tg_vocabulary *v, const char *line, size_t length, size_t 
     return true;
 }
 
+/* Returns the end of the last line that is not blank. */
+static size_t end_without_blank_lines(const tg_vocabulary *v)
+{
+    size_t end = v->length;
+    while (end > 0 && v->text[end - 1] == '\n') {
+        end -= end > 1 && v->text[end - 2] == '\r' ? 2 : 1;
+    }
+    return end;
+}
+
 static bool read_lines(tg_vocabulary *v, bool has_ids)
 {
-    size_t number = 1;
-    for (size_t begin = 0; begin < v->length; number++) {
-        const char *newline = memchr(v->text + begin, '\n', v->length - begin);
-        size_t end = newline ? (size_t)(newline - v->text) : v->length;
-        const char *line = v->text + begin;
-        if (number > 1 && !read_line(v, line, end - begin, number, has_ids)) {
-            return false;
+    size_t number = 1, length = end_without_blank_lines(v);
+    for (size_t begin = 0; begin < length; number++) {
+        const char *line = v->text + begin, *newline = memchr(line, '\n', length - begin);
+        size_t end = newline ? (size_t)(newline - v->text) : length;
+        size_t line_end = newline && end > begin && v->text[end - 1] == '\r' ? end - 1 : end;
+        bool is_version = number == 1 && strncmp(line, version, sizeof version - 1) == 0;
+        if (is_version && memchr(line, '\r', line_end - begin)) {
+            return tg_vocabulary_fail(v, 1, "a CR within the line; lines end in LF, or in CR and LF");
         }
-        if (number == 1 && (end != sizeof first_line - 1 || memcmp(line, first_line, end) != 0)) {
-            return tg_vocabulary_fail(v, 1, "\"%.*s\"; it must be \"%s\"", tg_cut_bytes(line, end, 60), line,
-                                      first_line);
+        if (!is_version && !read_line(v, line, line_end - begin, number, has_ids)) {
+            return false;
         }
         begin = end + 1;
     }
@@ -52,11 +63,11 @@ static bool read_lines(tg_vocabulary *v, bool has_ids)
 /* Reserves memory for all merges and their tokens, but not for a line that is too short for a merge. */
 static bool prepare(tg_vocabulary *v)
 {
-    size_t lines = 0;
+    size_t lines = 1, most = v->length / SHORTEST_LINE + 1;
     for (size_t i = 0; i < v->length; i++) {
         lines += v->text[i] == '\n';
     }
-    size_t merges = lines < v->length / SHORTEST_LINE ? lines : v->length / SHORTEST_LINE, tokens = TG_BYTES + merges;
+    size_t merges = lines < most ? lines : most, tokens = TG_BYTES + merges;
     if (!tg_tokenizer_reserve(v->z, tokens + 1, v->length + TG_BYTES, merges) || !tg_tokenizer_add_bytes(v->z)) {
         return tg_vocabulary_out_of_memory(v);
     }
@@ -67,6 +78,15 @@ static bool prepare(tg_vocabulary *v)
         tg_vocabulary_add(v, id);
     }
     return true;
+}
+
+bool tg_vocabulary_is_merges(const char *text)
+{
+    size_t length = (unsigned char)text[0] < 0x80 ? 1 : 2;
+    char byte[2];
+    bool has_space = text[0] != '\0' && text[1] != '\0' && text[length] == ' ';
+    return strncmp(text, version, sizeof version - 1) == 0 ||
+           (has_space && tg_vocabulary_decode(text, length, byte) == 1);
 }
 
 bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids)

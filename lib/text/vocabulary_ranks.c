@@ -1,6 +1,7 @@
 /* vocabulary_ranks: reads tiktoken's files of ranks, such as r50k_base.tiktoken.
  *
- * Each line is the bytes of a token in base64, a space, and its rank, which is its id. Empty lines are skipped. Special
+ * Each line is the bytes of a token in base64, white space, and its rank, which is its id. White space may also stand
+ * before the token and behind the rank. Lines end in LF, or in CR and LF; empty ones are skipped. Special
  * tokens are not in the file: <|endoftext|> has the smallest id that no line has. The file has no merges. The merge of
  * a token is found as in tiktoken's conversion to other formats: its bytes are encoded with the merges of lower ranks,
  * and must give two tokens.
@@ -78,28 +79,45 @@ static int32_t read_rank(const char *text, size_t length)
     return length == 0 || is_padded || rank >= INT32_MAX ? -1 : (int32_t)rank;
 }
 
+static bool is_white(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t end, size_t number)
 {
-    char *line = v->text + begin, *space = memchr(line, ' ', end - begin);
-    size_t length = end - begin, first = space ? (size_t)(space - line) : 0;
-    int visible = tg_cut_bytes(line, length, 60);
-    int32_t rank = space ? read_rank(space + 1, length - first - 1) : -1;
+    const char *shown = v->text + begin;
+    int visible = tg_cut_bytes(shown, end - begin, 60);
+    while (begin < end && is_white(v->text[begin])) {
+        begin++;
+    }
+    while (end > begin && is_white(v->text[end - 1])) {
+        end--;
+    }
+    char *line = v->text + begin;
+    size_t length = end - begin, first = 0, second;
+    while (first < length && !is_white(line[first])) {
+        first++;
+    }
+    for (second = first; second < length && is_white(line[second]); second++) {
+    }
+    int32_t rank = read_rank(line + second, length - second);
     if (rank < 0 && list->count == 0) {
         return tg_vocabulary_fail(v, number,
-                                  "\"%.*s\" is neither \"#version: 0.2\" (merges), nor '{' (JSON), nor a token in "
-                                  "base64, a space and a rank",
-                                  visible, line);
+                                  "\"%.*s\" is neither a merge (\"#version: 0.2\" or two bytes and one space), nor '{' "
+                                  "(JSON), nor a token in base64, a space and a rank",
+                                  visible, shown);
     }
     if (rank < 0) {
         return tg_vocabulary_fail(v, number, "\"%.*s\" is not a token in base64, a space and a rank below 2147483647",
-                                  visible, line);
+                                  visible, shown);
     }
-    char shown[64];
-    int shown_length = tg_cut_bytes(line, first, 60);
-    memcpy(shown, line, (size_t)shown_length);
+    char token[64];
+    int token_length = tg_cut_bytes(line, first, 60);
+    memcpy(token, line, (size_t)token_length);
     size_t count = decode(line, first);
     if (count == 0) {
-        return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", shown_length, shown);
+        return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", token_length, token);
     }
     if (count > TG_LONGEST_RANKED) {
         return tg_vocabulary_fail(v, number, "the token has %zu bytes; it must have at most %d", count,
@@ -124,7 +142,8 @@ static bool read_lines(tg_vocabulary *v, rank_list *list)
     for (size_t begin = 0; begin < v->length; number++) {
         const char *newline = memchr(v->text + begin, '\n', v->length - begin);
         size_t end = newline ? (size_t)(newline - v->text) : v->length;
-        if (end > begin && !read_line(v, list, begin, end, number)) {
+        size_t line_end = newline && end > begin && v->text[end - 1] == '\r' ? end - 1 : end;
+        if (line_end > begin && !read_line(v, list, begin, line_end, number)) {
             return false;
         }
         begin = end + 1;

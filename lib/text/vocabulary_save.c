@@ -32,11 +32,17 @@ static void add_token(writer *w, int32_t id, bool is_json)
 
 /* ---- vocab.bpe ---- */
 
+/* Returns whether <|endoftext|> is the only added token, and special. */
+static bool has_end_of_text_alone(const tg_tokenizer *z)
+{
+    return z->added_count == 1 && z->added[0].is_special && z->added[0].id == z->end_of_text;
+}
+
 /* Returns whether the ids follow from the order of the merges: the bytes, the merges, <|endoftext|>. */
 static bool has_ids_of_merges(const tg_tokenizer *z)
 {
     int32_t last = z->token_count - 1;
-    bool is_ordered = (size_t)last == TG_BYTES + z->merge_count && tg_tokenizer_end_of_text(z) == last;
+    bool is_ordered = (size_t)last == TG_BYTES + z->merge_count && has_end_of_text_alone(z) && z->end_of_text == last;
     int32_t next[2] = {0, 188}; /* the next id of a printable byte, and of another one */
     for (unsigned byte = 0; is_ordered && byte < TG_BYTES; byte++) {
         is_ordered = z->id_of_byte[byte] == next[tg_character_of_byte(byte) >= 256]++;
@@ -66,10 +72,10 @@ static bool write_merges(writer *w)
 
 /* ---- tokenizer.json ---- */
 
-/* Adds a token as a string of JSON without its quotation marks. Special tokens are text, not bytes. */
+/* Adds a token as a string of JSON without its quotation marks. Added tokens are text, not bytes. */
 static void add_string(writer *w, int32_t id)
 {
-    if (tg_tokenizer_is_special(w->z, id)) {
+    if (tg_tokenizer_added(w->z, id)) {
         size_t length;
         const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
         tg_text_add_json(&w->out, bytes, length);
@@ -81,13 +87,15 @@ static void add_string(writer *w, int32_t id)
 static void add_added_tokens(writer *w)
 {
     tg_text_add(&w->out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
-    for (size_t i = 0; i < w->z->special_count; i++) {
+    for (size_t i = 0; i < w->z->added_count; i++) {
+        const tg_added_token *token = &w->z->added[i];
         tg_text_add(&w->out, i ? ",\n{\"id\":" : "\n{\"id\":");
-        tg_text_add_format(&w->out, "%d", w->z->special[i]);
+        tg_text_add_format(&w->out, "%d", token->id);
         tg_text_add(&w->out, ",\"content\":\"");
-        add_string(w, w->z->special[i]);
-        tg_text_add(&w->out, "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,"
-                             "\"special\":true}");
+        add_string(w, token->id);
+        tg_text_add(&w->out, "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":");
+        tg_text_add(&w->out, token->is_normalized ? "true,\"special\":" : "false,\"special\":");
+        tg_text_add(&w->out, token->is_special ? "true}" : "false}");
     }
     tg_text_add(&w->out, "],\n");
 }
@@ -172,7 +180,7 @@ static bool check_merges(writer *w, tg_encoder *e)
     for (int32_t id = 0; id < z->token_count; id++) {
         size_t length;
         const char *bytes = tg_tokenizer_bytes(z, id, &length);
-        if (length == 1 || tg_tokenizer_is_special(z, id)) {
+        if (length == 1 || tg_tokenizer_added(z, id)) {
             continue;
         }
         const tg_merge *merge = r < z->merge_count && z->merges[r].result == id ? &z->merges[r] : NULL;
@@ -200,14 +208,13 @@ static bool write_ranks(writer *w)
     bool is_possible = check_merges(w, &e);
     tg_encoder_free(&e);
     tg_free(e.ids);
-    bool is_alone = w->z->special_count == 1 && tg_tokenizer_end_of_text(w->z) >= 0;
-    if (is_possible && !is_alone) {
+    if (is_possible && !has_end_of_text_alone(w->z)) {
         return tg_error_set(w->error, TG_ERROR_VALUE,
-                            "tokenizer_save: a file of ranks has no special tokens, except "
+                            "tokenizer_save: a file of ranks has no added tokens, except "
                             "an id for <|endoftext|>; use TG_VOCABULARY_JSON");
     }
     for (int32_t id = 0; is_possible && id < w->z->token_count; id++) {
-        if (!tg_tokenizer_is_special(w->z, id)) {
+        if (!tg_tokenizer_added(w->z, id)) {
             size_t length;
             const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
             add_base64(w, bytes, length);

@@ -77,4 +77,5 @@ def main():
     out("ids.txt").write(text)
 
 
-main()
+if __name__ == "__main__":
+    main()

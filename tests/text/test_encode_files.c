@@ -24,8 +24,8 @@ static void write_file(const char *name, const char *text, size_t length)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A vocabulary whose special token has a space in it, before which a text could be cut. */
-static tg_tokenizer *tokenizer_new(void)
+/* A vocabulary whose added token has a space in it, before which a text could be cut. */
+static tg_tokenizer *tokenizer_new(bool is_special)
 {
     static const char merges[] = "#version: 0.2\n\xc4\xa0 l\n\xc4\xa0l i\n\xc4\xa0li g\n", old[] = "<|endoftext|>";
     tg_error error = TG_NO_ERROR;
@@ -40,6 +40,9 @@ static tg_tokenizer *tokenizer_new(void)
         memcpy(at, "<|new  text|>", sizeof old - 1);
         assert_true(found < 4);
     }
+    if (!is_special) {
+        memcpy(strstr(json, "true}],\n"), "false}],", 8);
+    }
     tg_tokenizer *z = tg_tokenizer_new_from_text(json, length, &error);
     assert_string_equal(error.text, "");
     tg_text_free(json);
@@ -47,9 +50,12 @@ static tg_tokenizer *tokenizer_new(void)
     return z;
 }
 
-/* Writes a text of three pieces and more. At each possible end of a piece there is a special token. */
-static char *draw_text(size_t *length)
+/* Writes a text of three pieces and more. At each possible end of a piece there is an added token; or it is one line
+ * without spaces. */
+static char *draw_text(bool is_line, size_t *length)
 {
+    static const char *const of_line[] = {"\xe7\x81\xaf", "\xe5\xa1\x94\xe7\x9a\x84\xe5\x85\x89", "\xe3\x80\x82",
+                                          "\xd9\xa3", "\xe1\x83\x90\xe0\xb8\x81"};
     static const char *const words[] = {
         " light", " keeper", "\n\n", "  ", "<|new  text|>", " l\xc3\xa4g", "'s", " 1881", "\xe3\x80\x80\xe6\x97\xa5",
         "<|new",  "  text|>"};
@@ -59,7 +65,7 @@ static char *draw_text(size_t *length)
     while (*length < 3 * TG_PIECE_BYTES + 1000) {
         seed = seed * 1664525U + 1013904223U;
         bool is_end = *length % TG_PIECE_BYTES > TG_PIECE_BYTES - 200;
-        const char *word = words[is_end ? 4 : (seed >> 16) % 11];
+        const char *word = is_line ? of_line[(seed >> 16) % 5] : words[is_end ? 4 : (seed >> 16) % 11];
         memcpy(text + *length, word, strlen(word));
         *length += strlen(word);
     }
@@ -86,16 +92,33 @@ static void check_ids(const tg_tokens *expected, int copies, int32_t end, int wi
     tg_token_file_free(file);
 }
 
-static void test_ids_are_those_of_the_whole_text(void **state)
+/* Asserts that training on the file gives the vocabulary of the text. */
+static void check_training(const char *text, size_t length)
 {
-    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *z[] = {tg_tokenizer_train(text, length, 300, &error),
+                         tg_tokenizer_train_files((const char *[]){text_path}, 1, 300, NULL, &error)};
+    char *vocabularies[] = {tg_tokenizer_text(z[0], NULL, &error), tg_tokenizer_text(z[1], NULL, &error)};
+    assert_string_equal(error.text, "");
+    assert_string_equal(vocabularies[0], vocabularies[1]);
+    for (int i = 0; i < 2; i++) {
+        tg_text_free(vocabularies[i]);
+        tg_tokenizer_free(z[i]);
+    }
+}
+
+static void check_text(bool is_special, bool is_line)
+{
     static const char *const paths[] = {text_path, text_path, empty_path};
     tg_error error = TG_NO_ERROR;
     size_t length;
-    char *text = draw_text(&length);
+    char *text = draw_text(is_line, &length);
     write_file(text_path, text, length);
     write_file(empty_path, "", 0);
-    tg_tokenizer *z = tokenizer_new();
+    if (is_line) {
+        check_training(text, length);
+    }
+    tg_tokenizer *z = tokenizer_new(is_special);
     int before = tg_threads();
     for (int special = 0; special < 2; special++) {
         tg_tokens expected;
@@ -116,6 +139,14 @@ static void test_ids_are_those_of_the_whole_text(void **state)
     tg_set_threads(before, NULL);
     tg_tokenizer_free(z);
     free(text);
+}
+
+static void test_ids_are_those_of_the_whole_text(void **state)
+{
+    (void)state;
+    check_text(true, false);
+    check_text(false, false);
+    check_text(true, true);
 }
 
 /* ---- errors ---- */
@@ -143,7 +174,7 @@ static void test_bad_arguments(void **state)
     (void)state;
     static const char *const paths[] = {text_path}, *const missing[] = {text_path, "missing.txt"};
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = tokenizer_new();
+    tg_tokenizer *z = tokenizer_new(true);
     write_file(text_path, "a text", 6);
     write_file(ids_path, "old", 3);
     tg_tokenizer_encode_files_config config = tg_tokenizer_encode_files_config_default();
@@ -209,10 +240,10 @@ static void test_failures_leave_the_old_file(void **state)
     (void)state;
     static const char *const paths[] = {text_path};
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = tokenizer_new();
+    tg_tokenizer *z = tokenizer_new(true);
     int before = tg_threads();
     size_t length;
-    char *text = draw_text(&length);
+    char *text = draw_text(false, &length);
     tg_set_threads(1, NULL);
     write_file(text_path, text, length);
     write_file(ids_path, "old", 3);
@@ -267,7 +298,7 @@ static void test_long_pieces(void **state)
     (void)state;
     static const char *const paths[] = {text_path};
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = tokenizer_new();
+    tg_tokenizer *z = tokenizer_new(true);
     char *text = malloc(2 * TG_PIECE_BYTES);
     memset(text, 'x', 2 * TG_PIECE_BYTES);
     text[500] = ' ';
@@ -276,7 +307,7 @@ static void test_long_pieces(void **state)
     assert_int_equal(tg_tokenizer_encode_files(z, paths, 1, ids_path, 2, NULL, &error), -1);
     assert_error(&error, TG_ERROR_FORMAT,
                  "tokenizer_encode_files: 'test_encode_files.txt' has no place where a word surely ends, such as white "
-                 "space after a letter, in the 1048576 bytes from byte 500 on");
+                 "space or a full stop after a letter, in the 1048576 bytes from byte 500 on");
     check_unchanged();
     free(text);
     tg_tokenizer_free(z);
@@ -326,10 +357,10 @@ static void test_memory(void **state)
     (void)state;
     static const char *const paths[] = {text_path, text_path, text_path, text_path};
     tg_error error = TG_NO_ERROR;
-    tg_tokenizer *z = tokenizer_new();
+    tg_tokenizer *z = tokenizer_new(true);
     int before = tg_threads();
     size_t length;
-    char *text = draw_text(&length);
+    char *text = draw_text(false, &length);
     write_file(text_path, text, length);
     tg_set_threads(1, NULL);
     metered_allocator meter;

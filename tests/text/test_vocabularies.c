@@ -200,7 +200,7 @@ static void test_saved_formats(void **state)
         {"ranks.tiktoken", "ranks.tiktoken", TG_VOCABULARY_JSON, NULL},
         {"ranks.tiktoken", "ranks.tiktoken", TG_VOCABULARY_RANKS, NULL},
         {"tokenizer.json", "tokenizer.json", TG_VOCABULARY_RANKS, NULL},
-        {"tokenizer_split.json", "", TG_VOCABULARY_RANKS, "a file of ranks has no special tokens, except an id"},
+        {"tokenizer_split.json", "", TG_VOCABULARY_RANKS, "a file of ranks has no added tokens, except an id"},
         {"tokenizer.json", "", TG_VOCABULARY_MERGES, "the ids do not follow from the order of the merges"},
         {"ranks.tiktoken", "", TG_VOCABULARY_MERGES, "the ids do not follow from the order of the merges"},
         {"ranks.tiktoken", "", (tg_vocabulary_format)3, "format 3; it must be a tg_vocabulary_format"},
@@ -392,7 +392,7 @@ static void test_hostile_files(void **state)
     static const struct {
         const char *begin, *repeated, *message;
     } files[] = {
-        {"#version: 0.2\n", "\n", "line 2: \"\" is not two tokens and one space"},
+        {"#version: 0.2\n", "\n ", "line 2: \"\" is not two tokens and one space"},
         {"#version: 0.2\n", "a b\n", "line 3: the merge of \"a\" and \"b\" was given before"},
         {"", "\n", "line 1: the file has no token"},
         {"", "QQ== 0\n", "line 2: rank 0 was given before, in line 1"},
@@ -402,7 +402,10 @@ static void test_hostile_files(void **state)
         {"{\"model\":{\"vocab\":{", "\"a\":0,", "found the end"},
         {"{\"model\":{\"merges\":[", "\"a b\",", "found the end"},
         {"{\"model\":{\"merges\":[", "[\"a\",\"b\"],", "found the end"},
-        {"{\"added_tokens\":[", "{\"id\":0,\"content\":\"a\"},", "expected"},
+        {"{\"added_tokens\":[",
+         "{\"id\":0,\"content\":\"a\",\"special\":true,\"normalized\":true,\"lstrip\":false,\"rstrip\":false,"
+         "\"single_word\":false},",
+         "expected"},
         {"{\"pre_tokenizer\":", "{\"pretokenizers\":[", "a part of a Sequence has parts of its own"},
         {"", "[", "line 1: \"[[[["},
     };
