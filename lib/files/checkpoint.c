@@ -156,6 +156,28 @@ static bool check_part(const char *call, const tg_checkpoint_part *part, int64_t
            tg_error_set(error, TG_ERROR_VALUE, "%s: part '%s' has %lld bytes", call, part->name, (long long)part->size);
 }
 
+/* Checks that no two parts have the same name. */
+static bool check_names(const char *call, const tg_checkpoint_part *parts, int64_t count, tg_error *error)
+{
+    int32_t *slots = NULL;
+    size_t slot_count = 0;
+    bool is_new,
+        is_good = (count <= INT32_MAX && tg_slots_reserve(&slots, &slot_count, (size_t)count, &is_new)) ||
+                  tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld parts", call, (long long)count);
+    for (int32_t i = 0; is_good && i < count; i++) {
+        const char *name = parts[i].name;
+        size_t slot = tg_hash_bytes(name, strlen(name)) & (slot_count - 1);
+        for (; is_good && slots[slot] >= 0; slot = (slot + 1) & (slot_count - 1)) {
+            is_good = strcmp(parts[slots[slot]].name, name) != 0 ||
+                      tg_error_set(error, TG_ERROR_VALUE, "%s: parts %d and %d are both named '%s'", call,
+                                   (int)slots[slot], (int)i, name);
+        }
+        slots[slot] = i;
+    }
+    tg_free(slots);
+    return is_good;
+}
+
 static bool check_parts(const char *call, const char *path, const tg_checkpoint_part *parts, int64_t count,
                         tg_error *error)
 {
@@ -169,14 +191,8 @@ static bool check_parts(const char *call, const char *path, const tg_checkpoint_
         if (!check_part(call, &parts[i], i, error)) {
             return false;
         }
-        for (int64_t k = 0; k < i; k++) {
-            if (strcmp(parts[k].name, parts[i].name) == 0) {
-                return tg_error_set(error, TG_ERROR_VALUE, "%s: parts %lld and %lld are both named '%s'", call,
-                                    (long long)k, (long long)i, parts[i].name);
-            }
-        }
     }
-    return true;
+    return check_names(call, parts, count, error);
 }
 
 bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *parts, int64_t count,

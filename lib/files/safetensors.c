@@ -341,12 +341,16 @@ const tg_array *tg_safetensors_find(const tg_safetensors *f, const char *prefix,
 const char *tg_safetensors_metadata(const tg_safetensors *f, const char *key)
 {
     const tg_metadata_list *list = f->count ? &f->parts[0].metadata : NULL;
-    for (size_t i = 0; list && i < list->count; i++) {
-        if (strcmp(list->pairs[i].key, key) == 0) {
-            return list->pairs[i].value;
+    size_t low = 0, high = list ? list->count : 0;
+    while (low < high) { /* the keys are sorted */
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(list->pairs[middle].key, key) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return NULL;
+    return list && low < list->count && strcmp(list->pairs[low].key, key) == 0 ? list->pairs[low].value : NULL;
 }
 
 static const part *part_of(const tg_safetensors *f, const tg_array *array)

@@ -26,6 +26,8 @@ struct tg_safetensors_writer {
     size_t count, capacity;
     text_pair *metadata;
     size_t metadata_count, metadata_capacity;
+    int32_t *slots; /* from keys to metadata: tg_slots_reserve */
+    size_t slot_count;
 };
 
 static bool no_memory(const tg_safetensors_writer *w, tg_error *error)
@@ -58,6 +60,7 @@ void tg_safetensors_writer_free(tg_safetensors_writer *w)
     }
     tg_free(w->items);
     tg_free(w->metadata);
+    tg_free(w->slots);
     tg_free(w);
 }
 
@@ -109,32 +112,46 @@ bool tg_safetensors_add(tg_safetensors_writer *w, const char *prefix, const char
     return tg_safetensors_add_stored(w, prefix, name, x, shard, tg_stored_of(tg_dtype_of(x), floats), error);
 }
 
-static bool has_key(const tg_safetensors_writer *w, const char *key)
+/* Returns the slot of a key, or the empty slot for it. */
+static size_t slot_of(const tg_safetensors_writer *w, const char *key)
 {
-    size_t i = 0;
-    while (i < w->metadata_count && strcmp(w->metadata[i].key, key) != 0) {
-        i++;
+    size_t slot = tg_hash_bytes(key, strlen(key)) & (w->slot_count - 1);
+    while (w->slots[slot] >= 0 && strcmp(w->metadata[w->slots[slot]].key, key) != 0) {
+        slot = (slot + 1) & (w->slot_count - 1);
     }
-    return i < w->metadata_count;
+    return slot;
+}
+
+/* Makes room for another pair. */
+static bool reserve_pair(tg_safetensors_writer *w)
+{
+    size_t needed = w->metadata_count + 1;
+    bool is_new;
+    if (!tg_grow(&w->metadata, &w->metadata_capacity, w->metadata_count, needed, sizeof *w->metadata) ||
+        !tg_slots_reserve(&w->slots, &w->slot_count, needed, &is_new)) {
+        return false;
+    }
+    for (size_t i = 0; is_new && i < w->metadata_count; i++) {
+        w->slots[slot_of(w, w->metadata[i].key)] = (int32_t)i;
+    }
+    return true;
 }
 
 bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, const char *key, const char *value,
                                  tg_error *error)
 {
     text_pair pair = {.key = copy_text(w, "metadata key", prefix, key, error)};
-    if (pair.key && has_key(w, pair.key)) {
+    bool is_ready = pair.key && (reserve_pair(w) || no_memory(w, error));
+    if (is_ready && w->slots[slot_of(w, pair.key)] >= 0) {
         tg_free(pair.key);
         return true;
     }
-    pair.value = pair.key ? copy_text(w, "metadata value", prefix, value, error) : NULL;
-    bool is_ready = pair.value && (tg_grow(&w->metadata, &w->metadata_capacity, w->metadata_count,
-                                           w->metadata_count + 1, sizeof *w->metadata) ||
-                                   no_memory(w, error));
-    if (!is_ready) {
+    pair.value = is_ready ? copy_text(w, "metadata value", prefix, value, error) : NULL;
+    if (!pair.value) {
         tg_free(pair.key);
-        tg_free(pair.value);
         return false;
     }
+    w->slots[slot_of(w, pair.key)] = (int32_t)w->metadata_count;
     w->metadata[w->metadata_count++] = pair;
     return true;
 }

@@ -7,10 +7,22 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+/* Returns the place of a name in the table of groups, or the empty place for it. */
+static size_t place_of(const tg_optim *optim, const char *name)
+{
+    size_t last = optim->group_name_places - 1, at = tg_hash_bytes(name, strlen(name)) & last;
+    while (optim->group_of_name[at] >= 0 && strcmp(optim->groups[optim->group_of_name[at]].name, name) != 0) {
+        at = (at + 1) & last;
+    }
+    return at;
+}
+
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay)
 {
-    if (!tg_grow(&optim->groups, &optim->group_capacity, optim->group_count, optim->group_count + 1,
-                 sizeof *optim->groups)) {
+    size_t needed = optim->group_count + 1;
+    bool is_new;
+    if (!tg_grow(&optim->groups, &optim->group_capacity, optim->group_count, needed, sizeof *optim->groups) ||
+        !tg_slots_reserve(&optim->group_of_name, &optim->group_name_places, needed, &is_new)) {
         return false;
     }
     tg_group *added = &optim->groups[optim->group_count++];
@@ -18,17 +30,16 @@ bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double wei
     memcpy(added->name, name, strlen(name));
     added->lr = lr;
     added->weight_decay = weight_decay;
+    for (size_t i = is_new ? 0 : optim->group_count - 1; i < optim->group_count; i++) {
+        optim->group_of_name[place_of(optim, optim->groups[i].name)] = (int32_t)i;
+    }
     return true;
 }
 
 static tg_group *find_group(const tg_optim *optim, const char *name)
 {
-    for (size_t i = 0; optim && i < optim->group_count; i++) {
-        if (strcmp(optim->groups[i].name, name) == 0) {
-            return &optim->groups[i];
-        }
-    }
-    return NULL;
+    int32_t found = optim ? optim->group_of_name[place_of(optim, name)] : -1;
+    return found < 0 ? NULL : &optim->groups[found];
 }
 
 bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *pattern)
@@ -44,8 +55,14 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d", call,
                             strlen(name), TG_MAX_GROUP_NAME);
     }
+    int64_t first = 0, end = optim->count;
+    if (!strchr(pattern, '*')) { /* one name */
+        const tg_slot *slot = tg_optim_find_slot(optim, pattern);
+        first = slot ? slot - optim->slots : 0;
+        end = slot ? first + 1 : 0;
+    }
     int64_t matching = 0;
-    for (int64_t i = 0; i < optim->count; i++) {
+    for (int64_t i = first; i < end; i++) {
         matching += tg_name_matches(pattern, optim->slots[i].name);
     }
     if (matching == 0) {
@@ -57,7 +74,7 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         return tg_error_set(&optim->error, TG_ERROR_MEMORY, "%s: out of memory for the group '%s'", call, name);
     }
     size_t group = (size_t)(find_group(optim, name) - optim->groups);
-    for (int64_t i = 0; i < optim->count; i++) {
+    for (int64_t i = first; i < end; i++) {
         if (tg_name_matches(pattern, optim->slots[i].name)) {
             optim->slots[i].group = group;
         }

@@ -62,6 +62,28 @@ static bool add_slot(tg_optim *optim, tg_entry entry)
     return !optim->method->defer || optim->method->defer(optim, slot);
 }
 
+/* Returns the place of a name in the table of slots, or the empty place for it. */
+static size_t place_of(const tg_optim *optim, const char *name)
+{
+    size_t last = optim->slot_name_places - 1, at = tg_hash_bytes(name, strlen(name)) & last;
+    while (optim->slot_of_name[at] >= 0 && strcmp(optim->slots[optim->slot_of_name[at]].name, name) != 0) {
+        at = (at + 1) & last;
+    }
+    return at;
+}
+
+static bool index_slots(tg_optim *optim)
+{
+    bool is_new;
+    if (!tg_slots_reserve(&optim->slot_of_name, &optim->slot_name_places, (size_t)optim->count, &is_new)) {
+        return false;
+    }
+    for (int64_t i = 0; i < optim->count; i++) {
+        optim->slot_of_name[place_of(optim, optim->slots[i].name)] = (int32_t)i;
+    }
+    return true;
+}
+
 static bool add_slots(tg_optim *optim)
 {
     optim->entries = tg_params_count(optim->params);
@@ -73,7 +95,7 @@ static bool add_slots(tg_optim *optim)
             return false;
         }
     }
-    return true;
+    return index_slots(optim);
 }
 
 tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
@@ -121,6 +143,8 @@ void tg_optim_free(tg_optim *optim)
     }
     tg_free(optim->slots);
     tg_free(optim->groups);
+    tg_free(optim->slot_of_name);
+    tg_free(optim->group_of_name);
     tg_free(optim);
 }
 
@@ -153,19 +177,15 @@ tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index)
     return (tg_optim_state){optim->method->states[kind], slot->name, slot->state[kind]};
 }
 
-static tg_slot *find_slot(const tg_optim *optim, const char *name)
+tg_slot *tg_optim_find_slot(const tg_optim *optim, const char *name)
 {
-    for (int64_t i = 0; optim && name && i < optim->count; i++) {
-        if (strcmp(optim->slots[i].name, name) == 0) {
-            return &optim->slots[i];
-        }
-    }
-    return NULL;
+    int32_t found = optim && name ? optim->slot_of_name[place_of(optim, name)] : -1;
+    return found < 0 ? NULL : &optim->slots[found];
 }
 
 int64_t tg_optim_steps(const tg_optim *optim, const char *name)
 {
-    const tg_slot *slot = find_slot(optim, name);
+    const tg_slot *slot = tg_optim_find_slot(optim, name);
     return slot ? slot->steps : 0;
 }
 
@@ -178,7 +198,7 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
     if (!name) {
         return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the name is NULL", call);
     }
-    tg_slot *slot = find_slot(optim, name);
+    tg_slot *slot = tg_optim_find_slot(optim, name);
     if (!slot) {
         return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
     }

@@ -112,7 +112,13 @@ struct tg_optim {
     int64_t count;
     tg_group *groups; /* the first is "default" */
     size_t group_count, group_capacity;
+    /* from names to slots and to groups: tg_slots_reserve */
+    int32_t *slot_of_name, *group_of_name;
+    size_t slot_name_places, group_name_places;
 };
+
+/* Returns the slot of a parameter, or NULL. */
+tg_slot *tg_optim_find_slot(const tg_optim *optim, const char *name);
 
 /* Returns an optimizer with the first `states` state tensors of the method for each parameter. The config must have
  * been checked. NULL when memory is exhausted, with the error in the params. */

@@ -1,4 +1,6 @@
 /* params: parts of params, by a pattern of names. */
+#include <string.h>
+
 #include "base/text.h"
 #include "params/list.h"
 
@@ -58,10 +60,10 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
     return NULL;
 }
 
-/* Returns whether no backward in progress adds to the gradient of a parameter that matches. */
-static bool expect_no_backward(tg_params *params, const char *call, const char *pattern)
+/* Returns whether no backward in progress adds to the gradient of a parameter that matches, from entry `first` on. */
+static bool expect_no_backward(tg_params *params, size_t first, size_t end, const char *call, const char *pattern)
 {
-    for (size_t i = 0; i < params->count; i++) {
+    for (size_t i = first; i < end; i++) {
         const tg_entry *entry = &params->entries[i].entry;
         if (entry->tensor->last_use > 0 && tg_name_matches(pattern, entry->name)) {
             return tg_params_fail(params, TG_ERROR_STATE, "%s: a backward in progress adds to the gradient of '%.*s'",
@@ -80,11 +82,13 @@ bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
     if (!pattern) {
         return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
     }
-    if (frozen && !expect_no_backward(params, call, pattern)) {
+    /* a name without a * is looked up */
+    int64_t matching = 0, buffers = 0, one = strchr(pattern, '*') ? -1 : tg_params_number(params, pattern);
+    size_t first = one < 0 ? 0 : (size_t)one, end = one < 0 ? params->count : first + 1;
+    if (frozen && !expect_no_backward(params, first, end, call, pattern)) {
         return false;
     }
-    int64_t matching = 0, buffers = 0;
-    for (size_t i = 0; i < params->count; i++) {
+    for (size_t i = first; i < end; i++) {
         const tg_entry *entry = &params->entries[i].entry;
         if (tg_name_matches(pattern, entry->name)) {
             bool is_buffer = tg_params_at(params, tg_params_number_of(params, entry->tensor)).kind == TG_ENTRY_BUFFER;
