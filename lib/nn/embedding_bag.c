@@ -20,10 +20,14 @@ tg_nn_embedding_bag tg_nn_embedding_bag_make(tg_params *params, const char *name
         return none;
     }
     tg_nn_embedding_bag_config config = given ? *given : tg_nn_embedding_bag_config_default();
-    if ((unsigned)config.mode > TG_BAG_MAX || (config.mode == TG_BAG_MAX && config.scale_by_frequency)) {
+    if ((unsigned)config.mode > TG_BAG_MAX) {
         tg_params_fail(params, TG_ERROR_VALUE,
-                       "%s: mode %d%s; it must be one of tg_bag_mode; TG_BAG_MAX does not allow scale_by_frequency",
-                       call, (int)config.mode, config.scale_by_frequency ? " with scale_by_frequency" : "");
+                       "%s: mode %d does not exist; it must be TG_BAG_SUM, TG_BAG_MEAN or TG_BAG_MAX", call,
+                       (int)config.mode);
+        return none;
+    }
+    if (config.mode == TG_BAG_MAX && config.scale_by_frequency) {
+        tg_params_fail(params, TG_ERROR_VALUE, "%s: scale_by_frequency is not allowed with TG_BAG_MAX", call);
         return none;
     }
     tg_table_options options = {config.padding_index, config.mean,     config.std,      config.from,

@@ -487,9 +487,12 @@ static void test_bag_refuses(void **state)
         {4, 3, TG_NO_PADDING, 0, 1, 1, 0, NULL, 0, false, TG_ERROR_VALUE, "'bag' has max_norm 1 and norm_type 0;"},
         {4, 3, TG_NO_PADDING, 0, 1, 0, 2, table, 0, false, TG_ERROR_SHAPE, "table of shape (4,2); it must be (4,3)"},
         {4, 3, TG_NO_PADDING, 0, 1, 0, 2, single, 0, false, TG_ERROR_DTYPE, "'bag.weight' is f32;"},
-        {4, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, 3, false, TG_ERROR_VALUE, "mode 3"},
+        {4, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, 3, false, TG_ERROR_VALUE,
+         "mode 3 does not exist; it must be TG_BAG_SUM, "
+         "TG_BAG_MEAN or TG_BAG_MAX"},
         {4, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, -1, false, TG_ERROR_VALUE, "mode -1"},
-        {4, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, TG_BAG_MAX, true, TG_ERROR_VALUE, "mode 2 with scale_by_frequency"},
+        {4, 3, TG_NO_PADDING, 0, 1, 0, 2, NULL, TG_BAG_MAX, true, TG_ERROR_VALUE,
+         "scale_by_frequency is not allowed with TG_BAG_MAX"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_nn_embedding_bag_config config = usual;

@@ -109,9 +109,12 @@ static void test_embedding(void **state)
     REFUSED(tg_embedding_bag(t, f->x, f->table, NULL), DTYPE, NOT_IDS("embedding_bag", "ids", "f32"));
     REFUSED(embed_bags(t, f->ids, f->table, TG_BAG_SUM, -10, NULL, NULL), RANGE,
             "embedding_bag: padding_index -10 is outside [-9,9)");
-    REFUSED(bags(t, f->ids, f->table, (tg_bag_mode)3, NULL, NULL), VALUE, "embedding_bag: mode 3 does not exist");
+    REFUSED(bags(t, f->ids, f->table, (tg_bag_mode)3, NULL, NULL), VALUE,
+            "embedding_bag: mode 3 does not exist; it must be TG_BAG_SUM, TG_BAG_MEAN or TG_BAG_MAX");
     REFUSED(bags(t, f->ids, f->table, TG_BAG_MEAN, NULL, f->x), VALUE,
-            "embedding_bag: weights need TG_BAG_SUM; the mode is 1");
+            "embedding_bag: weights need TG_BAG_SUM; the mode is TG_BAG_MEAN");
+    REFUSED(bags(t, f->ids, f->table, TG_BAG_MAX, NULL, f->x), VALUE,
+            "embedding_bag: weights need TG_BAG_SUM; the mode is TG_BAG_MAX");
     REFUSED(bags(t, f->ids, f->table, TG_BAG_SUM, NULL, f->four), SHAPE,
             "embedding_bag: the weights have shape (4,) and the ids (2,3); they must be equal");
     REFUSED(bags(t, f->ids, f->table, TG_BAG_SUM, NULL, f->doubles), DTYPE, MIXED("embedding_bag", "f32", "f64"));
@@ -189,7 +192,11 @@ static void test_attention(void **state)
                  "with a number of heads that keys and values divide");
     given.enable_gqa = false;
     REFUSED(FUSED(f->three_batches, tg_transpose(t, f->batches, 1, 2), tg_transpose(t, f->batches, 1, 2), given), SHAPE,
-            SDPA ": queries (3,2,3), keys (2,2,3) and values (2,2,3); they must be (..,T,D), (..,S,D) and (..,S,D)");
+            SDPA ": queries (3,2,3), keys (2,2,3) and values (2,2,3); they must be (..,T,D), (..,S,D) and (..,S,D), "
+                 "with axes before the last two that broadcast");
+    REFUSED(FUSED(tg_repeat(t, f->three_batches, TG_SHAPE(2, 1, 1)), f->three_batches, f->three_batches, given), SHAPE,
+            SDPA ": queries (6,2,3) have 6 heads, keys (3,2,3) and values (3,2,3) have 3; set enable_gqa, or give all "
+                 "the same number of heads");
     given.key_mask = f->mask;
     REFUSED(FUSED(f->x, f->x, f->x, given), SHAPE,
             SDPA ": the key mask is u8 (2,3); for queries (2,3) and keys (2,3) it must be u8 (B,S)");

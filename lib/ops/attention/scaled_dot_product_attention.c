@@ -44,27 +44,52 @@ static bool broadcast_batch(const tg_tensor *x, bool is_grouped, tg_shape *shape
     return tg_shape_broadcast(&queries, &batch, shape);
 }
 
+/* Returns whether the shapes fit, apart from the batch axes. */
+static bool matrices_fit(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v, bool is_grouped, bool is_causal)
+{
+    int least = is_grouped ? 3 : 2;
+    if (q->rank < least || k->rank < least || v->rank < least) {
+        return false;
+    }
+    int64_t width = q->shape[q->rank - 1], keys = k->shape[k->rank - 2];
+    return k->shape[k->rank - 1] == width && v->shape[v->rank - 1] == width && v->shape[v->rank - 2] == keys &&
+           (!is_causal || keys >= q->shape[q->rank - 2]) && keys <= TG_GEMM_LIMIT && width <= TG_GEMM_LIMIT;
+}
+
+/* Returns whether the batch axes fit, too, and computes the shape of the result. */
+static bool batches_fit(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v, bool is_grouped, tg_shape *shape)
+{
+    *shape = tg_shape_of(q);
+    return (!is_grouped || k->shape[k->rank - 3] == v->shape[v->rank - 3]) && broadcast_batch(k, is_grouped, shape) &&
+           broadcast_batch(v, is_grouped, shape);
+}
+
 /* Computes the shape of the result. */
 static bool check_shapes(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
                          const tg_scaled_dot_product_attention_config *config, tg_shape *shape)
 {
     char q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT], v_text[TG_SHAPE_TEXT];
     bool is_grouped = config->enable_gqa;
-    int least = is_grouped ? 3 : 2;
-    bool fits = q->rank >= least && k->rank >= least && v->rank >= least;
-    if (fits) {
-        int64_t width = q->shape[q->rank - 1], keys = k->shape[k->rank - 2];
-        *shape = tg_shape_of(q);
-        fits = k->shape[k->rank - 1] == width && v->shape[v->rank - 1] == width && v->shape[v->rank - 2] == keys &&
-               (!config->is_causal || keys >= q->shape[q->rank - 2]) && keys <= TG_GEMM_LIMIT &&
-               width <= TG_GEMM_LIMIT && (!is_grouped || k->shape[k->rank - 3] == v->shape[v->rank - 3]) &&
-               broadcast_batch(k, is_grouped, shape) && broadcast_batch(v, is_grouped, shape);
+    bool matrices = matrices_fit(q, k, v, is_grouped, config->is_causal);
+    if (matrices && batches_fit(q, k, v, is_grouped, shape)) {
+        return true;
     }
-    return fits || tg_tape_fail(t, TG_ERROR_SHAPE, call,
-                                "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D)%s%s",
-                                tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(k), k_text),
-                                tg_shape_format(tg_shape_of(v), v_text), config->is_causal ? " with S >= T" : "",
-                                is_grouped ? ", with a number of heads that keys and values divide" : "");
+    tg_shape_format(tg_shape_of(q), q_text);
+    tg_shape_format(tg_shape_of(k), k_text);
+    tg_shape_format(tg_shape_of(v), v_text);
+    if (!is_grouped && matrices_fit(q, k, v, true, config->is_causal) && batches_fit(q, k, v, true, shape)) {
+        return tg_tape_fail(
+            t, TG_ERROR_SHAPE, call,
+            "queries %s have %lld heads, keys %s and values %s have %lld; set enable_gqa, or give all the "
+            "same number of heads",
+            q_text, (long long)q->shape[q->rank - 3], k_text, v_text, (long long)k->shape[k->rank - 3]);
+    }
+    return tg_tape_fail(t, TG_ERROR_SHAPE, call,
+                        "queries %s, keys %s and values %s; they must be (..,T,D), (..,S,D) and (..,S,D)%s%s", q_text,
+                        k_text, v_text, config->is_causal ? " with S >= T" : "",
+                        is_grouped ? ", with a number of heads that keys and values divide"
+                        : matrices ? ", with axes before the last two that broadcast"
+                                   : "");
 }
 
 static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_config *config)

@@ -280,9 +280,13 @@ static bool embedding_bag_shape(tg_op_call *call)
         !tg_op_expect_ids_below(call, 0, table->shape[0]) || !tg_check_norm_limit(call, 1, &a->limit)) {
         return false;
     }
-    if ((unsigned)a->mode > TG_BAG_MAX || (weights && a->mode != TG_BAG_SUM)) {
+    if ((unsigned)a->mode > TG_BAG_MAX) {
         return tg_op_fail(call, TG_ERROR_VALUE,
-                          weights ? "weights need TG_BAG_SUM; the mode is %d" : "mode %d does not exist", (int)a->mode);
+                          "mode %d does not exist; it must be TG_BAG_SUM, TG_BAG_MEAN or TG_BAG_MAX", (int)a->mode);
+    }
+    if (weights && a->mode != TG_BAG_SUM) {
+        return tg_op_fail(call, TG_ERROR_VALUE, "weights need TG_BAG_SUM; the mode is %s",
+                          a->mode == TG_BAG_MEAN ? "TG_BAG_MEAN" : "TG_BAG_MAX");
     }
     if (a->by_frequency && a->mode == TG_BAG_MAX) {
         return tg_op_fail(call, TG_ERROR_VALUE, "scale_by_frequency is not allowed with TG_BAG_MAX");
