@@ -6,8 +6,11 @@
  *
  * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Sums over a
  * row have LANES lanes of `real`, which are added to sums in double every PART values. So vectors are as long as the
- * processor's, and rounding errors do not grow with the row. m is subtracted in two steps, the nearest `real` and the
- * rest, because the rounding of a mean far from 0 would be large beside the deviations.
+ * processor's, and rounding errors do not grow with the row. The mean that follows from the rounded sum is a center:
+ * the mean of the differences from it is added, and its square subtracted from their mean square (Chan, Golub and
+ * LeVeque 1983). For equal values the differences and their sums are exact, so x - m and v are 0. m is subtracted in
+ * two steps, the nearest `real` and the rest, because the rounding of a mean far from 0 would be large beside the
+ * deviations.
  *
  * Threads divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are
  * added in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the
@@ -73,26 +76,53 @@ static inline void add_lanes(double sum[LANES], const real part[LANES])
     }
 }
 
-/* Returns sum_c x_c, or the sum of the squared deviations from m. */
-static inline double sum_of_row(const real *x, int64_t n, bool squares, split_mean m)
+/* gcc keeps the lanes of one sum in registers, and those of two only as vectors. */
+#if defined TG_LEVEL_AVX512
+#define VECTOR_BYTES 64
+#elif defined TG_LEVEL_AVX2
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+#define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(real)))
+#define VECTORS (LANES / VECTOR_LANES)
+
+/* sum_c d_c and sum_c d_c^2, d_c = x_c - center */
+typedef struct difference_sums {
+    double d, squares;
+} difference_sums;
+
+static inline __attribute__((always_inline)) difference_sums differences_of_row(const real *x, int64_t n, real center)
 {
-    double sum[LANES] = {0};
+    double sum[LANES] = {0}, squares[LANES] = {0};
     int64_t c = 0;
     while (c + LANES <= n) {
-        real part[LANES] = {0};
+        vector part[VECTORS] = {{0}}, square[VECTORS] = {{0}};
         for (int64_t end = n - c < PART ? n : c + PART; c + LANES <= end; c += LANES) {
-            for (int k = 0; k < LANES; k++) {
-                real d = squares ? deviation(x[c + k], m) : x[c + k];
-                part[k] += squares ? d * d : d;
+            for (int v = 0; v < VECTORS; v++) {
+                const vector d = *(const vector *)(x + c + v * VECTOR_LANES) - center;
+                part[v] += d;
+                square[v] += d * d;
             }
         }
-        add_lanes(sum, part);
+        add_lanes(sum, (const real *)part);
+        add_lanes(squares, (const real *)square);
     }
     for (; c < n; c++) {
-        double d = squares ? (double)deviation(x[c], m) : (double)x[c];
-        sum[0] += squares ? d * d : d;
+        double d = (double)(x[c] - center);
+        sum[0] += d;
+        squares[0] += d * d;
     }
-    return sum_of_lanes(sum);
+    return (difference_sums){sum_of_lanes(sum), sum_of_lanes(squares)};
+}
+
+static inline row_statistics statistics_of_row(const real *x, int64_t n, double eps)
+{
+    const real center = (real)(differences_of_row(x, n, 0).d / (double)n);
+    const difference_sums sums = differences_of_row(x, n, center);
+    const double shift = sums.d / (double)n, variance = sums.squares / (double)n - shift * shift;
+    return (row_statistics){(double)center + shift, 1 / sqrt((variance < 0 ? 0 : variance) + eps)};
 }
 
 static void normalize_rows(void *context, int64_t begin, int64_t end)
@@ -101,15 +131,12 @@ static void normalize_rows(void *context, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const real *x = n->x + row * n->width;
         real *y = n->y + row * n->width;
-        double mean = sum_of_row(x, n->width, false, split(0)) / (double)n->width;
-        split_mean m = split(mean);
-        double squares = sum_of_row(x, n->width, true, m);
-        double inverse = 1 / sqrt(squares / (double)n->width + n->eps);
-        real factor = (real)inverse;
+        n->rows[row] = statistics_of_row(x, n->width, n->eps);
+        split_mean m = split(n->rows[row].mean);
+        real factor = (real)n->rows[row].inverse;
         for (int64_t c = 0; c < n->width; c++) {
             y[c] = deviation(x[c], m) * factor * n->weight[c] + n->bias[c];
         }
-        n->rows[row] = (row_statistics){mean, inverse};
     }
 }
 
