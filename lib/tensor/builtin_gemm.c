@@ -7,8 +7,8 @@
  *
  * With `add` the sums are added to the old value of c one after the other. So the bits do not depend on the sizes of
  * the matrices, on tiles, threads or the level, as long as the processor has fused multiply-adds: the AVX2 and AVX-512
- * levels agree. The baseline of x86-64 has none and rounds each product, too. The build compiles this file so that a
- * multiplication and the addition of its result become one instruction where there is one (lib/meson.build).
+ * levels agree. The baseline of x86-64 has none and rounds each product, too. The multiply-adds stand in the source
+ * (builtin_tile.h, builtin_row.h), so no flag of the compiler decides what is fused.
  *
  * C is computed in tiles (tensor/builtin_tile.h), for which columns of B are copied. Where many panels read the values
  * of A, PACKED_ROWS of these are copied, too, in the order in which the tiles read them. A thread without memory for

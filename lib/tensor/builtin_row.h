@@ -6,7 +6,7 @@
 
 /* ---- small products ---- */
 
-/* gcc may leave an expression of numbers unfused, unlike one of vectors. */
+/* gcc may leave an expression unfused. */
 #if defined TG_LEVEL_EXACT
 #define MULTIPLY_ADD(a, b, c) TYPED(tg_exact_fma)(a, b, c)
 #elif defined TG_HAS_FMA
@@ -111,24 +111,38 @@ static void sum_rows(const small_factors *f, int64_t columns, int64_t b_step, re
 }
 
 /* Adds a term to the sums of four columns. */
-static inline void add_quad(real a, const quad *b, quad *sum)
+static inline __attribute__((always_inline)) void add_quad(real a, const quad *b, quad *sum)
 {
-#if defined TG_LEVEL_EXACT
+#if defined TG_LEVEL_EXACT || defined TG_HAS_FMA
+    quad next;
     for (int i = 0; i < SIDE; i++) {
-        (*sum)[i] = MULTIPLY_ADD(a, (*b)[i], (*sum)[i]);
+        next[i] = MULTIPLY_ADD(a, (*b)[i], (*sum)[i]);
     }
+    *sum = next;
 #else
     *sum += a * *b;
 #endif
 }
 
+/* Fused multiply-adds are written lane by lane. gcc would read the lanes of a shuffled vector where they come from,
+ * one by one, if it knew. */
+#if defined __FMA__
+#define KEEP_VECTOR(x) __asm__("" : "+x"(x))
+#else
+#define KEEP_VECTOR(x) (void)0
+#endif
+
 /* Adds terms to the sums of four columns, which are in memory rows of B: their values are read in squares. */
-static inline void add_squares(const small_factors *f, int64_t first, int64_t end, quad *sum)
+static inline __attribute__((always_inline)) void add_squares(const small_factors *f, int64_t first, int64_t end,
+                                                              quad *sum)
 {
+#pragma GCC unroll 4
     for (int64_t k = first; k < end; k += SIDE) {
         quad column[SIDE];
         read_columns(f->b + k, f->b_column, column);
+#pragma GCC unroll 4
         for (int i = 0; i < SIDE; i++) {
+            KEEP_VECTOR(column[i]);
             add_quad(f->a[(k + i) * f->a_step], &column[i], sum);
         }
     }
@@ -141,16 +155,19 @@ static inline __attribute__((always_inline)) void sum_lines(int groups, small_fa
     const real *b = f.b;
     quad sum[4];
     int64_t k = 0;
+#pragma GCC unroll 4
     for (int group = 0; group < groups; group++) {
         sum[group] = (quad){0};
     }
     for (; k + CACHE_LINE <= f.terms; k += CACHE_LINE) {
+#pragma GCC unroll 4
         for (int group = 0; group < groups; group++) {
             f.b = b + group * SIDE * f.b_column;
             prefetch_lines(f.b + groups * SIDE * f.b_column + k, f.b_column, SIDE);
             add_squares(&f, k, k + CACHE_LINE, &sum[group]);
         }
     }
+#pragma GCC unroll 4
     for (int group = 0; group < groups; group++) {
         const int64_t rest = f.terms - f.terms % SIDE;
         f.b = b + group * SIDE * f.b_column;

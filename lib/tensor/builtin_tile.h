@@ -125,23 +125,43 @@ static inline __attribute__((always_inline)) void sum_terms(int rows, const fact
 
 #else
 
+/* Returns a b + c, each lane rounded once where the processor can. gcc may leave an expression of vectors unfused, as
+ * it does with -mtune=znver3. */
+static inline __attribute__((always_inline)) vector multiply_add(real a, vector b, vector c)
+{
+#if defined TG_HAS_FMA
+    vector sum;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum[lane] = REAL(fma)(a, b[lane], c[lane]);
+    }
+    return sum;
+#else
+    return a * b + c;
+#endif
+}
+
 static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f, vector sum[ROWS][VECTORS])
 {
     const real *a = f->a, *b = f->b;
     const int64_t a_row = f->a_row;
+#pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             sum[i][v] = (vector){0};
         }
     }
     for (int64_t term = 0; term < f->terms; term++) {
         vector of_b[VECTORS];
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             of_b[v] = *(const vector *)(b + v * LANES);
         }
+#pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
             for (int v = 0; v < VECTORS; v++) {
-                sum[i][v] += a[i * a_row] * of_b[v];
+                sum[i][v] = multiply_add(a[i * a_row], of_b[v], sum[i][v]);
             }
         }
         a += f->a_step;
@@ -151,7 +171,8 @@ static inline __attribute__((always_inline)) void sum_terms(int rows, const fact
 
 #endif
 
-/* Computes a tile of `rows` rows. The number is a constant in each call, so that the sums stay in registers. */
+/* Computes a tile of `rows` rows. The number is a constant in each call, and the loops over a tile are unrolled at
+ * -O2, too, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void multiply_tile(int rows, const factors *f, bool add, real *c,
                                                                 int64_t ldc)
 {
@@ -160,7 +181,9 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
         __builtin_prefetch(c + i * ldc, 1);
     }
     sum_terms(rows, f, sum);
+#pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             vector *to = (vector *)(c + i * ldc + v * LANES);
             if (add) {
