@@ -470,7 +470,11 @@ typedef struct tg_scaled_dot_product_attention_config {
     /* the keys of each sequence: their number, (B) i32, from the first key on, or a mask, (B,S) u8, that is 0 for keys
      * that no query attends to, like a boolean attn_mask in torch. B is the first axis of the result, which then has at
      * least three axes. A query without keys gets zeros and no gradient, as in torch's function of this name. At most
-     * one of the two may be set; default NULL, all keys */
+     * one of the two may be set; default NULL, all keys.
+     *
+     * A hidden key does not count on either path, even if it or its value is NaN or infinite, as padding may be. (Torch
+     * computes 0 * NaN.) is_causal and a bias of -inf give weights of 0, and 0 * NaN is NaN: if a key or a value that
+     * they exclude is not finite, the results and gradients of the queries that it is excluded from may be NaN. */
     tg_tensor *lengths, *key_mask;
     /* whether keys and values may have fewer heads than the queries, by an integer factor n: each then serves n
      * neighboring heads (Ainslie et al. 2023). Heads are on the third axis from the end; default false */

@@ -189,7 +189,7 @@ tg_tensor *tg_positional_attention(tg_tape *t, const tg_nn_positional *p, tg_ten
     if (!kind->values) {
         return tg_scaled_dot_product_attention(t, queries, keys, values, &config);
     }
-    if (!tg_attention_prepare(t, &queries, keys, values, &config)) {
+    if (!tg_attention_prepare(t, &queries, &keys, &values, &config)) {
         return NULL;
     }
     tg_tensor *weights = tg_attention_weights(t, queries, keys, &config);

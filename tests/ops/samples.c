@@ -138,9 +138,9 @@ static tg_tensor *call_rotary_neighbors(tg_tape *t, tg_tensor *const *x)
 static tg_tensor *call_attention_weights(tg_tape *t, tg_tensor *const *x)
 {
     tg_scaled_dot_product_attention_config config = attention_config(true, 0, x[2]);
-    tg_tensor *queries = x[0];
-    return tg_attention_prepare(t, &queries, x[1], x[1], &config) ? tg_attention_weights(t, queries, x[1], &config)
-                                                                  : NULL;
+    tg_tensor *queries = x[0], *keys = x[1], *values = x[1];
+    return tg_attention_prepare(t, &queries, &keys, &values, &config) ? tg_attention_weights(t, queries, keys, &config)
+                                                                      : NULL;
 }
 
 CALL(embedding, tg_embedding(t, x[1], x[0], NULL))

@@ -292,6 +292,74 @@ static void test_gradients(void **state)
     }
 }
 
+static void put(tg_tensor *x, int64_t i, double value)
+{
+    void *values = tg_tensor_data_mut(x);
+    if (tg_tensor_dtype(x) == TG_F32) {
+        ((float *)values)[i] = (float)value;
+    } else {
+        ((double *)values)[i] = value;
+    }
+}
+
+/* What stands in padding: 0, and what is not finite. In a visible key and in the values it counts. */
+static void attend_padding(tg_attention_path path, tg_dtype dtype, int shared, double padding, bool visible, run *r)
+{
+    enum { B = 2, H = 2, T = 3, S = 5, D = 4 };
+    static const int32_t lengths[B] = {3, 5};
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tensor *leaves[3];
+    for (int i = 0; i < 3; i++) {
+        tg_shape of_keys = shared ? TG_SHAPE(S, D) : TG_SHAPE(B, H, S, D);
+        leaves[i] = leaf(tg_tensor_new(dtype, i == 0 ? TG_SHAPE(B, H, T, D) : of_keys, NULL));
+        for (int64_t j = 0; j < tg_tensor_count(leaves[i]); j++) {
+            bool is_padding = i > 0 && j / D % S == (visible ? 1 : 4) && (shared || visible || j < H * S * D);
+            double value = is_padding && j % 3 == 0 ? padding : sin(3. * (double)j + i);
+            put(leaves[i], j, value);
+        }
+    }
+    tg_scaled_dot_product_attention_config config = attention_config(false, 0, NULL);
+    config.path = path;
+    config.lengths = tg_constant_i32(t, TG_SHAPE(B), lengths);
+    tg_tensor *y = tg_scaled_dot_product_attention(t, leaves[0], leaves[1], leaves[2], &config);
+    assert_string_equal(tg_tape_error(t)->text, "");
+    assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES), NULL));
+    r->y = tg_tensor_new_copy(y, NULL);
+    for (int i = 0; i < 3; i++) {
+        r->gradients[i] = tg_tensor_new_dense_grad(leaves[i], NULL);
+        tg_release(leaves[i]);
+    }
+    tg_tape_free(t);
+}
+
+static void test_padding_does_not_count(void **state)
+{
+    (void)state;
+    const double paddings[] = {NAN, INFINITY, -INFINITY, 1e30};
+    for (int i = 0; i < 2 * 2 * 4; i++) {
+        tg_attention_path path = both[i & 1];
+        tg_dtype dtype = i & 2 ? TG_F64 : TG_F32;
+        run zeros = {0}, r = {0}, seen = {0};
+        attend_padding(path, dtype, false, 0, false, &zeros);
+        attend_padding(path, dtype, false, paddings[i / 4], false, &r);
+        assert_same_bits(r.y, zeros.y);
+        for (int k = 0; k < 3; k++) {
+            assert_same_bits(r.gradients[k], zeros.gradients[k]);
+        }
+        if (isnan(paddings[i / 4])) {
+            attend_padding(path, dtype, false, NAN, true, &seen);
+            assert_true(isnan(tg_tensor_value_at(seen.y, 0)));
+            run_free(&seen);
+        }
+        run_free(&r);
+        attend_padding(path, dtype, true, paddings[i / 4], false, &r); /* the other sequence sees it */
+        assert_true(isfinite(tg_tensor_value_at(r.y, 0)));
+        assert_true(isfinite(tg_tensor_value_at(r.y, tg_tensor_count(r.y) - 2)) == isfinite(paddings[i / 4]));
+        run_free(&r);
+        run_free(&zeros);
+    }
+}
+
 static void test_errors(void **state)
 {
     (void)state;
@@ -362,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_for_wide_heads),
         cmocka_unit_test(test_keys_taken_away),
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_padding_does_not_count),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,8 @@
  * The result at query t is the sum of the values, weighted with the softmax of scale q k^T + bias over the keys that t
  * attends to; zeros without such keys. Weights that dropout keeps are multiplied by 1 / (1 - p).
  *
- * An infinity or a NaN at a key whose weight is 0, or may be rounded to 0, may count or not: a term that is unknown.
+ * An infinity or a NaN at a key whose weight is 0, or may be rounded to 0, may count or not: a term that is unknown. At a
+ * key that lengths or the mask hide it does not count: the key and its value are those of zeros.
  */
 #include "attention.h"
 
@@ -96,14 +97,25 @@ static int64_t matrix_at(const trial *t, int which, tg_shape result, const int64
     return matrix * shape.size[shape.rank - 2] * shape.size[shape.rank - 1];
 }
 
+static bool is_hidden(const trial *t, const query *of, int64_t s)
+{
+    const input *lengths = &t->inputs[LENGTHS], *mask = &t->inputs[KEY_MASK];
+    int64_t sequence = of->index[0];
+    return (lengths->is_present && (double)s >= lengths->x.values[sequence]) ||
+           (mask->is_present && mask->x.values[sequence * of->keys + s] == 0);
+}
+
 static bool attends(const trial *t, const query *of, tg_shape result, int64_t s)
 {
     const attention_call *a = OPTIONS(t, const attention_call);
-    const input *lengths = &t->inputs[LENGTHS], *mask = &t->inputs[KEY_MASK];
-    int64_t sequence = of->index[0];
-    return (!a->is_causal || s <= of->keys - result.size[result.rank - 2] + of->t) &&
-           (!lengths->is_present || (double)s < lengths->x.values[sequence]) &&
-           (!mask->is_present || mask->x.values[sequence * of->keys + s] != 0);
+    return (!a->is_causal || s <= of->keys - result.size[result.rank - 2] + of->t) && !is_hidden(t, of, s);
+}
+
+/* A value of key s, or of its value. */
+static double value_of_key(const trial *t, const query *of, int which, int64_t s, int64_t d)
+{
+    int64_t matrix = which == KEYS ? of->k : of->v;
+    return is_hidden(t, of, s) ? 0 : t->inputs[which].x.values[matrix + s * of->width + d];
 }
 
 /* Returns the score of key s, and what roundings may change of it. Sets kind to UNKNOWN if it overflows. */
@@ -235,7 +247,6 @@ static void observe_dropout(trial *t)
 void attention_forward(trial *t)
 {
     observe_dropout(t);
-    const array *v = &t->inputs[VALUES].x;
     tg_shape result = result_shape(t);
     array *y = output_new(t, 0, result);
     int64_t width = result.size[result.rank - 1];
@@ -247,7 +258,7 @@ void attention_forward(trial *t)
                 put(y, row + d, NAN);
             }
             for (int64_t s = 0; s < of.keys && of.kind != NOT_A_NUMBER; s++) {
-                double value = v->values[of.v + s * width + d];
+                double value = value_of_key(t, &of, VALUES, s, d);
                 bool may_be_zero = of.weights[s] <= of.changes[s] * unit_of(t);
                 add_product(y, row + d, of.weights[s] * of.kept[s],
                             (length * of.weights[s] + of.changes[s]) * of.kept[s], value,
@@ -260,14 +271,13 @@ void attention_forward(trial *t)
 /* The gradients of the weights, of the scores, and their terms. */
 static void gradients_of_scores(const trial *t, const query *of, const double *dy, double *ds, double *ds_terms)
 {
-    const double *v = t->inputs[VALUES].x.values + of->v;
     double smallest = smallest_of(t->dtype);
     double mean = 0, mean_terms = 0, mean_change = 0;
     bool is_unknown = of->kind == UNKNOWN;
     for (int64_t s = 0; s < of->keys; s++) {
         ds[s] = ds_terms[s] = 0;
         for (int64_t d = 0; d < of->width; d++) {
-            double term = dy[d] * v[s * of->width + d] * of->kept[s];
+            double term = dy[d] * value_of_key(t, of, VALUES, s, d) * of->kept[s];
             ds[s] += term;
             ds_terms[s] += fabs(term);
         }
@@ -321,7 +331,8 @@ void attention_backward(trial *t)
                 add_product(&v->dx, of.v + at, weight, (of.weights[s] + of.changes[s]) * of.kept[s],
                             dy->values[row + d], is_unknown);
                 is_unknown = is_unknown || isinf(ds_terms[s]);
-                add_product(&q->dx, of.q + d, ds[s] * scale, ds_terms[s] * scale, k->x.values[of.k + at], is_unknown);
+                add_product(&q->dx, of.q + d, ds[s] * scale, ds_terms[s] * scale, value_of_key(t, &of, KEYS, s, d),
+                            is_unknown);
                 add_product(&k->dx, of.k + at, ds[s] * scale, ds_terms[s] * scale, q->x.values[of.q + d], is_unknown);
             }
             if (bias->is_present) {

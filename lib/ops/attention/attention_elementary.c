@@ -111,8 +111,7 @@ tg_tensor *tg_attention_weights(tg_tape *t, tg_tensor *queries, tg_tensor *keys,
     return tg_dropout(t, weights, config->dropout);
 }
 
-/* Returns keys or values with a matrix for each head of the queries: (..,H / n,S,D) -> (..,H,S,D). */
-static tg_tensor *repeat_heads(tg_tape *t, tg_tensor *x, int64_t heads)
+tg_tensor *tg_attention_repeat_heads(tg_tape *t, tg_tensor *x, int64_t heads)
 {
     if (!x || x->shape[x->rank - 3] == heads) {
         return x;
@@ -134,8 +133,8 @@ tg_tensor *tg_attention_elementary(tg_tape *t, tg_tensor *queries, tg_tensor *ke
 {
     if (config->enable_gqa) {
         int64_t heads = queries->shape[queries->rank - 3];
-        keys = repeat_heads(t, keys, heads);
-        values = repeat_heads(t, values, heads);
+        keys = tg_attention_repeat_heads(t, keys, heads);
+        values = tg_attention_repeat_heads(t, values, heads);
     }
     tg_tensor *weights = keys ? tg_attention_weights(t, queries, keys, config) : NULL;
     if (config->weights) {

@@ -186,30 +186,34 @@ static tg_shape shape_of_weights(const tg_tensor *q, const tg_tensor *k, tg_shap
     return shape;
 }
 
-bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, const tg_tensor *keys, const tg_tensor *values,
+bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, tg_tensor **keys, tg_tensor **values,
                           tg_scaled_dot_product_attention_config *config)
 {
     tg_shape shape;
-    if (!check_dtypes(t, *queries, keys, values, config->bias) ||
-        !check_shapes(t, *queries, keys, values, config, &shape) || !check_options(t, config)) {
+    if (!check_dtypes(t, *queries, *keys, *values, config->bias) ||
+        !check_shapes(t, *queries, *keys, *values, config, &shape) || !check_options(t, config)) {
         return false;
     }
-    if (!check_masks(t, shape, keys, config)) {
+    if (!check_masks(t, shape, *keys, config)) {
         return false;
     }
     if (tg_shape_count(shape) == 0 && !config->weights) {
         config->dropout = 0;
     }
-    shape = shape_of_weights(*queries, keys, shape, config);
+    shape = shape_of_weights(*queries, *keys, shape, config);
     if (!tg_shape_equal(shape, tg_shape_of(*queries)) && !(*queries = tg_expand(t, *queries, shape))) {
         return false;
     }
     if (config->lengths) {
-        config->key_mask = mask_of_lengths(t, config->lengths, keys->shape[keys->rank - 2]);
+        config->key_mask = mask_of_lengths(t, config->lengths, (*keys)->shape[(*keys)->rank - 2]);
         config->lengths = NULL;
-        return config->key_mask;
+        if (!config->key_mask) {
+            return false;
+        }
     }
-    return true;
+    const int rank = (*queries)->rank;
+    return !config->key_mask || ((*keys = tg_attention_hide(t, *keys, config->key_mask, rank)) &&
+                                 (*values = tg_attention_hide(t, *values, config->key_mask, rank)));
 }
 
 /* ---- the public function ---- */
@@ -235,7 +239,7 @@ tg_tensor *tg_scaled_dot_product_attention(tg_tape *t, tg_tensor *queries, tg_te
     tg_tape_point point;
     tg_tape_save_point(t, config.dropout > 0, &point);
     tg_tensor *y = NULL;
-    if (tg_attention_prepare(t, &queries, keys, values, &config)) {
+    if (tg_attention_prepare(t, &queries, &keys, &values, &config)) {
         bool is_fused = config.path == TG_ATTENTION_FUSED;
         y = (is_fused ? tg_attention_fused : tg_attention_elementary)(t, queries, keys, values, &config);
     }
