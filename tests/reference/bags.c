@@ -40,11 +40,8 @@ void draw_embedding_bag(trial *t)
     }
     if (o->has_config && draw_chance(t, o->mode == TG_BAG_SUM ? 60 : 3)) {
         tg_shape weights = draw_chance(t, 2) ? TG_SHAPE(draw_size(t)) : ids;
-        if (o->max_norm == 0 && o->frozen == 0) {
-            draw_input(t, "weights", weights);
-        } else { /* not the table: its values change, or rows have no gradient */
-            draw_input_within(t, "weights", weights, -2, 2);
-        }
+        t->shares = t->shares && o->max_norm == 0 && o->frozen == 0; /* its values change, or rows have no gradient */
+        draw_input(t, "weights", weights);
     } else {
         draw_absent(t, "weights");
     }

@@ -308,6 +308,7 @@ static void classes_backward(trial *t)
 {
     const class_options *o = OPTIONS(t, class_options);
     bool is_nll = is_op(t, "tg_nll_loss");
+    const double divided_by = divisor(t);
     for (int64_t row = 0; row < count_rows(t); row++) {
         if (is_skipped(t, row)) {
             for (int64_t k = 0; is_linear(t) && k < count_classes(t); k++) {
@@ -315,19 +316,19 @@ static void classes_backward(trial *t)
             }
             continue;
         }
-        double dy = gradient_of_loss(t, o->reduction, divisor(t), row), sum = 0, sum_terms = 0;
+        double dy = gradient_of_loss(t, o->reduction, divided_by, row), sum = 0, sum_terms = 0;
         row_of_classes r = row_of(t, row);
         for (int64_t k = 0; k < r.classes; k++) {
-            double factor = target_factor(t, row, r.classes, k) + smoothing_factor(t, r.classes, k);
-            sum += factor;
-            sum_terms += fabs(factor);
+            double target = target_factor(t, row, r.classes, k), smoothed = smoothing_factor(t, r.classes, k);
+            sum += target + smoothed;
+            sum_terms += fabs(target) + fabs(smoothed);
         }
         for (int64_t k = 0; k < r.classes; k++) {
-            double factor = target_factor(t, row, r.classes, k) + smoothing_factor(t, r.classes, k);
-            double p = is_nll ? 0 : exp(r.log_p[k]),
+            double target = target_factor(t, row, r.classes, k), smoothed = smoothing_factor(t, r.classes, k);
+            double factor = target + smoothed, p = is_nll ? 0 : exp(r.log_p[k]),
                    p_terms = FLT_MIN / FLT_EPSILON + (p > 0 ? p * (1 + r.terms[k]) : 0);
             add_gradient_of_logits(t, row, k, dy * ((is_nll ? 0 : p * sum) - factor),
-                                   fabs(dy) * (p_terms * sum_terms + fabs(factor)));
+                                   fabs(dy) * (p_terms * sum_terms + fabs(target) + fabs(smoothed)));
             if (o->has_probabilities) {
                 double share = -dy * weight_of(t, k) * (1 - smoothing(t));
                 add_terms(&t->inputs[TARGETS].dx, row * r.classes + k, share * r.log_p[k], fabs(share) * r.terms[k]);

@@ -1,6 +1,6 @@
 /* draw: random numbers, sizes, axes and values. The generator is splitmix64 (Steele, Lea and Flood 2014), so that the
  * tests do not depend on tg_rng. */
-#include "reference.h"
+#include "trial.h"
 
 uint64_t draw_bits(trial *t)
 {
@@ -35,8 +35,42 @@ double draw_double_of(trial *t, int count, const double *list)
     return list[draw_integer(t, 0, count - 1)];
 }
 
+/* The sizes beside the thresholds of the kernels (tests/reference/thresholds). */
+static const int64_t long_sizes[] = {
+#include "thresholds.inc"
+};
+enum { LONG_SIZES = sizeof long_sizes / sizeof *long_sizes, BETWEEN = 9, BETWEEN_LARGE = 1000 };
+
+void draw_room(trial *t)
+{
+    bool is_large = t->turn % BETWEEN_LARGE == BETWEEN_LARGE / 2;
+    t->room = is_large ? 40000 : t->turn % BETWEEN == 0 ? 2200 : 0;
+}
+
+/* Draws one of them, or 0 if the room is too small. The first of a call is the next one of the list. In a large call
+ * it is one of the upper half, and the second is as large as the room. */
+static int64_t draw_long_size(trial *t)
+{
+    bool is_large = t->turn % BETWEEN != 0;
+    int64_t k = t->long_values > 0 ? draw_integer(t, 0, LONG_SIZES - 1) : t->turn / BETWEEN % LONG_SIZES;
+    k = !is_large ? k : t->long_values > 0 ? LONG_SIZES - 1 : LONG_SIZES / 2 + k / 2;
+    while (is_large && k > 0 && long_sizes[k] > t->room) {
+        k--;
+    }
+    if (long_sizes[k] > t->room) {
+        return 0;
+    }
+    t->long_values = long_sizes[k] * (t->long_values > 0 ? t->long_values : 1);
+    t->room /= long_sizes[k];
+    return long_sizes[k];
+}
+
 int64_t draw_size(trial *t)
 {
+    int64_t size = t->room > 1 && draw_chance(t, 30) ? draw_long_size(t) : 0;
+    if (size > 0) {
+        return size;
+    }
     int64_t percent = draw_integer(t, 0, 99);
     return percent < 4    ? 0
            : percent < 25 ? 1
@@ -52,27 +86,24 @@ tg_shape draw_shape(trial *t, int min_rank, int max_rank)
     if (max_rank == TG_MAX_RANK && draw_chance(t, 2)) {
         rank = TG_MAX_RANK;
     }
+    int64_t count = 1, sizes[TG_MAX_RANK] = {0};
+    if (t->room > 1 && max_rank > 0) { /* one long axis, which is another one after each list of sizes, or two */
+        int from_end = (int)(t->turn / BETWEEN / LONG_SIZES % (max_rank < 3 ? max_rank : 3)), other;
+        rank = rank > from_end ? rank : from_end + 1;
+        sizes[rank - 1 - from_end] = count = draw_long_size(t);
+        other = (int)draw_integer(t, rank > 3 ? rank - 3 : 0, rank - 1);
+        sizes[other] = sizes[other] > 0 ? sizes[other] : draw_long_size(t);
+        count = count > 0 ? count : 1;
+    }
     tg_shape shape = TG_SCALAR;
     shape.rank = rank;
-    int64_t count = 1;
     for (int axis = rank - 1; axis >= 0; axis--) {
-        int64_t size = draw_size(t);
-        size = count * size > 600 ? draw_integer(t, 1, 2) : size;
-        shape.size[axis] = size;
-        count *= size > 0 ? size : 1;
-    }
-    return shape;
-}
-
-tg_shape draw_long_shape(trial *t, int min_rank, int max_rank)
-{
-    tg_shape shape = draw_shape(t, min_rank, max_rank);
-    if (shape.rank > 0 && draw_chance(t, 15)) {
-        int axis = (int)draw_integer(t, 0, shape.rank - 1);
-        for (int other = 0; other < shape.rank; other++) {
-            shape.size[other] = shape.size[other] > 3 || shape.rank > 3 ? 1 + (other & 1) : shape.size[other];
+        int64_t size = sizes[axis] > 0 ? sizes[axis] : draw_size(t);
+        if (sizes[axis] == 0 && count * size > 600) {
+            size = t->long_values > 0 && draw_chance(t, 75) ? 1 : draw_integer(t, 1, 2);
         }
-        shape.size[axis] = draw_integer(t, 41, draw_chance(t, 30) ? 300 : 80);
+        shape.size[axis] = size;
+        count *= size > 0 && sizes[axis] == 0 ? size : 1;
     }
     return shape;
 }
@@ -80,6 +111,7 @@ tg_shape draw_long_shape(trial *t, int min_rank, int max_rank)
 tg_shape draw_broadcastable(trial *t, tg_shape shape)
 {
     tg_shape other = TG_SCALAR;
+    t->whole = shape;
     int dropped = draw_chance(t, 30) ? (int)draw_integer(t, 0, shape.rank) : 0;
     other.rank = shape.rank - dropped;
     for (int axis = 0; axis < other.rank; axis++) {

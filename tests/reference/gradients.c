@@ -85,27 +85,26 @@ static void one_backward(trial *t, bool is_last)
     }
 }
 
-/* The gradient of a leaf: the sum over all inputs that are it, at the positions of their views. The share of each value
- * of an expanded axis is rounded once more when it is added. */
+/* The gradient of the tensor that owns an input's: the sum over all inputs that it owns, at the positions of their
+ * views. A value that occurs several times, as on an expanded axis, is rounded once more for each when it is added. */
 static void compare_gradient(trial *t, const input *in)
 {
-    const tg_tensor *leaf = in->has_recorded_view ? in->leaf : in->tensor;
-    array expected = array_new(t, tg_tensor_shape(leaf)), shares = array_new(t, expected.shape);
+    array expected = array_new(t, tg_tensor_shape(in->owner)), shares = array_new(t, expected.shape);
     double most_shares = 1;
     for (int k = 0; k < t->input_count; k++) {
         const input *other = &t->inputs[k];
-        for (int64_t i = 0; other->leaf == in->leaf && i < other->x.count; i++) {
-            int64_t at = in->has_recorded_view ? other->positions[i] : i;
+        for (int64_t i = 0; other->owner == in->owner && i < other->x.count; i++) {
+            int64_t at = other->in_owner[i];
             expected.values[at] += other->dx.values[i];
             expected.terms[at] += other->dx.terms[i];
             most_shares = fmax(most_shares, ++shares.values[at]);
         }
     }
-    if (tg_tensor_grad_kind(leaf) == TG_GRAD_NONE) {
+    if (tg_tensor_grad_kind(in->owner) == TG_GRAD_NONE) {
         trial_fail(t, "%s has no gradient", in->name);
         return;
     }
-    tg_tensor *got = tg_tensor_new_dense_grad(leaf, NULL);
+    tg_tensor *got = tg_tensor_new_dense_grad(in->owner, NULL);
     char what[80];
     snprintf(what, sizeof what, "the gradient of %s", in->name);
     compare(t, what, got, in->dtype, &expected, t->reference->gradient_roundings + most_shares - 1);

@@ -45,7 +45,7 @@ static void draw_indexing(trial *t)
 {
     const index_rule *op = t->reference->data;
     options *o = OPTIONS(t, options);
-    tg_shape x = draw_long_shape(t, draw_chance(t, 4) ? 0 : 1, TG_MAX_RANK);
+    tg_shape x = draw_shape(t, draw_chance(t, 4) ? 0 : 1, TG_MAX_RANK);
     if (draw_chance(t, op->has_source ? 2 : 40)) {
         x = draw_any(t, "x", x)->x.shape;
     } else {

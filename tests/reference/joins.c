@@ -32,7 +32,7 @@ static void draw_joined(trial *t, tg_dtype dtype, tg_shape shape)
 static void draw_join(trial *t)
 {
     options *o = OPTIONS(t, options);
-    tg_shape shape = draw_long_shape(t, is_stack(t) || draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, is_stack(t) || draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
     tg_dtype dtype = draw_chance(t, 70) ? t->dtype : draw_chance(t, 50) ? TG_I32 : TG_U8;
     o->axis = (int)note_integer(t, "axis", draw_axis(t, shape.rank + is_stack(t)));
     o->count = draw_chance(t, 25) ? 1 : (int)draw_integer(t, 2, MOST_TENSORS);
@@ -246,7 +246,7 @@ static void draw_cast(trial *t)
 {
     options *o = OPTIONS(t, options);
     o->dtype = (tg_dtype)note_integer(t, "dtype", draw_integer(t, TG_F32, TG_U8));
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     switch (draw_integer(t, 0, 3)) {
     case 0:
         draw_integers(t, "x", TG_I32, shape, o->dtype == TG_U8 ? 0 : -100, o->dtype == TG_U8 ? 255 : 1 << 30);

@@ -4,7 +4,7 @@
 void layout_draw(trial *t)
 {
     const layout *l = t->reference->data;
-    tg_shape shape = draw_long_shape(t, draw_chance(t, 95) ? l->min_rank : 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, draw_chance(t, 95) ? l->min_rank : 0, TG_MAX_RANK);
     input *x = l->has_floats && !draw_chance(t, 2) ? draw_input(t, "x", shape) : draw_any(t, "x", shape);
     if (l->draw) {
         l->draw(t, OPTIONS(t, layout_options), x->x.shape);

@@ -12,7 +12,7 @@ static bool is_bag(const trial *t)
 static bool is_recorded_view(const trial *t)
 {
     const input *table = &t->inputs[TABLE];
-    return table->has_recorded_view && table->tensor != table->leaf;
+    return table->owner != table->tensor;
 }
 
 /* Only such a table gets a gradient by rows. One that is a view takes no max_norm, even without recording. */
@@ -48,7 +48,7 @@ void draw_table(trial *t, int64_t rows)
     for (int64_t row = 0; shape.rank == 2 && row < rows && row < 64 && !is_recorded_view(t) && draw_chance(t, 40);
          row++) {
         bool is_expanded =
-            strstr(table->layout, "expanded") || !tg_tensor_set_rows_frozen(table->tensor, row, 1, true, NULL);
+            strstr(table->layout, "step 0") || !tg_tensor_set_rows_frozen(table->tensor, row, 1, true, NULL);
         o->frozen |= is_expanded ? 0 : UINT64_C(1) << row;
     }
     note(t, "    frozen rows 0x%llx\n", (unsigned long long)o->frozen);

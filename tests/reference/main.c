@@ -1,12 +1,12 @@
 /* reference: compares the library with the formulas of a family, or of all families, in random calls.
  *
- *   reference FAMILY|all [--op OP] [--calls N] [--seconds S] [--seed S] [--call N]
+ *   reference FAMILY|all [--op OP] [--calls N] [--seconds S] [--seed S] [--call N] [--shapes FILE]
  *
  * Without options a family runs the number of calls that it states, which takes some seconds. Call N of seed S is
- * always the same; --call N repeats only this one. Prints the calls of each op, and calls per minute; fails after a
- * difference.
+ * always the same; --call N repeats only this one. --shapes writes the shapes of all inputs. Prints the calls of each
+ * op, and calls per minute; fails after a difference.
  */
-#include "reference.h"
+#include "trial.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -89,7 +89,8 @@ static long long run_family(const reference_family *family, const run *options, 
         } else if (!is_skipped) {
             running.op = r->op;
             running.call = call;
-            wrong[k] += !trial_run(r, (options->seed << 40) ^ (uint64_t)call * UINT64_C(0x2545f4914f6cdd1d), describe);
+            uint64_t random = (options->seed << 40) ^ (uint64_t)call * UINT64_C(0x2545f4914f6cdd1d);
+            wrong[k] += !trial_run(r, random, call / family->count, describe);
             count[k]++;
             done++;
         }
@@ -115,8 +116,8 @@ static long long run_family(const reference_family *family, const run *options, 
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: reference FAMILY|all|--list [--op OP] [--calls N] [--seconds S] [--seed S] [--call N]\n"
-                    "families:");
+    fprintf(stderr, "usage: reference FAMILY|all|--list [--op OP] [--calls N] [--seconds S] [--seed S] [--call N]"
+                    " [--shapes FILE]\nfamilies:");
     for (int k = 0; k < FAMILY_COUNT; k++) {
         fprintf(stderr, " %s", families[k]->name);
     }
@@ -143,6 +144,10 @@ static bool read_option(run *options, const char *name, const char *value)
     if (strcmp(name, "--op") == 0) {
         options->op = value;
         return true;
+    }
+    if (strcmp(name, "--shapes") == 0) {
+        shapes_file = fopen(value, "w");
+        return shapes_file != NULL;
     }
     if (strcmp(name, "--seconds") == 0) {
         return read_number(name, value, 1e-3, &options->seconds);

@@ -19,7 +19,7 @@ typedef struct comparison {
 
 static void draw_comparison(trial *t)
 {
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     draw_any(t, "a", draw_broadcastable(t, shape));
     draw_any(t, "b", draw_broadcastable(t, shape));
 }
@@ -78,7 +78,7 @@ COMPARISON(logical_or, a != 0 || b != 0)
 
 static void draw_logical_not(trial *t)
 {
-    draw_any(t, "x", draw_long_shape(t, 0, TG_MAX_RANK));
+    draw_any(t, "x", draw_shape(t, 0, TG_MAX_RANK));
 }
 
 static tg_tensor *call_logical_not(trial *t)
@@ -126,7 +126,7 @@ static tg_dtype draw_dtype(trial *t)
 
 static void draw_where(trial *t)
 {
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     tg_dtype dtype = draw_dtype(t);
     draw_mask(t, draw_broadcastable(t, shape));
     draw_of_dtype(t, "a", dtype, draw_broadcastable(t, shape));
@@ -197,7 +197,7 @@ static double draw_number(trial *t, tg_dtype dtype)
 
 static void draw_masked_fill(trial *t)
 {
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     tg_dtype dtype = draw_dtype(t);
     draw_of_dtype(t, "x", dtype, shape);
     draw_mask(t, draw_broadcastable(t, draw_chance(t, 3) ? draw_shape(t, 0, TG_MAX_RANK) : shape));
@@ -246,7 +246,7 @@ static void draw_constant(trial *t)
 {
     options *o = OPTIONS(t, options);
     o->dtype = (tg_dtype)note_integer(t, "dtype", draw_integer(t, TG_F32, TG_U8));
-    o->shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    o->shape = draw_shape(t, 0, TG_MAX_RANK);
     o->value = draw_number(t, o->dtype);
     o->values = trial_memory(t, (size_t)count_of(o->shape) * sizeof(double));
     for (int64_t i = 0; i < count_of(o->shape); i++) {

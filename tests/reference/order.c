@@ -31,7 +31,7 @@ static const line *lines_of(trial *t, int64_t *count)
 static void draw_argument(trial *t)
 {
     options *o = OPTIONS(t, options);
-    input *x = draw_any(t, "x", draw_long_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK));
+    input *x = draw_any(t, "x", draw_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK));
     o->axis = (int)note_integer(t, "axis", draw_axis(t, x->x.shape.rank));
     o->keep = note_bool(t, "keep", draw_chance(t, 50)) ? TG_KEEP_AXES : TG_DROP_AXES;
 }
@@ -85,7 +85,7 @@ static void argument_forward(trial *t)
 static void draw_sort(trial *t)
 {
     options *o = OPTIONS(t, options);
-    tg_shape shape = draw_long_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
     shape = (draw_chance(t, 3) ? draw_any : draw_input)(t, "x", shape)->x.shape;
     o->axis = (int)note_integer(t, "axis", draw_axis(t, shape.rank));
     o->order = note_bool(t, "smallest first", draw_chance(t, 50)) ? TG_SMALLEST_FIRST : TG_LARGEST_FIRST;
@@ -196,7 +196,7 @@ static void sort_backward(trial *t)
 
 static void draw_cumsum(trial *t)
 {
-    tg_shape shape = draw_long_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, draw_chance(t, 2) ? 0 : 1, TG_MAX_RANK);
     shape = (draw_chance(t, 3) ? draw_any : draw_input)(t, "x", shape)->x.shape;
     OPTIONS(t, options)->axis = (int)note_integer(t, "axis", draw_axis(t, shape.rank));
 }

@@ -88,7 +88,7 @@ static void advance_generator(trial *t)
 static void draw_bernoulli(trial *t)
 {
     advance_generator(t);
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     double *p = numbers(t, count_of(shape));
     int certain = draw_chance(t, 30) ? 50 : 0;
     for (int64_t i = 0; i < count_of(shape); i++) {
@@ -132,7 +132,7 @@ static void bernoulli_forward(trial *t)
 static void draw_dropout(trial *t)
 {
     advance_generator(t);
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     if (draw_chance(t, 2)) {
         draw_integers(t, "x", TG_I32, shape, 0, 9);
     } else {

@@ -149,7 +149,7 @@ static void draw_reduction(trial *t)
     const reduction *r = t->reference->data;
     reduction_options *o = OPTIONS(t, reduction_options);
     bool has_floats = r->dtypes == FLOATS && !draw_chance(t, 2);
-    tg_shape shape = draw_long_shape(t, 0, TG_MAX_RANK);
+    tg_shape shape = draw_shape(t, 0, TG_MAX_RANK);
     input *x = has_floats ? draw_input(t, "x", shape) : draw_any(t, "x", shape);
     o->axes = draw_axes(t, x->x.shape.rank);
     o->keep = note_bool(t, "keep", draw_chance(t, 50)) ? TG_KEEP_AXES : TG_DROP_AXES;

@@ -11,12 +11,14 @@
  *   trial.c       one random call: the library, the formula, and the comparison
  *   compare.c     results beside the formula's, and inputs beside what they were
  *   gradients.c   passes of backward, and the comparison of the gradients
+ *   thresholds    a script: the thresholds of the kernels, and which of them calls have crossed
  *   report.c      the notes of a call, and what a failing call prints
  *   scalar.c      formulas of many steps, which differentiate themselves
  *
  * A number of the formula has a value and `terms`, the sum of the absolute finite values that were added up to it. A
- * result of the library may differ by `roundings` of the reference * eps of the dtype * terms. NaN must be NaN, and an
- * infinity the same infinity; only where the terms of a sum overflow in f32 every result is right.
+ * result of the library may differ by `roundings` of the reference * eps of the dtype * terms, and with N values along
+ * long axes by 1 + N / 64 times as much. NaN must be NaN, and an infinity the same infinity; only where the terms of a
+ * sum overflow in f32 every result is right.
  */
 #ifndef TG_TESTS_REFERENCE_H
 #define TG_TESTS_REFERENCE_H
@@ -56,9 +58,12 @@ typedef struct input {
     bool requires_grad;
 
     /* private to the framework */
-    tg_tensor *leaf;        /* the tensor that is viewed, or `tensor` itself */
-    int64_t *positions;     /* of each value in the leaf, row-major */
-    bool has_recorded_view; /* the leaf gets the gradient, else `tensor` */
+    tg_tensor *leaf;    /* the tensor that is viewed, or `tensor` itself; inputs that share storage have one leaf */
+    int64_t *positions; /* of each value in the leaf, row-major */
+    flavor flavor;      /* of its values */
+    bool *shown;        /* which values of the leaf an input has */
+    tg_tensor *owner;   /* the tensor that gets the gradient: `tensor`, or what it is a recorded view of */
+    int64_t *in_owner;  /* of each value in the owner, row-major */
     char layout[LAYOUT_BYTES];
     void *before; /* the leaf's values before the call */
 } input;
@@ -81,6 +86,7 @@ typedef struct trial {
     bool is_smooth;       /* whether differences of the formula give the gradient; `draw` may set it to false */
     bool changes_inputs;  /* the call changes values of an input by design (max_norm); `draw` may set it */
     bool draws_constants; /* inputs that are drawn now require no gradient; `draw` sets it, and back */
+    bool shares;          /* inputs may share storage; `draw` may set it to false */
     tg_tape *tape;
     tg_params *params;  /* of a module; `draw` creates them, the framework frees them */
     tg_rng *rng;        /* the generator of the tape */
@@ -93,7 +99,11 @@ typedef struct trial {
 
     /* private to the framework */
     uint64_t random;
-    bool mixes_dtypes; /* f32 beside f64, which every op refuses */
+    bool mixes_dtypes;   /* f32 beside f64, which every op refuses */
+    int64_t turn;        /* how many calls of this op came before */
+    int64_t room;        /* for long axes: the number of values that they may have together; 0: none */
+    int64_t long_values; /* that these axes have together; 0: none is long */
+    tg_shape whole;      /* the last shape that draw_broadcastable was given */
     char notes[NOTE_BYTES];
     memory_block *newest_block;
     bool has_failed;
@@ -155,14 +165,13 @@ double draw_double_of(trial *t, int count, const double *list);
 #define DRAW_DOUBLE_OF(t, ...) \
     draw_double_of(t, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (double[]){__VA_ARGS__})
 
-/* A size: mostly 1 to 5, now and then 0, seldom up to 40. */
+/* A size: mostly 1 to 5, now and then 0, seldom up to 40. In a trial with room for long axes, sizes beside a threshold
+ * of the kernels (tests/reference/thresholds), too. */
 int64_t draw_size(trial *t);
 
-/* A shape with sizes as above, and with few values. Rank 8 now and then if max_rank is TG_MAX_RANK. */
+/* A shape with sizes as above, and with few values but for its long axes. Rank 8 now and then if max_rank is
+ * TG_MAX_RANK. */
 tg_shape draw_shape(trial *t, int min_rank, int max_rank);
-
-/* Like draw_shape, but one axis in seven shapes is longer than any tile or lane: 41 to 300. */
-tg_shape draw_long_shape(trial *t, int min_rank, int max_rank);
 
 /* A shape that broadcasts with `shape`: sizes of 1, and fewer axes. Seldom one that does not. */
 tg_shape draw_broadcastable(trial *t, tg_shape shape);
@@ -178,7 +187,8 @@ double draw_value(trial *t);
 
 /* ---- inputs, of which each call adds one to the trial (inputs.c) ---- */
 
-/* Floats of the trial's dtype and flavor, in a random layout; seldom the same tensor as an input before. */
+/* Floats of the trial's dtype and flavor, in a random layout. In a trial that shares, it may be the same tensor as an
+ * input before, or a view of its storage; so may the next three, if the values there are in the range. */
 input *draw_input(trial *t, const char *name, tg_shape shape);
 
 /* Floats in [low,high). */
@@ -190,7 +200,7 @@ input *draw_integers(trial *t, const char *name, tg_dtype dtype, tg_shape shape,
 /* Any dtype: floats as draw_input, i32 from -3 to 3, or u8 from 0 to 3; or extreme integers. */
 input *draw_any(trial *t, const char *name, tg_shape shape);
 
-/* Given row-major values, rounded to the dtype, in a random layout. No axis is expanded. */
+/* Given row-major values, rounded to the dtype, in a random layout, in a storage of its own. No axis is expanded. */
 input *draw_layout(trial *t, const char *name, tg_dtype dtype, tg_shape shape, const double *values);
 
 /* An optional input that is NULL. */
@@ -291,7 +301,7 @@ const line *lines_along_axis(trial *t, tg_shape shape, int axis, int64_t *count)
 /* ---- the framework ---- */
 
 /* Runs one call. Returns false, and has printed a report that begins with `describe`, if the library is wrong. */
-bool trial_run(const reference *r, uint64_t random, void (*describe)(const trial *t));
+bool trial_run(const reference *r, uint64_t random, int64_t turn, void (*describe)(const trial *t));
 
 /* Reports a difference that a reference found by itself. */
 void trial_fail(trial *t, const char *format, ...) TG_PRINTF_LIKE(2, 3);

@@ -1,8 +1,7 @@
 /* report: the notes of a call, and what a failing call prints. */
-#include "reference.h"
+#include "trial.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 void note(trial *t, const char *format, ...)
@@ -53,6 +52,18 @@ static void print_inputs(const trial *t)
         printf("    %s %s %s%s (%s)\n", in->name, tg_dtype_name(in->dtype), tg_shape_format(in->x.shape, text),
                in->requires_grad ? ", requires grad" : "", in->layout);
         print_values(in->name, &in->x);
+    }
+}
+
+FILE *shapes_file;
+
+void print_shapes(const trial *t)
+{
+    char text[TG_SHAPE_TEXT];
+    for (int k = 0; shapes_file && k < t->input_count; k++) {
+        if (t->inputs[k].is_present) {
+            fprintf(shapes_file, "shape %s %s\n", t->reference->op, tg_shape_format(t->inputs[k].x.shape, text));
+        }
     }
 }
 

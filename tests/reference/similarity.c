@@ -98,7 +98,8 @@ static double at_least(double norm, double eps)
 static void cosine_forward(trial *t)
 {
     array *y = new_cosines(t);
-    int64_t *a = trial_memory(t, 1000 * sizeof *a), *b = trial_memory(t, 1000 * sizeof *b);
+    const size_t most = (size_t)(t->inputs[0].x.count + t->inputs[1].x.count + 1); /* values of a row */
+    int64_t *a = trial_memory(t, most * sizeof *a), *b = trial_memory(t, most * sizeof *b);
     double eps = OPTIONS(t, similarity_options)->eps;
     for (int64_t i = 0; i < y->count; i++) {
         int64_t count = find_row(t, i, a, b);
@@ -134,7 +135,8 @@ static void add_cosine_gradient(trial *t, int side, double dy, const int64_t *x,
 static void cosine_backward(trial *t)
 {
     const array *dy = &t->outputs[0].dy;
-    int64_t *a = trial_memory(t, 1000 * sizeof *a), *b = trial_memory(t, 1000 * sizeof *b);
+    const size_t most = (size_t)(t->inputs[0].x.count + t->inputs[1].x.count + 1); /* values of a row */
+    int64_t *a = trial_memory(t, most * sizeof *a), *b = trial_memory(t, most * sizeof *b);
     for (int64_t i = 0; i < dy->count; i++) {
         int64_t count = find_row(t, i, a, b);
         add_cosine_gradient(t, 0, dy->values[i], a, b, count);

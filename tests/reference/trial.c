@@ -55,6 +55,7 @@ static void check_call(trial *t)
         trial_fail(t, "drawing the inputs failed: %s", tg_tape_error(t->tape)->text);
         return;
     }
+    print_shapes(t);
     save_inputs(t);
     tg_rng_copy(t->rng_before, t->rng);
     tg_tensor *y = t->outputs[0].result = r->call(t);
@@ -108,6 +109,8 @@ static void draw_surroundings(trial *t)
     t->tape = tg_tape_new(t->rng, &config);
     t->is_recording = !draw_chance(t, 5);
     t->is_training = draw_chance(t, 70);
+    t->shares = draw_chance(t, 35);
+    draw_room(t);
     tg_tape_set_recording(t->tape, t->is_recording);
     tg_tape_set_training(t->tape, t->is_training);
     note(t, "    level %s, %d threads, %s, generator seed %llu%s%s\n", tg_cpu_level_name(level), threads,
@@ -115,7 +118,7 @@ static void draw_surroundings(trial *t)
          t->is_recording ? "" : ", not recording", t->is_training ? "" : ", not training");
 }
 
-bool trial_run(const reference *r, uint64_t random, void (*describe)(const trial *t))
+bool trial_run(const reference *r, uint64_t random, int64_t turn, void (*describe)(const trial *t))
 {
     trial *t = calloc(1, sizeof *t);
     if (!t) {
@@ -124,6 +127,7 @@ bool trial_run(const reference *r, uint64_t random, void (*describe)(const trial
     }
     t->reference = r;
     t->random = random;
+    t->turn = turn;
     t->describe = describe;
     draw_surroundings(t);
     check_call(t);

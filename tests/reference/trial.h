@@ -4,6 +4,11 @@
 
 #include "reference.h"
 
+#include <stdio.h>
+
+/* Gives some calls room for long axes (draw.c). */
+void draw_room(trial *t);
+
 /* Compares a tensor of the library with values of the formula (compare.c). */
 void compare(trial *t, const char *what, const tg_tensor *got, tg_dtype dtype, const array *expected, double roundings);
 
@@ -15,5 +20,9 @@ void expect_no_gradients(trial *t, const char *after);
 
 /* Runs backward, and compares the gradient of each input with that of the formula (gradients.c). */
 void check_gradients(trial *t);
+
+/* Prints the shapes of the inputs to shapes_file, unless it is NULL (report.c). */
+extern FILE *shapes_file;
+void print_shapes(const trial *t);
 
 #endif

@@ -84,7 +84,8 @@ static inline void prefetch_results(const targets *t, int64_t begin, int64_t n)
 static void run_rows(const loop *l, const targets *t, chunk_buffers *b, int64_t begin, int64_t n, int row, int64_t rows,
                      const int64_t *step)
 {
-    tg_chunk k = {.n = n, .attributes = l->call->attributes};
+    const uint32_t single = l->inputs.single >= 0 ? 1U << l->inputs.single : 0;
+    tg_chunk k = {.n = n, .single = single, .attributes = l->call->attributes};
     if (!l->inputs.none_copied && n <= FEW_COPIED && row < 0) {
         prefetch_results(t, begin, n);
     }
@@ -92,7 +93,6 @@ static void run_rows(const loop *l, const targets *t, chunk_buffers *b, int64_t 
         k.in[i] = input_at(&l->inputs, i, b, begin, n, row);
     }
     for (int64_t at = begin;;) {
-        k.repeated = l->inputs.single >= 0 ? k.in[l->inputs.single] : NULL;
         if (l->dy) {
             k.y = l->y + at;
             k.dy = l->dy + at;
@@ -235,7 +235,7 @@ static bool is_one_chunk(const tg_op_call *call, tg_chunk *k)
         k->in[i] = tg_values(x);
     }
     k->n = y->count;
-    k->repeated = NULL;
+    k->single = 0;
     k->attributes = call->attributes;
     return true;
 }

@@ -42,7 +42,7 @@ typedef struct tg_chunk {
     const void *in[TG_ELEMENTWISE_INPUTS];
     const void *y, *dy;     /* for gradient kernels only */
     void *out;              /* y, or the gradient of one input */
-    const void *repeated;   /* the one of in[] that has a single value for the chunk (takes_value); else NULL */
+    uint32_t single;        /* bit i: in[i] has a single value for the chunk (takes_value); at most one bit is set */
     const void *attributes; /* of the call */
 } tg_chunk;
 
@@ -51,7 +51,7 @@ typedef void tg_chunk_kernel(const tg_chunk *k);
 typedef struct tg_elementwise_kernels {
     tg_chunk_kernel *forward;
     tg_chunk_kernel *gradient[TG_ELEMENTWISE_INPUTS]; /* NULL for an input without a gradient, such as a mask */
-    bool takes_value;       /* whether `forward` is a TG_LOOP_PAIR, which obeys tg_chunk.repeated */
+    bool takes_value;       /* whether `forward` is a TG_LOOP_PAIR, which obeys tg_chunk.single */
     bool is_linear;         /* whether gradient[0] does not read in[0] */
     tg_chunk_kernel *masks; /* optional: the forward kernel if all inputs and y are u8; its arrays are bytes */
 } tg_elementwise_kernels;
@@ -83,11 +83,11 @@ TG_FOR_EACH_OP void loop_over_pairs(const tg_chunk *k, real function(real a, rea
     const real *p = k->in[0], *q = k->in[1];
     real *out = k->out;
     const int64_t n = k->n;
-    if (!k->repeated) {
+    if (!k->single) {
         for (int64_t i = 0; i < n; i++) {
             out[i] = function(p[i], q[i]);
         }
-    } else if (k->repeated == p) {
+    } else if (k->single & 1) {
         const real value = *p;
         for (int64_t i = 0; i < n; i++) {
             out[i] = function(value, q[i]);
