@@ -200,11 +200,12 @@ static void set_cache(program *p, tg_kv_cache *cache)
 
 static void new_tensor(program *p)
 {
+    enum { MOST = 600 };
     static union {
-        float f32[64];
-        double f64[64];
-        int32_t i32[64];
-        uint8_t u8[64];
+        float f32[MOST];
+        double f64[MOST];
+        int32_t i32[MOST];
+        uint8_t u8[MOST];
     } values;
     begin_call(p, "tg_tensor_new_from");
     static const tg_dtype dtypes[] = {TG_F32, TG_F32, TG_F32, TG_I32, TG_I32, TG_U8, TG_F64, TG_F64};
@@ -212,12 +213,12 @@ static void new_tensor(program *p)
     tg_shape shape = draw_shape(p);
     int64_t count = 1;
     for (int axis = 0; axis < shape.rank && axis < TG_MAX_RANK; axis++) {
-        bool is_small = shape.size[axis] >= 0 && shape.size[axis] <= 64 && count * shape.size[axis] <= 64;
-        count = is_small ? count * shape.size[axis] : 65;
+        bool is_small = shape.size[axis] >= 0 && shape.size[axis] <= MOST && count * shape.size[axis] <= MOST;
+        count = is_small ? count * shape.size[axis] : MOST + 1;
     }
-    shape = count > 64 ? tg_shape_make(0, NULL) : shape;
+    shape = count > MOST ? tg_shape_make(0, NULL) : shape;
     unsigned kind = fuzz_byte(&p->input);
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < MOST; i++) {
         int number = (int)(kind * 7 + (unsigned)i * 11) % 13 - 4;
         switch (dtype) {
         case TG_F32: values.f32[i] = kind == 255 && i == 2 ? NAN : (float)number / 4; break;

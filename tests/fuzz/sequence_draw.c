@@ -27,6 +27,24 @@ static tg_tensor *noted(program *p, const char *list, int index, tg_tensor *x)
     return x;
 }
 
+/* A view of the last tensor, which the tape owns; without one the tensor itself. */
+static tg_tensor *draw_view_of_last(program *p)
+{
+    tg_tensor *x = p->last, *view = NULL;
+    const unsigned drawn = byte(p);
+    const int axis = drawn / 8 % 2 ? -1 : 0;
+    if (tg_tape_error(p->tape)->code == TG_OK) {
+        switch (drawn % 4) {
+        case 0: view = tg_slice(p->tape, x, axis, 0, 1, 1); break;
+        case 1: view = tg_expand(p->tape, tg_slice(p->tape, x, axis, 0, 1, 1), tg_tensor_shape(x)); break;
+        case 2: view = tg_flip(p->tape, x, TG_AXES(axis)); break;
+        default: view = tg_transpose(p->tape, x, 0, -1);
+        }
+        tg_tape_clear_error(p->tape); /* a scalar has no axis */
+    }
+    return noted(p, view ? "view" : "last", (int)drawn, view ? view : x);
+}
+
 tg_tensor *draw_tensor(program *p, tg_dtype usual)
 {
     unsigned drawn = byte(p);
@@ -36,7 +54,10 @@ tg_tensor *draw_tensor(program *p, tg_dtype usual)
         return is_freed ? noted(p, "freed", 0, p->freed[byte(p) % (unsigned)p->freed_count])
                         : noted(p, "NULL", 0, NULL);
     }
-    if (drawn >= 236 && p->last) {
+    if (drawn >= 240 && p->last) {
+        return draw_view_of_last(p);
+    }
+    if (drawn >= 232 && p->last) {
         return noted(p, "last", 0, p->last);
     }
     /* Half of the bytes count from the newest result. From there on, the first tensor of a usual dtype is taken. */
@@ -156,12 +177,15 @@ tg_evaluation draw_evaluation(program *p)
     return (tg_evaluation){recording, draw_bool(p)};
 }
 
+/* The last ones have rows and columns around sizes at which kernels change their loops. */
 tg_shape draw_shape(program *p)
 {
     static const tg_shape usual[] = {
-        {2, {2, 3}}, {2, {3, 4}},    {1, {4}},          {2, {4, 4}},    {3, {2, 3, 4}}, {0, {0}},       {2, {0, 4}},
-        {1, {3}},    {2, {1, 4}},    {4, {2, 2, 3, 2}}, {2, {5, 4}},    {1, {0}},       {3, {2, 3, 4}}, {1, {1}},
-        {1, {-1}},   {3, {2, 1, 3}}, {2, {3, 3}},       {3, {1, 3, 4}}, {2, {4, 4}},    {2, {1, 3}},
+        {2, {2, 3}},      {2, {3, 4}},   {1, {4}},      {2, {4, 4}},       {3, {2, 3, 4}}, {0, {0}},
+        {2, {0, 4}},      {1, {3}},      {2, {1, 4}},   {4, {2, 2, 3, 2}}, {2, {5, 4}},    {1, {0}},
+        {3, {2, 3, 4}},   {1, {1}},      {1, {-1}},     {3, {2, 1, 3}},    {2, {3, 3}},    {3, {1, 3, 4}},
+        {2, {4, 4}},      {2, {1, 3}},   {2, {2, 129}}, {2, {65, 2}},      {1, {513}},     {2, {3, 193}},
+        {3, {2, 128, 1}}, {2, {33, 17}},
     };
     char text[TG_SHAPE_TEXT];
     unsigned drawn = byte(p);

@@ -87,16 +87,22 @@ static int draw_value(dice *d, const draft *so_far, bool is_recent)
     return below(d, LEAVES);
 }
 
-/* A value with the shape of another one, or any. */
+/* A value with the storage or the shape of another one, or any. */
 static int draw_partner(dice *d, const draft *so_far, int other)
 {
+    const tg_tensor *x = so_far->scout.value[other];
     if (chance(d, 20)) {
         return other;
     }
-    for (int k = 0; k < 20 && so_far->scout.value[other]; k++) {
+    for (int k = 0; k < 20 && x && chance(d, 90); k++) {
+        int v = draw_value(d, so_far, chance(d, 50));
+        if (v != other && so_far->scout.value[v] && so_far->scout.value[v]->storage == x->storage) {
+            return v;
+        }
+    }
+    for (int k = 0; k < 20 && x; k++) {
         int v = draw_value(d, so_far, false);
-        if (so_far->scout.value[v] &&
-            tg_shape_equal(tg_tensor_shape(so_far->scout.value[v]), tg_tensor_shape(so_far->scout.value[other]))) {
+        if (so_far->scout.value[v] && tg_shape_equal(tg_tensor_shape(so_far->scout.value[v]), tg_tensor_shape(x))) {
             return v;
         }
     }
@@ -115,6 +121,15 @@ static int draw_dropped(dice *d, const draft *so_far)
 }
 
 /* ---- instructions ---- */
+
+static int operation_named(const char *name)
+{
+    int i = 0;
+    while (strcmp(operation_at(i)->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
 
 static int draw_operation(dice *d, const program *p)
 {
@@ -150,11 +165,8 @@ static void draw_call(dice *d, const draft *so_far, instruction *in)
 static void draw_call_of_dropped(dice *d, const draft *so_far, instruction *in)
 {
     draw_call(d, so_far, in);
-    while (chance(d, 25) && strcmp(operation_at(in->operation)->name, "bernoulli") != 0) {
-        in->operation = 0;
-        while (strcmp(operation_at(in->operation)->name, "bernoulli") != 0) {
-            in->operation++;
-        }
+    if (chance(d, 25)) {
+        in->operation = operation_named("bernoulli");
     }
     in->input[0] = draw_dropped(d, so_far);
 }
@@ -208,12 +220,35 @@ static void add_product_with_gradient(dice *d, draft *so_far)
 {
     const instruction *last = &so_far->p->list[so_far->p->count - 1];
     instruction in = begin_instruction(d, CALL, last->tape);
-    while (strcmp(operation_at(in.operation)->name, "mul") != 0) {
-        in.operation++;
-    }
+    in.operation = operation_named("mul");
     in.input[0] = LEAVES + so_far->p->count - 1;
     in.input[1] = last->input[0];
     draft_add(so_far, in);
+}
+
+/* A view of a value, and an operation of both, in either order. */
+static void add_call_with_view(dice *d, draft *so_far, int tape)
+{
+    instruction in = begin_instruction(d, CALL, tape);
+    in.operation = operation_named("view");
+    in.input[0] = draw_value(d, so_far, chance(d, 70));
+    if (!draft_add(so_far, in)) {
+        return;
+    }
+    const int whole = in.input[0], part = LEAVES + so_far->p->count - 1;
+    for (int attempt = 0; attempt < 30; attempt++) {
+        in = begin_instruction(d, CALL, tape);
+        do {
+            in.operation = draw_operation(d, so_far->p);
+        } while (operation_at(in.operation)->inputs < 2);
+        const bool is_first = chance(d, 50);
+        in.input[0] = is_first ? part : whole;
+        in.input[1] = is_first ? whole : part;
+        in.input[2] = chance(d, 50) ? part : draw_partner(d, so_far, whole);
+        if (draft_add(so_far, in)) {
+            return;
+        }
+    }
 }
 
 static void add_any(dice *d, draft *so_far, bool has_two_tapes)
@@ -221,6 +256,10 @@ static void add_any(dice *d, draft *so_far, bool has_two_tapes)
     int tape = has_two_tapes && chance(d, 30);
     kind what = draw_kind(d, so_far, tape);
     instruction in = begin_instruction(d, what, tape);
+    if (what == CALL && chance(d, 20)) {
+        add_call_with_view(d, so_far, tape);
+        return;
+    }
     for (int attempt = 0; attempt < 30; attempt++) {
         switch (what) {
         case CALL: draw_call(d, so_far, &in); break;
@@ -246,6 +285,20 @@ static void add_any(dice *d, draft *so_far, bool has_two_tapes)
 }
 
 /* ---- programs ---- */
+
+/* Sizes on both sides of one at which kernels change their loops: of a row, and of its neighbors in other axes. The
+ * rows of (T,C) that a reshape joins are longer. */
+static void draw_long_sizes(dice *d, program *p)
+{
+    static const int thresholds[] = {16, 32, 64, 128, 192, 512};
+    const int at = below(d, 6);
+    const int64_t size = thresholds[at] - 1 + below(d, 3);
+    const bool is_row = at < 5 && chance(d, 70); /* the weight is (C,C), so rows are not the longest */
+    p->batch = 1 + below(d, 2);
+    p->time = is_row ? 1 + below(d, 3) : size;
+    p->width = is_row ? size : 1 + below(d, 3);
+    p->has_modules = p->has_modules && p->width < 100; /* the logs of wider weights would be too long */
+}
 
 static void close_all(dice *d, draft *so_far)
 {
@@ -307,6 +360,9 @@ void draw_program(program *p, uint64_t seed)
         p->time = 60 + below(&d, 20);
         p->width = 66 + 2 * below(&d, 8);
         p->rows = 50 + below(&d, 300);
+    } else if (chance(&d, 12)) {
+        p->is_large = true;
+        draw_long_sizes(&d, p);
     }
     p->optimizer = below(&d, 4);
     bool has_two_tapes = chance(&d, 20) && !is_left_out("tape");

@@ -49,9 +49,10 @@ static tg_tensor *pool(call *c)
 
 /* ---- embedding ---- */
 
-static tg_tensor *table_of(call *c)
+/* The table as another input of the same op. */
+static tg_tensor *table_again(call *c)
 {
-    return c->run->s.copies_tables ? tg_mul_scalar(c->tape, c->x[0], 1) : c->x[0];
+    return c->run->s.copies_inputs ? tg_mul_scalar(c->tape, c->x[0], 1) : c->x[0];
 }
 
 static tg_tensor *embedding(call *c)
@@ -69,7 +70,7 @@ static tg_tensor *embedding(call *c)
     }
     config.scale_by_frequency = has_options && c->option[1] % 8 == 3;
     tg_tensor *ids = constant_ids(c, shape, c->option[0], rows);
-    return tg_embedding(c->tape, ids, table_of(c), &config);
+    return tg_embedding(c->tape, ids, c->x[0], &config);
 }
 
 static tg_tensor *embedding_bag(call *c)
@@ -104,7 +105,7 @@ static tg_tensor *embedding_bag(call *c)
     if (is_elementary(c) && config.mode == TG_BAG_SUM && !config.offsets && !config.weights) {
         tg_embedding_config same = tg_embedding_config_default();
         same.padding_index = config.padding_index;
-        tg_tensor *y = tg_embedding(c->tape, ids, table_of(c), &same);
+        tg_tensor *y = tg_embedding(c->tape, ids, c->x[0], &same);
         if (config.padding_index != TG_NO_PADDING) {
             /* the padding row counts as zeros */
             tg_tensor *is_padding =
@@ -113,7 +114,7 @@ static tg_tensor *embedding_bag(call *c)
         }
         return tg_sum(c->tape, y, TG_AXES(1), TG_DROP_AXES);
     }
-    return tg_embedding_bag(c->tape, ids, table_of(c), &config);
+    return tg_embedding_bag(c->tape, ids, c->x[0], &config);
 }
 
 /* ---- attention ---- */
@@ -299,10 +300,10 @@ static tg_tensor *skip_gram(call *c)
     tg_tensor *centers = constant_ids(c, TG_SHAPE(pairs), c->option[1] % 3 ? c->option[1] % 64 : c->option[1], rows);
     tg_tensor *targets = constant_ids(c, TG_SHAPE(pairs, 1 + c->option[2] % 4), c->option[2], rows);
     if (!is_elementary(c)) {
-        return tg_skip_gram_loss(t, centers, table_of(c), targets, table_of(c), reduction);
+        return tg_skip_gram_loss(t, centers, c->x[0], targets, table_again(c), reduction);
     }
-    tg_tensor *v = tg_unsqueeze(t, tg_embedding(t, centers, table_of(c), NULL), -1);
-    tg_tensor *scores = tg_squeeze(t, tg_matmul(t, tg_embedding(t, targets, table_of(c), NULL), v), -1);
+    tg_tensor *v = tg_unsqueeze(t, tg_embedding(t, centers, c->x[0], NULL), -1);
+    tg_tensor *scores = tg_squeeze(t, tg_matmul(t, tg_embedding(t, targets, table_again(c), NULL), v), -1);
     tg_tensor *first = tg_slice(t, scores, 1, 0, 1, 1), *target = tg_slice(t, targets, 1, 0, 1, 1);
     tg_tensor *losses = tg_neg(t, tg_log_sigmoid(t, tg_neg(t, scores)));
     losses = tg_masked_fill(t, losses, tg_eq(t, targets, target), 0);

@@ -144,9 +144,10 @@ typedef struct settings {
     bool fails; /* allocations fail as the program has it */
     bool is_elementary;
     bool is_deferred;
-    bool has_dense_rows;    /* gradients by rows become dense before a step */
-    bool copies_gradients;  /* a gradient that is an input is copied first */
-    bool copies_tables;     /* lookups read a copy of the table, which gets a dense gradient */
+    bool has_dense_rows;   /* gradients by rows become dense before a step */
+    bool copies_gradients; /* a gradient that is an input is copied first */
+    bool
+        copies_inputs; /* several inputs are copies, which share no storage; so is a table, which gets a dense gradient */
     bool has_snapshots;     /* logs the leaves and their gradients at each reset */
     bool is_differentiated; /* gradients are those of the values, which finite differences compute, too */
     int threads;            /* 0: 1 */

@@ -151,10 +151,12 @@ static tg_tensor *call_operation(run *r, int i)
     r->detail[0] = '\0';
     for (int k = 0; k < op->inputs; k++) {
         c.x[k] = r->value[in->input[k]];
-        bool is_lookup = op->traits & IS_LOOKUP && tg_tape_is_recording(c.tape) && !r->s.copies_tables;
+        bool is_lookup = op->traits & IS_LOOKUP && tg_tape_is_recording(c.tape) && !r->s.copies_inputs;
         if (in->input[k] < LEAVES && c.x[k]->storage->guard && !is_lookup) {
             flush_table(r, i, c.x[k]);
         }
+        bool is_copied = r->s.copies_inputs && (op->inputs > 1 || op->traits & IS_LOOKUP); /* a view stays one */
+        c.x[k] = is_copied ? tg_mul_scalar(c.tape, c.x[k], 1) : c.x[k];
     }
     return op->call(&c);
 }
@@ -285,7 +287,7 @@ tg_code run_instruction(run *r, int i)
         call_dropped(r, i);
         return TG_OK;
     }
-    if (in->kind == CALL && in->expected != TG_OK && (r->s.is_elementary || r->s.copies_tables)) {
+    if (in->kind == CALL && in->expected != TG_OK && (r->s.is_elementary || r->s.copies_inputs)) {
         return in->expected; /* the other ops may succeed */
     }
     r->first_gradient = in->kind == BACKWARD ? make_first_gradient(r, in) : NULL;

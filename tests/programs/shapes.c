@@ -158,7 +158,24 @@ static tg_tensor *index_add(call *c)
     return tg_index_add(c->tape, c->x[0], axis, ids, c->x[1]);
 }
 
+/* A view of x whose values are also values of x, and which mostly broadcasts with it. */
+static tg_tensor *view(call *c)
+{
+    tg_tensor *x = c->x[0];
+    int axis = c->option[3] % 2 ? -1 : draw_axis(c, c->option[0], x);
+    switch (c->option[1] % 5) {
+    case 0: describe(c, " first"); return tg_slice(c->tape, x, axis, 0, 1, 1);
+    case 1:
+        describe(c, " first, expanded");
+        return tg_expand(c->tape, tg_slice(c->tape, x, axis, 0, 1, 1), tg_tensor_shape(x));
+    case 2: describe(c, " flipped"); return tg_flip(c->tape, x, TG_AXES(axis));
+    case 3: describe(c, " transposed"); return tg_transpose(c->tape, x, axis, draw_axis(c, c->option[2], x));
+    default: describe(c, " whole"); return tg_slice(c->tape, x, axis, 0, INT64_MAX, 1);
+    }
+}
+
 const operation shapes[] = {
+    {.name = "view", .inputs = 1, .weight = 2, .call = view},
     {.name = "contiguous", .inputs = 1, .weight = 2, .call = contiguous},
     {.name = "detach", .inputs = 1, .weight = 1, .call = detach},
     {.name = "reshape", .inputs = 1, .weight = 3, .call = reshape},

@@ -35,7 +35,7 @@ static const variant variants[] = {
     {.s = {.name = "deferred, spans", .has_spans = true, .is_deferred = true},
      .is_f64 = true,
      .closeness = {.tolerance = 1e-6}},
-    {.s = {.name = "lookups of a copy", .recycles = true, .copies_tables = true},
+    {.s = {.name = "copied inputs", .recycles = true, .copies_inputs = true},
      .is_f64 = true,
      .closeness = {.tolerance = 1e-6, .absent_is_zero = true}},
 };
