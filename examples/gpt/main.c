@@ -5,6 +5,7 @@
  *   corpus.c       token ids for training and validation
  *   model.c        a GPT and its configuration
  *   checkpoint.c   loading a trained model
+ *   memory.c       the memory that a training needs
  *   run.c          the checkpoints of gpt train, and --resume
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves

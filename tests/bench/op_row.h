@@ -1,4 +1,4 @@
-/* op_row: the lines of the benchmark of ops. Each op of the headers has at least one (tests/bench/op_registry).
+/* op_row: the lines of the benchmark of ops. Each op of the headers has at least one (tests/reference/registry).
  *
  * A row names the op, its inputs as a text (op_inputs.h) and its call: one of the function pointers, for ops whose
  * arguments many share, or a function of its own. tests/bench/beside_torch has the same call for PyTorch under the name
