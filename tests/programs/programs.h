@@ -147,7 +147,7 @@ typedef struct settings {
     bool has_dense_rows;   /* gradients by rows become dense before a step */
     bool copies_gradients; /* a gradient that is an input is copied first */
     bool
-        copies_inputs; /* several inputs are copies, which share no storage; so is a table, which gets a dense gradient */
+        copies_inputs; /* several inputs are copies without a common storage; so is a table, with a dense gradient */
     bool has_snapshots;     /* logs the leaves and their gradients at each reset */
     bool is_differentiated; /* gradients are those of the values, which finite differences compute, too */
     int threads;            /* 0: 1 */
