@@ -1,15 +1,10 @@
-/* build: compiles a student's file with warnings and sanitizers, compares the functions that it calls with those that
- * the exercise allows, and links it with the worker. */
+/* build: a student's file becomes a worker. It is compiled with warnings and sanitizers, and compared with the rules
+ * (rules.c) at each step. */
 #include "course.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MAX_COMMAND 300
@@ -42,34 +37,6 @@ static const char *compiler(void)
     return cc && *cc && !strchr(cc, ' ') ? cc : "cc";
 }
 
-int command_run(char *const *words, const char *output_path)
-{
-    int output = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (output < 0) {
-        return -1;
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        int null = open("/dev/null", O_RDONLY);
-        dup2(null, STDIN_FILENO);
-        dup2(output, STDOUT_FILENO);
-        dup2(output, STDERR_FILENO);
-        /* English messages, which are searched for names */
-        setenv("LC_ALL", "C", 1);
-        /* a file can have a million warnings */
-        setrlimit(RLIMIT_FSIZE, &(struct rlimit){64 << 20, 64 << 20});
-        setrlimit(RLIMIT_CPU, &(struct rlimit){60, 61});
-        execvp(words[0], words);
-        dprintf(STDERR_FILENO, "%s: %s\n", words[0], strerror(errno));
-        _exit(127);
-    }
-    close(output);
-    int status = 0;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return child < 0 ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* ---- outcomes ---------------------------------------------------------------------------------------------------- */
 
 void outcome_value(outcome *o, const char *name, const char *value)
@@ -92,7 +59,7 @@ void outcome_free(outcome *o)
     memset(o, 0, sizeof *o);
 }
 
-static bool failed(outcome *o, const char *check, int number, const char *key)
+bool outcome_fail(outcome *o, const char *check, int number, const char *key)
 {
     o->kind = FAILED;
     FORMAT(o->check, "%s", check);
@@ -101,94 +68,13 @@ static bool failed(outcome *o, const char *check, int number, const char *key)
     return false;
 }
 
-static bool broken(outcome *o, const char *what, const char *why)
+bool outcome_broken(outcome *o, const char *what, const char *why)
 {
     o->kind = BROKEN;
     FORMAT(o->key, "broken");
     outcome_value(o, "what", what);
     outcome_value(o, "why", why);
     return false;
-}
-
-/* ---- symbols ----------------------------------------------------------------------------------------------------- */
-
-/* Whether a list of words has the name: as a word, by PREFIX*, and not as !NAME. */
-static bool has_name(const char *list, const char *name)
-{
-    bool found = false;
-    while (*list) {
-        list += strspn(list, " ");
-        size_t length = strcspn(list, " ");
-        if (length > 1 && list[0] == '!' && strlen(name) == length - 1 && strncmp(list + 1, name, length - 1) == 0) {
-            return false;
-        }
-        if (length > 0 && list[length - 1] == '*') {
-            found = found || strncmp(list, name, length - 1) == 0;
-        } else {
-            found = found || (strlen(name) == length && strncmp(list, name, length) == 0);
-        }
-        list += length;
-    }
-    return found;
-}
-
-/* The first line of the file that has the name before a parenthesis, or 0. */
-static int line_of_call(const char *file, const char *name)
-{
-    char *bytes = file_read(file);
-    int line = 1, found = 0;
-    for (const char *at = bytes; at && *at && !found; at++) {
-        line += *at == '\n';
-        bool begins = at == bytes || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
-        if (begins && strncmp(at, name, strlen(name)) == 0) {
-            found = at[strlen(name) + strspn(at + strlen(name), " ")] == '(' ? line : 0;
-        }
-    }
-    free(bytes);
-    return found;
-}
-
-static bool symbols_are_allowed(const course_index *index, const exercise *e, const char *file, const char *object,
-                                const char *output_path, const run_options *options, outcome *o)
-{
-    command nm = {0};
-    add_all(&nm, options->compile_prefix);
-    add(&nm, "nm");
-    add(&nm, object);
-    int status = command_run(nm.words, output_path);
-    char *names = status == 0 ? file_read_beginning(output_path) : NULL;
-    if (!names) {
-        return broken(o, "nm", status == 127 ? "not installed" : "cannot read the object");
-    }
-    char refused[512] = "", first[256] = "";
-    bool has_main = false;
-    for (char *line = strtok(names, "\n"); line; line = strtok(NULL, "\n")) {
-        char kind = 0, name[256];
-        /* "                 U exp", "0000000000000000 T softmax" */
-        if (sscanf(line, " %c %255s", &kind, name) != 2 || (kind != 'U' && kind != 'w')) {
-            has_main = has_main || (strlen(line) > 6 && strcmp(line + strlen(line) - 6, "T main") == 0);
-            continue;
-        }
-        if (strncmp(name, "__asan_", 7) == 0 || strncmp(name, "__ubsan_", 8) == 0 || has_name(index->symbols, name) ||
-            has_name(e->symbols, name)) {
-            continue;
-        }
-        if (!refused[0]) {
-            FORMAT(first, "%s", name);
-        }
-        size_t used = strlen(refused);
-        snprintf(refused + used, sizeof refused - used, "%s%s", used > 0 ? ", " : "", name);
-    }
-    free(names);
-    if (has_main) {
-        return failed(o, "symbols", 2, "has_main");
-    }
-    if (refused[0]) {
-        outcome_value(o, "names", refused);
-        o->line = line_of_call(file, first);
-        return failed(o, "symbols", 2, has_name("malloc calloc realloc free", first) ? "symbols_of_memory" : "symbols");
-    }
-    return true;
 }
 
 /* ---- compile and link -------------------------------------------------------------------------------------------- */
@@ -221,9 +107,11 @@ static void add_flags(command *c, const run_options *options)
 static bool link_worker(const course_paths *paths, const exercise *e, const char *object, const char *program,
                         const char *output_path, const run_options *options, outcome *o)
 {
-    char checks[COURSE_PATH], worker[COURSE_PATH], include[COURSE_PATH], library[COURSE_PATH], search[COURSE_PATH];
+    char checks[COURSE_PATH], worker[COURSE_PATH], seal[COURSE_PATH], include[COURSE_PATH], library[COURSE_PATH],
+        search[COURSE_PATH];
     FORMAT(checks, "%s/checks/%s.c", paths->source, e->id);
     FORMAT(worker, "%s/checks/worker.c", paths->source);
+    FORMAT(seal, "%s/checks/seal.c", paths->source);
     FORMAT(include, "-I%s", paths->include);
     FORMAT(library, "-L%s", paths->library);
     FORMAT(search, "-Wl,-rpath,%s", paths->library);
@@ -235,11 +123,11 @@ static bool link_worker(const course_paths *paths, const exercise *e, const char
     add(&c, compiler());
     add_flags(&c, options);
     add(&c, "-DCOURSE_WORKER");
-    add(&c, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc");
     add(&c, include);
     add(&c, object);
     add(&c, checks);
     add(&c, worker);
+    add(&c, seal);
     add(&c, "-o");
     add(&c, program);
     if (e->needs_library) {
@@ -251,12 +139,14 @@ static bool link_worker(const course_paths *paths, const exercise *e, const char
         add(&c, "-ltapegrad");
     }
     add(&c, "-lm");
-    int status = command_run(c.words, output_path);
+    char link_path[COURSE_PATH + 8];
+    FORMAT(link_path, "%s.link", output_path);
+    int status = command_run(c.words, link_path);
     if (status == 0) {
         return true;
     }
     free(o->output);
-    o->output = file_read_beginning(output_path);
+    o->output = file_read_beginning(link_path);
     const char *missing = o->output ? strstr(o->output, "undefined reference to `") : NULL;
     if (missing) {
         char name[COURSE_WORD];
@@ -264,19 +154,67 @@ static bool link_worker(const course_paths *paths, const exercise *e, const char
         outcome_value(o, "name", name);
         free(o->output);
         o->output = NULL;
-        return failed(o, "compile", 1, "missing_function");
+        return outcome_fail(o, "compile", 1, "missing_function");
     }
-    return failed(o, "compile", 1, "link");
+    return outcome_fail(o, "compile", 1, "link");
 }
 
-bool build_worker(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
-                  const run_options *options, outcome *o, char worker[COURSE_PATH])
+/* What a command said that could not do its work. */
+static bool compiler_failed(outcome *o, int status, const char *output_path, const char *file)
 {
-    char object[COURSE_PATH], output_path[COURSE_PATH], include[COURSE_PATH];
-    FORMAT(object, "%s/%s.o", paths->build, e->name);
-    FORMAT(output_path, "%s/%s.txt", paths->build, e->name);
-    snprintf(worker, COURSE_PATH, "%s/%s", paths->build, e->name);
+    free(o->output);
+    o->output = file_read_beginning(output_path);
+    if (status < 0) {
+        return outcome_broken(o, output_path, strerror(errno));
+    }
+    if (status == 127) {
+        return outcome_broken(o, compiler(), "not found: install gcc, or set CC");
+    }
+    o->line = o->output ? first_line_of(o->output, file) : 0;
+    return outcome_fail(o, "compile", 1,
+                        status == COMMAND_LATE    ? "compile_late"
+                        : status == COMMAND_LARGE ? "compile_large"
+                                                  : "compile");
+}
+
+/* Writes what the preprocessor makes of the file to `preprocessed`, if its text has nothing that is refused. */
+static bool preprocess(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
+                       const char *preprocessed, const char *output_path, const run_options *options, outcome *o)
+{
+    size_t count;
+    char *text = file_read_all(file, FILE_LIMIT, &count), include[COURSE_PATH];
+    if (!text) {
+        outcome_value(o, "why", errno == EINVAL ? "not a regular file" : strerror(errno));
+        return outcome_fail(o, "compile", 1, "file_is_unreadable");
+    }
+    bool good = rules_of_text(index, e, text, count, o);
+    free(text);
+    if (!good) {
+        return false;
+    }
     FORMAT(include, "-I%s", paths->include);
+    command c = {0};
+    add_all(&c, options->compile_prefix);
+    add(&c, compiler());
+    add_flags(&c, options);
+    add(&c, include);
+    add(&c, "-E");
+    add(&c, file);
+    add(&c, "-o");
+    add(&c, preprocessed);
+    int status = command_run(c.words, output_path);
+    if (status != 0) {
+        return compiler_failed(o, status, output_path, file);
+    }
+    text = file_read_all(preprocessed, 4 * FILE_LIMIT, NULL);
+    good = text ? rules_of_tokens(text, file, o) : outcome_fail(o, "rules", 1, "rule_length");
+    free(text);
+    return good;
+}
+
+static bool compile(const char *preprocessed, const char *file, const char *object, const char *output_path,
+                    const run_options *options, outcome *o)
+{
     command c = {0};
     add_all(&c, options->compile_prefix);
     add(&c, compiler());
@@ -299,26 +237,54 @@ bool build_worker(const course_paths *paths, const course_index *index, const ex
         add(&c, "-fmax-errors=20");
         add(&c, "-Werror=maybe-uninitialized");
     }
-    add(&c, include);
     add(&c, "-c");
-    add(&c, file);
+    add(&c, preprocessed);
     add(&c, "-o");
     add(&c, object);
-    unlink(object);
     int status = command_run(c.words, output_path);
-    o->output = file_read_beginning(output_path);
-    if (status < 0) {
-        return broken(o, output_path, strerror(errno));
-    }
-    if (status == 127) {
-        return broken(o, compiler(), "not found: install gcc, or set CC");
-    }
     if (status != 0) {
-        o->line = o->output ? first_line_of(o->output, file) : 0;
-        return failed(o, "compile", 1, "compile");
+        return compiler_failed(o, status, output_path, file);
     }
-    char symbols_path[COURSE_PATH + 8];
-    FORMAT(symbols_path, "%s.sym", output_path);
-    return symbols_are_allowed(index, e, file, object, symbols_path, options, o) &&
-           link_worker(paths, e, object, worker, symbols_path, options, o);
+    free(o->output);
+    o->output = file_read_beginning(output_path);
+    return true;
+}
+
+static bool inspect(const course_index *index, const exercise *e, const char *file, const char *object,
+                    const char *output_path, const run_options *options, outcome *o)
+{
+    command c = {0};
+    add_all(&c, options->compile_prefix);
+    add(&c, "objdump");
+    add(&c, "-h");
+    add(&c, "-t");
+    add(&c, object);
+    int status = command_run(c.words, output_path);
+    char *listing = status == 0 ? file_read(output_path) : NULL, *text = file_read(file);
+    bool good = false;
+    if (status != 0 || !text) {
+        outcome_broken(o, "objdump", status == 127 ? "not installed: it is in the package binutils" : "failed");
+    } else if (!listing) {
+        outcome_fail(o, "rules", 1, "rule_length");
+    } else {
+        good = rules_of_object(index, e, listing, text, options->without_sanitizers, o);
+    }
+    free(listing);
+    free(text);
+    return good;
+}
+
+bool build_worker(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
+                  const run_options *options, outcome *o, char worker[COURSE_PATH])
+{
+    char object[COURSE_PATH], preprocessed[COURSE_PATH], output_path[COURSE_PATH];
+    FORMAT(object, "%s/%s.o", paths->build, e->name);
+    FORMAT(preprocessed, "%s/%s.i", paths->build, e->name);
+    FORMAT(output_path, "%s/%s.txt", paths->build, e->name);
+    snprintf(worker, COURSE_PATH, "%s/%s", paths->build, e->name);
+    unlink(object);
+    return preprocess(paths, index, e, file, preprocessed, output_path, options, o) &&
+           compile(preprocessed, file, object, output_path, options, o) &&
+           inspect(index, e, file, object, output_path, options, o) &&
+           link_worker(paths, e, object, worker, output_path, options, o);
 }

@@ -369,7 +369,9 @@ int main(int argc, char **argv)
             language = argv[++i];
             is_chosen = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
-            seed = strtoull(argv[++i], NULL, 10);
+            if (!seed_read(argv[++i], &seed)) {
+                return 2;
+            }
         } else if (argv[i][0] == '-' || count == 4) {
             complain("unknown option %s; --help lists them", argv[i]);
             return 2;

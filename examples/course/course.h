@@ -16,9 +16,12 @@
 
 /* ---- text.c: files and lines ------------------------------------------------------------------------------------- */
 
-/* Returns the file's bytes and a 0, or NULL with errno set; EFBIG above 1 MB. The caller frees them. */
-char *file_read(const char *path);
-/* The same, of a longer file the first 1 MB. */
+/* Returns the file's bytes and a 0, or NULL with errno set; EFBIG above `limit` bytes. `count` receives their number,
+ * unless it is NULL. The caller frees them. */
+char *file_read_all(const char *path, size_t limit, size_t *count);
+#define FILE_LIMIT (1 << 20)
+char *file_read(const char *path); /* of at most FILE_LIMIT */
+/* The same, of a longer file the first FILE_LIMIT. */
 char *file_read_beginning(const char *path);
 /* Replaces a file as a whole: after an error, which is returned as false with errno set, it is what it was. */
 bool file_replace(const char *path, const char *bytes, size_t count);
@@ -57,8 +60,10 @@ typedef struct exercise {
     /* "embeddings/scatter_add", the part before the slash, and that behind it */
     char id[COURSE_WORD], unit[COURSE_WORD], name[COURSE_WORD];
     char title[COURSE_WORD];
-    /* functions that the file may call, besides those that every file may: names, PREFIX*, and !NAME */
+    /* functions that the file may call, besides those that every file may: names, and PREFIX* */
     char symbols[COURSE_TEXT];
+    /* the headers that it may include besides, and the functions that it has */
+    char headers[COURSE_WORD], defines[COURSE_WORD];
     /* the check at which the unchanged exercise fails */
     char fails[COURSE_WORD];
     /* of a file with two marked parts the calls of its checks that belong to the parts: "forward backward" */
@@ -71,14 +76,16 @@ typedef struct exercise {
 typedef struct course_index {
     exercise *exercises;
     int count;
-    /* functions that every file may call */
-    char symbols[COURSE_TEXT];
+    /* functions that every file may call, and headers that it may include */
+    char symbols[COURSE_TEXT], headers[COURSE_TEXT];
 } course_index;
 
 /* Reads index.txt. Returns false after printing an error. */
 bool index_read(course_index *index, const char *source);
 /* Finds an exercise by its id or its name, or returns NULL. */
 const exercise *index_find(const course_index *index, const char *name);
+/* Reads a number, which a seed is; prints what is wrong. */
+bool seed_read(const char *word, uint64_t *seed);
 
 /* ---- build.c: a file becomes a worker ---------------------------------------------------------------------------- */
 
@@ -115,11 +122,15 @@ typedef struct outcome {
 /* Adds a value to a failure. */
 void outcome_value(outcome *o, const char *name, const char *value);
 void outcome_free(outcome *o);
+/* Both return false. A check has failed; or the course itself cannot check. */
+bool outcome_fail(outcome *o, const char *check, int number, const char *key);
+bool outcome_broken(outcome *o, const char *what, const char *why);
 
 typedef struct run_options {
     uint64_t seed;
     bool without_sanitizers;
-    /* grading: commands stand in front of the compiler and of the worker, such as bubblewrap; NULL: none */
+    /* grading: commands stand in front of the compiler and of the worker, such as bubblewrap; NULL: none. With one the
+     * worker closes its doors, too (checks/seal.c). */
     char *const *compile_prefix, *const *link_prefix, *const *worker_prefix;
 } run_options;
 
@@ -127,8 +138,25 @@ typedef struct run_options {
 bool build_worker(const course_paths *paths, const course_index *index, const exercise *e, const char *file,
                   const run_options *options, outcome *o, char worker[COURSE_PATH]);
 
-/* Runs a command; its output goes to a file of at most 1 MB. Returns its status, or -1. */
+/* ---- command.c: other programs ----------------------------------------------------------------------------------- */
+
+/* Runs a command; its output goes to a file. Returns its status, or -1; COMMAND_LATE if it took longer than a minute,
+ * and COMMAND_LARGE if it used more than 4 GB of memory. Then it was killed. */
 int command_run(char *const *command, const char *output_path);
+enum { COMMAND_LATE = 1000, COMMAND_LARGE };
+
+/* ---- rules.c: what a student's file may contain ------------------------------------------------------------------ */
+
+/* Each returns false with an outcome that names the rule and the line. The text of the file, of `count` bytes, is
+ * changed by the call: joined lines are moved. */
+bool rules_of_text(const course_index *index, const exercise *e, char *text, size_t count, outcome *o);
+/* What the preprocessor writes for this file: only the tokens of the file itself have rules. */
+bool rules_of_tokens(const char *preprocessed, const char *file, outcome *o);
+/* What `objdump -h -t` lists of the object, which is changed, too. An object with sanitizers has sections of theirs. */
+bool rules_of_object(const course_index *index, const exercise *e, char *listing, const char *text, bool is_plain,
+                     outcome *o);
+/* Whether a list of words has the name: as a word, or by PREFIX*. */
+bool course_has_word(const char *list, const char *name);
 
 /* ---- verdict.c: compiles, and runs the checks -------------------------------------------------------------------- */
 

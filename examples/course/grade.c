@@ -1,6 +1,7 @@
 /* grade: checks the submissions of a class. A submission is a folder with UNIT/NAME.c, or NAME.c; only these files
  * are read, and only if they are regular files. Each is compiled and run in isolation (isolation.c), with the checks of
- * this folder: once with sanitizers, and once without, under hard limits. It has to pass both. */
+ * this folder: once without sanitizers, and once with, under hard limits. It has to pass both. grading.md says who
+ * measures what. */
 #include "grade.h"
 
 #include <errno.h>
@@ -31,10 +32,16 @@ static bool is_chosen(const grader *g, const exercise *e)
     return g->only_count == 0;
 }
 
-/* Opens a file below a folder of a submission without following a link at any of the two names. Returns -1. */
+/* Opens a file below a folder of a submission without following a link: neither the folder nor the two names may be
+ * one. Returns -1. */
 static int open_plain(const char *folder, const char *first, const char *second)
 {
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), file = -1;
+    char path[COURSE_PATH];
+    FORMAT(path, "%s", folder);
+    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--) {
+        path[end - 1] = 0; /* behind which a link would be followed */
+    }
+    int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), file = -1;
     if (at >= 0 && second) {
         int inner = openat(at, first, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         file = inner < 0 ? -1 : openat(inner, second, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -69,7 +76,7 @@ static const char *copy_submission(const char *folder, const exercise *e, const 
     }
     if (from < 0) {
         return errno == ENOENT                      ? "the file is missing"
-               : errno == ELOOP || errno == ENOTDIR ? "the file is a link"
+               : errno == ELOOP || errno == ENOTDIR ? "the file or its folder is a link"
                : errno == EINVAL                    ? "not a regular file of at most 1 MB"
                                                     : strerror(errno);
     }
@@ -139,9 +146,9 @@ static grade_result grade_exercise(const grader *g, const char *submission, cons
                (chmod(file, 0644) != 0 || chown(folder, (uid_t)isolation_uid(), (gid_t)isolation_uid()) != 0)) {
         FORMAT(r.why, "%s", strerror(errno));
     } else {
-        check_in(g, e, folder, file, true, &r);
+        check_in(g, e, folder, file, false, &r);
         if (r.passed) {
-            check_in(g, e, folder, file, false, &r);
+            check_in(g, e, folder, file, true, &r);
         }
     }
     remove_folder(folder);
@@ -183,7 +190,9 @@ static int read_options(grader *g, int argc, char **argv, const char **folders, 
         if (strcmp(argv[i], "--report") == 0 && has_value) {
             *report = argv[++i];
         } else if (strcmp(argv[i], "--seed") == 0 && has_value) {
-            g->seed = strtoull(argv[++i], NULL, 10);
+            if (!seed_read(argv[++i], &g->seed)) {
+                return -1;
+            }
         } else if (strcmp(argv[i], "--only") == 0 && has_value && g->only_count < MAX_EXERCISES) {
             g->only[g->only_count++] = argv[++i];
             if (!index_find(g->index, argv[i])) {
@@ -207,7 +216,7 @@ static int read_options(grader *g, int argc, char **argv, const char **folders, 
         complain("grade: needs a folder, and --report FILE");
         return -1;
     }
-    return count;
+    return report_can_be_written(*report) ? count : -1;
 }
 
 int grade(const course_paths *paths, const course_index *index, int argc, char **argv)

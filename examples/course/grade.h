@@ -58,6 +58,9 @@ typedef struct grade_report {
 /* Writes `path` as JSON, and `path`.xml as JUnit. Returns false after printing an error. */
 bool report_write(const grade_report *report, const char *path);
 
+/* Whether a report can be written there, which is asked before anything is graded; prints why not. */
+bool report_can_be_written(const char *path);
+
 /* The points of a submission, and whether all mandatory exercises are passed. */
 int report_points(const grade_submission *submission, bool *has_mandatory);
 

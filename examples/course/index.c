@@ -36,10 +36,10 @@ static bool begin_exercise(course_index *index, const char *id)
 }
 
 /* Adds words to a list that may have several lines. */
-static void add_words(char list[COURSE_TEXT], const char *words)
+static void add_words(char *list, size_t size, const char *words)
 {
     size_t used = strlen(list);
-    snprintf(list + used, COURSE_TEXT - used, "%s ", words);
+    snprintf(list + used, size - used, "%s ", words);
 }
 
 static bool read_property(exercise *e, const char *line)
@@ -48,7 +48,11 @@ static bool read_property(exercise *e, const char *line)
     if ((value = after(line, "title"))) {
         FORMAT(e->title, "%s", value);
     } else if ((value = after(line, "symbols"))) {
-        add_words(e->symbols, value);
+        add_words(e->symbols, sizeof e->symbols, value);
+    } else if ((value = after(line, "headers"))) {
+        add_words(e->headers, sizeof e->headers, value);
+    } else if ((value = after(line, "defines"))) {
+        add_words(e->defines, sizeof e->defines, value);
     } else if ((value = after(line, "fails"))) {
         FORMAT(e->fails, "%s", value);
     } else if ((value = after(line, "parts"))) {
@@ -90,7 +94,9 @@ bool index_read(course_index *index, const char *source)
         } else if ((value = after(line, "exercise"))) {
             good = begin_exercise(index, value);
         } else if (index->count == 0 && (value = after(line, "symbols"))) {
-            add_words(index->symbols, value);
+            add_words(index->symbols, sizeof index->symbols, value);
+        } else if (index->count == 0 && (value = after(line, "headers"))) {
+            add_words(index->headers, sizeof index->headers, value);
         } else {
             good = index->count > 0 && read_property(&index->exercises[index->count - 1], line);
         }
@@ -115,4 +121,13 @@ const exercise *index_find(const course_index *index, const char *name)
         }
     }
     return found;
+}
+
+bool seed_read(const char *word, uint64_t *seed)
+{
+    char *end;
+    errno = 0;
+    *seed = strtoull(word, &end, 10);
+    bool is_number = *word >= '0' && *word <= '9' && !*end && errno == 0;
+    return is_number || complain("--seed %s: not a whole number of 0 to 2^64 - 1", word);
 }

@@ -2,9 +2,10 @@
  *
  * A process sees /usr, what it needs for its step, and an empty /tmp; no network, no other process, no environment. Its
  * time, memory, files and processes are limited. The solutions are never visible. As root, bubblewrap makes the mounts
- * as root, and the process runs under a uid of its own; else a user namespace is needed.
+ * as root, and the process runs under a uid of its own; else a user namespace is needed. A worker gives up most calls
+ * of the system besides (checks/seal.c).
  *
- * Sanitizers reserve terabytes of addresses, so the first run cannot limit addresses: there the checker watches the
+ * Sanitizers reserve terabytes of addresses, so the run with them cannot limit addresses: there the checker watches the
  * memory that is used (checks/check.c). Without root, Linux before 5.14 counts all processes of the grader's user
  * against the limit of processes: the worker needs only one, and the compiler, which runs no code of the file, may have
  * more.
@@ -79,7 +80,7 @@ static void begin(prefix *p)
         "--symlink", "usr/lib64", "/lib64", "--perms", "0755", "--dir", "/etc",
         "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
         "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev",
-        "--tmpfs", "/tmp", NULL,
+        "--size", "268435456", "--tmpfs", "/tmp", NULL,
     };
     /* clang-format on */
     add_all(p, first);

@@ -2,9 +2,12 @@
 #include "grade.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A text that grows. */
 typedef struct text {
@@ -169,4 +172,19 @@ bool report_write(const grade_report *report, const char *path)
     FORMAT(xml_path, "%s.xml", path);
     bool good = save(&json, path);
     return save(&xml, xml_path) && good;
+}
+
+bool report_can_be_written(const char *path)
+{
+    char trial[COURSE_PATH];
+    struct stat status;
+    FORMAT(trial, "%s.%ld.tmp", path, (long)getpid());
+    bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    int file = is_folder ? -1 : open(trial, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (file < 0) {
+        return complain("grade: --report %s: %s", path, is_folder ? "a folder" : strerror(errno));
+    }
+    close(file);
+    unlink(trial);
+    return true;
 }

@@ -10,11 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_BYTES (1 << 20)
-
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static char *read_bytes(const char *path, bool may_cut)
+static char *read_bytes(const char *path, size_t limit, bool may_cut, size_t *total)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK); /* a pipe without a writer must not hang */
     if (file < 0) {
@@ -26,14 +24,15 @@ static char *read_bytes(const char *path, bool may_cut)
         /* errno says why */
     } else if (!S_ISREG(status.st_mode)) {
         errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    } else if (status.st_size > MAX_BYTES && !may_cut) {
+    } else if ((size_t)status.st_size > limit && !may_cut) {
         errno = EFBIG;
     } else {
-        bytes = malloc(MAX_BYTES + 1);
+        limit = (size_t)status.st_size < limit ? (size_t)status.st_size : limit;
+        bytes = malloc(limit + 1);
     }
     size_t count = 0;
-    for (ssize_t got = 1; bytes && got > 0 && count < MAX_BYTES;) {
-        got = read(file, bytes + count, MAX_BYTES - count);
+    for (ssize_t got = 1; bytes && got > 0 && count < limit;) {
+        got = read(file, bytes + count, limit - count);
         if (got < 0) {
             free(bytes);
             bytes = NULL;
@@ -46,20 +45,26 @@ static char *read_bytes(const char *path, bool may_cut)
     errno = cause;
     if (bytes) {
         bytes[count] = 0;
-        char *smaller = realloc(bytes, count + 1);
-        bytes = smaller ? smaller : bytes;
+        if (total) {
+            *total = count;
+        }
     }
     return bytes;
 }
 
+char *file_read_all(const char *path, size_t limit, size_t *count)
+{
+    return read_bytes(path, limit, false, count);
+}
+
 char *file_read(const char *path)
 {
-    return read_bytes(path, false);
+    return read_bytes(path, FILE_LIMIT, false, NULL);
 }
 
 char *file_read_beginning(const char *path)
 {
-    return read_bytes(path, true);
+    return read_bytes(path, FILE_LIMIT, true, NULL);
 }
 
 bool file_replace(const char *path, const char *bytes, size_t count)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -49,49 +50,116 @@ static void read_verdict(outcome *o, char *line)
     }
 }
 
-static void run_checker(const course_paths *paths, const exercise *e, const char *worker, const run_options *options,
-                        outcome *o)
+/* What is read from a pipe: a text of a limited size, of which the rest is dropped. */
+typedef struct reader {
+    int file;
+    char *bytes;
+    size_t count, limit;
+} reader;
+
+/* Returns false at the end of the pipe. */
+static bool read_more(reader *r)
 {
-    char checker[COURSE_PATH], output_path[COURSE_PATH], seed[32], verdict_file[16], output_file[16];
-    FORMAT(checker, "%s/course_%s_%s", paths->checkers, e->unit, e->name);
-    FORMAT(output_path, "%s/%s.out", paths->build, e->name);
-    int output = open(output_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666), verdicts[2];
-    o->kind = BROKEN;
-    FORMAT(o->key, "broken");
-    if (output < 0 || pipe(verdicts) != 0) {
-        outcome_value(o, "what", output_path);
-        outcome_value(o, "why", strerror(errno));
-        return;
+    char dropped[4096];
+    size_t room = r->limit - r->count;
+    ssize_t got = room > 0 ? read(r->file, r->bytes + r->count, room) : read(r->file, dropped, sizeof dropped);
+    r->count += got > 0 && room > 0 ? (size_t)got : 0;
+    return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+/* Reads verdicts to their end, and what the student's program prints meanwhile. */
+static void read_both(reader *verdicts, reader *printed)
+{
+    struct pollfd files[2] = {{.fd = verdicts->file, .events = POLLIN}, {.fd = printed->file, .events = POLLIN}};
+    while (files[0].fd >= 0) {
+        if (poll(files, 2, -1) < 0) {
+            continue;
+        }
+        if (files[0].revents && !read_more(verdicts)) {
+            files[0].fd = -1;
+        }
+        if (files[1].revents && !read_more(printed)) {
+            files[1].fd = -1;
+        }
     }
-    fcntl(verdicts[0], F_SETFD, FD_CLOEXEC);
+    fcntl(printed->file, F_SETFL, O_NONBLOCK);
+    for (size_t before = 0; printed->count > before && printed->count < printed->limit;) {
+        before = printed->count;
+        read_more(printed);
+    }
+    verdicts->bytes[verdicts->count] = printed->bytes[printed->count] = 0;
+}
+
+/* Starts the checker, which starts the worker; both write to pipes. Returns -1 with errno set. */
+static pid_t start_checker(const char *checker, const char *worker, const run_options *options, int *verdicts,
+                           int *printed)
+{
+    int to_verdicts[2], to_printed[2];
+    if (pipe(to_verdicts) != 0) {
+        return -1;
+    }
+    if (pipe(to_printed) != 0) {
+        close(to_verdicts[0]);
+        close(to_verdicts[1]);
+        return -1;
+    }
+    fcntl(to_verdicts[0], F_SETFD, FD_CLOEXEC);
+    fcntl(to_printed[0], F_SETFD, FD_CLOEXEC);
+    char seed[32], verdict_file[16], printed_file[16];
     FORMAT(seed, "%llu", (unsigned long long)options->seed);
-    FORMAT(verdict_file, "%d", verdicts[1]);
-    FORMAT(output_file, "%d", output);
-    char *words[256] = {checker, verdict_file, output_file, seed};
+    FORMAT(verdict_file, "%d", to_verdicts[1]);
+    FORMAT(printed_file, "%d", to_printed[1]);
+    char *words[256] = {(char *)checker, verdict_file, printed_file, seed};
     int count = 4;
-    for (char *const *word = options->worker_prefix; word && *word && count < 254; word++) {
+    for (char *const *word = options->worker_prefix; word && *word && count < 253; word++) {
         words[count++] = *word;
     }
-    words[count] = (char *)worker;
+    words[count++] = (char *)worker;
+    words[count] = options->worker_prefix ? (char *)"sealed" : NULL;
     pid_t child = fork();
     if (child == 0) {
         execv(checker, words);
         _exit(127);
     }
-    close(output);
-    close(verdicts[1]);
+    close(to_verdicts[1]);
+    close(to_printed[1]);
+    *verdicts = to_verdicts[0];
+    *printed = to_printed[0];
+    return child;
+}
+
+static void run_checker(const course_paths *paths, const exercise *e, const char *worker, const run_options *options,
+                        outcome *o)
+{
+    enum { MOST_VERDICTS = 1 << 16 };
+    char checker[COURSE_PATH];
+    FORMAT(checker, "%s/course_%s_%s", paths->checkers, e->unit, e->name);
+    reader verdicts = {.bytes = malloc(MOST_VERDICTS + 1), .limit = MOST_VERDICTS};
+    reader printed = {.bytes = malloc(FILE_LIMIT + 1), .limit = FILE_LIMIT};
+    pid_t child = -1;
+    errno = ENOMEM;
+    if (verdicts.bytes && printed.bytes) {
+        child = start_checker(checker, worker, options, &verdicts.file, &printed.file);
+    }
+    if (child < 0) {
+        outcome_broken(o, checker, strerror(errno));
+        free(verdicts.bytes);
+        free(printed.bytes);
+        return;
+    }
+    read_both(&verdicts, &printed);
+    close(verdicts.file);
+    close(printed.file);
+    o->kind = BROKEN;
+    FORMAT(o->key, "broken");
     o->number = 2; /* the checks before: compile, symbols */
-    FILE *lines = fdopen(verdicts[0], "r");
-    char line[4096];
-    while (lines && fgets(line, sizeof line, lines)) {
-        line[strcspn(line, "\n")] = 0;
+    for (char *line = verdicts.bytes, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
         read_verdict(o, line);
     }
-    if (lines) {
-        fclose(lines);
-    }
+    free(verdicts.bytes);
     int status = 0;
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (o->kind == BROKEN && o->value_count == 0) {
         outcome_value(o, "what", checker);
@@ -101,13 +169,12 @@ static void run_checker(const course_paths *paths, const exercise *e, const char
     if (o->kind == PASSED && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
         o->kind = BROKEN;
     }
-    char *printed = file_read_beginning(output_path);
-    if (printed && *printed) {
+    if (printed.count > 0) {
         free(o->output);
-        o->output = printed;
+        o->output = printed.bytes;
         o->is_of_program = true;
     } else {
-        free(printed);
+        free(printed.bytes);
     }
 }
 

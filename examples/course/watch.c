@@ -1,5 +1,6 @@
 /* watch: waits for a command, for a save, and for the build of the library. */
 #include "course.h"
+#include "memory.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -66,13 +67,6 @@ static void show_progress(void)
 static const exercise *awaited;
 static int64_t waits_since;
 static bool has_said_so;
-
-static int64_t milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void watch_for_build(const exercise *e)
 {

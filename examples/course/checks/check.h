@@ -50,10 +50,6 @@ void describe(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 /* Calls a function of course_calls: call("lookup", LIST(INTS(6, 3), IN(table, 18), OUT(y, 12))). */
 void call(const char *name, const course_argument *arguments, int count);
 
-/* The calls of malloc, calloc and realloc during the last call, and their bytes. */
-int64_t call_allocations(void);
-int64_t call_allocated_bytes(void);
-
 /* Each ends the check as failed unless the values agree: |got - expected| <= tolerance * max(1, |expected|). With
  * `columns` 0 the place of a value is [i], else [row,column]. */
 void expect(const char *what, const double *got, const double *expected, int rows, int columns, double tolerance);
@@ -64,8 +60,6 @@ void expect_number(const char *what, double got, double expected, double toleran
 void expect_tensor(const char *what, const double *got, const tg_tensor *expected);
 /* The ops of a model, as two ledgers: they are the same, up to rounding. */
 void expect_ledger(const char *got, const char *expected);
-/* At most this many. */
-void expect_at_most(const char *what, int64_t got, int64_t most);
 
 /* Ends the check as failed, with a message of its own: the key of a text in messages/. */
 void fail(const char *key);

@@ -15,7 +15,4 @@ void fail_with(const char *key, const char *format, ...) TG_PRINTF_LIKE(2, 3);
 /* Ends the check because it is wrong itself, or because the system refuses something. */
 void broken(const char *what, const char *why);
 
-/* memory.c: returns the bytes of memory that a process and its descendants use. */
-int64_t memory_below(pid_t ancestor);
-
 #endif

@@ -29,13 +29,13 @@ typedef struct course_request {
     int64_t bytes[MAX_ARGUMENTS];
 } course_request;
 
+/* A reply begins with this, an int64_t. The values of the OUT and INOUT arguments follow. */
 #define REPLY_MARK INT64_C(0x74617065)
 
-/* The values of the OUT and INOUT arguments follow. */
-typedef struct course_reply {
-    int64_t mark;
-    /* the calls of malloc, calloc and realloc by the student's function, and their bytes */
-    int64_t allocations, allocated_bytes;
-} course_reply;
+/* A row of so many doubles is a whole page of most processors (forbid_rows in worker.h). */
+#define PAGE_WIDTH 512
+
+/* The exit status of a worker that the kernel does not let seal itself. */
+#define WORKER_NOT_SEALED 4
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "protocol.h"
@@ -27,56 +28,62 @@ void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bool is_counting;
-static int64_t allocations, allocated_bytes;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static void count(size_t bytes)
-{
-    if (is_counting) {
-        allocations++;
-        allocated_bytes += (int64_t)bytes;
-    }
-}
-
-/* The linker replaces the student's calls by these (--wrap). */
-void *__wrap_malloc(size_t size)
-{
-    count(size);
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t number, size_t size)
-{
-    count(number * size);
-    return __real_calloc(number, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    count(size);
-    return __real_realloc(old, size);
-}
+/* Whether the worker is graded: the kernel then guards what is forbidden. */
+static bool is_sealed;
 
 #define MAX_FORBIDDEN 64
 static struct {
-    const void *memory;
+    const char *memory;
     size_t bytes;
 } forbidden[MAX_FORBIDDEN];
 static int forbidden_count;
 
-void forbid(const void *memory, size_t bytes)
+static void forbid(const void *memory, size_t bytes)
 {
     if (forbidden_count < MAX_FORBIDDEN) {
         forbidden[forbidden_count].memory = memory;
         forbidden[forbidden_count++].bytes = bytes;
         __asan_poison_memory_region(memory, bytes);
+    }
+}
+
+/* Whole pages without AddressSanitizer. Nothing can undo it: the process has to end behind the call. */
+static void protect(void)
+{
+#ifndef HAS_ADDRESS_SANITIZER
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; is_sealed && i < forbidden_count; i++) {
+        size_t offset = (size_t)((uintptr_t)forbidden[i].memory % page);
+        if (offset != 0 || forbidden[i].bytes % page != 0 ||
+            mprotect((void *)(uintptr_t)forbidden[i].memory, forbidden[i].bytes, PROT_NONE) != 0) {
+            fprintf(stderr, "worker: rows are not pages\n");
+            _exit(3);
+        }
+    }
+    if (is_sealed && !seal(false)) {
+        _exit(3);
+    }
+#endif
+}
+
+void forbid_rows(const double *table, int rows, int width, const int *ids, int count)
+{
+    for (int row = 0; row < rows; row++) {
+        int uses = 0;
+        for (int i = 0; i < count; i++) {
+            uses += ids[i] == row;
+        }
+        if (uses == 0) {
+            forbid(table + (ptrdiff_t)row * width, (size_t)width * sizeof *table);
+        }
+    }
+    protect();
+}
+
+void copy_rows(const double *table, int width, const int *ids, int count, double *rows)
+{
+    for (int i = 0; i < count; i++) {
+        memcpy(rows + (ptrdiff_t)i * width, table + (ptrdiff_t)ids[i] * width, (size_t)width * sizeof *rows);
     }
 }
 
@@ -120,8 +127,9 @@ static void serve(const course_request *request)
     void *arguments[MAX_ARGUMENTS];
     for (int i = 0; i < request->count; i++) {
         size_t bytes = (size_t)request->bytes[i];
-        arguments[i] = __real_malloc(bytes > 0 ? bytes : 1);
-        if (!arguments[i]) {
+        /* whole pages begin at one (forbid_rows) */
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        if (posix_memalign(&arguments[i], bytes % page == 0 ? page : 16, bytes > 0 ? bytes : 1) != 0) {
             fprintf(stderr, "worker: out of memory\n");
             _exit(3);
         }
@@ -133,17 +141,14 @@ static void serve(const course_request *request)
     }
     for (const course_call *call = course_calls; call->name; call++) {
         if (strcmp(call->name, request->name) == 0) {
-            allocations = allocated_bytes = 0;
-            is_counting = true;
             call->run(arguments);
-            is_counting = false;
             break;
         }
     }
     fflush(stdout);
     allow_all();
-    course_reply head = {REPLY_MARK, allocations, allocated_bytes};
-    reply(&head, sizeof head);
+    const int64_t mark = REPLY_MARK;
+    reply(&mark, sizeof mark);
     for (int i = 0; i < request->count; i++) {
         if (request->directions[i] != COURSE_IN) {
             reply(arguments[i], (size_t)request->bytes[i]);
@@ -155,12 +160,17 @@ static void serve(const course_request *request)
 /* The library's, if the file is linked with it: a process may have few threads where it is graded. */
 bool tg_set_threads(int threads, void *error) __attribute__((weak));
 
-int main(void)
+/* worker [sealed] */
+int main(int argc, char **argv)
 {
     if (tg_set_threads) {
         tg_set_threads(1, NULL);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    is_sealed = argc > 1 && strcmp(argv[1], "sealed") == 0;
+    if (is_sealed && !seal(true)) {
+        _exit(WORKER_NOT_SEALED);
+    }
     for (course_request request;;) {
         receive(&request, sizeof request);
         serve(&request);

@@ -8,6 +8,7 @@
 #ifndef COURSE_WORKER_H
 #define COURSE_WORKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A function that a check may call by name: it casts the arguments, and passes them to the student's function. Each
@@ -21,8 +22,17 @@ typedef struct course_call {
 /* The calls of a check, up to one whose name is NULL. */
 extern const course_call course_calls[];
 
-/* Lets each read and write of these bytes end the process, with a report of AddressSanitizer, until the call returns.
- * Does nothing without AddressSanitizer. `bytes` is a multiple of 8. */
-void forbid(const void *memory, size_t bytes);
+/* Lets each read and write of a row of the table (rows,width) that no id names end the process until the call returns:
+ * by a report of AddressSanitizer; and without it, in a graded worker, by the kernel, for rows of whole pages
+ * (PAGE_WIDTH). The kernel's guard stays, so this is the last call of a check, and the table is an IN argument. Does
+ * nothing otherwise. */
+void forbid_rows(const double *table, int rows, int width, const int *ids, int count);
+
+/* Copies the rows that the ids name, to return them. */
+void copy_rows(const double *table, int width, const int *ids, int count, double *rows);
+
+/* seal.c: leaves the process only the calls of the system that it needs; without `may_map` none that maps memory.
+ * Returns false if the kernel has no such filter. */
+bool seal(bool may_map);
 
 #endif

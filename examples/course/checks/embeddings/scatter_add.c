@@ -21,21 +21,14 @@ static void backward(void **a)
     lookup_backward(n[0], n[1], a[1], a[3], a[4]);
 }
 
-/* Rows without an id must not be visited. */
+/* Rows without an id must not be visited. The others are returned. */
 static void guarded(void **a)
 {
     const int *n = a[0], *ids = a[1];
     double *dtable = a[4];
-    for (int row = 0; row < n[2]; row++) {
-        int uses = 0;
-        for (int i = 0; i < n[1]; i++) {
-            uses += ids[i] == row;
-        }
-        if (uses == 0) {
-            forbid(dtable + row * n[0], (size_t)n[0] * sizeof(double));
-        }
-    }
+    forbid_rows(dtable, n[2], n[0], ids, n[1]);
     backward(a);
+    copy_rows(dtable, n[0], ids, n[1], a[5]);
 }
 
 const course_call course_calls[] = {{"forward", forward}, {"backward", backward}, {"guarded", guarded}, {NULL, NULL}};
@@ -91,7 +84,11 @@ void course_checks(void)
     expect_tensor("dtable", dtable, gradient_of(weight));
 
     check("cost");
-    describe("ids 7 2 of a table (10,4)");
-    call("guarded", LIST(INTS(4, 2, 10), IN(((int[]){7, 2}), 2), NOTHING, IN(dy, 8), INOUT(dtable, 40)));
+    static double wide[10 * PAGE_WIDTH], dy_wide[2 * PAGE_WIDTH], rows[2 * PAGE_WIDTH];
+    draw(dy_wide, 2 * PAGE_WIDTH);
+    describe("ids 7 2 of a table (10,%d)", PAGE_WIDTH);
+    call("guarded", LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), NOTHING, IN(dy_wide, 2 * PAGE_WIDTH),
+                         IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
+    expect("rows 7 and 2 of dtable", rows, dy_wide, 2, PAGE_WIDTH, 1e-12);
 }
 #endif

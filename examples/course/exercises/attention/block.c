@@ -9,6 +9,9 @@
  *
  * Shapes: x (batch,time,width) -> the same.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: all weights and biases of both last linear layers are 0. What does the block return? */
 #include <tapegrad.h>
 

@@ -7,6 +7,9 @@
  *
  * Shapes: x (time,heads * size) -> y (heads,time,size), and back.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: 2 words, 2 heads, size 1; x is a b, c d. In which order are the values in y? */
 void split_heads(int time, int heads, int size, const double *x, double *y)
 {

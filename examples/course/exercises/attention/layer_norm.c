@@ -7,6 +7,9 @@
  *
  * Shapes: x, dy, dx (rows,width), weight, dweight, dbias (width). Backward adds.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: dy is 1 everywhere and weight is 1. What is dx? */
 #include <math.h>
 

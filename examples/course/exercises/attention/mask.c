@@ -6,6 +6,9 @@
  *
  * Shapes: scores (time,time) -> weights (time,time); weights[i,j] = 0 for j > i.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: what are the weights of the first word? */
 #include <math.h>
 

@@ -6,6 +6,9 @@
  *
  * Shapes: y, dy, dx (rows,columns).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: dy is 5 everywhere. What is dx? */
 void softmax_backward(int rows, int columns, const double *y, const double *dy, double *dx)
 {

@@ -9,6 +9,9 @@
  *
  * Shapes: a, da (n,k), b, db (k,m), dy (n,m). Backward adds to da and db.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: forward needed n k m multiplications. How many does backward need? */
 void matmul_backward(int n, int k, int m, const double *a, const double *b, const double *dy, double *da, double *db)
 {

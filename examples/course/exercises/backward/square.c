@@ -6,6 +6,9 @@
  *
  * Shapes: x, dy and dx (count).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: for which x does the gradient vanish, whatever dy is? */
 void square_backward(int count, const double *x, const double *dy, double *dx)
 {

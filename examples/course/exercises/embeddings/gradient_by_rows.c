@@ -8,6 +8,9 @@
  * Shapes: ids (count), dy (count,width) -> row_ids (n), values (n,width). Returns n, the number of
  * different ids. Both arrays have room for `count` rows, and are uninitialized.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: ids 2 3 5 2. Which rows are listed, in which order? */
 int rows_of_gradient(int width, int count, const int *ids, const double *dy, int *row_ids, double *values)
 {

@@ -6,6 +6,9 @@
  *
  * Shapes: ids (count), dy (count,width) -> dtable (rows,width), to which backward adds.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: half of the ids of a batch are padding. What does the gradient of the padding row look
  * like? */
 void padded_backward(int width, int count, const int *ids, int padding, const double *dy, double *dtable)

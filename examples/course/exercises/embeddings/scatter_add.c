@@ -7,6 +7,9 @@
  * Shapes: ids (count), dy (count,width) -> dtable (rows,width). Backward adds to dtable, which may
  * have values already.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a word occurs three times in the batch. How many gradients does its row get? */
 void lookup_backward(int width, int count, const int *ids, const double *dy, double *dtable)
 {

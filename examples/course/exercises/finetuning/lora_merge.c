@@ -8,6 +8,9 @@
  * Shapes: w (out,in), a (rank,in), b (out,rank): w += sign * alpha / rank * b a. sign is 1 to
  * merge, -1 to undo.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: is w after merging and undoing exactly what it was, to the last bit? */
 void lora_merge(int in, int out, int rank, double alpha, double sign, const double *a, const double *b, double *w)
 {

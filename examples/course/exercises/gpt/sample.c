@@ -11,6 +11,9 @@
  *
  * Shapes: logits (count) -> an id.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: k is 1. Which token is drawn, for which temperature and u? */
 #include <math.h>
 

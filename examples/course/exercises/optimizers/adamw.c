@@ -7,6 +7,9 @@
  *
  * Shapes: g, m, v, w (count). t is 1 in the first step.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: w = 1, its gradient is 0, lr 0.1, decay 0.5. What is w after one step? */
 #include <math.h>
 

@@ -8,6 +8,9 @@
  *
  * Shapes: gradient, buffer, w (count). The buffer is 0 before the first step.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: lr 0.1, momentum 0.9, and the gradient is 1 in each step. By how much does w move in
  * step 1, and in step 2? */
 void sgd_step(int count, double lr, double momentum, const double *gradient, double *buffer, double *w)

@@ -7,6 +7,9 @@
  * Shapes: bias (heads,time,time): bias[h,i,j] = -slope[h] (i - j) for j <= i, and 0 for the keys
  * behind the query, which a mask hides later. slope[h] = 2^(-8 (h + 1) / heads).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: there are 8 heads. What is the slope of the first, and of the last? */
 #include <math.h>
 

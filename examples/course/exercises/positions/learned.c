@@ -7,6 +7,9 @@
  * Shapes: table (context,width), x (time,width): x[t,:] += table[start + t,:]. Backward: dx has dy
  * already; dtable (context,width) gets its part.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: 12 tokens have been written. Which row is added to the next one? */
 void add_positions(int time, int width, int start, const double *table, double *x)
 {

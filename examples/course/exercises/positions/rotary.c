@@ -6,6 +6,9 @@
  *
  * Shapes: x (time,width), width even; row t is at position start + t.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: how does the length of a row change? */
 #include <math.h>
 

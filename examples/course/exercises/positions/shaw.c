@@ -6,6 +6,9 @@
  *
  * Shapes: q, k (time,width), table (2 reach + 1,width) -> scores (time,time).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: reach is 2, so the table has 5 rows. Which row belongs to query 0 and key 7? */
 void scores(int time, int width, int reach, const double *q, const double *k, const double *table, double *y)
 {

@@ -6,6 +6,9 @@
  *
  * Shapes: x (count) -> a number.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: one of four numbers grows by 1. By how much does the mean grow? */
 double average(int count, const double *x)
 {

@@ -7,6 +7,9 @@
  *
  * Shapes: x (count) -> a number.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: how many steps are there between 5 numbers? */
 #include <math.h>
 

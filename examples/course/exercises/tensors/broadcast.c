@@ -9,6 +9,9 @@
  *
  * Shapes: a (rows,columns), b (b_rows,b_columns), each 1 or the size of a -> y (rows,columns).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a is (3,3), and b is (3,1). Which value of b is added to a[0,2]? */
 void add(int rows, int columns, const double *a, int b_rows, int b_columns, const double *b, double *y)
 {

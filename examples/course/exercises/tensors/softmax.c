@@ -7,6 +7,9 @@
  *
  * Shapes: x (rows,columns) -> y (rows,columns); each row of y sums to 1.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: what is the softmax of the row 7 7 7 7? */
 #include <math.h>
 

@@ -6,6 +6,9 @@
  *
  * Shapes: rank numbers each in shape, strides and index.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a tensor of shape (2,3,4) without gaps. At which place is its last value, [1,2,3]? */
 
 /* The strides of a tensor without gaps, whose last axis is the fastest. */

@@ -7,6 +7,9 @@
  * Shapes: ids (count) -> ids (the number that is returned). Merge r is (merges[2 r], merges[2 r +
  * 1]), and its new id is first + r.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: merges (b,c), (a,b). What is the first token of "abc"? */
 
 /* Replaces each (left,right) by new_id, from left to right. Returns the number of ids that remain. */

@@ -8,6 +8,9 @@
  * Shapes: q, k (time,width) -> y (time,time), the weights: y[i,:] = softmax over j of scale q_i
  * k_j.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: all queries are zeros. What are the weights of 5 words? */
 #include <math.h>
 

@@ -5,6 +5,9 @@
  *
  * Shapes: x, y (rows,columns), bias (columns); dy, dx (rows,columns), dbias (columns).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: dy is 1 everywhere, in 32 rows. What is dbias? */
 void bias_backward(int rows, int columns, const double *dy, double *dx, double *dbias)
 {

@@ -10,6 +10,9 @@
  * right[i], which are earlier ones, or 'x', a number that was given, whose left[i] and right[i]
  * mean nothing. values[i] is its result. `gradients` is 0 at first.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: y = a * a with a = 3. What is the gradient of a? */
 void tape_backward(int count, const char *steps, const int *left, const int *right, const double *values,
                    double *gradients)

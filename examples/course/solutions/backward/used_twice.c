@@ -6,6 +6,9 @@
  *
  * Shapes: a, b, dy, da, db (count).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: what would `da[i] = ...; db[i] = ...;` give for x * x, instead of 2 x dy? */
 void mul_backward(int count, const double *a, const double *b, const double *dy, double *da, double *db)
 {

@@ -6,6 +6,9 @@
  *
  * Shapes: ids (count) -> x (count,rows). x and table (rows,width) -> y (count,width).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: 4 ids, a table of (50257,768). How many multiplications does the product need, and how
  * many the lookup? */
 void one_hot(int rows, int count, const int *ids, double *x)

@@ -8,6 +8,9 @@
  * Shapes: ids (batch,time), dy (batch,time,width) -> dtokens (rows,width), dpositions
  * (time,width); backward adds.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a batch of 8 sentences, dy is 1 everywhere. What is the gradient of position 0? */
 void embed_backward(int batch, int time, int width, const int *ids, const double *dy, double *dtokens,
                     double *dpositions)

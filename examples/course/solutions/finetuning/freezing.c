@@ -9,6 +9,9 @@
  * for any characters. The names are tok_emb.weight, pos_emb.weight,
  * trf_blocks.0.att.W_query.weight ..., final_norm.scale, final_norm.shift, out_head.weight.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: the model has 2 blocks, trf_blocks.0 and trf_blocks.1. Which of their parameters change
  * in a step? */
 #include <stdio.h>

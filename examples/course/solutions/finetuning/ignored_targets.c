@@ -11,6 +11,9 @@
  * Shapes: lengths (batch), ids (all texts, one after another) -> inputs, targets (batch,width).
  * Returns the width.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: two texts, 5 6 and 7, padding 0. What are the targets? */
 int collate(int batch, const int *lengths, const int *ids, int padding, int *inputs, int *targets)
 {

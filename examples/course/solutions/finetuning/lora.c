@@ -7,6 +7,9 @@
  * Shapes: x (in), w (out,in), a (rank,in), b (out,rank), h (rank), y (out). Backward adds to da
  * and db; h is a x, as forward left it.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: b is 0 at first. Which of the two gradients is 0 in the first step? */
 void lora_forward(int in, int out, int rank, double alpha, const double *x, const double *w, const double *a,
                   const double *b, double *h, double *y)

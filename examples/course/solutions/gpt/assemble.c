@@ -6,6 +6,9 @@
  *
  * Shapes: ids (batch,time) -> (batch,time,width) -> ... -> logits (batch,time,vocabulary).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: which of these layers would notice if the words were in another order, without the
  * positions and the mask? */
 #include <tapegrad.h>

@@ -7,6 +7,9 @@
  *
  * Shapes: logits, dlogits (count,classes), targets (count).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a vocabulary of 50257 tokens, and a model that has learned nothing. What is its loss? */
 #include <math.h>
 

@@ -15,6 +15,9 @@
  * Shapes: ids and targets (steps,batch,time), the batches of all steps -> losses (steps), the loss
  * before each step.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: the model learns one batch again and again. Where does its loss go? */
 #include <tapegrad.h>
 

@@ -11,6 +11,9 @@
  *
  * Shapes: g, m, v, w (count). t is 1 in the first step.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a weight has the gradient 0.001 in the first step, another one 1000. How far does each
  * move, with lr 0.1? */
 #include <math.h>

@@ -8,6 +8,9 @@
  * Shapes: gradient (count). A rate for each step: peak (step + 1) / warm_up for step < warm_up,
  * and then peak (1 + cos(pi p)) / 2, where p goes from 0 at step warm_up to 1 at step `steps`.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: the gradient (30, 40) is clipped to 5. What is left? */
 #include <math.h>
 

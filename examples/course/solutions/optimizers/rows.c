@@ -7,6 +7,9 @@
  *
  * Shapes: row_ids (count), values (count,width) -> table (rows,width).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: would a dense step of SGD give other values? And one of Adam? */
 void sgd_rows(int width, int count, const int *row_ids, const double *values, double lr, double *table)
 {

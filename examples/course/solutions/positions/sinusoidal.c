@@ -7,6 +7,9 @@
  * Shapes: table (positions,width), width even: table[p,2i] = sin(p / 10000^(2i / width)), and
  * table[p,2i+1] the cosine of the same angle.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: what is row 0? */
 #include <math.h>
 

@@ -5,6 +5,9 @@
  *
  * Shapes: a (n,k), b (k,m) -> y (n,m), y[i,j] = sum over p of a[i,p] b[p,j].
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: a is (4,768), and b is (768,3). How many multiplications does the product need? */
 void matmul(int n, int k, int m, const double *a, const double *b, double *y)
 {

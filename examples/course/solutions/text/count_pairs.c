@@ -7,6 +7,9 @@
  * Shapes: ids (count) -> the pair, in *left and *right. Returns how often it occurs; 0 for less
  * than two ids.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: how often does the pair (1,1) occur in 1 1 1? */
 int most_frequent_pair(int count, const int *ids, int *left, int *right)
 {

@@ -6,6 +6,9 @@
  *
  * Shapes: ids (count) -> ids (the number that is returned).
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: (1,1) becomes 9. What becomes of 1 1 1 1 1? */
 int merge(int count, int *ids, int left, int right, int new_id)
 {

@@ -7,6 +7,9 @@
  *
  * Shapes: text (count) -> inputs and targets (windows,context). Returns the number of windows.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: 10 tokens, context 4, stride 4. How many windows? */
 int windows(int count, const int *text, int context, int stride, int *inputs, int *targets)
 {

@@ -6,6 +6,9 @@
  * Shapes: text, which ends with 0 -> begins and lengths (count): where each word begins, and its
  * length. Returns the count; the arrays have room for all.
  *
+ * The rules: functions of your own are static, variables local or const, headers <math.h>, <stdbool.h>,
+ * <stdint.h>, <stdio.h>, <stdlib.h> or <string.h>; no pragma, #line, asm or attribute.
+ *
  * Predict: how many words has "Hello, world. Is this-- a test?" */
 #include <string.h>
 

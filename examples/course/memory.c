@@ -1,7 +1,12 @@
 /* memory: how much memory a process and its descendants use, from Linux's /proc. */
-#include "internal.h"
+#include "memory.h"
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_PROCESSES 4096
@@ -69,4 +74,11 @@ int64_t memory_below(pid_t ancestor)
         pages += all[i].is_below ? all[i].pages : 0;
     }
     return pages * sysconf(_SC_PAGESIZE);
+}
+
+int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }

@@ -1,0 +1,99 @@
+/* seal: a graded worker gives up all calls of the system but the few that it needs, before the student's function runs.
+ *
+ * No list of functions shows what a file can reach by arithmetic on an address. What is left to such a file is its own
+ * memory, and that is limited and read from outside: the kernel ends a process that starts another, shares memory,
+ * opens a socket, or does anything else that is not listed here.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#if defined __x86_64__
+#define PROCESSOR AUDIT_ARCH_X86_64
+#elif defined __aarch64__
+#define PROCESSOR AUDIT_ARCH_AARCH64
+#elif defined __riscv && __riscv_xlen == 64
+#define PROCESSOR AUDIT_ARCH_RISCV64
+#else
+#define PROCESSOR 0
+#endif
+
+/* What answers, ends, and asks for the time. */
+static const int always[] = {SYS_read,  SYS_write,         SYS_exit,     SYS_exit_group,
+                             SYS_futex, SYS_clock_gettime, SYS_getrandom};
+/* Memory of its own; what stdio and the sanitizers ask. */
+static const int at_first[] = {SYS_brk,          SYS_munmap,      SYS_mremap,         SYS_madvise, SYS_fstat,
+                               SYS_rt_sigaction, SYS_sigaltstack, SYS_rt_sigprocmask, SYS_getpid,  SYS_gettid};
+
+/* What libraries ask and can do without. */
+static const int refused[] = {
+#ifdef SYS_open
+    SYS_open,   SYS_readlink,   SYS_stat,
+#endif
+    SYS_openat, SYS_newfstatat, SYS_ioctl, SYS_readlinkat, SYS_sched_getaffinity, SYS_prlimit64,
+};
+
+#define OFFSET(member) ((uint32_t)offsetof(struct seccomp_data, member))
+#define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(member))
+#define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, value)
+/* Continues with the next instruction if the comparison holds, else behind it. */
+#define IF(comparison, value) BPF_JUMP(BPF_JMP | (comparison) | BPF_K, (uint32_t)(value), 0, 1)
+
+typedef struct program {
+    struct sock_filter steps[128];
+    unsigned short count;
+} program;
+
+static void add(program *p, struct sock_filter step)
+{
+    p->steps[p->count++] = step;
+}
+
+static void answer(program *p, const int *calls, size_t count, uint32_t value)
+{
+    for (size_t i = 0; i < count; i++) {
+        add(p, (struct sock_filter)IF(BPF_JEQ, calls[i]));
+        add(p, (struct sock_filter)ANSWER(value));
+    }
+}
+
+/* Allows a call whose argument compares so; else it continues behind it. */
+static void allow_if(program *p, int call, struct sock_filter argument, struct sock_filter comparison)
+{
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4));
+    add(p, argument);
+    add(p, comparison);
+    add(p, (struct sock_filter)ANSWER(SECCOMP_RET_ALLOW));
+    add(p, (struct sock_filter)ANSWER(SECCOMP_RET_ERRNO | EPERM));
+}
+
+bool seal(bool may_map)
+{
+    const struct sock_filter is_not_executable = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
+    const struct sock_filter is_filter = IF(BPF_JEQ, PR_SET_SECCOMP);
+    const struct sock_filter first = LOAD(args[0]), third = LOAD(args[2]);
+    program p = {.count = 0};
+    add(&p, (struct sock_filter)LOAD(arch));
+    add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROCESSOR, 1, 0));
+    add(&p, (struct sock_filter)ANSWER(SECCOMP_RET_KILL_PROCESS));
+    add(&p, (struct sock_filter)LOAD(nr));
+    answer(&p, always, sizeof always / sizeof *always, SECCOMP_RET_ALLOW);
+    answer(&p, refused, sizeof refused / sizeof *refused, SECCOMP_RET_ERRNO | EPERM);
+    if (may_map) {
+        answer(&p, at_first, sizeof at_first / sizeof *at_first, SECCOMP_RET_ALLOW);
+        allow_if(&p, SYS_mmap, third, is_not_executable);
+        allow_if(&p, SYS_mprotect, third, is_not_executable);
+        allow_if(&p, SYS_prctl, first, is_filter); /* to seal itself again */
+    }
+    add(&p, (struct sock_filter)ANSWER(SECCOMP_RET_KILL_PROCESS));
+    struct sock_fprog loaded = {p.count, p.steps};
+    bool gains_nothing = !may_map || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    return PROCESSOR != 0 && gains_nothing && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &loaded, 0, 0) == 0;
+}

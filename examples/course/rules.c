@@ -1,0 +1,395 @@
+/* rules: what a student's file may contain, checked before anything of it runs.
+ *
+ * Functions of its own, which are static, and constants are fine. No header but those of index.txt, and nothing that
+ * changes how a compiler or a linker treats it: no pragma, line, asm or attribute, and no name of the compiler's own.
+ * Variables that are neither local nor constant are refused, too: they are memory that no check sees.
+ *
+ * There are three places to look. The text says which files the preprocessor reads. What the preprocessor writes says
+ * what the compiler is given, and is what is compiled: a name that was pasted together is whole there. The object says
+ * what is left to the linker. So the list of the functions that an object calls is all that the file can call.
+ */
+#include "course.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool refuse(outcome *o, const char *key, const char *name, int line)
+{
+    outcome_value(o, "name", name);
+    o->line = line;
+    return outcome_fail(o, "rules", 1, key);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+typedef struct scanner {
+    const char *at;
+    int line;
+    /* whether only blanks and comments stand before `at` in its line */
+    bool at_line_begin;
+} scanner;
+
+typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_LITERAL, TOKEN_NUMBER, TOKEN_MARK } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    const char *begin;
+    size_t length;
+    int line;
+    bool begins_line;
+} token;
+
+static bool is_name_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 128;
+}
+
+/* Returns the end of the comment that begins here, or NULL. */
+static const char *end_of_comment(const char *at)
+{
+    if (at[0] != '/' || (at[1] != '/' && at[1] != '*')) {
+        return NULL;
+    }
+    const char *end = at[1] == '/' ? strchr(at, '\n') : strstr(at + 2, "*/");
+    return !end ? at + strlen(at) : at[1] == '/' ? end : end + 2;
+}
+
+static void skip_blanks(scanner *s)
+{
+    for (;;) {
+        const char *end = end_of_comment(s->at);
+        if (!end && (!*s->at || !strchr(" \t\v\f\r\n", *s->at))) {
+            return;
+        }
+        for (end = end ? end : s->at + 1; s->at < end; s->at++) {
+            s->line += *s->at == '\n';
+            s->at_line_begin = s->at_line_begin || *s->at == '\n';
+        }
+    }
+}
+
+/* A literal ends with its quote or its line, a number and a name with their last letter. Each other byte is a mark. */
+static token next_token(scanner *s)
+{
+    skip_blanks(s);
+    token t = {TOKEN_MARK, s->at, 1, s->line, s->at_line_begin};
+    if (!*s->at) {
+        t.kind = TOKEN_END;
+        return t;
+    }
+    s->at_line_begin = false;
+    char first = *s->at++;
+    if (first == '"' || first == '\'') {
+        t.kind = TOKEN_LITERAL;
+        while (*s->at && *s->at != '\n' && *s->at != first) {
+            s->at += s->at[0] == '\\' && s->at[1] && s->at[1] != '\n' ? 2 : 1;
+        }
+        s->at += *s->at == first;
+    } else if (isdigit((unsigned char)first) || (first == '.' && isdigit((unsigned char)*s->at))) {
+        t.kind = TOKEN_NUMBER;
+        while (is_name_byte(*s->at) || *s->at == '.' ||
+               ((*s->at == '+' || *s->at == '-') && strchr("eEpP", s->at[-1]))) {
+            s->at++;
+        }
+    } else if (is_name_byte(first)) {
+        t.kind = TOKEN_NAME;
+        while (is_name_byte(*s->at)) {
+            s->at++;
+        }
+    }
+    t.length = (size_t)(s->at - t.begin);
+    return t;
+}
+
+static bool is_token(const token *t, const char *text)
+{
+    return strlen(text) == t->length && strncmp(t->begin, text, t->length) == 0;
+}
+
+/* A list of words, "a b c", has the token. */
+static bool is_among(const token *t, const char *words)
+{
+    char word[COURSE_WORD];
+    FORMAT(word, "%.*s", (int)t->length, t->begin);
+    return t->length < sizeof word && course_has_word(words, word);
+}
+
+static bool begins(const token *t, const char *text)
+{
+    return t->length >= strlen(text) && strncmp(t->begin, text, strlen(text)) == 0;
+}
+
+/* Names that begin as the compiler's own do, and asm. */
+static bool is_reserved(const token *t)
+{
+    return begins(t, "__") || (t->length > 1 && t->begin[0] == '_' && isupper((unsigned char)t->begin[1])) ||
+           is_token(t, "asm");
+}
+
+/* Digraphs, attributes in brackets, and a backslash outside of a literal. */
+static bool is_odd_mark(const token *t, char last)
+{
+    char first = *t->begin;
+    return t->kind == TOKEN_MARK &&
+           (first == '\\' || ((first == '<' || first == '%') && t->begin[1] == ':') || (last == '[' && first == '['));
+}
+
+static bool refuse_token(outcome *o, const char *key, const token *t)
+{
+    char name[COURSE_WORD];
+    FORMAT(name, "%.*s", (int)(t->length < sizeof name ? t->length : sizeof name - 1), t->begin);
+    return refuse(o, key, name, t->line);
+}
+
+/* ---- the text ---------------------------------------------------------------------------------------------------- */
+
+static const char own_words[] = "_Alignof _Bool _Generic _Static_assert __func__ __FILE__ __LINE__";
+
+/* Bytes with which compilers differ about where a line or a word ends. Returns what is wrong, or NULL. */
+static const char *odd_byte(const char *at)
+{
+    if (at[0] == '?' && at[1] == '?' && at[2] && strchr("=/'()!<>-", at[2])) {
+        return "??"; /* a trigraph */
+    }
+    if (at[0] == '\r' && at[1] != '\n') {
+        return "CR";
+    }
+    return (unsigned char)*at < ' ' && !strchr("\t\n\v\f\r", *at) ? "a control character" : NULL;
+}
+
+/* Joins lines that end in a backslash, behind which compilers allow blanks. The line's end comes later, so that the
+ * next line keeps its number. Returns the first odd byte, or NULL, and the line of it. */
+static const char *join_lines(char *text, int *line)
+{
+    char *to = text;
+    int joined = 0;
+    *line = 1;
+    for (const char *at = text; *at; at++) {
+        const char *odd = odd_byte(at);
+        if (odd) {
+            return odd;
+        }
+        const char *end = at + 1 + strspn(at + 1, " \t\v\f\r");
+        if (*at == '\\' && *end == '\n') {
+            at = end;
+            joined++;
+            (*line)++;
+            continue;
+        }
+        *to++ = *at;
+        if (*at == '\n') {
+            (*line)++;
+            for (; joined > 0; joined--) {
+                *to++ = '\n';
+            }
+        }
+    }
+    *to = 0;
+    return NULL;
+}
+
+/* Reads "include <name>" behind its #. */
+static bool include_is_allowed(const char *headers, scanner *s, outcome *o, int line)
+{
+    size_t length = strcspn(s->at, "\n");
+    char name[COURSE_WORD] = "", rest[4] = "", text[2 * COURSE_WORD];
+    FORMAT(text, "%.*s", (int)length, s->at);
+    int found = sscanf(text, " <%63[^ >\n]>%3s", name, rest);
+    s->at += length;
+    bool is_alone = found == 1 || (found == 2 && (strncmp(rest, "/*", 2) == 0 || strncmp(rest, "//", 2) == 0));
+    const char *end = strchr(text, '>');
+    return (is_alone && end && course_has_word(headers, name)) ||
+           refuse(o, "rule_include", found > 0 ? name : text + strspn(text, " "), line);
+}
+
+bool rules_of_text(const course_index *index, const exercise *e, char *text, size_t count, outcome *o)
+{
+    int line;
+    const char *odd = strlen(text) == count ? join_lines(text, &line) : "a control character";
+    if (odd) {
+        return refuse(o, "rule_byte", odd, strlen(text) == count ? line : 0);
+    }
+    char headers[2 * COURSE_TEXT];
+    FORMAT(headers, "%s %s", index->headers, e->headers);
+    scanner s = {text, 1, true};
+    char last = 0;
+    for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
+        if (t.begins_line && *t.begin == '#') {
+            token word = next_token(&s);
+            if (!is_among(&word, "define undef include if ifdef ifndef elif else endif")) {
+                return refuse_token(o, "rule_directive", &word);
+            }
+            if (is_token(&word, "include") && !include_is_allowed(headers, &s, o, word.line)) {
+                return false;
+            }
+        } else if (t.kind == TOKEN_NAME && is_reserved(&t) && !is_among(&t, own_words)) {
+            return refuse_token(o, "rule_name", &t);
+        } else if (is_odd_mark(&t, last)) {
+            return refuse_token(o, "rule_byte", &t);
+        }
+        last = t.kind == TOKEN_MARK ? *t.begin : 0;
+    }
+    return true;
+}
+
+/* ---- what the preprocessor writes -------------------------------------------------------------------------------- */
+
+/* Reads "# 12 "FILE" 3", and moves to the next line. */
+static bool read_marker(scanner *s, const char *file, bool *is_own)
+{
+    int line = 0, used = 0;
+    const char *end = s->at + strcspn(s->at, "\n");
+    if (sscanf(s->at, " %d \"%n", &line, &used) != 1 || used == 0 || s->at + used > end) {
+        return false;
+    }
+    size_t length = strlen(file);
+    *is_own = strncmp(s->at + used, file, length) == 0 && s->at[used + (int)length] == '"';
+    s->line = line;
+    s->at = end + (*end == '\n');
+    s->at_line_begin = true;
+    return true;
+}
+
+/* The macros of the standard headers write these. */
+static bool is_of_macros(const token *t)
+{
+    return begins(t, "__builtin_") || begins(t, "__ctype_") || begins(t, "_IS") || is_among(t, own_words) ||
+           is_token(t, "__FUNCTION__");
+}
+
+bool rules_of_tokens(const char *preprocessed, const char *file, outcome *o)
+{
+    scanner s = {preprocessed, 1, true};
+    bool is_own = false, was_own = false;
+    char last = 0;
+    for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
+        if (t.begins_line && *t.begin == '#') {
+            if (!read_marker(&s, file, &is_own) && is_own) {
+                return refuse(o, "rule_directive", "pragma", t.line);
+            }
+            was_own = was_own || is_own;
+        } else if (is_own && t.kind == TOKEN_NAME && is_reserved(&t) && !is_of_macros(&t)) {
+            return refuse_token(o, "rule_name", &t);
+        } else if (is_own && is_odd_mark(&t, last)) {
+            return refuse_token(o, "rule_byte", &t);
+        }
+        last = t.kind == TOKEN_MARK ? *t.begin : 0;
+    }
+    return was_own || outcome_broken(o, "the preprocessor", "does not name the file");
+}
+
+/* ---- the object -------------------------------------------------------------------------------------------------- */
+
+/* The first line of the file that has the name before a parenthesis, or 0. */
+static int line_of_call(const char *text, const char *name)
+{
+    scanner s = {text, 1, true};
+    token last = {0};
+    for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
+        if (*t.begin == '(' && last.kind == TOKEN_NAME && is_token(&last, name)) {
+            return last.line;
+        }
+        last = t;
+    }
+    return 0;
+}
+
+/* Whether a list of words has the name: as a word, or by PREFIX*. */
+bool course_has_word(const char *list, const char *name)
+{
+    while (*list) {
+        list += strspn(list, " ");
+        size_t length = strcspn(list, " ");
+        bool is_prefix = length > 1 && list[length - 1] == '*';
+        if (length > 0 && strncmp(list, name, length - is_prefix) == 0 && (is_prefix || strlen(name) == length)) {
+            return true;
+        }
+        list += length;
+    }
+    return false;
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* A section that is constant once the program is linked. */
+static bool is_constant(const char *section)
+{
+    return begins_with(section, ".rodata") || begins_with(section, ".data.rel.ro");
+}
+
+/* A line "  1 .data  00000008 ..." of a section, and the line of its flags behind it: "CONTENTS, ALLOC, LOAD, DATA". */
+static bool section_is_allowed(const char *line, const char *flags, outcome *o)
+{
+    char name[128];
+    unsigned long size;
+    if (sscanf(line, " %*d %127s %lx", name, &size) != 2 || size == 0 || !strstr(flags, "ALLOC") || is_constant(name)) {
+        return true;
+    }
+    bool is_code = strstr(flags, "CODE") != NULL;
+    return (strstr(flags, "READONLY") && is_code == begins_with(name, ".text")) || refuse(o, "rule_variable", name, 0);
+}
+
+/* What a line of the table of symbols is about; kind: U undefined, T a function for others, V a variable, 0 nothing. */
+static char kind_of_symbol(char *line, char name[256])
+{
+    /* "0000000000000000 g     F .text	0000000000000418 lookup": value, flags, section, a tab, size, name */
+    char section[128], *tab = strchr(line, '\t'), *begin = line + 25;
+    if (!tab || tab < begin || sscanf(begin, " %127[^\t]", section) != 1 || sscanf(tab, " %*x %255s", name) != 1) {
+        return 0;
+    }
+    const char *flags = line + 17;
+    if (strcmp(section, "*UND*") == 0) {
+        return 'U';
+    }
+    if (strcmp(section, "*ABS*") == 0 || flags[5] == 'd' || is_constant(section)) {
+        return 0;
+    }
+    if (begins_with(section, ".text")) {
+        return flags[0] == 'l' ? 0 : 'T';
+    }
+    return begins_with(name, "__odr_asan") ? 0 : 'V'; /* the sanitizer's mark of a constant */
+}
+
+bool rules_of_object(const course_index *index, const exercise *e, char *listing, const char *text, bool is_plain,
+                     outcome *o)
+{
+    char refused[512] = "", first[256] = "", name[256];
+    char *next, *line = listing;
+    for (; line && *line && *line != 'S'; line = next) { /* up to "SYMBOL TABLE:" */
+        next = strchr(line, '\n');
+        next = next ? next + 1 : NULL;
+        if (is_plain && next && !section_is_allowed(line, next, o)) {
+            return false;
+        }
+    }
+    for (line = line ? strtok(line, "\n") : NULL; line; line = strtok(NULL, "\n")) {
+        char kind = kind_of_symbol(line, name);
+        if (kind == 'V') {
+            name[strcspn(name, ".")] = 0; /* "count.0": a static variable in a function */
+            return refuse(o, "rule_variable", name, 0);
+        }
+        if (kind == 'T' && !course_has_word(e->defines, name)) {
+            return refuse(o, strcmp(name, "main") == 0 ? "has_main" : "rule_function", name, line_of_call(text, name));
+        }
+        if (kind != 'U' || begins_with(name, "__asan_") || begins_with(name, "__ubsan_") ||
+            course_has_word(index->symbols, name) || course_has_word(e->symbols, name)) {
+            continue;
+        }
+        if (!first[0]) {
+            FORMAT(first, "%s", name);
+        }
+        size_t used = strlen(refused);
+        snprintf(refused + used, sizeof refused - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+    if (refused[0]) {
+        outcome_value(o, "names", refused);
+        o->line = line_of_call(text, first);
+        return outcome_fail(o, "symbols", 2,
+                            course_has_word("malloc calloc realloc free", first) ? "symbols_of_memory" : "symbols");
+    }
+    return true;
+}
