@@ -146,9 +146,8 @@ typedef struct settings {
     bool is_deferred;
     bool has_dense_rows;   /* gradients by rows become dense before a step */
     bool copies_gradients; /* a gradient that is an input is copied first */
-    bool
-        copies_inputs; /* several inputs are copies without a common storage; so is a table, with a dense gradient */
-    bool has_snapshots;     /* logs the leaves and their gradients at each reset */
+    bool copies_inputs;    /* several inputs, or a table, are copies, which share no storage and have dense gradients */
+    bool has_snapshots;    /* logs the leaves and their gradients at each reset */
     bool is_differentiated; /* gradients are those of the values, which finite differences compute, too */
     int threads;            /* 0: 1 */
     bool is_baseline;       /* whether the CPU level is the lowest with the same bits */
