@@ -90,10 +90,10 @@ tg_shape draw_shape(trial *t, int min_rank, int max_rank)
     if (t->room > 1 && max_rank > 0) { /* one long axis, which is another one after each list of sizes, or two */
         int from_end = (int)(t->turn / BETWEEN / LONG_SIZES % (max_rank < 3 ? max_rank : 3)), other;
         rank = rank > from_end ? rank : from_end + 1;
-        sizes[rank - 1 - from_end] = count = draw_long_size(t);
+        sizes[rank - 1 - from_end] = draw_long_size(t);
         other = (int)draw_integer(t, rank > 3 ? rank - 3 : 0, rank - 1);
         sizes[other] = sizes[other] > 0 ? sizes[other] : draw_long_size(t);
-        count = count > 0 ? count : 1;
+        count = t->long_values > 0 ? t->long_values : 1;
     }
     tg_shape shape = TG_SCALAR;
     shape.rank = rank;

@@ -50,6 +50,7 @@ static int64_t *positions_of(trial *t, const view *v)
 static view draw_view(trial *t, tg_shape shape, bool may_expand)
 {
     view v = {.shape = shape, .base = shape};
+    int64_t of_base = count_of(shape); /* about how many values the base has */
     bool is_sliced = draw_chance(t, 40), is_permuted = draw_chance(t, 40),
          is_expanded = may_expand && draw_chance(t, 15), is_whole = t->shares && draw_chance(t, 50);
     for (int axis = 0; axis < shape.rank; axis++) {
@@ -60,10 +61,11 @@ static view draw_view(trial *t, tg_shape shape, bool may_expand)
             v.axes[axis] = (axis_view){1, 0, 0, axis};
         } else if (is_whole && size == 1 && in_whole >= 0 && t->whole.size[in_whole] > 1) {
             v.axes[axis].base_size = t->whole.size[in_whole];
-        } else if (is_sliced && draw_chance(t, 60)) {
+        } else if (is_sliced && of_base < 20000 && draw_chance(t, 60)) {
             int64_t begin = draw_integer(t, 0, 2), step = draw_integer(t, 1, size > 40 ? 2 : 3),
                     behind = draw_integer(t, 0, 2);
             v.axes[axis] = (axis_view){begin + size * step + behind, begin, step, axis};
+            of_base *= size > 0 ? 1 + (begin + behind) / size + step : 1;
         } else if (size > 0 && draw_chance(t, 10)) {
             v.axes[axis].begin = size - 1;
             v.axes[axis].step = -1;
