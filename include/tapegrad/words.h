@@ -76,9 +76,10 @@ TG_API tg_words_config tg_words_config_default(void);
 TG_API tg_words *tg_words_new(const char *text, size_t length, const tg_words_config *config, tg_error *error);
 
 /* Opens a file with one word per line, whose ids are 0, 1, 2, ...: the files of tg_words_save, and those of torchtext
- * and BERT. Yours to free. Lines end with LF or CR LF, and a byte-order mark and blank lines at the end are skipped.
- * FORMAT, with the line, for another empty line, a word that an earlier line has, white space of ASCII inside a line, a
- * NUL, and bytes that are not UTF-8. FORMAT also for a file without the token `unknown`. */
+ * and BERT. Yours to free. Lines end with LF, behind white space that does not count, and a byte-order mark and blank
+ * lines at the end are skipped. FORMAT, with the line, for another empty line, a word that an earlier line has, white
+ * space of ASCII inside a line, a NUL, and bytes that are not UTF-8. FORMAT also for a file without the token
+ * `unknown`. */
 TG_API tg_words *tg_words_open(const char *path, const tg_words_config *config, tg_error *error);
 
 /* Writes the words to a file, one per line, in the order of their ids. VALUE for a word with white space of ASCII; only

@@ -258,24 +258,6 @@ static bool follow_resizes(tg_optim *optim)
     return is_ready;
 }
 
-bool tg_optim_is_complete(tg_optim *optim, const char *call, tg_error *error)
-{
-    if (optim->changes != tg_params_changes(optim->params)) {
-        return tg_error_set(error, TG_ERROR_STATE,
-                            "%s: parameters were replaced or removed after the optimizer was created; create a new one",
-                            call);
-    }
-    for (; optim->entries < tg_params_count(optim->params); optim->entries++) {
-        tg_entry entry = tg_params_at(optim->params, optim->entries);
-        if (entry.kind == TG_ENTRY_PARAMETER) {
-            return tg_error_set(error, TG_ERROR_STATE,
-                                "%s: the parameter '%s' was added after the optimizer was created; create a new one",
-                                call, entry.name);
-        }
-    }
-    return true;
-}
-
 /* Checks that no parameter has missed steps of another optimizer. */
 static bool is_only_optimizer(tg_optim *optim)
 {

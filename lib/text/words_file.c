@@ -6,6 +6,7 @@
 
 static const char call[] = "words_open";
 static const char byte_order_mark[] = "\xEF\xBB\xBF";
+static const char spaces[] = " \t\n\v\f\r"; /* white space of ASCII */
 
 static bool begins_with_mark(const char *text, size_t length)
 {
@@ -17,7 +18,7 @@ static bool begins_with_mark(const char *text, size_t length)
 static bool has_space(const char *text, size_t length)
 {
     size_t at = 0;
-    while (at < length && (text[at] == '\0' || !strchr(" \t\n\v\f\r", text[at]))) {
+    while (at < length && (text[at] == '\0' || !strchr(spaces, text[at]))) {
         at++;
     }
     return at < length;
@@ -57,7 +58,10 @@ static bool read_lines(tg_words *w, const char *path, const char *text, size_t l
     while (begin < last || (begin < length && w->count == 0)) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         size_t end = newline ? (size_t)(newline - text) : length;
-        size_t line_end = newline && end > begin && text[end - 1] == '\r' ? end - 1 : end;
+        size_t line_end = end;
+        while (line_end > begin && text[line_end - 1] && strchr(spaces, text[line_end - 1])) {
+            line_end--;
+        }
         if (!read_line(w, path, text + begin, line_end - begin, error)) {
             return false;
         }

@@ -207,7 +207,9 @@ static void test_gpt(void **state)
                     assert_true(difference(logits, forward()) < 1e-12);
                 }
             }
-            snprintf(found + strlen(found), 20, *refused ? " %c=%s" : "", *c, refused);
+            if (*refused) {
+                snprintf(found + strlen(found), 20, " %c=%s", *c, refused);
+            }
             tg_release(logits);
             tg_optim_free(optim);
             tg_loader_free(loader);

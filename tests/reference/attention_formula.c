@@ -3,8 +3,8 @@
  * The result at query t is the sum of the values, weighted with the softmax of scale q k^T + bias over the keys that t
  * attends to; zeros without such keys. Weights that dropout keeps are multiplied by 1 / (1 - p).
  *
- * An infinity or a NaN at a key whose weight is 0, or may be rounded to 0, may count or not: a term that is unknown. At a
- * key that lengths or the mask hide it does not count: the key and its value are those of zeros.
+ * An infinity or a NaN at a key whose weight is 0, or may be rounded to 0, may count or not: a term that is unknown. At
+ * a key that lengths or the mask hide it does not count: the key and its value are those of zeros.
  */
 #include "attention.h"
 

@@ -11,8 +11,8 @@
 bool tg_attention_prepare(tg_tape *tape, tg_tensor **queries, tg_tensor **keys, tg_tensor **values,
                           tg_scaled_dot_product_attention_config *config);
 
-/* Returns x, which is keys or values of queries of rank `rank`, with 0 for what the mask (B,S) hides; x itself if all of
- * that is finite. */
+/* Returns x, which is keys or values of queries of rank `rank`, with 0 for what the mask (B,S) hides; x itself if all
+ * of that is finite. */
 tg_tensor *tg_attention_hide(tg_tape *tape, tg_tensor *x, const tg_tensor *mask, int rank);
 
 /* Returns keys or values with a matrix for each head of the queries: (..,H / n,S,D) -> (..,H,S,D). */
