@@ -123,6 +123,7 @@ static bool link_worker(const course_paths *paths, const exercise *e, const char
     add(&c, compiler());
     add_flags(&c, options);
     add(&c, "-DCOURSE_WORKER");
+    add(&c, "-Wl,-z,noexecstack");
     add(&c, include);
     add(&c, object);
     add(&c, checks);
@@ -198,6 +199,7 @@ static bool preprocess(const course_paths *paths, const course_index *index, con
     add(&c, compiler());
     add_flags(&c, options);
     add(&c, include);
+    add(&c, "-g0"); /* else it names the working folder */
     add(&c, "-E");
     add(&c, file);
     add(&c, "-o");
@@ -236,6 +238,7 @@ static bool compile(const char *preprocessed, const char *file, const char *obje
     if (!strstr(compiler(), "clang")) { /* clang stops after 20 errors by itself; gcc takes minutes for a million */
         add(&c, "-fmax-errors=20");
         add(&c, "-Werror=maybe-uninitialized");
+        add(&c, "-Werror=trampolines"); /* of nested functions, which need an executable stack */
     }
     add(&c, "-c");
     add(&c, preprocessed);

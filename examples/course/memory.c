@@ -7,42 +7,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MAX_PROCESSES 4096
 
 typedef struct process {
     pid_t id, parent;
-    int64_t pages;
+    int64_t kilobytes;
     bool is_below;
 } process;
 
-/* Reads "/proc/ID/stat": "ID (name) state parent ...", of which the 24th field is the pages in memory. */
+/* Returns the number behind a name, "VmRSS:      1234 kB", or 0. */
+static int64_t number_of(const char *status, const char *name)
+{
+    const char *line = strstr(status, name);
+    return line ? atoll(line + strlen(name)) : 0;
+}
+
+/* Reads "/proc/ID/status". The tables of pages count, too: memory that was only read has no pages of its own. */
 static bool read_process(const char *name, process *p)
 {
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+    char path[64], status[4096];
+    snprintf(path, sizeof path, "/proc/%.20s/status", name);
     FILE *file = fopen(path, "r");
-    bool is_read = file && fgets(line, sizeof line, file);
+    size_t count = file ? fread(status, 1, sizeof status - 1, file) : 0;
     if (file) {
         fclose(file);
     }
-    /* the name may have parentheses and blanks */
-    char *field = is_read ? strrchr(line, ')') : NULL;
-    if (!field) {
-        return false;
-    }
-    *p = (process){.id = (pid_t)atoi(name)};
-    int number = 2;
-    for (char *word = strtok(field + 1, " "); word; word = strtok(NULL, " ")) {
-        number++;
-        if (number == 4) {
-            p->parent = (pid_t)atoi(word);
-        } else if (number == 24) {
-            p->pages = atoll(word);
-        }
-    }
-    return number >= 24;
+    status[count] = 0;
+    *p = (process){.id = (pid_t)atoi(name), .parent = (pid_t)number_of(status, "\nPPid:")};
+    p->kilobytes = number_of(status, "\nVmRSS:") + number_of(status, "\nVmSwap:") + number_of(status, "\nVmPTE:");
+    return count > 0;
 }
 
 int64_t memory_below(pid_t ancestor)
@@ -59,7 +53,7 @@ int64_t memory_below(pid_t ancestor)
     if (folder) {
         closedir(folder);
     }
-    int64_t pages = 0;
+    int64_t kilobytes = 0;
     for (bool has_changed = true; has_changed;) {
         has_changed = false;
         for (int i = 0; i < count; i++) {
@@ -71,9 +65,9 @@ int64_t memory_below(pid_t ancestor)
         }
     }
     for (int i = 0; i < count; i++) {
-        pages += all[i].is_below ? all[i].pages : 0;
+        kilobytes += all[i].is_below ? all[i].kilobytes : 0;
     }
-    return pages * sysconf(_SC_PAGESIZE);
+    return kilobytes * 1024;
 }
 
 int64_t milliseconds(void)

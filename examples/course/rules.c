@@ -149,8 +149,8 @@ static const char own_words[] = "_Alignof _Bool _Generic _Static_assert __func__
 /* Bytes with which compilers differ about where a line or a word ends. Returns what is wrong, or NULL. */
 static const char *odd_byte(const char *at)
 {
-    if (at[0] == '?' && at[1] == '?' && at[2] && strchr("=/'()!<>-", at[2])) {
-        return "??"; /* a trigraph */
+    if (at[0] == '?' && at[1] == '?' && at[2] && strchr("=/(", at[2])) {
+        return "??"; /* a trigraph: #, a backslash or [ */
     }
     if (at[0] == '\r' && at[1] != '\n') {
         return "CR";
@@ -189,18 +189,18 @@ static const char *join_lines(char *text, int *line)
     return NULL;
 }
 
-/* Reads "include <name>" behind its #. */
+/* Reads "<name>" behind an include, and expects nothing more in its line. */
 static bool include_is_allowed(const char *headers, scanner *s, outcome *o, int line)
 {
-    size_t length = strcspn(s->at, "\n");
-    char name[COURSE_WORD] = "", rest[4] = "", text[2 * COURSE_WORD];
-    FORMAT(text, "%.*s", (int)length, s->at);
-    int found = sscanf(text, " <%63[^ >\n]>%3s", name, rest);
-    s->at += length;
-    bool is_alone = found == 1 || (found == 2 && (strncmp(rest, "/*", 2) == 0 || strncmp(rest, "//", 2) == 0));
-    const char *end = strchr(text, '>');
-    return (is_alone && end && course_has_word(headers, name)) ||
-           refuse(o, "rule_include", found > 0 ? name : text + strspn(text, " "), line);
+    size_t blanks = strspn(s->at, " \t"), length = strcspn(s->at, ">\n");
+    char name[COURSE_WORD];
+    FORMAT(name, "%.*s", (int)(length > blanks ? length - blanks : 0), s->at + blanks);
+    bool is_allowed =
+        name[0] == '<' && s->at[length] == '>' && length - blanks < sizeof name && course_has_word(headers, name + 1);
+    s->at += length + (s->at[length] == '>');
+    scanner behind = *s;
+    token next = next_token(&behind);
+    return (is_allowed && (next.kind == TOKEN_END || next.begins_line)) || refuse(o, "rule_include", name, line);
 }
 
 bool rules_of_text(const course_index *index, const exercise *e, char *text, size_t count, outcome *o)
@@ -212,11 +212,17 @@ bool rules_of_text(const course_index *index, const exercise *e, char *text, siz
     }
     char headers[2 * COURSE_TEXT];
     FORMAT(headers, "%s %s", index->headers, e->headers);
-    scanner s = {text, 1, true};
+    bool has_mark = strncmp(text, "\xEF\xBB\xBF", 3) == 0; /* U+FEFF */
+    scanner s = {text + (has_mark ? 3 : 0), 1, true};
     char last = 0;
     for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
         if (t.begins_line && *t.begin == '#') {
+            scanner behind = s;
             token word = next_token(&s);
+            if (word.kind == TOKEN_END || word.begins_line) { /* # alone */
+                s = behind;
+                continue;
+            }
             if (!is_among(&word, "define undef include if ifdef ifndef elif else endif")) {
                 return refuse_token(o, "rule_directive", &word);
             }
@@ -235,16 +241,34 @@ bool rules_of_text(const course_index *index, const exercise *e, char *text, siz
 
 /* ---- what the preprocessor writes -------------------------------------------------------------------------------- */
 
-/* Reads "# 12 "FILE" 3", and moves to the next line. */
-static bool read_marker(scanner *s, const char *file, bool *is_own)
+/* The file that lines of the preprocessor come from. */
+typedef struct origin {
+    const char *name;
+    size_t length;
+    bool is_own;
+} origin;
+
+/* Reads "# 12 "FILE" 3", and moves to the next line. Another file begins with the mark 1, and is returned to with 2:
+ * one without a mark is a line of #line. */
+static bool read_marker(scanner *s, const char *file, origin *of)
 {
-    int line = 0, used = 0;
+    int line = 0, used = 0, mark = 0;
     const char *end = s->at + strcspn(s->at, "\n");
     if (sscanf(s->at, " %d \"%n", &line, &used) != 1 || used == 0 || s->at + used > end) {
         return false;
     }
-    size_t length = strlen(file);
-    *is_own = strncmp(s->at + used, file, length) == 0 && s->at[used + (int)length] == '"';
+    const char *name = s->at + used;
+    size_t length = 0;
+    while (name + length < end && name[length] != '"') {
+        length += name[length] == '\\' && name + length + 1 < end ? 2 : 1;
+    }
+    bool is_own = length == strlen(file) && strncmp(name, file, length) == 0;
+    bool is_same = length == of->length && strncmp(name, of->name, length) == 0;
+    bool has_mark = name + length < end && sscanf(name + length + 1, "%d", &mark) == 1 && (mark == 1 || mark == 2);
+    if (!is_own && !is_same && !has_mark && *name != '<') {
+        return false;
+    }
+    *of = (origin){name, length, is_own};
     s->line = line;
     s->at = end + (*end == '\n');
     s->at_line_begin = true;
@@ -254,24 +278,27 @@ static bool read_marker(scanner *s, const char *file, bool *is_own)
 /* The macros of the standard headers write these. */
 static bool is_of_macros(const token *t)
 {
-    return begins(t, "__builtin_") || begins(t, "__ctype_") || begins(t, "_IS") || is_among(t, own_words) ||
-           is_token(t, "__FUNCTION__");
+    return begins(t, "__ctype_") || begins(t, "_IS") || begins(t, "__builtin_inf") || begins(t, "__builtin_nan") ||
+           begins(t, "__builtin_is") || begins(t, "__builtin_huge_val") || begins(t, "__builtin_signbit") ||
+           begins(t, "__builtin_fpclassify") || begins(t, "__builtin_offsetof") || is_among(t, own_words);
 }
 
 bool rules_of_tokens(const char *preprocessed, const char *file, outcome *o)
 {
     scanner s = {preprocessed, 1, true};
-    bool is_own = false, was_own = false;
+    origin of = {"", 0, false};
+    bool was_own = false;
     char last = 0;
     for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
         if (t.begins_line && *t.begin == '#') {
-            if (!read_marker(&s, file, &is_own) && is_own) {
-                return refuse(o, "rule_directive", "pragma", t.line);
+            bool is_marker = isdigit((unsigned char)s.at[strspn(s.at, " ")]) || strncmp(s.at, "line", 4) == 0;
+            if (!read_marker(&s, file, &of) && (of.is_own || is_marker)) {
+                return refuse(o, "rule_directive", is_marker ? "line" : "pragma", t.line);
             }
-            was_own = was_own || is_own;
-        } else if (is_own && t.kind == TOKEN_NAME && is_reserved(&t) && !is_of_macros(&t)) {
+            was_own = was_own || of.is_own;
+        } else if (of.is_own && t.kind == TOKEN_NAME && is_reserved(&t) && !is_of_macros(&t)) {
             return refuse_token(o, "rule_name", &t);
-        } else if (is_own && is_odd_mark(&t, last)) {
+        } else if (of.is_own && is_odd_mark(&t, last)) {
             return refuse_token(o, "rule_byte", &t);
         }
         last = t.kind == TOKEN_MARK ? *t.begin : 0;
@@ -326,11 +353,13 @@ static bool section_is_allowed(const char *line, const char *flags, outcome *o)
 {
     char name[128];
     unsigned long size;
-    if (sscanf(line, " %*d %127s %lx", name, &size) != 2 || size == 0 || !strstr(flags, "ALLOC") || is_constant(name)) {
+    char own[256]; /* the flags of this section, of one line */
+    FORMAT(own, "%.*s", (int)strcspn(flags, "\n"), flags);
+    if (sscanf(line, " %*d %127s %lx", name, &size) != 2 || size == 0 || !strstr(own, "ALLOC")) {
         return true;
     }
-    bool is_code = strstr(flags, "CODE") != NULL;
-    return (strstr(flags, "READONLY") && is_code == begins_with(name, ".text")) || refuse(o, "rule_variable", name, 0);
+    bool is_code = strstr(own, "CODE") != NULL, is_read_only = strstr(own, "READONLY") || is_constant(name);
+    return (is_read_only && is_code == begins_with(name, ".text")) || refuse(o, "rule_variable", name, 0);
 }
 
 /* What a line of the table of symbols is about; kind: U undefined, T a function for others, V a variable, 0 nothing. */
@@ -359,11 +388,12 @@ bool rules_of_object(const course_index *index, const exercise *e, char *listing
 {
     char refused[512] = "", first[256] = "", name[256];
     char *next, *line = listing;
-    for (; line && *line && *line != 'S'; line = next) { /* up to "SYMBOL TABLE:" */
+    outcome of_sections = {.kind = PASSED};
+    for (; line && *line && !begins_with(line, "SYMBOL TABLE:"); line = next) {
         next = strchr(line, '\n');
         next = next ? next + 1 : NULL;
-        if (is_plain && next && !section_is_allowed(line, next, o)) {
-            return false;
+        if (is_plain && next && of_sections.kind == PASSED) {
+            section_is_allowed(line, next, &of_sections);
         }
     }
     for (line = line ? strtok(line, "\n") : NULL; line; line = strtok(NULL, "\n")) {
@@ -390,6 +420,9 @@ bool rules_of_object(const course_index *index, const exercise *e, char *listing
         o->line = line_of_call(text, first);
         return outcome_fail(o, "symbols", 2,
                             course_has_word("malloc calloc realloc free", first) ? "symbols_of_memory" : "symbols");
+    }
+    if (of_sections.kind == FAILED) { /* of something without a name */
+        return refuse(o, of_sections.key, of_sections.values[0].value, 0);
     }
     return true;
 }

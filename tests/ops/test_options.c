@@ -252,6 +252,7 @@ static void test_multinomial_refuses(void **state)
     tg_tensor *negative = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 3, -4});
     tg_tensor *zero = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 0, 0});
     tg_tensor *ids = tensor_i32(TG_SHAPE(2, 2), (int32_t[4]){0}), *scalar = tensor_f32(TG_SCALAR, (float[]){1});
+    tg_tensor *no_rows = tensor_f32(TG_SHAPE(0, 3), NULL);
     const struct {
         tg_tensor *weights;
         int64_t draws;
@@ -262,6 +263,7 @@ static void test_multinomial_refuses(void **state)
         {zero, 2, TG_ERROR_VALUE, "multinomial: row 1: none of the 2 weights is above 0"},
         {good, 3, TG_ERROR_VALUE, "multinomial: row 0: 3 draws without replacement from 2 weights above 0"},
         {good, 0, TG_ERROR_VALUE, "multinomial: 0 draws; it must be at least 1"},
+        {no_rows, 4, TG_ERROR_VALUE, "multinomial: 4 draws without replacement from 3 categories"},
         {good, INT64_MAX, TG_ERROR_SHAPE, "multinomial"},
         {ids, 1, TG_ERROR_DTYPE, "multinomial: the weights are i32; they must be f32 or f64"},
         {scalar, 1, TG_ERROR_SHAPE, "multinomial: the weights have shape (); it must be (V) or (B,V)"},
@@ -277,8 +279,8 @@ static void test_multinomial_refuses(void **state)
     assert_true(tg_shape_equal(tg_tensor_shape(none), TG_SHAPE(0, 3)));
     assert_null(tg_multinomial(plain, good, 1, false));
     assert_tape_error(plain, TG_ERROR_STATE, "multinomial: the tape has no generator; tg_tape_new takes one");
-    tg_tensor *all[] = {good, negative, zero, ids, scalar};
-    for (int i = 0; i < 5; i++) {
+    tg_tensor *all[] = {good, negative, zero, ids, scalar, no_rows};
+    for (int i = 0; i < 6; i++) {
         tg_release(all[i]);
     }
     tg_tape_free(t);

@@ -156,7 +156,9 @@ static tg_tensor *call_operation(run *r, int i)
             flush_table(r, i, c.x[k]);
         }
         bool is_copied = r->s.copies_inputs && (op->inputs > 1 || op->traits & IS_LOOKUP); /* a view stays one */
-        c.x[k] = is_copied ? tg_mul_scalar(c.tape, c.x[k], 1) : c.x[k];
+        /* a join of one does not use the other, which may have no values, or be of another tape */
+        bool is_usable = tg_has_values(c.x[k]) && (!c.x[k]->tape || c.x[k]->tape == c.tape);
+        c.x[k] = is_copied && is_usable ? tg_mul_scalar(c.tape, c.x[k], 1) : c.x[k];
     }
     return op->call(&c);
 }
@@ -291,7 +293,13 @@ tg_code run_instruction(run *r, int i)
         return in->expected; /* the other ops may succeed */
     }
     r->first_gradient = in->kind == BACKWARD ? make_first_gradient(r, in) : NULL;
+    tg_rng *before = tg_rng_new(0);
+    tg_rng_copy(before, r->rng);
     tg_code code = r->s.fails && in->fails_at > 0 ? attempt_without_memory(r, i) : attempt(r, i);
+    if (in->kind == CALL && in->expected != TG_OK && operation_at(in->operation)->traits & DRAWS_FIRST) {
+        tg_rng_copy(r->rng, before); /* a variant that does not make the call draws nothing */
+    }
+    tg_rng_free(before);
     tg_release(r->first_gradient);
     if (r->s.fails && in->kind == END_SPAN && code == TG_ERROR_MEMORY) {
         code = TG_OK; /* a call of the span had no memory for the state of the generator; nothing is dropped */

@@ -84,7 +84,7 @@ quantity slope_of_power_of_number(double x, double p)
 quantity slope_by_exponent(double a, double b)
 {
     double power = pow(a, b), slope = a == 0 && b >= 0 ? 0 : power * log(a);
-    return (quantity){slope, fabs(slope) + overflowing(power)};
+    return (quantity){slope, fabs(slope) + overflowing(power) + overflowing(slope)};
 }
 
 double remainder_of(double a, double b)

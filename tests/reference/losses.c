@@ -45,6 +45,9 @@ void put_reduced(trial *t, const array *losses, tg_reduction reduction, double d
         terms += losses->terms[i];
     }
     put_terms(y, 0, (double)sum / divisor, terms / fabs(divisor) + overflow_of(t, terms));
+    if (overflow_of(t, terms) > 0) {
+        y->terms[0] = terms; /* beside an infinite loss, too: inf - inf */
+    }
 }
 
 double gradient_of_loss(const trial *t, tg_reduction reduction, double divisor, int64_t i)
@@ -99,6 +102,6 @@ double overflow_of(const trial *t, double x)
 double terms_of_step(const trial *t, double slope, double u, double terms)
 {
     double eps = eps_of(t->dtype);
-    bool is_sure = u == 0 || !(fabs(u) <= 8 * eps * terms);
+    bool is_sure = u == 0 || !(fabs(u) <= 8 * eps * terms + smallest_of(t->dtype)); /* below it u may be 0 */
     return is_sure ? fabs(slope) : fabs(slope) / eps;
 }

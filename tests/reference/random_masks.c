@@ -275,7 +275,8 @@ static bool is_valid_multinomial(const trial *t)
     }
     /* a result of more than 2^62 values cannot exist, and none as large as 2^32 fits the test's memory */
     bool has_rows = w->x.shape.rank == 1 || w->x.shape.size[0] > 0; /* without any, torch draws from no category, too */
-    return (categories > 0 || (!has_rows && o->replacement)) && o->draws < (INT64_C(1) << 32);
+    bool has_enough = o->replacement || o->draws <= categories;
+    return (categories > 0 || !has_rows) && has_enough && o->draws < (INT64_C(1) << 32);
 }
 
 static tg_tensor *call_multinomial(trial *t)

@@ -15,7 +15,7 @@
 /* A call that takes longer than this hangs. */
 #define CALL_SECONDS 10
 /* All calls together. */
-#define ALL_SECONDS 60
+#define ALL_SECONDS 30
 /* The worker and what it is started by may use this much memory, which is read every TICK milliseconds. */
 #define MOST_MEMORY (INT64_C(1) << 30)
 #define TICK 10
@@ -100,9 +100,14 @@ void fail(const char *key)
 
 /* ---- the worker -------------------------------------------------------------------------------------------------- */
 
-static void start_worker(char *const *command, int output)
+/* The command that starts the worker, and the descriptor for what it prints. */
+static char *const *worker_command;
+static int worker_output;
+
+static void start_worker(void)
 {
-    int to[2], from[2];
+    int to[2], from[2], output = worker_output;
+    char *const *command = worker_command;
     if (pipe(to) != 0 || pipe(from) != 0) {
         broken("pipe", strerror(errno));
     }
@@ -135,6 +140,15 @@ static void start_worker(char *const *command, int output)
     requests = to[1];
     replies = from[0];
     fcntl(requests, F_SETFL, O_NONBLOCK);
+}
+
+void restart_worker(void)
+{
+    kill(worker, SIGKILL);
+    waitpid(worker, NULL, 0);
+    close(requests);
+    close(replies);
+    start_worker();
 }
 
 /* The worker has ended, or closed its pipe: it must not, however it did. */
@@ -336,7 +350,9 @@ int main(int argc, char **argv)
     verdicts = atoi(argv[1]);
     course_seed = strtoull(argv[3], NULL, 10);
     course_rng = tg_rng_new(course_seed);
-    start_worker(argv + 4, atoi(argv[2]));
+    worker_command = argv + 4;
+    worker_output = atoi(argv[2]);
+    start_worker();
     course_checks();
     say("done");
     end(0);

@@ -50,6 +50,9 @@ void describe(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 /* Calls a function of course_calls: call("lookup", LIST(INTS(6, 3), IN(table, 18), OUT(y, 12))). */
 void call(const char *name, const course_argument *arguments, int count);
 
+/* Continues with a new process, in which nothing of the student has run: before a call whose cost is measured. */
+void restart_worker(void);
+
 /* Each ends the check as failed unless the values agree: |got - expected| <= tolerance * max(1, |expected|). With
  * `columns` 0 the place of a value is [i], else [row,column]. */
 void expect(const char *what, const double *got, const double *expected, int rows, int columns, double tolerance);

@@ -64,21 +64,23 @@ static void answer(program *p, const int *calls, size_t count, uint32_t value)
     }
 }
 
-/* Allows a call whose argument compares so; else it continues behind it. */
-static void allow_if(program *p, int call, struct sock_filter argument, struct sock_filter comparison)
+/* Allows mmap, whose fourth argument has flags, or mprotect, unless the memory would be executable, or shared with
+ * others; continues behind another call. */
+static void allow_memory(program *p, int call, bool has_flags)
 {
-    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4));
-    add(p, argument);
-    add(p, comparison);
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, has_flags ? 6 : 4));
+    add(p, (struct sock_filter)LOAD(args[2]));
+    add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, has_flags ? 2 : 0, has_flags ? 0 : 1));
+    if (has_flags) {
+        add(p, (struct sock_filter)LOAD(args[3]));
+        add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 0, 1));
+    }
+    add(p, (struct sock_filter)ANSWER(SECCOMP_RET_KILL_PROCESS));
     add(p, (struct sock_filter)ANSWER(SECCOMP_RET_ALLOW));
-    add(p, (struct sock_filter)ANSWER(SECCOMP_RET_ERRNO | EPERM));
 }
 
 bool seal(bool may_map)
 {
-    const struct sock_filter is_not_executable = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
-    const struct sock_filter is_filter = IF(BPF_JEQ, PR_SET_SECCOMP);
-    const struct sock_filter first = LOAD(args[0]), third = LOAD(args[2]);
     program p = {.count = 0};
     add(&p, (struct sock_filter)LOAD(arch));
     add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROCESSOR, 1, 0));
@@ -88,9 +90,12 @@ bool seal(bool may_map)
     answer(&p, refused, sizeof refused / sizeof *refused, SECCOMP_RET_ERRNO | EPERM);
     if (may_map) {
         answer(&p, at_first, sizeof at_first / sizeof *at_first, SECCOMP_RET_ALLOW);
-        allow_if(&p, SYS_mmap, third, is_not_executable);
-        allow_if(&p, SYS_mprotect, third, is_not_executable);
-        allow_if(&p, SYS_prctl, first, is_filter); /* to seal itself again */
+        allow_memory(&p, SYS_mmap, true);
+        allow_memory(&p, SYS_mprotect, false);
+        add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3)); /* to seal itself again */
+        add(&p, (struct sock_filter)LOAD(args[0]));
+        add(&p, (struct sock_filter)IF(BPF_JEQ, PR_SET_SECCOMP));
+        add(&p, (struct sock_filter)ANSWER(SECCOMP_RET_ALLOW));
     }
     add(&p, (struct sock_filter)ANSWER(SECCOMP_RET_KILL_PROCESS));
     struct sock_fprog loaded = {p.count, p.steps};

@@ -124,7 +124,8 @@ tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
 }
 #endif
 
-/* y = a^b, da += dy b a^(b-1), db += dy y log a. As in torch, da is 0 where b = 0, and db where a = 0 and b >= 0. */
+/* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
+ * b >= 0. */
 static inline real pow_value(real a, real b)
 {
     return TYPED(tg_pow)(a, b);
@@ -132,12 +133,12 @@ static inline real pow_value(real a, real b)
 
 static inline real pow_gradient_a(real a, real b, real dy)
 {
-    return b == 0 ? 0 : dy * b * TYPED(tg_pow)(a, b - 1);
+    return b == 0 ? 0 : dy * (b * TYPED(tg_pow)(a, b - 1));
 }
 
 static inline real pow_gradient_b(real a, real b, real y, real dy)
 {
-    return a == 0 && b >= 0 ? 0 : dy * y * LOG(a);
+    return a == 0 && b >= 0 ? 0 : dy * (y * LOG(a));
 }
 
 TG_LOOP_2(pow_value, in[0], in[1]);

@@ -9,7 +9,7 @@ static const char call[] = "multinomial";
 /* The most categories, as in torch: a float distinguishes so many. */
 #define MOST_CATEGORIES ((int64_t)1 << 24)
 
-static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws)
+static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement)
 {
     char text[TG_SHAPE_TEXT];
     if (!tg_tape_expect_values(t, call, "weights", weights)) {
@@ -26,6 +26,11 @@ static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draw
     }
     if (draws < 1) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "%lld draws; it must be at least 1", (long long)draws);
+    }
+    const int64_t categories = weights->shape[weights->rank - 1];
+    if (weights->count == 0 && !replacement && draws > categories) { /* no row says so */
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "%lld draws without replacement from %lld categories",
+                            (long long)draws, (long long)categories);
     }
     return t->rng || tg_tape_fail(t, TG_ERROR_STATE, call, "the tape has no generator; tg_tape_new takes one");
 }
@@ -53,7 +58,7 @@ static bool draw_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws
 
 tg_tensor *tg_multinomial(tg_tape *t, tg_tensor *weights, int64_t draws, bool replacement)
 {
-    if (!check_multinomial(t, weights, draws)) {
+    if (!check_multinomial(t, weights, draws, replacement)) {
         return NULL;
     }
     tg_shape shape = tg_shape_of(weights);

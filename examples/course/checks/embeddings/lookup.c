@@ -57,6 +57,7 @@ void course_checks(void)
     memcpy(expected, wide + 7 * PAGE_WIDTH, sizeof expected / 2);
     memcpy(expected + PAGE_WIDTH, wide + 2 * PAGE_WIDTH, sizeof expected / 2);
     describe("ids 7 2 of a table (10,%d)", PAGE_WIDTH);
+    restart_worker();
     call("guarded",
          LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
     expect("y", rows, expected, 2, PAGE_WIDTH, 1e-12);

@@ -87,6 +87,7 @@ void course_checks(void)
     static double wide[10 * PAGE_WIDTH], dy_wide[2 * PAGE_WIDTH], rows[2 * PAGE_WIDTH];
     draw(dy_wide, 2 * PAGE_WIDTH);
     describe("ids 7 2 of a table (10,%d)", PAGE_WIDTH);
+    restart_worker();
     call("guarded", LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), NOTHING, IN(dy_wide, 2 * PAGE_WIDTH),
                          IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
     expect("rows 7 and 2 of dtable", rows, dy_wide, 2, PAGE_WIDTH, 1e-12);

@@ -67,6 +67,7 @@ void course_checks(void)
         expected[i] = -0.5 * gradient[i];
     }
     describe("rows 7 2 of a table (10,%d) of zeros, lr 0.5", PAGE_WIDTH);
+    restart_worker();
     call("guarded", LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), IN(gradient, 2 * PAGE_WIDTH), DOUBLES(0.5),
                          IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
     expect("rows 7 and 2 of the table", rows, expected, 2, PAGE_WIDTH, 1e-12);
