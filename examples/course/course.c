@@ -351,9 +351,10 @@ int main(int argc, char **argv)
     int count = 0;
     course_index index = {0};
     if (argc > 1 && strcmp(argv[1], "grade") == 0) {
-        return messages_read(paths.source, "", false) && index_read(&index, paths.source)
-                   ? grade(&paths, &index, argc - 2, argv + 2)
-                   : 2;
+        bool is_read = messages_read(paths.source, "", false) && index_read(&index, paths.source);
+        int status = is_read ? grade(&paths, &index, argc - 2, argv + 2) : 2;
+        free(index.exercises);
+        return status;
     }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -383,11 +384,11 @@ int main(int argc, char **argv)
     paths.build = build;
     student s;
     bool creates = count == 0 || strcmp(words[0], "check") == 0;
-    if (!messages_read(paths.source, language, is_chosen) || !index_read(&index, paths.source) ||
-        !student_open(&s, &paths, &index, creates)) {
-        return 2;
+    int status = 2;
+    if (messages_read(paths.source, language, is_chosen) && index_read(&index, paths.source) &&
+        student_open(&s, &paths, &index, creates)) {
+        status = count > 0 ? run_command(&s, words, count, is_fast, seed, is_terse) : watch(&s, is_fast, seed);
     }
-    int status = count > 0 ? run_command(&s, words, count, is_fast, seed, is_terse) : watch(&s, is_fast, seed);
     free(index.exercises);
     return fflush(stdout) == 0 ? status : 1;
 }
