@@ -41,7 +41,7 @@ static void test_targets(void **state)
 {
     (void)state;
     const layout layouts[] = {{{0, 1}, 0}, {{1, 0}, 0}, {{1, 1}, 2}, {{-1, 0}, 9}, {{1, 3}, 0}, {{3, -1}, 2}};
-    tg_tensor *counts = tg_tensor_new(TG_I32, TG_SHAPE(9), NULL), *targets = tg_tensor_new(TG_I32, TG_SHAPE(3), NULL);
+    tg_tensor *counts = tg_tensor_new(TG_I32, TG_SHAPE(10), NULL), *targets = tg_tensor_new(TG_I32, TG_SHAPE(3), NULL);
     tg_tensor *zeros = tg_tensor_new(TG_F32, TG_SHAPE(3, 3), NULL);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         const char *share = i < 4 ? "share memory" : NULL;
