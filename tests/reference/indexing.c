@@ -32,7 +32,8 @@ static void draw_ids(trial *t, tg_shape shape, int64_t size)
         ids[i] = (double)draw_integer(t, low, high);
     }
     if (count_of(shape) > 0 && draw_chance(t, 4)) {
-        ids[draw_integer(t, 0, count_of(shape) - 1)] = (double)DRAW_ONE_OF(t, -1, size, -1 - high, INT32_MAX, INT32_MIN);
+        ids[draw_integer(t, 0, count_of(shape) - 1)] =
+            (double)DRAW_ONE_OF(t, -1, size, -1 - high, INT32_MAX, INT32_MIN);
     }
     if (draw_chance(t, 98)) {
         draw_layout(t, "ids", TG_I32, shape, ids);
