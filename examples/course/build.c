@@ -107,11 +107,9 @@ static void add_flags(command *c, const run_options *options)
 static bool link_worker(const course_paths *paths, const exercise *e, const char *object, const char *program,
                         const char *output_path, const run_options *options, outcome *o)
 {
-    char checks[COURSE_PATH], worker[COURSE_PATH], seal[COURSE_PATH], include[COURSE_PATH], library[COURSE_PATH],
-        search[COURSE_PATH];
+    char checks[COURSE_PATH], worker[COURSE_PATH], include[COURSE_PATH], library[COURSE_PATH], search[COURSE_PATH];
     FORMAT(checks, "%s/checks/%s.c", paths->source, e->id);
-    FORMAT(worker, "%s/checks/worker.c", paths->source);
-    FORMAT(seal, "%s/checks/seal.c", paths->source);
+    FORMAT(worker, "%s/libcourse_worker.a", paths->checkers);
     FORMAT(include, "-I%s", paths->include);
     FORMAT(library, "-L%s", paths->library);
     FORMAT(search, "-Wl,-rpath,%s", paths->library);
@@ -128,7 +126,6 @@ static bool link_worker(const course_paths *paths, const exercise *e, const char
     add(&c, object);
     add(&c, checks);
     add(&c, worker);
-    add(&c, seal);
     add(&c, "-o");
     add(&c, program);
     if (e->needs_library) {

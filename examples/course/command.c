@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,9 +47,12 @@ int command_run(char *const *words, const char *output_path)
     }
     int status = 0, verdict = 0, wait = 1;
     int64_t end = milliseconds() + MOST_SECONDS * 1000;
+    /* tells when it ends; an old kernel has none, and poll waits for its time */
+    struct pollfd process = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
     for (pid_t ended; (ended = waitpid(child, &status, WNOHANG)) != child;) {
         if (ended < 0 && errno != EINTR) {
-            return -1;
+            verdict = -1;
+            break;
         }
         verdict = milliseconds() > end                            ? COMMAND_LATE
                   : wait > 8 && memory_below(child) > MOST_MEMORY ? COMMAND_LARGE
@@ -56,10 +60,13 @@ int command_run(char *const *words, const char *output_path)
         if (verdict) {
             kill(child, SIGKILL);
             waitpid(child, &status, 0);
-            return verdict;
+            break;
         }
-        poll(NULL, 0, wait);
+        poll(&process, 1, wait);
         wait = wait < 16 ? 2 * wait : 16;
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (process.fd >= 0) {
+        close(process.fd);
+    }
+    return verdict ? verdict : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

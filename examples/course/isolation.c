@@ -11,6 +11,7 @@
  * more.
  */
 #include "grade.h"
+#include "memory.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -136,6 +137,7 @@ void isolation_link(prefix *p, const course_paths *paths, const char *folder)
     bind(p, "--ro-bind", paths->include);
     bind(p, "--ro-bind", checks);
     bind(p, "--ro-bind", paths->library);
+    bind(p, "--ro-bind", paths->checkers); /* the worker, whose archive names its objects */
     bind(p, "--bind", folder);
     end(p, folder, &(limits){30, 64 << 20, 64, 4096, 4LL << 30});
 }
@@ -155,6 +157,10 @@ bool isolation_works(const course_paths *paths, const char *folder)
     prefix p;
     isolation_run(&p, paths, folder, true);
     add(&p, "true");
+    if (!memory_can_be_read()) {
+        return complain("grade: the kernel does not list the children of a process (CONFIG_PROC_CHILDREN), so memory "
+                        "cannot be limited");
+    }
     int status = command_run(p.words, output_path);
     char *output = file_read_beginning(output_path);
     if (status == 127) {

@@ -1,20 +1,23 @@
 /* memory: how much memory a process and its descendants use, from Linux's /proc. */
 #include "memory.h"
 
-#include <dirent.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#define MAX_PROCESSES 4096
-
-typedef struct process {
-    pid_t id, parent;
-    int64_t kilobytes;
-    bool is_below;
-} process;
+/* Reads "/proc/ID/REST"; an empty text if the process has ended. */
+static void read_of(pid_t id, const char *rest, char *text, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/proc/%ld/%s", (long)id, rest);
+    FILE *file = fopen(path, "r");
+    text[file ? fread(text, 1, size - 1, file) : 0] = 0;
+    if (file) {
+        fclose(file);
+    }
+}
 
 /* Returns the number behind a name, "VmRSS:      1234 kB", or 0. */
 static int64_t number_of(const char *status, const char *name)
@@ -23,51 +26,27 @@ static int64_t number_of(const char *status, const char *name)
     return line ? atoll(line + strlen(name)) : 0;
 }
 
-/* Reads "/proc/ID/status". The tables of pages count, too: memory that was only read has no pages of its own. */
-static bool read_process(const char *name, process *p)
-{
-    char path[64], status[4096];
-    snprintf(path, sizeof path, "/proc/%.20s/status", name);
-    FILE *file = fopen(path, "r");
-    size_t count = file ? fread(status, 1, sizeof status - 1, file) : 0;
-    if (file) {
-        fclose(file);
-    }
-    status[count] = 0;
-    *p = (process){.id = (pid_t)atoi(name), .parent = (pid_t)number_of(status, "\nPPid:")};
-    p->kilobytes = number_of(status, "\nVmRSS:") + number_of(status, "\nVmSwap:") + number_of(status, "\nVmPTE:");
-    return count > 0;
-}
-
 int64_t memory_below(pid_t ancestor)
 {
-    static process all[MAX_PROCESSES];
-    int count = 0;
-    DIR *folder = opendir("/proc");
-    for (struct dirent *entry; folder && count < MAX_PROCESSES && (entry = readdir(folder));) {
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && read_process(entry->d_name, &all[count])) {
-            all[count].is_below = all[count].id == ancestor;
-            count++;
-        }
+    char status[4096], children[4096], path[64];
+    read_of(ancestor, "status", status, sizeof status);
+    /* the tables of pages count, too: memory that was only read has no pages of its own */
+    int64_t bytes =
+        1024 * (number_of(status, "\nVmRSS:") + number_of(status, "\nVmSwap:") + number_of(status, "\nVmPTE:"));
+    snprintf(path, sizeof path, "task/%ld/children", (long)ancestor);
+    read_of(ancestor, path, children, sizeof children);
+    char *next = children;
+    for (long child; (child = strtol(next, &next, 10)) > 0;) {
+        bytes += memory_below((pid_t)child);
     }
-    if (folder) {
-        closedir(folder);
-    }
-    int64_t kilobytes = 0;
-    for (bool has_changed = true; has_changed;) {
-        has_changed = false;
-        for (int i = 0; i < count; i++) {
-            for (int j = 0; !all[i].is_below && j < count; j++) {
-                if (all[j].is_below && all[i].parent == all[j].id) {
-                    all[i].is_below = has_changed = true;
-                }
-            }
-        }
-    }
-    for (int i = 0; i < count; i++) {
-        kilobytes += all[i].is_below ? all[i].kilobytes : 0;
-    }
-    return kilobytes * 1024;
+    return bytes;
+}
+
+bool memory_can_be_read(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+    return access(path, R_OK) == 0;
 }
 
 int64_t milliseconds(void)

@@ -62,9 +62,10 @@ static void skip_blanks(scanner *s)
         if (!end && (!*s->at || !strchr(" \t\v\f\r\n", *s->at))) {
             return;
         }
+        /* a comment is a blank, also one of many lines */
+        s->at_line_begin = s->at_line_begin || (!end && *s->at == '\n');
         for (end = end ? end : s->at + 1; s->at < end; s->at++) {
             s->line += *s->at == '\n';
-            s->at_line_begin = s->at_line_begin || *s->at == '\n';
         }
     }
 }
@@ -127,12 +128,22 @@ static bool is_reserved(const token *t)
            is_token(t, "asm");
 }
 
-/* Digraphs, attributes in brackets, and a backslash outside of a literal. */
-static bool is_odd_mark(const token *t, char last)
+/* A trigraph of a mark, a backslash or a bracket begins here. */
+static bool is_trigraph(const char *at)
+{
+    return at[0] == '?' && at[1] == '?' && at[2] && strchr("=/(", at[2]);
+}
+
+/* Digraphs, attributes in brackets, a backslash outside of a literal, and in one a trigraph that macros made. */
+static bool is_odd(const token *t, char last)
 {
     char first = *t->begin;
-    return t->kind == TOKEN_MARK &&
-           (first == '\\' || ((first == '<' || first == '%') && t->begin[1] == ':') || (last == '[' && first == '['));
+    bool is_odd = t->kind == TOKEN_MARK && (first == '\\' || ((first == '<' || first == '%') && t->begin[1] == ':') ||
+                                            (last == '[' && first == '['));
+    for (size_t i = 0; t->kind == TOKEN_LITERAL && i < t->length; i++) {
+        is_odd = is_odd || is_trigraph(t->begin + i);
+    }
+    return is_odd;
 }
 
 static bool refuse_token(outcome *o, const char *key, const token *t)
@@ -149,8 +160,8 @@ static const char own_words[] = "_Alignof _Bool _Generic _Static_assert __func__
 /* Bytes with which compilers differ about where a line or a word ends. Returns what is wrong, or NULL. */
 static const char *odd_byte(const char *at)
 {
-    if (at[0] == '?' && at[1] == '?' && at[2] && strchr("=/(", at[2])) {
-        return "??"; /* a trigraph: #, a backslash or [ */
+    if (is_trigraph(at)) {
+        return "??";
     }
     if (at[0] == '\r' && at[1] != '\n') {
         return "CR";
@@ -170,7 +181,8 @@ static const char *join_lines(char *text, int *line)
         if (odd) {
             return odd;
         }
-        const char *end = at + 1 + strspn(at + 1, " \t\v\f\r");
+        const char *end = at + 1 + strspn(at + 1, " \t\v\f");
+        end += end[0] == '\r' && end[1] == '\n';
         if (*at == '\\' && *end == '\n') {
             at = end;
             joined++;
@@ -231,7 +243,7 @@ bool rules_of_text(const course_index *index, const exercise *e, char *text, siz
             }
         } else if (t.kind == TOKEN_NAME && is_reserved(&t) && !is_among(&t, own_words)) {
             return refuse_token(o, "rule_name", &t);
-        } else if (is_odd_mark(&t, last)) {
+        } else if (is_odd(&t, last)) {
             return refuse_token(o, "rule_byte", &t);
         }
         last = t.kind == TOKEN_MARK ? *t.begin : 0;
@@ -252,19 +264,21 @@ typedef struct origin {
  * one without a mark is a line of #line. */
 static bool read_marker(scanner *s, const char *file, origin *of)
 {
-    int line = 0, used = 0, mark = 0;
+    char *name;
     const char *end = s->at + strcspn(s->at, "\n");
-    if (sscanf(s->at, " %d \"%n", &line, &used) != 1 || used == 0 || s->at + used > end) {
+    int line = (int)strtol(s->at, &name, 10);
+    if (name == s->at || name >= end || name[0] != ' ' || name[1] != '"') {
         return false;
     }
-    const char *name = s->at + used;
+    name += 2;
     size_t length = 0;
     while (name + length < end && name[length] != '"') {
         length += name[length] == '\\' && name + length + 1 < end ? 2 : 1;
     }
     bool is_own = length == strlen(file) && strncmp(name, file, length) == 0;
     bool is_same = length == of->length && strncmp(name, of->name, length) == 0;
-    bool has_mark = name + length < end && sscanf(name + length + 1, "%d", &mark) == 1 && (mark == 1 || mark == 2);
+    long mark = name + length + 1 < end ? strtol(name + length + 1, NULL, 10) : 0;
+    bool has_mark = mark == 1 || mark == 2;
     if (!is_own && !is_same && !has_mark && *name != '<') {
         return false;
     }
@@ -291,14 +305,16 @@ bool rules_of_tokens(const char *preprocessed, const char *file, outcome *o)
     char last = 0;
     for (token t = next_token(&s); t.kind != TOKEN_END; t = next_token(&s)) {
         if (t.begins_line && *t.begin == '#') {
+            /* those of the preprocessor begin their lines; blanks before one are of a macro */
+            bool is_first = t.begin == preprocessed || t.begin[-1] == '\n';
             bool is_marker = isdigit((unsigned char)s.at[strspn(s.at, " ")]) || strncmp(s.at, "line", 4) == 0;
-            if (!read_marker(&s, file, &of) && (of.is_own || is_marker)) {
+            if (!(is_first && read_marker(&s, file, &of)) && (of.is_own || is_marker)) {
                 return refuse(o, "rule_directive", is_marker ? "line" : "pragma", t.line);
             }
             was_own = was_own || of.is_own;
         } else if (of.is_own && t.kind == TOKEN_NAME && is_reserved(&t) && !is_of_macros(&t)) {
             return refuse_token(o, "rule_name", &t);
-        } else if (of.is_own && is_odd_mark(&t, last)) {
+        } else if (of.is_own && is_odd(&t, last)) {
             return refuse_token(o, "rule_byte", &t);
         }
         last = t.kind == TOKEN_MARK ? *t.begin : 0;

@@ -78,12 +78,6 @@ void fail_with(const char *key, const char *format, ...)
     end(1);
 }
 
-void check(const char *name)
-{
-    current_case[0] = 0;
-    say("check\t%s", name);
-}
-
 void describe(const char *format, ...)
 {
     va_list arguments;
@@ -104,9 +98,16 @@ void fail(const char *key)
 static char *const *worker_command;
 static int worker_output;
 
+/* Starts a worker in which nothing of the student has run; the one before ends. */
 static void start_worker(void)
 {
     int to[2], from[2], output = worker_output;
+    if (worker > 0) {
+        kill(worker, SIGKILL);
+        waitpid(worker, NULL, 0);
+        close(requests);
+        close(replies);
+    }
     char *const *command = worker_command;
     if (pipe(to) != 0 || pipe(from) != 0) {
         broken("pipe", strerror(errno));
@@ -142,12 +143,10 @@ static void start_worker(void)
     fcntl(requests, F_SETFL, O_NONBLOCK);
 }
 
-void restart_worker(void)
+void check(const char *name)
 {
-    kill(worker, SIGKILL);
-    waitpid(worker, NULL, 0);
-    close(requests);
-    close(replies);
+    current_case[0] = 0;
+    say("check\t%s", name);
     start_worker();
 }
 
@@ -352,7 +351,6 @@ int main(int argc, char **argv)
     course_rng = tg_rng_new(course_seed);
     worker_command = argv + 4;
     worker_output = atoi(argv[2]);
-    start_worker();
     course_checks();
     say("done");
     end(0);

@@ -41,7 +41,8 @@ void course_checks(void);
 /* The seed of the random inputs: the same in each run, unless `course` is given another. */
 extern uint64_t course_seed;
 
-/* Begins a check. Its name is a word; messages/ has its text. */
+/* Begins a check, with a new process in which nothing of the student has run. Its name is a word; messages/ has its
+ * text. */
 void check(const char *name);
 
 /* Says which case the next calls are about: "ids 2 3 5 2". */
@@ -49,9 +50,6 @@ void describe(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 
 /* Calls a function of course_calls: call("lookup", LIST(INTS(6, 3), IN(table, 18), OUT(y, 12))). */
 void call(const char *name, const course_argument *arguments, int count);
-
-/* Continues with a new process, in which nothing of the student has run: before a call whose cost is measured. */
-void restart_worker(void);
 
 /* Each ends the check as failed unless the values agree: |got - expected| <= tolerance * max(1, |expected|). With
  * `columns` 0 the place of a value is [i], else [row,column]. */
@@ -99,6 +97,17 @@ void check_gradient(course_gradient gradient);
 void draw(double *values, int count);
 void draw_ids(int *ids, int count, int bound);
 int draw_int(int low, int high);
+
+/* A table whose cost is measured (forbid_rows in worker.h): its size and two different ids are drawn. `named` are the
+ * rows of the ids, one behind the other; `step` has as many values, and `result` room for them. It ends with the
+ * process. */
+typedef struct course_table {
+    int rows, width, ids[2];
+    double *values, *named, *step, *result;
+} course_table;
+
+/* Either with rows of whole pages, or with short ones. */
+course_table draw_table(bool has_pages);
 
 /* The tape of the check, for what the library computes; it ends with the process. */
 tg_tape *tape(void);

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <tapegrad/ledger.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "tape.h"
@@ -124,6 +125,27 @@ void draw_ids(int *ids, int count, int bound)
 int draw_int(int low, int high)
 {
     return (int)tg_rng_randint(course_rng, low, high, NULL);
+}
+
+course_table draw_table(bool has_pages)
+{
+    int unit = has_pages ? (int)(sysconf(_SC_PAGESIZE) / (long)sizeof(double)) : 1;
+    course_table t = {.rows = draw_int(5, 13), .width = unit * draw_int(1, 4)};
+    t.ids[0] = draw_int(0, t.rows);
+    t.ids[1] = (t.ids[0] + draw_int(1, t.rows)) % t.rows;
+    t.values = malloc((size_t)((t.rows + 6) * t.width) * sizeof(double));
+    if (!t.values) {
+        broken("draw_table", "out of memory");
+    }
+    draw(t.values, t.rows * t.width);
+    t.named = t.values + t.rows * t.width;
+    t.step = t.named + 2 * t.width;
+    t.result = t.step + 2 * t.width;
+    draw(t.step, 2 * t.width);
+    for (int i = 0; i < 2 * t.width; i++) {
+        t.named[i] = t.values[t.ids[i / t.width] * t.width + i % t.width];
+    }
+    return t;
 }
 
 tg_tape *tape(void)

@@ -32,9 +32,6 @@ typedef struct course_request {
 /* A reply begins with this, an int64_t. The values of the OUT and INOUT arguments follow. */
 #define REPLY_MARK INT64_C(0x74617065)
 
-/* A row of so many doubles is a whole page of most processors (forbid_rows in worker.h). */
-#define PAGE_WIDTH 512
-
 /* The exit status of a worker that the kernel does not let seal itself. */
 #define WORKER_NOT_SEALED 4
 

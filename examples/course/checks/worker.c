@@ -10,26 +10,17 @@
 
 #include "protocol.h"
 
-#if defined __SANITIZE_ADDRESS__
-#define HAS_ADDRESS_SANITIZER 1
-#elif defined __has_feature
-#if __has_feature(address_sanitizer)
-#define HAS_ADDRESS_SANITIZER 1
-#endif
-#endif
-
-#ifdef HAS_ADDRESS_SANITIZER
-void __asan_poison_memory_region(void const volatile *memory, size_t bytes);
-void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes);
-#else
-#define __asan_poison_memory_region(memory, bytes) ((void)(memory), (void)(bytes))
-#define __asan_unpoison_memory_region(memory, bytes) ((void)(memory), (void)(bytes))
-#endif
+/* AddressSanitizer's, if the student's file is compiled with it. */
+void __asan_poison_memory_region(void const volatile *memory, size_t bytes) __attribute__((weak));
+void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes) __attribute__((weak));
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the worker is graded: the kernel then guards what is forbidden. */
 static bool is_sealed;
+
+/* Whether memory can no longer be returned to the system, so that this call is the last. */
+static bool is_last;
 
 #define MAX_FORBIDDEN 64
 static struct {
@@ -38,46 +29,35 @@ static struct {
 } forbidden[MAX_FORBIDDEN];
 static int forbidden_count;
 
+/* Whole pages get no access. Nothing can undo it: the process has to end behind the call. */
 static void forbid(const void *memory, size_t bytes)
 {
-    if (forbidden_count < MAX_FORBIDDEN) {
+    if (forbidden_count < MAX_FORBIDDEN && __asan_poison_memory_region) {
         forbidden[forbidden_count].memory = memory;
         forbidden[forbidden_count++].bytes = bytes;
         __asan_poison_memory_region(memory, bytes);
     }
-}
-
-/* Whole pages without AddressSanitizer. Nothing can undo it: the process has to end behind the call. */
-static void protect(void)
-{
-#ifndef HAS_ADDRESS_SANITIZER
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; is_sealed && i < forbidden_count; i++) {
-        size_t offset = (size_t)((uintptr_t)forbidden[i].memory % page);
-        if (offset != 0 || forbidden[i].bytes % page != 0 ||
-            mprotect((void *)(uintptr_t)forbidden[i].memory, forbidden[i].bytes, PROT_NONE) != 0) {
-            fprintf(stderr, "worker: rows are not pages\n");
-            _exit(3);
-        }
-    }
-    if (is_sealed && !seal(false)) {
+    if (is_last && mprotect((void *)(uintptr_t)memory, bytes, PROT_NONE) != 0) {
         _exit(3);
     }
-#endif
 }
 
 void forbid_rows(const double *table, int rows, int width, const int *ids, int count)
 {
+    size_t bytes = (size_t)width * sizeof *table;
+    is_last = is_sealed && bytes % (size_t)sysconf(_SC_PAGESIZE) == 0;
     for (int row = 0; row < rows; row++) {
         int uses = 0;
         for (int i = 0; i < count; i++) {
             uses += ids[i] == row;
         }
         if (uses == 0) {
-            forbid(table + (ptrdiff_t)row * width, (size_t)width * sizeof *table);
+            forbid(table + (ptrdiff_t)row * width, bytes);
         }
     }
-    protect();
+    if (is_last && !seal(false)) {
+        _exit(3);
+    }
 }
 
 void copy_rows(const double *table, int width, const int *ids, int count, double *rows)
@@ -153,6 +133,8 @@ static void serve(const course_request *request)
         if (request->directions[i] != COURSE_IN) {
             reply(arguments[i], (size_t)request->bytes[i]);
         }
+    }
+    for (int i = 0; !is_last && i < request->count; i++) {
         free(arguments[i]);
     }
 }

@@ -23,9 +23,8 @@ typedef struct course_call {
 extern const course_call course_calls[];
 
 /* Lets each read and write of a row of the table (rows,width) that no id names end the process until the call returns:
- * by a report of AddressSanitizer; and without it, in a graded worker, by the kernel, for rows of whole pages
- * (PAGE_WIDTH). The kernel's guard stays, so this is the last call of a check, and the table is an IN argument. Does
- * nothing otherwise. */
+ * by a report of AddressSanitizer; and in a graded worker by the kernel, for rows of whole pages. The kernel's guard
+ * stays, so this is the last call of a check, and the table is an IN argument. Does nothing otherwise. */
 void forbid_rows(const double *table, int rows, int width, const int *ids, int count);
 
 /* Copies the rows that the ids name, to return them. */

@@ -52,14 +52,12 @@ void course_checks(void)
     expect_tensor("y", y, tg_embedding(tape(), ids_tensor(ids, TG_SHAPE(12)), constant(random, TG_SHAPE(20, 5)), NULL));
 
     check("cost");
-    static double wide[10 * PAGE_WIDTH], rows[2 * PAGE_WIDTH], expected[2 * PAGE_WIDTH];
-    draw(wide, 10 * PAGE_WIDTH);
-    memcpy(expected, wide + 7 * PAGE_WIDTH, sizeof expected / 2);
-    memcpy(expected + PAGE_WIDTH, wide + 2 * PAGE_WIDTH, sizeof expected / 2);
-    describe("ids 7 2 of a table (10,%d)", PAGE_WIDTH);
-    restart_worker();
-    call("guarded",
-         LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
-    expect("y", rows, expected, 2, PAGE_WIDTH, 1e-12);
+    for (int has_pages = 0; has_pages < 2; has_pages++) {
+        course_table t = draw_table(has_pages);
+        describe("ids %d %d of a table (%d,%d)", t.ids[0], t.ids[1], t.rows, t.width);
+        call("guarded",
+             LIST(INTS(t.width, 2, t.rows), IN(t.ids, 2), IN(t.values, t.rows * t.width), OUT(t.result, 2 * t.width)));
+        expect("y", t.result, t.named, 2, t.width, 1e-12);
+    }
 }
 #endif

@@ -61,15 +61,15 @@ void course_checks(void)
     }
 
     check("cost");
-    static double wide[10 * PAGE_WIDTH], gradient[2 * PAGE_WIDTH], rows[2 * PAGE_WIDTH], expected[2 * PAGE_WIDTH];
-    draw(gradient, 2 * PAGE_WIDTH);
-    for (int i = 0; i < 2 * PAGE_WIDTH; i++) {
-        expected[i] = -0.5 * gradient[i];
+    for (int has_pages = 0; has_pages < 2; has_pages++) {
+        course_table t = draw_table(has_pages);
+        describe("rows %d %d of a table (%d,%d), lr 0.5", t.ids[0], t.ids[1], t.rows, t.width);
+        call("guarded", LIST(INTS(t.width, 2, t.rows), IN(t.ids, 2), IN(t.step, 2 * t.width), DOUBLES(0.5),
+                             IN(t.values, t.rows * t.width), OUT(t.result, 2 * t.width)));
+        for (int i = 0; i < 2 * t.width; i++) {
+            t.named[i] -= 0.5 * t.step[i];
+        }
+        expect("these rows of the table", t.result, t.named, 2, t.width, 1e-12);
     }
-    describe("rows 7 2 of a table (10,%d) of zeros, lr 0.5", PAGE_WIDTH);
-    restart_worker();
-    call("guarded", LIST(INTS(PAGE_WIDTH, 2, 10), IN(((int[]){7, 2}), 2), IN(gradient, 2 * PAGE_WIDTH), DOUBLES(0.5),
-                         IN(wide, 10 * PAGE_WIDTH), OUT(rows, 2 * PAGE_WIDTH)));
-    expect("rows 7 and 2 of the table", rows, expected, 2, PAGE_WIDTH, 1e-12);
 }
 #endif
