@@ -240,12 +240,12 @@ static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *fir
         add_weights(first, TOGETHER, scratch);
     }
     for (int64_t i = 0; i < rows; i++) {
-        double *cumulative = (double *)scratch + (is_independent ? i * row.count : 0);
         row.weights = (const char *)first->weights + (size_t)i * stride;
         if (!is_independent) {
             draw_race(rng, out + i * draws, draws, &row, draws > 1 ? scratch : &single);
             continue;
         }
+        double *cumulative = (double *)scratch + i * row.count;
         if (rows < TOGETHER) {
             add_weights(&row, 1, cumulative);
         }
