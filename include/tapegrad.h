@@ -9,6 +9,7 @@
 #include <tapegrad/random.h>
 #include <tapegrad/tensor.h>
 #include <tapegrad/rows.h>
+#include <tapegrad/run.h>
 #include <tapegrad/data.h>
 #include <tapegrad/tape.h>
 #include <tapegrad/op.h>

@@ -12,7 +12,6 @@
  *         tg_tensor *loss = tg_cross_entropy(t, logits, batch.targets, NULL);
  *         tg_optim_zero_grad(optim);
  *         tg_backward(t, loss, NULL);
- *         reduce.cause = tg_tape_error(t);
  *         if (!tg_mpi_reduce(mpi, params, &reduce, &error)) {
  *             leave: every rank has the same error
  *         }
@@ -23,7 +22,9 @@
  * tg_mpi_add_sample and tg_mpi_table_free, is collective: all ranks make the same calls in the same order.
  *
  * Errors. A collective call that fails on one rank fails on all of them, with the same error, and none waits for
- * another: so all ranks can end together, and rank 0 can print the message. Every call begins with a message of a few
+ * another: so all ranks can end together, and rank 0 can print the message. An error of this rank's run, such as that of
+ * an op, is a failure of the next collective call on params of that run, which takes part all the same. Afterwards the
+ * run of the params, or of the tape, has the common error on every rank, so no rank takes a step. Every call begins with a message of a few
  * bytes, in which the ranks agree. The error is that of the lowest rank that has one, and begins with its number. If
  * the ranks are in different calls, it is STATE, and a reduction that tg_mpi_begin has started ends. If a size or an
  * option differs that must be equal, such as the number of rows of a table, it is VALUE, with both values and ranks. A
@@ -37,8 +38,8 @@
  * the same number of ranks a run repeats bit for bit if the computation of each rank does. With another number of ranks
  * sums are rounded differently, unless tg_mpi_add_sample orders them.
  *
- * Random numbers. Each rank should drop different units, so give the tape of each rank its own generator, seeded with
- * tg_mpi_seed(seed, rank). The generator of the loader and of the initial values has the same seed on all ranks.
+ * Random numbers. Each rank should drop different units, so make the tape of each rank with a stream of its own:
+ * tg_run_new_stream(run, tg_mpi_seed(seed, rank)). The generator of the loader and of the initial values has the same seed on all ranks.
  *
  * Clipping and accumulation. The gradients are equal on all ranks after tg_mpi_reduce, so call tg_clip_grad_norm as in
  * one process. To accumulate, run several backwards and call tg_mpi_reduce after the last one.
@@ -131,8 +132,8 @@ typedef struct tg_mpi_reduce_config {
      * fraction of all targets, targets / tg_mpi_sum(targets). If the loss is a sum, set it to 1 or 1 /
      * tg_mpi_sum(targets). Default TG_MPI_EQUAL_SHARE, as in PyTorch's DistributedDataParallel. */
     double share;
-    /* The error of this rank's step, usually tg_tape_error(tape): if it is set on any rank, the call fails on all
-     * ranks. Borrowed. Default NULL, none. */
+    /* Another error of this rank's step than that of the params' run, such as a loss that is not a number. It comes
+     * before that of the run: if either is set on any rank, the call fails on all ranks. Borrowed. Default NULL, none. */
     const tg_error *cause;
 } tg_mpi_reduce_config;
 
@@ -143,7 +144,7 @@ TG_API tg_mpi_reduce_config tg_mpi_reduce_config_default(void);
  * rank has one, and otherwise none. Rows travel as rows, and take time for the rows of all ranks together. Their order
  * is that of the ranks, and of the rows in each.
  *
- * The error names the step, counted from 1, and the rank: the `cause` of a rank; STATE for params that were not
+ * The error names the step, counted from 1, and the rank: the `cause` of a rank or the error of its run; STATE for params that were not
  * broadcast, or that have other entries since then; VALUE for an invalid share, and, with the entry, unless all ranks
  * have frozen and resized the same parameters; MEMORY. After an error the reduction is over; if tg_mpi_begin has
  * started it, the gradients have no meaning, and otherwise they are those of this rank. */
@@ -205,8 +206,8 @@ TG_API bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, t
  * The shard of a rank is a parameter in its own tg_params, with its own optimizer, beside the replicated params of
  * tg_mpi_reduce:
  *
- *     tg_params *shards = tg_params_new(TG_F32, NULL);
- *     tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "tok_emb", 100000000, 64, &error);
+ *     tg_params *shards = tg_params_new(run, TG_F32);
+ *     tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "tok_emb", 100000000, 64, &error);
  *     tg_optim *sharded = tg_sparse_adam_new(shards, NULL);
  *     for each batch:
  *         tg_tensor *x = tg_mpi_embedding(t, table, batch.inputs, NULL);
@@ -220,13 +221,13 @@ TG_API bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, t
 typedef struct tg_mpi_table tg_mpi_table;
 
 /* Returns a table (rows,width), and adds this rank's rows to `shards` as "<name>.weight". Yours to free, before its
- * tg_mpi and its shards. The values are those that one process draws from N(0,1) for the whole table: every rank gives
- * a generator in the same state, which advances as in one process. SHAPE unless every rank owns a row and the width is
+ * tg_mpi and its shards. The values are those that one process draws from N(0,1) for the whole table: the generators of
+ * the shards' runs are in the same state on all ranks, and advance as in one process. SHAPE unless every rank owns a row and the width is
  * at least 1, and for more rows than INT32_MAX; VALUE for a name that is in use, and unless name, rows, width, dtype
  * and generator are the same on all ranks; MEMORY. After MEMORY, and if dtypes differ, the shards may have the entry,
  * and the generator may have advanced. */
-TG_API tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows,
-                                      int64_t width, tg_error *error);
+TG_API tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, const char *name, int64_t rows, int64_t width,
+                                      tg_error *error);
 TG_API void tg_mpi_table_free(tg_mpi_table *table);
 
 /* Returns the rows of this rank, owned by the shards; and the number of the first of them in the whole table. */
@@ -234,7 +235,7 @@ TG_API tg_tensor *tg_mpi_table_shard(const tg_mpi_table *table);
 TG_API int64_t tg_mpi_table_first_row(const tg_mpi_table *table);
 
 /* tg_embedding and tg_embedding_bag with the rows of the whole table. Each rank has its own ids, of any number and
- * shape. The error is in the tape of every rank; a tape that already had one keeps its own. RANGE, with the index, for
+ * shape. After an error every rank has the same one in the run of its tape. RANGE, with the index, for
  * an id outside of the table; VALUE for the options max_norm and scale_by_frequency, which need the whole table or the
  * whole batch, and unless either all ranks or none record the lookup. STATE if an optimizer of the shards has deferred
  * steps, because an owner does not apply them before a lookup. The other errors and options are those of the ops. */

@@ -47,16 +47,25 @@ TG_API const char *tg_version(void);
 /* A call that fails returns false or NULL, or the value that its comment names, and sets an error. Its arguments show
  * which one:
  *
- *   - A call that takes a tape sets the error of the tape (tg_tape_error).
- *   - A call on a tg_params, tg_optim or tg_loader sets the error of that object.
- *   - Any other call that can fail takes a `tg_error *` as its last argument, which is optional (NULL).
+ *   - A call that takes a tape sets the error of the tape's run (tapegrad/run.h). It asks no other.
+ *   - A call on params, an optimizer, a module, a model or a loader sets the error of the run of its params or loader.
+ *   - Calls that read or write files, tg_gradcheck_params, those of tapegrad_mpi.h, and all calls on no such object take
+ *     a `tg_error *` as their last argument, which is optional (NULL).
  *
- * A constructor that takes a tg_params sets the error of the params and returns NULL. The constructors of tapes, params
- * and loaders return the new object with the error in it; they return NULL only when memory is exhausted.
+ * The first error stays until it is cleared, and later ones are dropped, because the first one explains them. While a
+ * run has an error,
  *
- * The first error stays until it is cleared. Later ones are dropped, because the first one explains them. While a tape,
- * params, an optimizer or a loader holds an error, it refuses further calls that can fail. If the object itself is
- * NULL, its _error function returns an error, too: the object could not be created.
+ *   these do nothing:      ops and modules, backward, clipping, zeroing gradients, steps, tg_loader_next, and all that
+ *                          adds to params, creates an optimizer or a model, or changes one. They return NULL or false
+ *   these refuse, with     calls on objects of the run that take a tg_error; only the collective calls of
+ *   a copy of the error:   tapegrad_mpi.h take part, and tell the other ranks
+ *   these work as always:  frees, resets, every _end, switches, getters, printing, watches (tg_ledger, tg_profile,
+ *                          tg_graph), tg_run_new_stream and tg_optim_flush
+ *   these know no run:     calls that take a tg_rng, or a tensor and a tg_error
+ *
+ * The constructors of tapes, params and loaders return an object even if they fail, and NULL only when memory is
+ * exhausted. Such an object refuses every call; once the error is cleared, with STATE: "the loader was not made". All
+ * other constructors return NULL. If an object is NULL, its _error function returns an error, too.
  *
  * A call that succeeds does not clear a `tg_error`, so check what the call returns, and not the code. A failure that
  * the program accepts stays in it, too, and would hide a later one. So give a call that may fail a tg_error of its own,
@@ -101,6 +110,9 @@ typedef enum tg_code {
 typedef struct tg_error {
     tg_code code;
     char text[TG_ERROR_TEXT];
+    /* the place in a text or file that is invalid, which the sentence names, too: its line, from 1, and the offset of
+     * its byte. Either is -1 if the error has none */
+    int64_t line, byte;
 } tg_error;
 
 /* The initial value: `tg_error error = TG_NO_ERROR;` */
@@ -109,10 +121,12 @@ typedef struct tg_error {
         TG_OK,      \
         {           \
             0       \
-        }           \
+        },          \
+        -1,         \
+        -1          \
     }
 
-/* Sets the code to TG_OK and the text to "". */
+/* Sets the code to TG_OK and the text to "", without a place. */
 TG_API void tg_error_clear(tg_error *error);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
@@ -238,7 +252,7 @@ TG_API const char *tg_cpu_level_name(tg_cpu_level level);
  * TG_CPU_LEVEL: baseline, avx2 or avx512. The level changes no bit of a result, except of matrix products that are not
  * reproducible: BLAS chooses its own level, and the built-in loops are fused from AVX2 on (tg_matmul_backend).
  * VALUE for a level that the processor or the build does not have. If TG_CPU_LEVEL names such a level, every new tape
- * has this error. STATE while a tape exists. Not thread-safe: call it while no other thread is inside the library. */
+ * reports this. STATE while a tape exists. Not thread-safe: call it while no other thread is inside the library. */
 TG_API bool tg_set_cpu_level(tg_cpu_level level, tg_error *error);
 
 /* Returns the level in use. */

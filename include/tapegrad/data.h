@@ -10,7 +10,7 @@
  * windows.stride = 4;
  * windows.batch_size = 2;
  * windows.shuffle = true;
- * tg_loader *loader = tg_loader_new(text, 100, rng, &windows);
+ * tg_loader *loader = tg_loader_new(run, text, 100, &windows);
  * for (tg_batch b; tg_loader_next(loader, &b);) {
  *     tg_tensor_print(b.inputs, stdout, NULL, NULL);                  // (B,T); b.targets likewise
  * }
@@ -22,7 +22,7 @@
  * tg_loader_config config = tg_loader_config_default();
  * config.batch_size = 16;
  * config.shuffle = true;
- * tg_loader *loader = tg_loader_new_from_tensors((tg_tensor *[]){features, labels}, 2, rng, &config);
+ * tg_loader *loader = tg_loader_new_from_tensors(run, (tg_tensor *[]){features, labels}, 2, &config);
  * for (tg_batch b; tg_loader_next(loader, &b);) {
  *     tg_tensor_print(b.inputs, stdout, NULL, NULL);                  // features (16,4); b.targets are labels (16)
  * }
@@ -36,6 +36,7 @@
 #ifndef TAPEGRAD_DATA_H
 #define TAPEGRAD_DATA_H
 
+#include <tapegrad/run.h>
 #include <tapegrad/tensor.h>
 
 #ifdef __cplusplus
@@ -98,7 +99,7 @@ typedef struct tg_loader_config {
      * batch. Default 1 and 0. */
     int64_t parts, part;
     /* Reports use of a batch after the next call of tg_loader_next, for debugging. A call that reads its values reports
-     * STATE. Getters treat its tensors as NULL, and set the error of the loader. The loader then uses new tensors for
+     * STATE. Getters treat its tensors as NULL, and set the error of the run. The loader then uses new tensors for
      * each batch, and keeps the old ones without their values. Default false. */
     bool detect_stale_batches;
     /* of windows: T, the number of ids per window; must be set */
@@ -122,19 +123,20 @@ typedef struct tg_loader_config {
 
 TG_API tg_loader_config tg_loader_config_default(void);
 
-/* Return a loader of windows over a copy of the ids, or over a file, which must outlive the loader. Yours to free.
- * `rng` stays yours and must outlive the loader. The error is in the loader: VALUE for a size below 1, for an option of
- * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); SHAPE for fewer than T
+/* Return a loader of windows over a copy of the ids, or over a file, which must outlive the loader. Yours to free. A
+ * loader draws from the generator of the run. The run is optional without shuffle: the loader then has an error of its
+ * own, and draws nothing. The error is in the run, and the loader then refuses every call: VALUE for a size below 1, for an option of
+ * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); STATE for shuffle without a generator; SHAPE for fewer than T
  * + 1 ids, for fewer items than parts, and, with drop_last, for fewer items than a batch has. NULL when memory is
  * exhausted. */
-TG_API tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config);
-TG_API tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config);
+TG_API tg_loader *tg_loader_new(tg_run *run, const int32_t *ids, int64_t count, const tg_loader_config *config);
+TG_API tg_loader *tg_loader_new_from_file(tg_run *run, const tg_token_file *file, const tg_loader_config *config);
 
 /* Returns a loader of the rows of `count` tensors, of any dtypes and with the same size on axis 0. The loader retains
  * them. All else is as above. The error can also be VALUE for a count below 1, for an option of windows, and if only
  * one of `rows` and `row_count` is set; SHAPE for tensors of different sizes on axis 0, or without rows; RANGE, with
  * its position, for an index of a row that does not exist. */
-TG_API tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int count, tg_rng *rng,
+TG_API tg_loader *tg_loader_new_from_tensors(tg_run *run, tg_tensor *const *tensors, int count,
                                              const tg_loader_config *config);
 
 /* Returns a loader of `count` lists of ids, which are one after the other in `ids`: lengths[i] ids of list i. The
@@ -149,7 +151,7 @@ TG_API tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int coun
  * All else is as above. The error can also be VALUE for an option of windows or of tensors and for a max_length that is
  * neither TG_NO_MAX_LENGTH nor at least 1; RANGE for a pad_id below 0 and, with the list and the position, for an id
  * below 0; SHAPE for a count below 1 and, with its number, for a list without ids. */
-TG_API tg_loader *tg_loader_new_from_lists(const int32_t *ids, const int64_t *lengths, int64_t count, tg_rng *rng,
+TG_API tg_loader *tg_loader_new_from_lists(tg_run *run, const int32_t *ids, const int64_t *lengths, int64_t count,
                                            const tg_loader_config *config);
 TG_API void tg_loader_free(tg_loader *loader);
 
@@ -166,9 +168,8 @@ typedef struct tg_batch {
     int count;
 } tg_batch;
 
-/* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and after an
- * error. So after the loop check tg_loader_error, or the tape that watches it (tg_tape_watch_error). The call after the
- * end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends it. RANGE
+/* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and while
+ * the run has an error. So after the loop check the run's error. The call after the end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends it. RANGE
  * or FILE for a file whose ids cannot be read; STATE if a tensor of the loader was resized (tg_tensor_resize_rows) or
  * has deferred steps (tg_optim_flush). */
 TG_API bool tg_loader_next(tg_loader *loader, tg_batch *batch);
@@ -177,12 +178,8 @@ TG_API bool tg_loader_next(tg_loader *loader, tg_batch *batch);
  * drawn before that call. */
 TG_API void tg_loader_reset(tg_loader *loader);
 
-/* Returns the first error since the last clear; never NULL. MEMORY for a NULL loader, because it could not be
- * created. */
+/* Returns the error of the loader's run; never NULL. MEMORY for a NULL loader, because it could not be created. */
 TG_API const tg_error *tg_loader_error(const tg_loader *loader);
-
-/* Clears the error, so that the loader accepts calls again. */
-TG_API void tg_loader_clear_error(tg_loader *loader);
 
 /* Returns the number of batches in a pass: len(dataloader). */
 TG_API int64_t tg_loader_batches(const tg_loader *loader);

@@ -8,7 +8,7 @@
 #ifndef TAPEGRAD_EXTEND_H
 #define TAPEGRAD_EXTEND_H
 
-#include <tapegrad/base.h>
+#include <tapegrad/run.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +16,7 @@ extern "C" {
 
 typedef struct tg_tensor tg_tensor;
 typedef struct tg_tape tg_tape;
+typedef struct tg_params tg_params;
 struct tg_op;
 struct tg_op_call;
 struct tg_shape;
@@ -26,6 +27,14 @@ struct tg_shape;
  * names and paths with a plain %s; what is too long is cut. `error` may be NULL. Returns false, so that a check can end
  * with `return tg_error_set(...)`. */
 TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* The same with FORMAT, for a text or file that is invalid at this line, from 1, and this byte, from 0; -1: it has
+ * none. */
+TG_API bool tg_error_set_at(tg_error *error, int64_t line, int64_t byte, const char *format, ...)
+    TG_PRINTF_LIKE(4, 5);
+
+/* Sets the error to a copy of `from`, which is not NULL, unless one is set already. Returns whether `from` is TG_OK. */
+TG_API bool tg_error_copy(tg_error *error, const tg_error *from);
 
 /* Returns true if a config is NULL or begins with this mark. Otherwise sets an error that begins with `call`.
  *
@@ -177,7 +186,7 @@ TG_API void tg_text_add_json(tg_text_buffer *buffer, const char *text, size_t le
  *     return !j->failed;
  *
  * and an array by tg_json_begin(j, '[') and tg_json_more(j, ']', &members). A function that fails sets the error, with
- * the byte's position in the file: "params_load: 'a.safetensors', byte 17: expected ':' after the name, found '}'". */
+ * the place in the file: "params_load: 'a.safetensors', byte 17: expected ':' after the name, found '}'". */
 
 /* A text that is parsed, and the place in it. */
 typedef struct tg_json {
@@ -188,6 +197,11 @@ typedef struct tg_json {
     size_t length, at;
     /* of the text in the file */
     uint64_t offset;
+    /* the positions of the line breaks, found before strings are decoded, and their number: errors then name the line.
+     * Without them errors name the byte, which suits files with a binary part */
+    bool has_lines;
+    const size_t *breaks;
+    size_t break_count;
     /* whether a call has failed; `error` then has the reason */
     bool failed;
     tg_error *error;
@@ -199,6 +213,9 @@ typedef struct tg_json_text {
     /* the position of its quotation mark in the JSON text */
     size_t at;
 } tg_json_text;
+
+/* Returns the line of the byte at position `at`, from 1: one more than the number of line breaks before it. */
+TG_API int64_t tg_json_line(const tg_json *j, size_t at);
 
 /* Sets a FORMAT error about the byte at position `at` of the text. Returns false. */
 TG_API bool tg_json_fail(tg_json *j, size_t at, const char *format, ...) TG_PRINTF_LIKE(3, 4);
@@ -293,10 +310,11 @@ TG_API void tg_file_writer_abandon(tg_file_writer *writer);
 /* Replaces a file by `length` bytes. */
 TG_API bool tg_file_replace(const char *call, const char *path, const void *bytes, size_t length, tg_error *error);
 
-/* ---- tapes ------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* Puts an error into the tape, unless the tape has one. Returns false. */
-TG_API bool tg_tape_set_error(tg_tape *tape, const tg_error *error);
+/* Return the run with which an object was made, borrowed; NULL for NULL. */
+TG_API tg_run *tg_tape_run(const tg_tape *tape);
+TG_API tg_run *tg_params_run(const tg_params *params);
 
 /* ---- the records of a tape --------------------------------------------------------------------------------------- */
 /* A tape records each op that backward may need, in the order of the calls. These calls read the records; they change

@@ -80,7 +80,7 @@ TG_API bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_
 typedef struct tg_gpt tg_gpt;
 
 /* Adds the parameters of a model to `params`, which must outlive it, and returns the model. Yours to free; the
- * parameters stay in the params. NULL, with the error in the params and nothing added or drawn: VALUE for an invalid
+ * parameters stay in the params. NULL, with the error in their run and nothing added or drawn: VALUE for an invalid
  * field, or a name that is in use; STATE if the params have no generator; MEMORY. */
 TG_API tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *config);
 TG_API void tg_gpt_free(tg_gpt *model);
@@ -91,10 +91,10 @@ TG_API const tg_gpt_config *tg_gpt_get_config(const tg_gpt *model);
 /* Changes the number of tokens: tg_nn_embedding_resize of the token table. A head that is not tied is resized, too; its
  * new rows are drawn as those of a Linear. With LoRA on the head, the new rows of its B are zeros. Either all are
  * resized or none. Errors as for tg_nn_embedding_resize. */
-TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error);
+TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary);
 
 /* Extends the context, to continue training on longer texts: tg_nn_positional_extend, with its errors. */
-TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error);
+TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context);
 
 /* Returns the logits of the next token at each position: ids (B,T) i32 -> (B,T,V). The cache is optional. With one, the
  * ids continue the committed positions and are committed themselves if the pass succeeds; recording must be off
@@ -123,18 +123,18 @@ TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids
 /* Replaces the head by a Linear with a bias of `outputs` outputs, drawn as in PyTorch: model.out_head =
  * torch.nn.Linear(C, outputs). "out_head.weight" is then (outputs,C), and "out_head.bias" is added; a tied head is tied
  * no longer. Logits are then (B,T,outputs). LoRA of the old head is removed. An optimizer that was created before
- * refuses its next step. SHAPE for fewer than 1 output; STATE if the params have an error or no generator; MEMORY. */
-TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs, tg_error *error);
+ * refuses its next step. SHAPE for fewer than 1 output; STATE if the params have no generator; MEMORY. */
+TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs);
 
 /* Adds LoRA (tapegrad/lora.h) to all layers whose names match a pattern, as in tg_params_new_part, in the order of the
  * params. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj", "trf_blocks.N.ff.layers.0" and
  * "layers.2", and "out_head" unless it is tied. RANGE, with the pattern, if no layer matches; the errors of
  * tg_nn_linear_add_lora. Either all matching layers get it or none. */
-TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config, tg_error *error);
+TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config);
 
 /* Merges the LoRA of all layers into their weights, which tg_gpt_save does for the file that it writes. Errors as for
  * tg_nn_linear_merge_lora; then nothing has changed. */
-TG_API bool tg_gpt_merge_lora(tg_gpt *model, tg_error *error);
+TG_API bool tg_gpt_merge_lora(tg_gpt *model);
 
 /* ---- files of other programs ------------------------------------------------------------------------------------- */
 
@@ -170,7 +170,7 @@ TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
  *     tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
  *     tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
  *
- * NULL, with the error in the params and nothing added or drawn. VALUE, with the name of the setting, for a model that
+ * NULL, with the error in their run and nothing added or drawn. VALUE, with the name of the setting, for a model that
  * is not a tg_gpt: another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
  * cross-attention, different probabilities of dropout. VALUE also for settings that disagree with the tensors, and for
  * missing and unknown tensors. FORMAT for an invalid file; SHAPE and DTYPE as for tg_params_load; the errors of
@@ -248,7 +248,7 @@ TG_API tg_gpt_generate_config tg_gpt_generate_config_default(void);
 /* Continues a prompt of `count` ids, at least 1 and at most the context. Writes the new ids to `ids`, an array of
  * max_new_tokens, and returns their number. A text that becomes longer than the context continues from its last
  * `context` tokens, as in the course's generate_text_simple; each further token then costs a whole pass. Recording and
- * training are off during the call, and restored after it. Draws from the tape's generator unless greedy.
+ * training are off during the call, and restored after it. Draws from the generator of the tape's run unless greedy.
  *
  * -1 after an error: nothing is written, and the generator is as it was before, but on_token may have been called.
  * SHAPE for an empty prompt; RANGE for a longer prompt, and, with the index, for an id outside of [0,V); VALUE for an

@@ -54,9 +54,9 @@ extern "C" {
 #endif
 
 /* The function under test: returns one f32 or f64 result, computed from the inputs on the tape. `context` is the
- * argument of tg_gradcheck. The function is called many times, on a private tape whose generator is in the same state
+ * argument of tg_gradcheck. The function is called many times, on a private tape and run whose generator is in the same state
  * each time, so that dropout drops the same values. It must keep nothing between calls, and must not write to its
- * inputs. Returning NULL, with an error in the tape, ends the check. */
+ * inputs. Returning NULL, with an error in that run, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 
 /* A reference: the same function in plain C over doubles. inputs[k] has the values of input k as doubles, row-major and
@@ -253,7 +253,7 @@ TG_API bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *
  * ```
  *
  * ```c
- * tg_params *doubles = tg_params_new(TG_F64, rng);
+ * tg_params *doubles = tg_params_new(run, TG_F64);
  * tg_nn_linear head = tg_nn_linear_make(doubles, "head", 4, 3, NULL);
  * bool passed = tg_gradcheck_params(doubles, forward, &head, inputs, 1, NULL, NULL, &error);
  * tg_params_free(doubles);

@@ -1,11 +1,12 @@
 /* nn: modules, as in torch.nn. A module is a plain value that refers to its parameters and owns nothing.
  *
  * `_make` adds the parameters to a tg_params under PyTorch's names ("<name>.weight", "<name>.bias"), and draws their
- * initial values from the params' generator in PyTorch's order. So the same seed gives the same model. The params must
+ * initial values from the generator of the params' run in PyTorch's order. So the same seed gives the same model. The params must
  * outlive the module.
  *
- * Errors. If `_make` fails, the error is in the params, and nothing is added or drawn. A forward call of that module
- * fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an invalid
+ * Errors. If `_make` or another call without a tape fails, the error is in the run of the params, and nothing is added,
+ * changed or drawn; a module that is NULL has none, and the call returns false. A forward call of a module that was not
+ * made fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an invalid
  * size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and MEMORY. The
  * comments do not repeat these errors. A forward call also reports the errors of the ops that it calls
  * (tapegrad/ops.h).
@@ -72,10 +73,10 @@ TG_API tg_nn_embedding_config tg_nn_embedding_config_default(void);
 TG_API tg_nn_embedding tg_nn_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                             const tg_nn_embedding_config *config);
 
-/* Changes the number of rows to 1 or more, as tg_tensor_resize_rows, and draws the new rows from the params' generator,
- * in one run of N(mean,std). The tensor, its names and its optimizer stay in use. Errors as for tg_tensor_resize_rows,
+/* Changes the number of rows to 1 or more, as tg_tensor_resize_rows, and draws the new rows, in one call of
+ * N(mean,std). The tensor, its names and its optimizer stay in use. Errors as for tg_tensor_resize_rows,
  * and STATE if new rows need a generator that the params do not have. */
-TG_API bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows, tg_error *error);
+TG_API bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows);
 
 /* tg_embedding: ids (..) i32 -> (..,width). */
 TG_API tg_tensor *tg_nn_embedding_forward(tg_tape *tape, const tg_nn_embedding *embedding, tg_tensor *ids);
@@ -324,7 +325,7 @@ TG_API tg_tensor *tg_nn_positional_forward(tg_tape *tape, const tg_nn_positional
  * without the old moments. A sinusoidal table is recomputed. Relative key cannot be extended (VALUE), and the other
  * kinds accept any context. RANGE for a smaller context; STATE if a row is frozen; the other errors of
  * tg_tensor_resize_rows. */
-TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context, tg_error *error);
+TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t context);
 
 /* ---- cache of keys and values ------------------------------------------------------------------------------------ */
 /* For generation, in which each pass continues the text of the last one. Attention writes the keys and values of a pass

@@ -22,9 +22,8 @@
  * A gradient by rows gives the same bits as the same gradient in dense form, except in SparseAdam. If the method allows
  * it, a step visits only the listed rows. The bits do not depend on the number of threads.
  *
- * Errors. A constructor that fails returns NULL, with the error in the params, so one check after building a model and
- * its optimizer is enough. Later errors stay in the optimizer: until they are cleared, its calls return false and
- * change nothing. If an error asks for tg_optim_flush, that call clears it.
+ * Errors are in the run of the params (tapegrad/run.h). A constructor that fails returns NULL. While the run has an
+ * error, whatever has caused it, a step moves nothing.
  */
 #ifndef TAPEGRAD_OPTIM_H
 #define TAPEGRAD_OPTIM_H
@@ -39,7 +38,7 @@ typedef struct tg_optim tg_optim;
 
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 /* Each constructor returns an optimizer of all parameters that `params` has now; `params` must outlive it. Yours to
- * free. NULL, with the error in the params: VALUE for an invalid option, MEMORY, or an earlier error of the params.
+ * free. NULL, with the error in the run: VALUE for an invalid option, MEMORY, or an earlier error of the run.
  *
  * In the formulas x is a parameter, g its gradient, and t the number of the parameter's step, from 1. The other
  * variables begin as zeros. */
@@ -149,7 +148,7 @@ TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);
  * A recorded tg_embedding or tg_embedding_bag applies the steps of the rows that its ids name, before it reads them.
  * While rows have missed steps, no other call may read or write the table, a view of it, or its moments: it reports
  * STATE and names tg_optim_flush. Examples are an embedding that is not recorded, tg_tensor_data (it returns NULL, with
- * the error in the optimizer), saving, loading, tg_tensor_resize_rows, and tg_tensor_set_rows_frozen. So call
+ * the error in the run), saving, loading, tg_tensor_resize_rows, and tg_tensor_set_rows_frozen. So call
  * tg_optim_flush before an evaluation or a checkpoint. Its time is proportional to the size of the table.
  *
  * ```c
@@ -277,25 +276,19 @@ TG_API tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *config);
 /* Frees the optimizer, after tg_optim_flush. The parameters stay. Free it before its params. */
 TG_API void tg_optim_free(tg_optim *optim);
 
-/* Sets the gradients of its parameters to none: optimizer.zero_grad(). */
+/* Sets the gradients of its parameters to none: optimizer.zero_grad(). Does nothing while the run has an error. */
 TG_API void tg_optim_zero_grad(tg_optim *optim);
 
-/* Updates every parameter that has a gradient: optimizer.step(). After an error it returns false and has updated
- * nothing: STATE if a parameter was added to the params after the optimizer was created; an error of
+/* Updates every parameter that has a gradient: optimizer.step(). After an error, also one of the loader, of an
+ * op or of a backward, it returns false and has updated nothing. Its own errors are STATE if a parameter was added to the params after the optimizer was created; an error of
  * tg_tensor_resize_rows, usually MEMORY, if the moments of a resized table cannot be resized. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
-/* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read; does
- * nothing for other optimizers. tg_optim_free does the same. If the optimizer's error came from a call on a table with
- * deferred steps, such as tg_tensor_data, this call clears it. Returns false after any other error. */
+/* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read, even
+ * while there is an error; does nothing for other optimizers. tg_optim_free does the same. If the error is that of a
+ * getter of such a table, such as tg_tensor_data, this call clears it, and no other. Returns whether there is no error
+ * then. */
 TG_API bool tg_optim_flush(tg_optim *optim);
-
-/* Returns the first error since the last clear; never NULL. STATE for a NULL optimizer, because it could not be
- * created. */
-TG_API const tg_error *tg_optim_error(const tg_optim *optim);
-
-/* Clears the error, so that the optimizer accepts calls again. */
-TG_API void tg_optim_clear_error(tg_optim *optim);
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 /* A group is a set of parameters with its own learning rate and weight decay. All parameters begin in the group
@@ -347,7 +340,7 @@ TG_API bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
 
 /* ---- gradients, between backward and step ------------------------------------------------------------------------ */
 /* These calls change all gradients of the params, dense and by rows, and those of tied parameters once. Errors are in
- * the params. */
+ * the run. */
 
 /* Scales the gradients by min(1, max_norm / (norm + 1e-6)): torch.nn.utils.clip_grad_norm_. Returns the norm: the
  * 2-norm of all gradients together before the scaling, or 0 without gradients. If max_norm is INFINITY and the norm is

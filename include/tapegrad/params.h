@@ -4,12 +4,13 @@
  * trained) and aliases (a second name of a tensor, for tied weights, which are counted and updated once). Entries keep
  * the order in which they were added, which is the order in which a model draws its initial values.
  *
- * Errors. The first error stays in the params, and later additions return NULL, so one check after building a model is
- * enough.
+ * Errors. The first error stays in the run of the params (tapegrad/run.h), and later additions return NULL, so one check
+ * after building a model is enough.
  */
 #ifndef TAPEGRAD_PARAMS_H
 #define TAPEGRAD_PARAMS_H
 
+#include <tapegrad/run.h>
 #include <tapegrad/tensor.h>
 
 #ifdef __cplusplus
@@ -19,19 +20,16 @@ extern "C" {
 typedef struct tg_params tg_params;
 
 /* Returns empty params for tensors of TG_F32, or of TG_F64 to check the gradients of a whole model. Yours to free.
- * Initial values are drawn from `rng`, which stays yours and must live while tensors are added or resized; it is
- * optional if nothing is drawn. Another dtype is DTYPE, in the params. NULL when memory is exhausted. */
-TG_API tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng);
+ * Initial values are drawn from the generator of the run. The run is optional: without one the params have an error of
+ * their own, and nothing can be drawn. Another dtype is DTYPE, in the run, and the params then refuse every call. NULL
+ * when memory is exhausted. */
+TG_API tg_params *tg_params_new(tg_run *run, tg_dtype dtype);
 
 /* Frees the params and releases their tensors. Modules and optimizers that use them must not be used afterwards. */
 TG_API void tg_params_free(tg_params *params);
 
-/* Returns the first error since the last clear; never NULL. MEMORY for NULL params, because they could not be
- * created. */
+/* Returns the error of the params' run; never NULL. MEMORY for NULL params, because they could not be created. */
 TG_API const tg_error *tg_params_error(const tg_params *params);
-
-/* Clears the error, so that the params accept calls again. */
-TG_API void tg_params_clear_error(tg_params *params);
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 /* Each call returns the tensor, which the params own. Names are those of PyTorch: "tok_emb.weight". NULL after an
@@ -41,7 +39,7 @@ TG_API void tg_params_clear_error(tg_params *params);
 /* Adds a parameter of zeros: torch.nn.Parameter(torch.zeros(shape)). */
 TG_API tg_tensor *tg_params_add(tg_params *params, const char *name, tg_shape shape);
 
-/* The same with values from the params' generator: x.normal_(mean, std) and x.uniform_(low, high). STATE without a
+/* The same with values from the run's generator: x.normal_(mean, std) and x.uniform_(low, high). STATE without a
  * generator; VALUE for invalid arguments of the distribution. */
 TG_API tg_tensor *tg_params_add_normal(tg_params *params, const char *name, tg_shape shape, double mean, double std);
 TG_API tg_tensor *tg_params_add_uniform(tg_params *params, const char *name, tg_shape shape, double low, double high);
@@ -61,7 +59,7 @@ TG_API tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const
  * included, and every other character for itself: "h.0.*", "*.bias". Both params own the tensors. So an optimizer, or
  * clipping, can work on a part of a model: torch.optim.Adam([p for name, p in model.named_parameters() if ...]). The
  * part keeps its tensors when the model replaces or removes them (tg_gpt_replace_head, tg_gpt_merge_lora): make a new
- * part, and its optimizer, then. Yours to free. NULL, with the error in `params`: RANGE if no name matches; MEMORY. */
+ * part, and its optimizer, then. Yours to free. NULL, with the error in the run: RANGE if no name matches; MEMORY. */
 TG_API tg_params *tg_params_new_part(tg_params *params, const char *pattern);
 
 /* Stops or resumes the training of the parameters whose names, or aliases, match a pattern, as in tg_params_new_part:
@@ -87,7 +85,7 @@ TG_API int64_t tg_params_count(const tg_params *params);
 TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);
 
 /* Returns the tensor of a name, borrowed. NULL for an unknown name; this is not an error, so a program can ask whether
- * an entry exists. A call on that NULL sets STATE in its tape or its tg_error, and is silent without either. */
+ * an entry exists. A call on that NULL sets STATE in the run of its tape or in its tg_error, and is silent without either. */
 TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name);
 
 /* Returns the number of values in all parameters, without buffers and aliases: sum(p.numel() for p in

@@ -9,10 +9,9 @@
  * A call of an op is recorded if recording is on and an input requires a gradient. The order of the calls is a
  * topological order, so tg_backward is one loop over the records, last to first.
  *
- * Errors. The first error stays in the tape. The call that failed returns NULL or false, and so does every later call
- * on the tape until the error is cleared; they have no effect. So one check per step is enough, at tg_backward. To go
- * on after an error, call tg_tape_clear_error and tg_tape_reset. To repeat the same step, also restore a copy of the
- * generator from before the step (tg_rng_copy).
+ * Errors. The first error stays in the tape's run (tapegrad/run.h). The call that failed returns NULL or false, and so
+ * does every later call until the error is cleared; they have no effect. So one check per step is enough, at
+ * tg_backward or tg_optim_step. tg_run_clear_error says how to repeat a step.
  *
  * Threads. A tape belongs to one thread. Tapes of several threads may use the same parameters at the same time only
  * while recording is off in all of them.
@@ -20,6 +19,7 @@
 #ifndef TAPEGRAD_TAPE_H
 #define TAPEGRAD_TAPE_H
 
+#include <tapegrad/run.h>
 #include <tapegrad/tensor.h>
 
 #ifdef __cplusplus
@@ -37,7 +37,7 @@ typedef struct tg_tape_config {
      * Default true. */
     bool recycle;
     /* Reports use of a freed result, for debugging: a result that a reset or the end of a scope has freed. Such a use
-     * sets STATE in the tape; the error names the op and its generation, which is 1 and one more after each reset. For
+     * sets STATE in the run; the error names the op and its generation, which is 1 and one more after each reset. For
      * getters it is NULL. The header of each result is kept until the tape is freed. Default false. */
     bool detect_freed_results;
     /* The largest number of backwards without retain_graph between two resets. Records that a backward went through are
@@ -48,10 +48,10 @@ typedef struct tg_tape_config {
 
 TG_API tg_tape_config tg_tape_config_default(void);
 
-/* Returns a tape with recording and training on. Yours to free. Dropout draws from `rng`, which stays yours and must
- * outlive the tape; it is optional if nothing draws. An invalid config is an error in the tape. NULL when memory is
- * exhausted. */
-TG_API tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *config);
+/* Returns a tape with recording and training on. Yours to free. Dropout draws from the generator of the run. The run is
+ * optional: without one the tape has an error of its own, and nothing can be drawn. An invalid config is an error in the
+ * run, and the tape then refuses every call. NULL when memory is exhausted. */
+TG_API tg_tape *tg_tape_new(tg_run *run, const tg_tape_config *config);
 
 /* Frees the tape and its results. Results that were retained remain valid, without their history. */
 TG_API void tg_tape_free(tg_tape *tape);
@@ -60,25 +60,8 @@ TG_API void tg_tape_free(tg_tape *tape);
  * history. Open scopes are closed. The error stays. */
 TG_API void tg_tape_reset(tg_tape *tape);
 
-/* Returns the first error since the last clear; never NULL. If the tape has no error of its own, returns the first of
- * those that it watches. MEMORY for a NULL tape, because it could not be created. */
+/* Returns the error of the tape's run; never NULL. MEMORY for a NULL tape, because it could not be created. */
 TG_API const tg_error *tg_tape_error(const tg_tape *tape);
-
-/* Lets a tape watch the error of another object, so that one check per step finds all errors:
- *
- *     tg_tape_watch_error(t, tg_params_error(params));
- *     tg_tape_watch_error(t, tg_optim_error(adam));
- *     tg_tape_watch_error(t, tg_loader_error(loader));
- *
- * While a watched error is set, tg_backward reports it and does nothing, and tg_tape_error returns it. `error` is what
- * the _error function of an object returns, or a tg_error of the program. Name the params first: they have the error of
- * an optimizer that could not be created. Every watched object must outlive the tape, so free the tape first. To go on
- * with another optimizer, create a new tape. VALUE for the 17th error, STATE for NULL. */
-TG_API bool tg_tape_watch_error(tg_tape *tape, const tg_error *error);
-
-/* Clears the tape's own error, so that it accepts calls again. A watched error is cleared by its owner
- * (tg_loader_clear_error ...). */
-TG_API void tg_tape_clear_error(tg_tape *tape);
 
 /* Two independent switches, both on in a new tape. With recording off no op is recorded: torch.no_grad(). With training
  * off dropout returns its input: model.eval(). */
@@ -93,7 +76,7 @@ typedef struct tg_evaluation {
 } tg_evaluation;
 
 /* Begin and end an evaluation. The first call turns both switches off, and returns how they were. The second call
- * restores them. So evaluations nest, and may contain resets. Neither call fails, not even while the tape holds an
+ * restores them. So evaluations nest, and may contain resets. Neither call fails, not even while there is an
  * error.
  *
  *     tg_evaluation before = tg_evaluation_begin(t);
@@ -114,6 +97,10 @@ typedef enum tg_matmul_precision {
     /* f32 or f64, with the same bits on every processor and with any number of threads */
     TG_MATMUL_REPRODUCIBLE
 } tg_matmul_precision;
+
+/* Returns whether TG_MATMUL_BF16 is faster than f32 here, so that TG_MATMUL_BF16_FAST is accepted: in a build with
+ * oneDNN, on a processor that has AVX512_BF16 or AMX_BF16. */
+TG_API bool tg_matmul_bf16_is_fast(void);
 
 /* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
  * in backward. The backward of a call has the precision that was set when the call was recorded. Tensors, gradients and
@@ -139,8 +126,7 @@ TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 
 /* Begin and end a scope, which frees memory during a long evaluation or generation. The end frees the results of the
  * scope, except `keep`, which is optional and moves to the enclosing scope. Recorded results stay until the reset,
- * because a backward may need them. Scopes nest. A scope ends even while the tape holds an error; the call then returns
- * false. STATE for an end without a begin; MEMORY for a begin. */
+ * because a backward may need them. Scopes nest. A scope ends even while there is an error; the call then returns false. STATE for an end without a begin; MEMORY for a begin. */
 TG_API bool tg_scope_begin(tg_tape *tape);
 TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
 
@@ -193,7 +179,7 @@ TG_API tg_backward_config tg_backward_config_default(void);
  * torch.Tensor.backward. Gradients accumulate until they are zeroed (tg_optim_zero_grad, tg_tensor_zero_grad). If
  * `result` is itself a leaf, the gradient that the pass starts from is added to its gradient.
  *
- * Returns false, without changing a gradient, after an earlier error of the tape or of what it watches, and for
+ * Returns false, without changing a gradient, while the run has an error, and for
  *   - SHAPE: a result with more or less than one value, without config.gradient; a config.gradient of another shape;
  *   - DTYPE: a config.gradient of another dtype; an op without a gradient for its dtype;
  *   - STATE: a result that does not require a gradient, or was recorded on another tape; records whose buffers an

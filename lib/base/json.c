@@ -14,6 +14,20 @@
 /* The most objects and arrays inside of each other that tg_json_skip accepts. */
 #define MOST_DEPTH 64
 
+int64_t tg_json_line(const tg_json *j, size_t at)
+{
+    size_t low = 0, high = j->break_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (j->breaks[middle] < at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (int64_t)low + 1;
+}
+
 bool tg_json_fail(tg_json *j, size_t at, const char *format, ...)
 {
     char text[TG_ERROR_TEXT];
@@ -22,8 +36,9 @@ bool tg_json_fail(tg_json *j, size_t at, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     j->failed = true;
-    return tg_error_set(j->error, TG_ERROR_FORMAT, "%s: '%s', byte %llu: %s", j->call, j->path,
-                        (unsigned long long)(j->offset + at), text);
+    int64_t byte = (int64_t)(j->offset + at), line = j->has_lines ? tg_json_line(j, at) : -1;
+    return tg_error_set_at(j->error, line, byte, "%s: '%s', %s %lld: %s", j->call, j->path,
+                           j->has_lines ? "line" : "byte", (long long)(j->has_lines ? line : byte), text);
 }
 
 bool tg_json_expected(tg_json *j, const char *what)

@@ -174,15 +174,15 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     }
     uint64_t seeded = get(state + AT_SEEDED, 4), has_normal = get(state + AT_HAS_NORMAL, 4);
     if (seeded != 1) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "%s: seeded is %u at byte %d; it must be 1", name, (unsigned)seeded,
+        return tg_error_set_at(error, -1, AT_SEEDED, "%s: seeded is %u at byte %d; it must be 1", name, (unsigned)seeded,
                             AT_SEEDED);
     }
     uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
     bool unused = next == 0 && left == 1;
     bool running = next >= 1 && next <= N && left == N + 1 - next;
     if (!unused && !running) {
-        return tg_error_set(
-            error, TG_ERROR_FORMAT,
+        return tg_error_set_at(
+            error, -1, AT_LEFT,
             "%s: left %llu and next %llu at bytes %d and %d; next must be 1 to 624 and left 625 - next, or "
             "next 0 and left 1 after seeding",
             name, (unsigned long long)left, (unsigned long long)next, AT_LEFT, AT_NEXT);
@@ -190,7 +190,7 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     for (int k = 0; k < N; k++) {
         uint64_t word = get(state + AT_WORDS + 8 * k, 8);
         if (word > UINT32_MAX) {
-            return tg_error_set(error, TG_ERROR_FORMAT, "%s: word 0x%llx at byte %d has more than 32 bits", name,
+            return tg_error_set_at(error, -1, AT_WORDS + 8 * k, "%s: word 0x%llx at byte %d has more than 32 bits", name,
                                 (unsigned long long)word, AT_WORDS + 8 * k);
         }
     }
@@ -198,8 +198,8 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     double normal;
     memcpy(&normal, &bits, sizeof normal);
     if (has_normal > 1 || (has_normal && !isfinite(normal))) {
-        return tg_error_set(
-            error, TG_ERROR_FORMAT,
+        return tg_error_set_at(
+            error, -1, AT_NORMAL,
             "%s: cached normal %g at byte %d with flag %u; the flag must be 0, or 1 with a finite normal", name, normal,
             AT_NORMAL, (unsigned)has_normal);
     }

@@ -99,16 +99,16 @@ static bool check_options(tg_loader *l, int64_t count)
         return false;
     }
     if (c->pad_id < 0) {
-        return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: pad_id %d; it must be set to at least 0", l->call,
+        return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: pad_id %d; it must be set to at least 0", l->call,
                             (int)c->pad_id);
     }
     if (c->max_length != TG_NO_MAX_LENGTH && c->max_length < 1) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE,
+        return tg_error_set(l->run->error, TG_ERROR_VALUE,
                             "%s: max_length %lld; it must be at least 1, or TG_NO_MAX_LENGTH", l->call,
                             (long long)c->max_length);
     }
     return count >= 1 ||
-           tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: %lld lists; at least 1 is needed", l->call, (long long)count);
+           tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: %lld lists; at least 1 is needed", l->call, (long long)count);
 }
 
 /* Checks all lists, and writes the number of their ids to *total. */
@@ -117,12 +117,12 @@ static bool check_lists(tg_loader *l, const int32_t *ids, const int64_t *lengths
     *total = 0;
     for (int64_t i = 0; i < count; i++) {
         if (lengths[i] < 1 || lengths[i] > INT32_MAX - 1) {
-            return tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: list %lld has %lld ids; it must have 1 to %d", l->call,
+            return tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: list %lld has %lld ids; it must have 1 to %d", l->call,
                                 (long long)i, (long long)lengths[i], INT32_MAX - 1);
         }
         for (int64_t k = 0; k < lengths[i]; k++) {
             if (ids[*total + k] < 0) {
-                return tg_error_set(&l->error, TG_ERROR_RANGE,
+                return tg_error_set(l->run->error, TG_ERROR_RANGE,
                                     "%s: id %d at [%lld] of list %lld; it must be at least 0", l->call,
                                     (int)ids[*total + k], (long long)k, (long long)i);
             }
@@ -141,7 +141,7 @@ static bool open_source(tg_loader *l, const int32_t *ids, const int64_t *lengths
         s->ends = tg_alloc((uint64_t)count, sizeof *s->ends);
     }
     if (!s || !s->ids || !s->ends) {
-        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)total);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)total);
     }
     memcpy(s->ids, ids, (size_t)total * sizeof *ids);
     for (int64_t i = 0, end = 0; i < count; i++) {
@@ -154,13 +154,13 @@ static bool open_source(tg_loader *l, const int32_t *ids, const int64_t *lengths
     return true;
 }
 
-tg_loader *tg_loader_new_from_lists(const int32_t *ids, const int64_t *lengths, int64_t count, tg_rng *rng,
+tg_loader *tg_loader_new_from_lists(tg_run *run, const int32_t *ids, const int64_t *lengths, int64_t count,
                                     const tg_loader_config *config)
 {
     const char *missing = !ids ? "array of ids" : !lengths ? "array of lengths" : NULL;
-    tg_loader *l = tg_loader_make("loader_new_from_lists", &kind, missing, rng, config);
+    tg_loader *l = tg_loader_make(run, "loader_new_from_lists", &kind, missing, config);
     int64_t total;
-    if (l && l->error.code == TG_OK && check_options(l, count) && check_lists(l, ids, lengths, count, &total) &&
+    if (tg_loader_is_begun(l) && check_options(l, count) && check_lists(l, ids, lengths, count, &total) &&
         open_source(l, ids, lengths, count, total)) {
         tg_loader_begin(l, count, TENSORS);
     }

@@ -32,19 +32,24 @@ tg_loader_config tg_loader_config_default(void)
 
 /* ---- constructors ---- */
 
-tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const char *missing, tg_rng *rng,
+tg_loader *tg_loader_make(tg_run *given_run, const char *call, const tg_loader_kind *kind, const char *missing,
                           const tg_loader_config *given)
 {
-    tg_loader *l = tg_alloc_zeroed(1, sizeof *l);
+    tg_run *run = tg_run_keep(given_run);
+    tg_loader *l = run ? tg_alloc_zeroed(1, sizeof *l) : NULL;
     if (!l) {
+        if (run) {
+            tg_error_set(run->error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        }
+        tg_run_free(run);
         return NULL;
     }
+    l->run = run;
     l->call = call;
     l->kind = kind;
-    l->rng = rng;
-    if (missing || !rng) {
-        tg_error_set(&l->error, TG_ERROR_STATE, "%s: the %s is NULL", call, rng ? missing : "generator");
-    } else if (tg_config_check(call, given, mark, &l->error)) {
+    if (missing) {
+        tg_error_set(run->error, TG_ERROR_STATE, "%s: the %s is NULL", call, missing);
+    } else if (tg_config_check(call, given, mark, run->error)) {
         l->config = given ? *given : tg_loader_config_default();
     }
     return l;
@@ -52,13 +57,13 @@ tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const ch
 
 bool tg_loader_check_size(tg_loader *l, const char *name, int64_t value)
 {
-    return value >= 1 || tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", l->call,
+    return value >= 1 || tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", l->call,
                                       name, (long long)value);
 }
 
 static bool refuse(tg_loader *l, const char *option, int64_t value, const char *of, const char *has)
 {
-    return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none", l->call,
+    return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none", l->call,
                         option, (long long)value, of, has);
 }
 
@@ -76,7 +81,7 @@ bool tg_loader_refuse_rows(tg_loader *l, const char *has)
 {
     const tg_loader_config *c = &l->config;
     return (!c->rows && c->row_count == 0) ||
-           tg_error_set(&l->error, TG_ERROR_VALUE,
+           tg_error_set(l->run->error, TG_ERROR_VALUE,
                         "%s: %s is set; it is an option of tg_loader_new_from_tensors, and %s have none", l->call,
                         c->rows ? "rows" : "row_count", has);
 }
@@ -101,19 +106,19 @@ static bool check_parts(tg_loader *l)
     const char *items = l->kind->items;
     long long parts = c->parts, left = c->drop_last ? 0 : l->count % c->batch_size;
     if (c->part < 0 || c->part >= parts) {
-        return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: part %lld is outside [0,%lld)", l->call, (long long)c->part,
+        return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: part %lld is outside [0,%lld)", l->call, (long long)c->part,
                             parts);
     }
     if (l->count < parts) {
-        return tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: %lld %s for %lld parts; each part needs one", l->call,
+        return tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: %lld %s for %lld parts; each part needs one", l->call,
                             (long long)l->count, items, parts);
     }
     if (c->batch_size % parts != 0) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld parts", l->call,
+        return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld parts", l->call,
                             (long long)c->batch_size, parts);
     }
     return left % parts == 0 ||
-           tg_error_set(&l->error, TG_ERROR_VALUE,
+           tg_error_set(l->run->error, TG_ERROR_VALUE,
                         "%s: the last batch has %lld %s, which is not a multiple of %lld parts; drop_last leaves it "
                         "out",
                         l->call, left, items, parts);
@@ -127,17 +132,20 @@ static bool check(tg_loader *l)
         return false;
     }
     return !c->drop_last || l->count >= c->batch_size ||
-           tg_error_set(&l->error, TG_ERROR_SHAPE,
+           tg_error_set(l->run->error, TG_ERROR_SHAPE,
                         "%s: %lld %s do not fill a batch of %lld, and drop_last leaves out a batch that is not full",
                         l->call, (long long)l->count, l->kind->items, (long long)c->batch_size);
 }
 
 static bool allocate_order(tg_loader *l)
 {
+    if (!tg_run_rng(l->run)) {
+        return tg_error_set(l->run->error, TG_ERROR_STATE, "%s: shuffle needs a generator; give the loader a run", l->call);
+    }
     l->order = tg_alloc((uint64_t)l->count, sizeof *l->order);
     l->sampler = tg_rng_new(0);
     return (l->order && l->sampler) ||
-           tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for the order of %lld %s", l->call,
+           tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for the order of %lld %s", l->call,
                         (long long)l->count, l->kind->items);
 }
 
@@ -154,13 +162,13 @@ static bool begin_detection(tg_loader *l)
 {
     tg_stale_values *made = l->stale_values = tg_pool_take(NULL, sizeof *made);
     if (!made) {
-        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory", l->call);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory", l->call);
     }
     atomic_init(&made->storage.references, 1);
     atomic_init(&made->storage.version, 0);
     made->storage.first_version = 0;
     made->storage.guard = &made->guard;
-    made->guard = (tg_value_guard){.refuse = refuse_stale, .error = &l->error};
+    made->guard = (tg_value_guard){.refuse = refuse_stale, .run = l->run};
     return true;
 }
 
@@ -171,6 +179,7 @@ void tg_loader_begin(tg_loader *l, int64_t count, int tensors)
     l->tensors = tensors;
     if (check(l) && (!c->shuffle || allocate_order(l)) && (!c->detect_stale_batches || begin_detection(l))) {
         l->batches = count / c->batch_size + (!c->drop_last && count % c->batch_size != 0);
+        l->is_made = true;
     }
 }
 
@@ -194,7 +203,7 @@ void tg_loader_free(tg_loader *l)
         free_batch(l->stale[i], l->tensors);
     }
     if (l->stale_values) {
-        l->stale_values->guard.error = NULL;
+        tg_value_guard_end(&l->stale_values->guard);
         tg_storage_drop(NULL, &l->stale_values->storage);
     }
     tg_free(l->kept);
@@ -204,6 +213,7 @@ void tg_loader_free(tg_loader *l)
     if (l->source) {
         l->kind->free(l->source);
     }
+    tg_run_free(l->run);
     tg_free(l);
 }
 
@@ -273,7 +283,7 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
     if (other < l->kept_count) {
         tg_tensor **instead = new_batch(l, rows, columns);
         if (!instead) {
-            tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
+            tg_error_set(l->run->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
             return NULL;
         }
         free_batch(l->kept[other], l->tensors);
@@ -284,7 +294,7 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
                     (!l->stale_values || tg_grow(&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
     tg_tensor **added = is_ready ? new_batch(l, rows, columns) : NULL;
     if (!added) {
-        tg_error_set(&l->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
+        tg_error_set(l->run->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
         return NULL;
     }
     return l->kept[l->kept_count++] = added;
@@ -292,9 +302,12 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
 
 static void begin_pass(tg_loader *l)
 {
-    tg_rng_int64(l->rng);
+    tg_rng *rng = tg_run_rng(l->run);
+    if (rng) {
+        tg_rng_int64(rng);
+    }
     if (l->order) {
-        tg_rng_seed(l->sampler, tg_rng_int64(l->rng));
+        tg_rng_seed(l->sampler, tg_rng_int64(rng));
         tg_rng_randperm(l->sampler, l->order, l->count);
     }
 }
@@ -304,11 +317,11 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     if (batch) {
         *batch = (tg_batch){.inputs = NULL};
     }
-    if (!l || l->error.code != TG_OK) {
+    if (!tg_loader_is_usable(l)) {
         return false;
     }
     if (!batch) {
-        return tg_error_set(&l->error, TG_ERROR_STATE, "loader_next: the batch is NULL");
+        return tg_error_set(l->run->error, TG_ERROR_STATE, "loader_next: the batch is NULL");
     }
     if (l->stale_values) {
         retire_batches(l);
@@ -317,13 +330,13 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
         l->next = 0;
         return false;
     }
-    if (l->kind->check && !l->kind->check(l->source, &l->error)) {
+    if (l->kind->check && !l->kind->check(l->source, l->run->error)) {
         return false;
     }
     int64_t first = l->next * l->config.batch_size;
     int64_t rows = l->count - first < l->config.batch_size ? l->count - first : l->config.batch_size;
     tg_rng before;
-    tg_rng_copy(&before, l->rng);
+    tg_rng_copy(&before, tg_run_rng(l->run));
     if (l->next == 0) {
         begin_pass(l);
     }
@@ -332,8 +345,8 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     rows /= l->config.parts;
     first += l->config.part * rows;
     tg_tensor **next = unused_batch(l, rows, columns);
-    if (!next || !l->kind->fill(l->source, l->order, first, next, &l->error)) {
-        tg_rng_copy(l->rng, &before);
+    if (!next || !l->kind->fill(l->source, l->order, first, next, l->run->error)) {
+        tg_rng_copy(tg_run_rng(l->run), &before);
         return false;
     }
     l->next++;
@@ -348,17 +361,17 @@ void tg_loader_reset(tg_loader *l)
     }
 }
 
-const tg_error *tg_loader_error(const tg_loader *l)
+bool tg_loader_is_usable(const tg_loader *l)
 {
-    static const tg_error none = {TG_ERROR_MEMORY, "the loader is NULL: it could not be created"};
-    return l ? &l->error : &none;
+    return tg_loader_is_begun(l) &&
+           (l->is_made || tg_error_set(l->run->error, TG_ERROR_STATE,
+                                       "the loader was not made: %s has reported why; make another", l->call));
 }
 
-void tg_loader_clear_error(tg_loader *l)
+const tg_error *tg_loader_error(const tg_loader *l)
 {
-    if (l) {
-        tg_error_clear(&l->error);
-    }
+    static const tg_error none = {TG_ERROR_MEMORY, "the loader is NULL: it could not be created", -1, -1};
+    return l ? l->run->error : &none;
 }
 
 int64_t tg_loader_batches(const tg_loader *l)

@@ -6,6 +6,8 @@
 
 #include <tapegrad/data.h>
 
+#include "base/run.h"
+
 /* Where the items of a loader come from. `source` is the first argument of each function, and belongs to the loader. */
 typedef struct tg_loader_kind {
     /* in messages: "windows", "rows" */
@@ -24,13 +26,14 @@ typedef struct tg_loader_kind {
 } tg_loader_kind;
 
 struct tg_loader {
-    tg_error error;
+    tg_run *run;
+    bool is_made; /* whether the constructor succeeded */
     tg_loader_config config;
     const char *call; /* that made the loader, for messages */
     const tg_loader_kind *kind;
     void *source;
-    tg_rng *rng, *sampler; /* the given generator, and one of the loader for permutations */
-    int tensors;           /* per batch */
+    tg_rng *sampler; /* of permutations; NULL without shuffle */
+    int tensors;     /* per batch */
     /* the numbers of items and batches in a pass; the index of the next batch, 0 at the beginning of a pass */
     int64_t count, batches, next;
     int64_t *order;    /* the order of the items in this pass; NULL without shuffle */
@@ -49,11 +52,20 @@ static inline int64_t tg_loader_item(const int64_t *order, int64_t i)
 }
 
 /* Returns a loader without a source. `missing` names an argument that is NULL, or is NULL itself. The error is in the
- * loader; NULL when memory is exhausted. */
-tg_loader *tg_loader_make(const char *call, const tg_loader_kind *kind, const char *missing, tg_rng *rng,
+ * run; NULL when memory is exhausted. */
+tg_loader *tg_loader_make(tg_run *run, const char *call, const tg_loader_kind *kind, const char *missing,
                           const tg_loader_config *config);
 
-/* Completes a loader whose source has `count` items, with `tensors` of them in a batch. The error is in the loader. */
+/* Returns whether the constructor may go on. */
+static inline bool tg_loader_is_begun(const tg_loader *loader)
+{
+    return loader && tg_run_is_clear(loader->run);
+}
+
+/* Returns whether the loader exists and was made, and its run has no error. */
+bool tg_loader_is_usable(const tg_loader *loader);
+
+/* Completes a loader whose source has `count` items, with `tensors` of them in a batch. The error is in the run. */
 void tg_loader_begin(tg_loader *loader, int64_t count, int tensors);
 
 /* Set VALUE if an option of windows, of tensors or of lists is set. `has` is what has none of them, in the message. */

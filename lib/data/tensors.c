@@ -82,21 +82,21 @@ static const tg_loader_kind kind = {
 static bool check_tensors(tg_loader *l, tg_tensor *const *tensors, int count)
 {
     if (count < 1) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE, "%s: %d tensors; at least 1 is needed", l->call, count);
+        return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %d tensors; at least 1 is needed", l->call, count);
     }
     for (int i = 0; i < count; i++) {
         char text[TG_SHAPE_TEXT];
-        if (!tg_tensor_check(l->call, "tensor in the array", tensors[i], &l->error)) {
+        if (!tg_tensor_check(l->call, "tensor in the array", tensors[i], l->run->error)) {
             return false;
         }
         if (tensors[i]->rank == 0 || tensors[i]->shape[0] != tensors[0]->shape[0]) {
-            return tg_error_set(&l->error, TG_ERROR_SHAPE,
+            return tg_error_set(l->run->error, TG_ERROR_SHAPE,
                                 "%s: tensor %d has shape %s, and tensor 0 %lld rows; the sizes of axis 0 must be equal",
                                 l->call, i, tg_shape_format(tg_shape_of(tensors[i]), text),
                                 (long long)tg_tensor_size(tensors[0], 0));
         }
     }
-    return tensors[0]->shape[0] > 0 || tg_error_set(&l->error, TG_ERROR_SHAPE, "%s: the tensors have no rows", l->call);
+    return tensors[0]->shape[0] > 0 || tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: the tensors have no rows", l->call);
 }
 
 static bool check_rows(tg_loader *l, int64_t size)
@@ -106,18 +106,18 @@ static bool check_rows(tg_loader *l, int64_t size)
         return false;
     }
     if (!c->rows) {
-        return c->row_count == 0 || tg_error_set(&l->error, TG_ERROR_VALUE,
+        return c->row_count == 0 || tg_error_set(l->run->error, TG_ERROR_VALUE,
                                                  "%s: row_count is %lld, and rows is NULL; set both, or none of them",
                                                  l->call, (long long)c->row_count);
     }
     if (c->row_count < 1) {
-        return tg_error_set(&l->error, TG_ERROR_VALUE,
+        return tg_error_set(l->run->error, TG_ERROR_VALUE,
                             "%s: rows is set, and row_count is %lld; it must be set to at least 1", l->call,
                             (long long)c->row_count);
     }
     for (int64_t i = 0; i < c->row_count; i++) {
         if (c->rows[i] < 0 || c->rows[i] >= size) {
-            return tg_error_set(&l->error, TG_ERROR_RANGE, "%s: row %lld at [%lld] is outside [0,%lld)", l->call,
+            return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: row %lld at [%lld] is outside [0,%lld)", l->call,
                                 (long long)c->rows[i], (long long)i, (long long)size);
         }
     }
@@ -136,7 +136,7 @@ static bool open_source(tg_loader *l, tg_tensor *const *tensors, int count)
         is_ready = d->tensors[i] != NULL;
     }
     if (!is_ready) {
-        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %d tensors", l->call, count);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %d tensors", l->call, count);
     }
     if (d->rows) {
         memcpy(d->rows, c->rows, (size_t)c->row_count * sizeof *d->rows);
@@ -145,10 +145,10 @@ static bool open_source(tg_loader *l, tg_tensor *const *tensors, int count)
     return true;
 }
 
-tg_loader *tg_loader_new_from_tensors(tg_tensor *const *tensors, int count, tg_rng *rng, const tg_loader_config *config)
+tg_loader *tg_loader_new_from_tensors(tg_run *run, tg_tensor *const *tensors, int count, const tg_loader_config *config)
 {
-    tg_loader *l = tg_loader_make("loader_new_from_tensors", &kind, tensors ? NULL : "array of tensors", rng, config);
-    if (l && l->error.code == TG_OK && check_tensors(l, tensors, count) && check_rows(l, tensors[0]->shape[0]) &&
+    tg_loader *l = tg_loader_make(run, "loader_new_from_tensors", &kind, tensors ? NULL : "array of tensors", config);
+    if (tg_loader_is_begun(l) && check_tensors(l, tensors, count) && check_rows(l, tensors[0]->shape[0]) &&
         open_source(l, tensors, count)) {
         tg_loader_begin(l, l->config.rows ? l->config.row_count : tensors[0]->shape[0], count);
         l->config.rows = NULL; /* the caller's array is not used any more */

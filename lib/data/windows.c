@@ -63,7 +63,7 @@ static bool check(tg_loader *l, int64_t count)
         return false;
     }
     return count > c->context ||
-           tg_error_set(&l->error, TG_ERROR_SHAPE,
+           tg_error_set(l->run->error, TG_ERROR_SHAPE,
                         "%s: the text has %lld ids; a window of %lld and its target need %llu", l->call,
                         (long long)count, (long long)c->context, (unsigned long long)c->context + 1);
 }
@@ -78,7 +78,7 @@ static bool open_source(tg_loader *l, const int32_t *ids, const tg_token_file *f
         w->window = ids ? NULL : tg_alloc((uint64_t)c->context + 1, sizeof *w->window);
     }
     if (!w || (!w->ids && !w->window)) {
-        return tg_error_set(&l->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)count);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)count);
     }
     if (ids) {
         memcpy(w->ids, ids, (size_t)count * sizeof *ids);
@@ -88,19 +88,19 @@ static bool open_source(tg_loader *l, const int32_t *ids, const tg_token_file *f
 
 static tg_loader *new_loader(tg_loader *l, const int32_t *ids, const tg_token_file *file, int64_t count)
 {
-    if (l && l->error.code == TG_OK && check(l, count) && open_source(l, ids, file, count)) {
+    if (tg_loader_is_begun(l) && check(l, count) && open_source(l, ids, file, count)) {
         tg_loader_begin(l, (count - l->config.context - 1) / l->config.stride + 1, 2);
     }
     return l;
 }
 
-tg_loader *tg_loader_new(const int32_t *ids, int64_t count, tg_rng *rng, const tg_loader_config *config)
+tg_loader *tg_loader_new(tg_run *run, const int32_t *ids, int64_t count, const tg_loader_config *config)
 {
-    return new_loader(tg_loader_make("loader_new", &kind, ids ? NULL : "array of ids", rng, config), ids, NULL, count);
+    return new_loader(tg_loader_make(run, "loader_new", &kind, ids ? NULL : "array of ids", config), ids, NULL, count);
 }
 
-tg_loader *tg_loader_new_from_file(const tg_token_file *file, tg_rng *rng, const tg_loader_config *config)
+tg_loader *tg_loader_new_from_file(tg_run *run, const tg_token_file *file, const tg_loader_config *config)
 {
-    return new_loader(tg_loader_make("loader_new_from_file", &kind, file ? NULL : "token file", rng, config), NULL,
+    return new_loader(tg_loader_make(run, "loader_new_from_file", &kind, file ? NULL : "token file", config), NULL,
                       file, tg_token_file_count(file));
 }

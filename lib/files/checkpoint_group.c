@@ -18,7 +18,7 @@ bool tg_group_agree(const tg_checkpoint_group *group, const tg_error *local, tg_
     if (tg_group_count(group) > 1) {
         return group->calls->agree(group, local, error);
     }
-    return local->code == TG_OK || tg_error_set(error, local->code, "%s", local->text);
+    return tg_error_copy(error, local);
 }
 
 bool tg_group_share(const tg_checkpoint_group *group, void *bytes, size_t size, tg_error *error)

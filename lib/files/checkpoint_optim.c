@@ -40,9 +40,8 @@ static const char *state_prefix(const tg_checkpoint_part *part, const char *kind
 
 static bool check_optim(const char *call, tg_optim *optim, tg_error *error)
 {
-    if (optim->error.code != TG_OK) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the optimizer has an error: %.*s", call,
-                            TG_CUT(optim->error.text, 200));
+    if (!tg_optim_is_usable(optim)) {
+        return tg_error_copy(error, optim->run->error);
     }
     if (!tg_optim_is_complete(optim, call, error)) {
         return false;

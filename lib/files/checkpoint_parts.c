@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "files/checkpoint.h"
+#include "params/params.h"
 #include "tensor/gradient.h"
 
 /* ---- params ---- */
@@ -58,7 +59,7 @@ static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry
 static bool add_params(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
-    if (!tg_params_check(part->params, tg_save_call, error) ||
+    if (!tg_params_check(tg_save_call, part->params, error) ||
         !tg_params_add_to_file(part->params, saving->writer, tg_part_name(part, ".", prefix), TG_SAVE_FLOATS_KEEP,
                                error)) {
         return false;
@@ -140,7 +141,7 @@ static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, 
     char prefix[TG_PART_NAME];
     tg_params_load_config config = tg_params_load_config_default();
     config.prefix = tg_part_name(part, ".", prefix);
-    if (!tg_params_check(part->params, tg_load_call, error) ||
+    if (!tg_params_check(tg_load_call, part->params, error) ||
         !tg_params_read_from_file(part->params, tg_load_call, loading->file, loading->path, &config, &loading->values,
                                   error)) {
         return false;
@@ -271,18 +272,16 @@ static void facts_of(const tg_loader *loader, loader_fact facts[LOADER_FACTS])
     memcpy(facts, all, sizeof all);
 }
 
-static bool check_loader(const char *call, const tg_loader *loader, tg_error *error)
+static bool check_loader(const tg_loader *loader, tg_error *error)
 {
-    const tg_error *own = tg_loader_error(loader);
-    return own->code == TG_OK ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: the loader has an error: %.*s", call, TG_CUT(own->text, 200));
+    return tg_loader_is_usable(loader) || tg_error_copy(error, tg_loader_error(loader));
 }
 
 static bool add_loader(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
     loader_fact facts[LOADER_FACTS];
-    if (!check_loader(tg_save_call, part->loader, error)) {
+    if (!check_loader(part->loader, error)) {
         return false;
     }
     tg_loader_position position = tg_loader_get_position(part->loader);
@@ -302,7 +301,7 @@ static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, 
     char prefix[TG_PART_NAME];
     loader_fact facts[LOADER_FACTS];
     int64_t seed = 0, next = 0;
-    if (!check_loader(tg_load_call, part->loader, error)) {
+    if (!check_loader(part->loader, error)) {
         return false;
     }
     tg_part_name(part, ".", prefix);

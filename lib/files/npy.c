@@ -160,7 +160,7 @@ static bool parse_header(tg_json *j, tg_array *array)
 
 static bool fail(const tg_file *file, uint64_t at, const char *text, tg_error *error)
 {
-    return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte %llu: %s", file->call, file->path,
+    return tg_error_set_at(error, -1, (int64_t)at, "%s: '%s', byte %llu: %s", file->call, file->path,
                         (unsigned long long)at, text);
 }
 
@@ -205,7 +205,8 @@ bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char 
     if (!text) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", file->call, file->path);
     }
-    tg_json j = {file->call, file->path, text, (size_t)length, 0, at, false, error};
+    tg_json j = {
+        .call = file->call, .path = file->path, .text = text, .length = (size_t)length, .offset = at, .error = error};
     bool is_parsed = tg_file_read(file, at, text, (size_t)length, error) && parse_header(&j, array);
     tg_free(text);
     if (!is_parsed) {
@@ -214,7 +215,7 @@ bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char 
     uint64_t bytes, found = end - at - length, size = (uint64_t)tg_stored_bits(array->dtype) / 8;
     if (__builtin_mul_overflow((uint64_t)tg_shape_count(array->shape), size, &bytes) || bytes != found) {
         char shape[TG_SHAPE_TEXT];
-        return tg_error_set(error, TG_ERROR_FORMAT,
+        return tg_error_set_at(error, -1, (int64_t)(at + length),
                             "%s: '%s', byte %llu: %llu bytes of values; the shape %s has values of %llu bytes each",
                             file->call, file->path, (unsigned long long)(at + length), (unsigned long long)found,
                             tg_shape_format(array->shape, shape), (unsigned long long)size);

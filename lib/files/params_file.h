@@ -5,9 +5,6 @@
 
 #include "files/pending.h"
 
-/* Checks that the params have no error. `call` begins the message. */
-bool tg_params_check(const tg_params *params, const char *call, tg_error *error);
-
 /* Adds all parameters and buffers under prefix + name, and each alias to the metadata. */
 bool tg_params_add_to_file(const tg_params *params, tg_safetensors_writer *writer, const char *prefix,
                            tg_save_floats floats, tg_error *error);

@@ -14,13 +14,6 @@ tg_params_load_config tg_params_load_config_default(void)
     return (tg_params_load_config){.mark = mark, .strict = true, .max_header = TG_SAFETENSORS_HEADER};
 }
 
-bool tg_params_check(const tg_params *params, const char *name, tg_error *error)
-{
-    return tg_params_error(params)->code == TG_OK ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: the params have an error: %.*s", name,
-                        TG_CUT(tg_params_error(params)->text, 200));
-}
-
 /* ---- the report ---- */
 
 /* Adds a line to the report. A line that does not fit is cut, and so are those after it. */
@@ -185,7 +178,7 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
 
 static bool check_load(const char *call, const tg_params *params, const tg_params_load_config *config, tg_error *error)
 {
-    if (!tg_config_check(call, config, mark, error) || !tg_params_check(params, call, error)) {
+    if (!tg_config_check(call, config, mark, error) || !tg_params_check(call, params, error)) {
         return false;
     }
     if (config && (config->max_header < 1 || config->max_header > TG_SAFETENSORS_MAX_HEADER)) {

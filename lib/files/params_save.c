@@ -52,7 +52,7 @@ static tg_safetensors_writer *prepare(const char *call, const tg_params *params,
 {
     tg_params_save_config defaults = tg_params_save_config_default();
     if (!tg_config_check(call, given, mark, error) || !check_options(call, given ? given : &defaults, error) ||
-        !tg_params_check(params, call, error)) {
+        !tg_params_check(call, params, error)) {
         return NULL;
     }
     const tg_params_save_config *c = given ? given : &defaults;

@@ -141,8 +141,9 @@ static bool agrees_with_reference(tg_check *c, const tg_tensor *y)
 static bool prepare(tg_check *c)
 {
     size_t inputs = (size_t)c->input_count;
-    c->rng = tg_rng_new(0);
-    c->tape = c->rng ? tg_tape_new(c->rng, NULL) : NULL;
+    c->run = tg_run_new(0);
+    c->rng = tg_run_rng(c->run);
+    c->tape = c->run ? tg_tape_new(c->run, NULL) : NULL;
     c->variables = tg_alloc_zeroed(inputs + 1, sizeof *c->variables);
     c->inputs = tg_alloc_zeroed(inputs + 1, sizeof *c->inputs);
     c->moved = tg_alloc_zeroed(inputs + 1, sizeof *c->moved);
@@ -192,7 +193,7 @@ static bool prepare(tg_check *c)
 static void release(tg_check *c)
 {
     tg_tape_free(c->tape);
-    tg_rng_free(c->rng);
+    tg_run_free(c->run);
     for (int k = 0; c->variables && k < c->input_count; k++) {
         tg_free(c->variables[k].jacobian);
         tg_free(c->variables[k].before);
@@ -250,7 +251,7 @@ bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *erro
     }
     if (!c->report->passed) {
         snprintf(c->report->text, sizeof c->report->text, "%s", own_error.text);
-        tg_error_set(error, own_error.code, "%s", own_error.text);
+        tg_error_copy(error, &own_error);
     }
     return c->report->passed;
 }

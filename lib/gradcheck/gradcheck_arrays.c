@@ -86,7 +86,7 @@ bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *const *
             *report = (tg_gradcheck_report){.input = -1, .input_index = -1, .output_index = -1};
             memcpy(report->text, own_error.text, sizeof report->text);
         }
-        return tg_error_set(error, own_error.code, "%s", own_error.text);
+        return tg_error_copy(error, &own_error);
     }
     tg_gradcheck_kernels copy = *kernels;
     tg_check c = {.function = call_arrays,

@@ -310,7 +310,7 @@ tg_tensor *tg_check_record(tg_check *c, bool as_results)
     tg_tensor *y = evaluate(c, as_results ? results : c->inputs);
     tg_free(results);
     if (!y && as_results && c->error->code != TG_ERROR_MEMORY) {
-        tg_tape_clear_error(c->tape);
+        tg_run_clear_error(c->run);
         *c->error = (tg_error)TG_NO_ERROR;
     }
     return y && tg_check_guard(c) && (!c->seed || is_the_same(c, y)) ? y : NULL;

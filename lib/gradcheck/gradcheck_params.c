@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "gradcheck/gradcheck.h"
+#include "params/params.h"
 #include "tensor/tensor.h"
 
 #include <tapegrad/params.h>
@@ -90,9 +91,8 @@ bool tg_gradcheck_params(tg_params *params, tg_gradcheck_function function, void
                          int input_count, const tg_gradcheck_config *config, tg_gradcheck_report *report,
                          tg_error *error)
 {
-    if (!params || tg_params_error(params)->code != TG_OK) {
-        return tg_error_set(error, params ? tg_params_error(params)->code : TG_ERROR_STATE, "gradcheck: %s",
-                            params ? tg_params_error(params)->text : "the params are NULL");
+    if (!tg_params_check("gradcheck", params, error)) {
+        return false;
     }
     if (input_count < 0 || (!inputs && input_count > 0)) {
         return tg_error_set(error, TG_ERROR_STATE, "gradcheck: the inputs are NULL");

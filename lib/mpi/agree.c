@@ -100,8 +100,12 @@ static bool report_error(tg_mpi *mpi, const char *call, const char *at, int fail
     if (failed == mpi->rank) {
         shared = *local;
     }
-    return send_from(mpi, call, failed, &shared, sizeof shared, error) &&
-           tg_error_set(error, shared.code, "%s: %srank %d: %.*s", call, at, failed, TG_CUT(shared.text, 320));
+    if (!send_from(mpi, call, failed, &shared, sizeof shared, error)) {
+        return false;
+    }
+    return strcmp(shared.text, mpi->agreed) == 0
+               ? tg_error_copy(error, &shared)
+               : tg_error_set(error, shared.code, "%s: %srank %d: %.*s", call, at, failed, TG_CUT(shared.text, 320));
 }
 
 /* Sets the error of the first fact that is not rank 0's on some rank. */

@@ -158,9 +158,8 @@ static bool check(const tg_mpi *mpi, const tg_params *params, tg_error *local)
     if (!tg_mpi_expect_argument("params", params, local)) {
         return false;
     }
-    const tg_error *own = tg_params_error(params);
-    if (own->code != TG_OK) {
-        return tg_error_set(local, own->code, "%s", own->text);
+    if (!tg_error_copy(local, tg_params_error(params))) {
+        return false;
     }
     if (mpi->has_begun || mpi->samples.added > 0) {
         return tg_error_set(local, TG_ERROR_STATE, "%s; finish it with tg_mpi_reduce",
@@ -170,12 +169,8 @@ static bool check(const tg_mpi *mpi, const tg_params *params, tg_error *local)
     return expect_values(params, local);
 }
 
-bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
+static bool broadcast(tg_mpi *mpi, const char *call, tg_params *params, tg_error *error)
 {
-    static const char call[] = "mpi_broadcast";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
-        return false;
-    }
     tg_error local = TG_NO_ERROR;
     check(mpi, params, &local);
     if (!tg_mpi_agree_on(mpi, call, 0, &local, error)) {
@@ -209,14 +204,21 @@ bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
     return true;
 }
 
-/* ---- checksums ---- */
-
-bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
+bool tg_mpi_broadcast(tg_mpi *mpi, tg_params *params, tg_error *error)
 {
-    static const char call[] = "mpi_check";
+    static const char call[] = "mpi_broadcast";
     if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
+    tg_error agreed = TG_NO_ERROR;
+    broadcast(mpi, call, params, &agreed);
+    return tg_mpi_report(mpi, tg_params_run(params), &agreed, error);
+}
+
+/* ---- checksums ---- */
+
+static bool check_values(tg_mpi *mpi, const char *call, const tg_params *params, tg_error *error)
+{
     tg_error local = TG_NO_ERROR;
     (void)(tg_mpi_expect_params(mpi, params, &local) && expect_values(params, &local));
     const tg_mpi_fact fact = tg_mpi_entries_fact(params);
@@ -243,4 +245,15 @@ bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
            tg_error_set(error, TG_ERROR_VALUE,
                         "%s: after step %lld the values of '%.*s' differ from rank 0's on rank %s", call,
                         (long long)mpi->step, TG_CUT(tg_params_at(params, first).name, 200), ranks);
+}
+
+bool tg_mpi_check(tg_mpi *mpi, const tg_params *params, tg_error *error)
+{
+    static const char call[] = "mpi_check";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
+        return false;
+    }
+    tg_error agreed = TG_NO_ERROR;
+    check_values(mpi, call, params, &agreed);
+    return tg_mpi_report(mpi, tg_params_run(params), &agreed, error);
 }

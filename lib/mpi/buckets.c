@@ -170,7 +170,7 @@ bool tg_mpi_flat_advance(tg_mpi *mpi, bool wait, tg_error *error)
         moved = start_next(mpi, &local);
         moved = (local.code == TG_OK && move(mpi, wait && !moved, &local)) || moved;
     }
-    return local.code == TG_OK || tg_error_set(error, local.code, "%s", local.text);
+    return tg_error_copy(error, &local);
 }
 
 void tg_mpi_flat_abandon(tg_mpi *mpi)

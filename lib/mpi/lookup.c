@@ -168,19 +168,12 @@ static int64_t local_padding(const request *r, int64_t padding)
     return TG_NO_PADDING;
 }
 
-/* Puts an error on which the ranks have agreed into the tape, instead of this rank's part of it. Returns false. */
-static bool report(tg_tape *t, const tg_error *agreed)
-{
-    return tg_tape_set_error(t, agreed);
-}
-
 /* Checks the arguments of a lookup on this rank, finds the different ids, and replaces the padding index of the whole
  * table. */
 static bool check(tg_tape *t, tg_mpi_table *table, tg_tensor *ids, int64_t *padding, request *r, tg_error *local)
 {
     if (tg_tape_error(t)->code != TG_OK) {
-        /* NULL, too */
-        *local = *tg_tape_error(t);
+        *local = *tg_tape_error(t); /* NULL, too */
         return false;
     }
     if (!tg_tensor_data(table->shard)) {
@@ -215,7 +208,7 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
         fetched = tg_mpi_agree_on(table->mpi, call, 0, local, &error) && fetch_rows(table, call, &exchange, r, &error);
     }
     if (!fetched) {
-        return report(t, &error);
+        return tg_mpi_report(table->mpi, tg_tape_run(t), &error, NULL);
     }
     tg_tensor_set_requires_grad(r->lookup.rows, is_recorded, NULL);
     *padding = local_padding(r, *padding);
@@ -228,8 +221,7 @@ static tg_tensor *finish(tg_tape *t, tg_mpi_table *table, const char *call, tg_t
 {
     tg_error local = y ? (tg_error)TG_NO_ERROR : *tg_tape_error(t), error = TG_NO_ERROR;
     if (!tg_mpi_agree_on(table->mpi, call, 0, &local, &error)) {
-        tg_tape_clear_error(t);
-        report(t, &error);
+        tg_mpi_report(table->mpi, tg_tape_run(t), &error, NULL);
         return NULL;
     }
     if (tg_tensor_requires_grad(r->lookup.rows)) {
@@ -386,8 +378,9 @@ bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *given,
     if (!tg_mpi_expect(call, "table", table, error)) {
         return false;
     }
-    tg_error local = TG_NO_ERROR;
+    tg_error local = TG_NO_ERROR, agreed = TG_NO_ERROR;
     tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
+    tg_error_copy(&local, tg_params_error(table->shards));
     double share = config.share == TG_MPI_EQUAL_SHARE ? 1.0 / table->mpi->size : config.share;
     int64_t count = count_rows(table);
     if (local.code == TG_OK) {
@@ -395,8 +388,8 @@ bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config *given,
     }
     const tg_mpi_fact facts[] = {tg_mpi_table_fact(table),
                                  {.what = "the number of lookups", .number = (int64_t)table->lookup_count}};
-    bool reduced = tg_mpi_agree_facts(table->mpi, call, 0, &local, facts, 2, error) &&
-                   (table->lookup_count == 0 || send_gradients(table, call, count, error));
+    (void)(tg_mpi_agree_facts(table->mpi, call, 0, &local, facts, 2, &agreed) &&
+           (table->lookup_count == 0 || send_gradients(table, call, count, &agreed)));
     tg_mpi_table_clear(table);
-    return reduced;
+    return tg_mpi_report(table->mpi, tg_params_run(table->shards), &agreed, error);
 }

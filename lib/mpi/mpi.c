@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- errors ---- */
 
@@ -31,6 +32,16 @@ bool tg_mpi_expect_config(const void *config, const char *mark, tg_error *local)
 {
     return !config || *(const tg_config_mark *)config == mark ||
            tg_error_set(local, TG_ERROR_VALUE, "the config does not come from %s(); call it, then set fields", mark);
+}
+
+bool tg_mpi_report(tg_mpi *mpi, tg_run *run, const tg_error *agreed, tg_error *error)
+{
+    if (agreed->code != TG_OK) {
+        memcpy(mpi->agreed, agreed->text, sizeof mpi->agreed);
+        tg_run_clear_error(run);
+        tg_run_set_error(run, agreed);
+    }
+    return tg_error_copy(error, agreed);
 }
 
 /* ---- memory ---- */

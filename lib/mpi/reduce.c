@@ -29,8 +29,8 @@ tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given
     if (!given || !tg_mpi_expect_config(given, mark, local)) {
         return tg_mpi_reduce_config_default();
     }
-    if (given->cause && given->cause->code != TG_OK) {
-        tg_error_set(local, given->cause->code, "%s", given->cause->text);
+    if (given->cause) {
+        tg_error_copy(local, given->cause);
     }
     if (given->share != TG_MPI_EQUAL_SHARE && !(given->share >= 0 && isfinite(given->share))) {
         tg_error_set(local, TG_ERROR_VALUE, "the share is %g; it must be finite and at least 0, or TG_MPI_EQUAL_SHARE",
@@ -57,7 +57,7 @@ static bool has_leaves(const tg_mpi *mpi, const tg_params *params)
 
 bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *local)
 {
-    if (!tg_mpi_expect_argument("params", params, local)) {
+    if (!tg_mpi_expect_argument("params", params, local) || !tg_error_copy(local, tg_params_error(params))) {
         return false;
     }
     return (params == mpi->params && tg_params_count(params) == mpi->entries && has_leaves(mpi, params)) ||
@@ -122,7 +122,7 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
     if (!tg_mpi_expect(begin_call, "tg_mpi", mpi, error)) {
         return false;
     }
-    tg_error local = TG_NO_ERROR;
+    tg_error local = TG_NO_ERROR, agreed = TG_NO_ERROR;
     tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
     if (mpi->has_begun) {
         tg_error_set(&local, TG_ERROR_STATE, "a reduction has begun; finish it with tg_mpi_reduce");
@@ -136,8 +136,8 @@ bool tg_mpi_begin(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *gi
         }
     }
     const tg_mpi_fact fact = tg_mpi_entries_fact(params);
-    if (!tg_mpi_agree_facts(mpi, begin_call, mpi->step + 1, &local, &fact, 1, error)) {
-        return false;
+    if (!tg_mpi_agree_facts(mpi, begin_call, mpi->step + 1, &local, &fact, 1, &agreed)) {
+        return tg_mpi_report(mpi, tg_params_run(params), &agreed, error);
     }
     begin(mpi, config.share, true);
     mpi->has_begun = true;
@@ -373,7 +373,7 @@ bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *g
     if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
-    tg_error local = TG_NO_ERROR;
+    tg_error local = TG_NO_ERROR, agreed = TG_NO_ERROR;
     tg_mpi_reduce_config config = tg_mpi_read_reduce_config(given, &local);
     (void)(tg_mpi_expect_params(mpi, params, &local) && tg_mpi_samples_check(mpi, &local) &&
            (!(mpi->has_begun || mpi->samples.added > 0) || tg_mpi_expect_sizes(mpi, &local)));
@@ -381,9 +381,9 @@ bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *g
         tg_mpi_entries_fact(params),
         {.what = "the number of samples of tg_mpi_add_sample", .number = mpi->samples.samples}};
     bool reduced =
-        tg_mpi_agree_facts(mpi, call, mpi->step + 1, &local, facts, 2, error) && reduce(mpi, config.share, error);
+        tg_mpi_agree_facts(mpi, call, mpi->step + 1, &local, facts, 2, &agreed) && reduce(mpi, config.share, &agreed);
     tg_mpi_flat_abandon(mpi);
     tg_mpi_samples_clear(mpi);
     mpi->step += reduced;
-    return reduced;
+    return tg_mpi_report(mpi, tg_params_run(params), &agreed, error);
 }

@@ -100,6 +100,9 @@ bool tg_mpi_add_sample(tg_mpi *mpi, tg_params *params, int64_t samples, tg_error
     if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
         return false;
     }
+    if (params && !tg_error_copy(error, tg_params_error(params))) {
+        return false;
+    }
     tg_mpi_samples *s = &mpi->samples;
     tg_error local = TG_NO_ERROR;
     if (!tg_mpi_expect_params(mpi, params, &local) || !check_samples(mpi, samples, &local) ||

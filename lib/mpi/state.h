@@ -120,6 +120,9 @@ struct tg_mpi {
     int64_t step; /* the number of finished reductions */
     int64_t bucket_bytes;
     int64_t tables; /* the number of tables that were made */
+    /* the text of the last error on which the ranks have agreed: the next call meets it in a run, and reports it as it
+     * is */
+    char agreed[TG_ERROR_TEXT];
 
     const tg_params *params; /* those of the last broadcast; NULL before the first */
     int64_t entries;         /* the number of their entries then */
@@ -134,10 +137,14 @@ struct tg_mpi {
     tg_mpi_files files; /* tg_mpi_checkpoint_group returns its group */
 };
 
+/* Ends a collective call on params: if it has failed, all ranks have the same error, and the run of the params gets it
+ * instead of what it has, so that no rank goes on alone. Returns whether the call has succeeded. */
+bool tg_mpi_report(tg_mpi *mpi, tg_run *run, const tg_error *agreed, tg_error *error);
+
 /* Returns the config of a reduction. `local` gets its cause, or an error if its mark or its share is wrong. */
 tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given, tg_error *local);
 
-/* Checks that the params are those of the last broadcast. */
+/* Checks that the run of the params has no error, and that they are those of the last broadcast. */
 bool tg_mpi_expect_params(const tg_mpi *mpi, const tg_params *params, tg_error *local);
 
 /* Remembers the sizes of the parameters; and checks that none was resized since then. */

@@ -53,16 +53,15 @@ static int64_t checksum_of(const tg_rng *rng)
 #define NAME_SIZE 256
 
 /* Checks the arguments of a new table on this rank, and writes the name of the shard. */
-static bool check(const tg_mpi *mpi, const tg_params *shards, const tg_rng *rng, const char *name, int64_t rows,
-                  int64_t width, char full[NAME_SIZE], tg_error *local)
+static bool check(const tg_mpi *mpi, const tg_params *shards, const char *name, int64_t rows, int64_t width,
+                  char full[NAME_SIZE], tg_error *local)
 {
-    if (!tg_mpi_expect_argument("params", shards, local) || !tg_mpi_expect_argument("generator", rng, local) ||
+    if (!tg_mpi_expect_argument("params", shards, local) || !tg_error_copy(local, tg_params_error(shards)) ||
         !tg_mpi_expect_argument("name", name, local)) {
         return false;
     }
-    const tg_error *own = tg_params_error(shards);
-    if (own->code != TG_OK) {
-        return tg_error_set(local, own->code, "%s", own->text);
+    if (!tg_run_rng(tg_params_run(shards))) {
+        return tg_error_set(local, TG_ERROR_STATE, "the shards have no generator; they need a run (tg_run_new)");
     }
     if (snprintf(full, NAME_SIZE, "%s.weight", name) >= NAME_SIZE) {
         return tg_error_set(local, TG_ERROR_VALUE, "the name has more than %d characters", NAME_SIZE - 8);
@@ -79,7 +78,7 @@ static bool check(const tg_mpi *mpi, const tg_params *shards, const tg_rng *rng,
 }
 
 /* Creates this rank's part. */
-static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *full, int64_t rows, int64_t width,
+static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, const char *full, int64_t rows, int64_t width,
                           tg_error *error)
 {
     tg_mpi_buffer self = {NULL, 0};
@@ -88,47 +87,58 @@ static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const cha
         tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
         return NULL;
     }
-    *table = (tg_mpi_table){.self = self, .mpi = mpi, .number = mpi->tables, .rows = rows, .width = width};
+    *table = (tg_mpi_table){
+        .self = self, .mpi = mpi, .shards = shards, .number = mpi->tables, .rows = rows, .width = width};
     table->per_rank = (rows + mpi->size - 1) / mpi->size;
     int64_t left = rows - mpi->rank * table->per_rank, own = left < table->per_rank ? left : table->per_rank;
     if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {
         tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
     } else if (!(table->shard = tg_params_add(shards, full, tg_shape_make(2, (int64_t[]){own, width})))) {
-        tg_error_set(error, tg_params_error(shards)->code, "%s", tg_params_error(shards)->text);
+        tg_error_copy(error, tg_params_error(shards));
     } else if (tg_tensor_set_shard(table->shard, mpi->rank * table->per_rank, rows, error)) {
         table->dtype = tg_tensor_dtype(table->shard);
-        return draw(table, rng, error) ? table : (tg_mpi_table_free(table), NULL);
+        return draw(table, tg_run_rng(tg_params_run(shards)), error) ? table : (tg_mpi_table_free(table), NULL);
     }
     tg_mpi_table_free(table);
     return NULL;
 }
 
-tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, tg_rng *rng, const char *name, int64_t rows,
-                               int64_t width, tg_error *error)
+/* Creates the table on all ranks, or on none. */
+static tg_mpi_table *make_together(tg_mpi *mpi, const char *call, tg_params *shards, const char *name, int64_t rows,
+                                   int64_t width, tg_error *error)
 {
-    static const char call[] = "mpi_table_new";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
-        return NULL;
-    }
     tg_error local = TG_NO_ERROR;
     char full[NAME_SIZE] = "";
-    check(mpi, shards, rng, name, rows, width, full, &local);
+    check(mpi, shards, name, rows, width, full, &local);
     const tg_mpi_fact facts[] = {
         {.what = "the number of rows", .number = rows},
         {.what = "the width", .number = width},
         {.what = "the name", .text = full},
-        {.what = "the checksum of the generator's state", .number = checksum_of(rng)},
+        {.what = "the checksum of the generator's state", .number = checksum_of(tg_run_rng(tg_params_run(shards)))},
     };
     if (!tg_mpi_agree_facts(mpi, call, 0, &local, facts, sizeof facts / sizeof *facts, error)) {
         return NULL;
     }
-    tg_mpi_table *table = make(mpi, shards, rng, full, rows, width, &local);
+    tg_mpi_table *table = make(mpi, shards, full, rows, width, &local);
     const tg_mpi_fact dtype = {.what = "the dtype", .text = tg_dtype_name(table ? table->dtype : TG_F32)};
     if (!tg_mpi_agree_facts(mpi, call, 0, &local, &dtype, 1, error)) {
         tg_mpi_table_free(table);
         return NULL;
     }
     mpi->tables++;
+    return table;
+}
+
+tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, const char *name, int64_t rows, int64_t width,
+                               tg_error *error)
+{
+    static const char call[] = "mpi_table_new";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
+        return NULL;
+    }
+    tg_error agreed = TG_NO_ERROR;
+    tg_mpi_table *table = make_together(mpi, call, shards, name, rows, width, &agreed);
+    tg_mpi_report(mpi, tg_params_run(shards), &agreed, error);
     return table;
 }
 
@@ -236,17 +246,14 @@ static void set_nan(const tg_params *params)
 /* Checks one of the params of a norm. */
 static void expect_usable(const char *name, const tg_params *params, tg_error *local)
 {
-    if (tg_mpi_expect_argument(name, params, local) && tg_params_error(params)->code != TG_OK) {
-        tg_error_set(local, tg_params_error(params)->code, "%s", tg_params_error(params)->text);
+    if (tg_mpi_expect_argument(name, params, local)) {
+        tg_error_copy(local, tg_params_error(params));
     }
 }
 
-double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm, tg_error *error)
+static double clip_grad_norm(tg_mpi *mpi, const char *call, tg_params *params, tg_params *shards, double max_norm,
+                             tg_error *error)
 {
-    static const char call[] = "mpi_clip_grad_norm";
-    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
-        return NAN;
-    }
     tg_error local = TG_NO_ERROR;
     expect_usable("params", params, &local);
     expect_usable("shards", shards, &local);
@@ -265,7 +272,7 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
     tg_error failed = TG_NO_ERROR;
     double squares = tg_mpi_sum_agreed(mpi, call, sharded * sharded, &failed);
     if (failed.code != TG_OK) {
-        tg_error_set(error, failed.code, "%s", failed.text);
+        tg_error_copy(error, &failed);
         return NAN;
     }
     double norm = sqrt(replicated * replicated + squares), factor = max_norm / (norm + 1e-6);
@@ -276,5 +283,18 @@ double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, 
         set_nan(params);
         set_nan(shards);
     }
+    return norm;
+}
+
+double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm, tg_error *error)
+{
+    static const char call[] = "mpi_clip_grad_norm";
+    if (!tg_mpi_expect(call, "tg_mpi", mpi, error)) {
+        return NAN;
+    }
+    tg_error agreed = TG_NO_ERROR;
+    double norm = clip_grad_norm(mpi, call, params, shards, max_norm, &agreed);
+    tg_mpi_report(mpi, tg_params_run(shards), &agreed, NULL);
+    tg_mpi_report(mpi, tg_params_run(params), &agreed, error);
     return norm;
 }

@@ -13,6 +13,7 @@ typedef struct tg_mpi_lookup {
 struct tg_mpi_table {
     tg_mpi_buffer self; /* the memory of this struct */
     tg_mpi *mpi;
+    tg_params *shards;
     tg_tensor *shard; /* owned by the shards */
     int64_t number;   /* of the tables of its tg_mpi, from 0; equal on all ranks */
     int64_t rows, width, per_rank;

@@ -48,14 +48,12 @@ static bool check_table(tg_params *params, const char *call, const char *name, t
 static tg_tensor *add_table(tg_params *params, const char *name, tg_shape shape, const tg_table_options *o)
 {
     char full[TG_NAME_SIZE];
-    tg_error error = TG_NO_ERROR;
     tg_module_name(params, name, "weight", full);
     tg_tensor *weight = o->from ? tg_params_add_existing(params, full, o->from)
                                 : tg_params_add_normal(params, full, shape, o->mean, o->std);
     if (weight && o->padding_index != TG_NO_PADDING) {
-        if (!tg_tensor_set_rows_frozen(weight, o->padding_index, 1, true, &error)) {
-            tg_params_fail(params, error.code, "%s", error.text);
-        } else if (!o->from) {
+        bool is_frozen = tg_tensor_set_rows_frozen(weight, o->padding_index, 1, true, tg_params_run(params)->error);
+        if (is_frozen && !o->from) {
             size_t row = (size_t)shape.size[1] * tg_size_of(weight->dtype);
             memset((char *)tg_values(weight) + (size_t)o->padding_index * row, 0, row);
         }
@@ -111,14 +109,14 @@ tg_nn_embedding tg_nn_embedding_make(tg_params *params, const char *name, int64_
     return made.module.is_made ? made : none;
 }
 
-bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows, tg_error *error)
+bool tg_nn_embedding_resize(tg_nn_embedding *embedding, int64_t rows)
 {
     static const char call[] = "nn_embedding_resize";
-    if (!embedding || !embedding->module.is_made) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the module is NULL, or was not made", call);
+    if (!tg_module_error(call, embedding)) {
+        return false;
     }
     tg_new_rows table = {embedding->weight, tg_tensor_fill_normal, embedding->mean, embedding->std};
-    return tg_resize_and_draw(call, &table, 1, rows, tg_params_rng(embedding->module.params), error);
+    return tg_resize_and_draw(call, &table, 1, rows, embedding->module.params);
 }
 
 tg_tensor *tg_nn_embedding_forward(tg_tape *t, const tg_nn_embedding *embedding, tg_tensor *ids)

@@ -228,11 +228,11 @@ tg_params *tg_gpt_params(const tg_gpt *model)
 
 /* ---- resizing ---- */
 
-bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error)
+bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary)
 {
     static const char call[] = "gpt_resize_vocabulary";
-    if (!model) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
+    if (!model || !tg_params_is_usable(model->params)) {
+        return false;
     }
     double bound = 1 / sqrt((double)model->config.width);
     /* the last one is B of the head's LoRA, if it has any */
@@ -240,29 +240,29 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary, tg_error *error
                             {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound},
                             {.table = model->out_head.lora_b}};
     int count = model->config.tied_head || model->has_own_head ? 1 : model->out_head.lora_b ? 3 : 2;
-    if (!tg_resize_and_draw(call, tables, count, vocabulary, tg_params_rng(model->params), error)) {
+    if (!tg_resize_and_draw(call, tables, count, vocabulary, model->params)) {
         return false;
     }
     model->config.vocabulary = vocabulary;
     return true;
 }
 
-bool tg_gpt_extend_context(tg_gpt *model, int64_t context, tg_error *error)
+bool tg_gpt_extend_context(tg_gpt *model, int64_t context)
 {
     static const char call[] = "gpt_extend_context";
-    if (!model) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
+    if (!model || !tg_params_is_usable(model->params)) {
+        return false;
     }
     if (context < model->config.context) {
-        return tg_error_set(error, TG_ERROR_RANGE, "%s: context %lld; the context is %lld and cannot shrink", call,
-                            (long long)context, (long long)model->config.context);
+        return tg_params_fail(model->params, TG_ERROR_RANGE, "%s: context %lld; the context is %lld and cannot shrink",
+                              call, (long long)context, (long long)model->config.context);
     }
-    if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context, error)) {
+    if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context)) {
         return false;
     }
     bool is_per_layer = tg_position_kind_of(model->config.position)->is_per_layer;
     for (int64_t i = 0; is_per_layer && i < model->config.layers; i++) {
-        if (!tg_nn_positional_extend(&model->blocks[i].attention.positional, context, error)) {
+        if (!tg_nn_positional_extend(&model->blocks[i].attention.positional, context)) {
             return false; /* the first one: all are of one kind */
         }
     }

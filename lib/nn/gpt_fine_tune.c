@@ -43,27 +43,10 @@ const tg_nn_linear *tg_gpt_layer_of(const tg_gpt *model, const tg_tensor *weight
     return NULL;
 }
 
-/* Returns the params of a model if it exists and they have no error, else NULL with the error set. */
-static tg_params *params_of(const char *call, const tg_gpt *model, tg_error *error)
+/* Returns the params of a model if it exists and their run has no error, else NULL. */
+static tg_params *params_of(const tg_gpt *model)
 {
-    if (!model) {
-        tg_error_set(error, TG_ERROR_STATE, "%s: the model is NULL", call);
-        return NULL;
-    }
-    const tg_error *problem = tg_params_error(model->params);
-    if (problem->code != TG_OK) {
-        tg_error_set(error, problem->code, "%s", problem->text);
-        return NULL;
-    }
-    return model->params;
-}
-
-/* Moves the error of the params, which had none before the call, to `error`. Returns false. */
-static bool fail_as_params(tg_params *params, tg_error *error)
-{
-    tg_error problem = *tg_params_error(params);
-    tg_params_clear_error(params);
-    return tg_error_set(error, problem.code, "%s", problem.text);
+    return model && tg_params_is_usable(model->params) ? model->params : NULL;
 }
 
 /* ---- head ---- */
@@ -79,20 +62,22 @@ static tg_tensor *new_drawn(const tg_params *params, tg_shape shape, double boun
     return x;
 }
 
-bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs, tg_error *error)
+bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs)
 {
     static const char call[] = "gpt_replace_head";
-    tg_params *params = params_of(call, model, error);
+    tg_params *params = params_of(model);
     if (!params) {
         return false;
     }
     if (outputs < 1 || outputs > INT32_MAX) {
-        return tg_error_set(error, TG_ERROR_SHAPE, "%s: %lld outputs; it must be 1 to %d", call, (long long)outputs,
-                            INT32_MAX);
+        return tg_params_fail(params, TG_ERROR_SHAPE, "%s: %lld outputs; it must be 1 to %d", call, (long long)outputs,
+                              INT32_MAX);
     }
     if (!tg_params_rng(params)) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the params have no generator; give one to tg_params_new", call);
+        return tg_params_fail(params, TG_ERROR_STATE,
+                              "%s: the params have no generator; they need a run (tg_run_new)", call);
     }
+    tg_error *error = tg_params_run(params)->error;
     tg_params_point point = tg_params_save_point(params);
     int64_t in = model->config.width;
     tg_tensor *weight = new_drawn(params, TG_SHAPE(outputs, in), tg_linear_bound(in), error);
@@ -104,10 +89,10 @@ bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs, tg_error *error)
     } else if (bias) {
         tg_params_replace(params, number, bias);
     }
-    if (!bias || tg_params_error(params)->code != TG_OK) {
+    if (error->code != TG_OK) {
         tg_release(weight);
         tg_params_return_to(params, &point);
-        return bias ? fail_as_params(params, error) : false;
+        return false;
     }
     tg_lora_remove(params, &model->out_head);
     tg_params_replace(params, tg_params_number(params, "out_head.weight"), weight);
@@ -119,7 +104,7 @@ bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs, tg_error *error)
 
 /* ---- LoRA ---- */
 
-/* Adds LoRA to the layers that match, and returns their number; on an error the params have it. */
+/* Adds LoRA to the layers that match, and returns their number; an error is in the run. */
 static int64_t add_to_layers(tg_gpt *model, const char *call, const char *pattern, const tg_lora_config *config)
 {
     char name[LAYER_NAME];
@@ -149,45 +134,45 @@ static void forget_removed(tg_gpt *model, int64_t count)
     }
 }
 
-bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *given, tg_error *error)
+bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *given)
 {
     static const char call[] = "gpt_add_lora";
-    tg_params *params = params_of(call, model, error);
+    tg_params *params = params_of(model);
     if (!params) {
         return false;
     }
     if (!pattern) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the pattern is NULL", call);
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
     }
     tg_lora_config config;
     if (!tg_lora_check_config(params, call, given, &config)) {
-        return fail_as_params(params, error);
+        return false;
     }
     tg_params_point point = tg_params_save_point(params);
     int64_t matching = add_to_layers(model, call, pattern, &config);
     if (tg_params_error(params)->code != TG_OK) {
         forget_removed(model, point.count);
         tg_params_return_to(params, &point);
-        return fail_as_params(params, error);
+        return false;
     }
     return matching > 0 ||
-           tg_error_set(error, TG_ERROR_RANGE,
-                        "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value and "
+           tg_params_fail(params, TG_ERROR_RANGE,
+                          "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value and "
                         "out_proj, trf_blocks.N.ff.layers.0 and layers.2%s",
                         call, TG_CUT(pattern, 60), model->config.tied_head ? "" : ", and out_head");
 }
 
-bool tg_gpt_merge_lora(tg_gpt *model, tg_error *error)
+bool tg_gpt_merge_lora(tg_gpt *model)
 {
     static const char call[] = "gpt_merge_lora";
-    tg_params *params = params_of(call, model, error);
+    tg_params *params = params_of(model);
     char name[LAYER_NAME];
     tg_nn_linear *layer;
     bool is_ready = params != NULL;
     uint64_t scratch = 0;
     for (int64_t i = 0; is_ready && (layer = layer_at(model, i, name)); i++) {
         if (layer->lora_a) {
-            is_ready = tg_lora_check(call, layer, error);
+            is_ready = tg_lora_check(call, layer, tg_params_run(params)->error);
             scratch = tg_lora_scratch(layer) > scratch ? tg_lora_scratch(layer) : scratch;
         }
     }
@@ -196,7 +181,7 @@ bool tg_gpt_merge_lora(tg_gpt *model, tg_error *error)
     }
     double *memory = tg_alloc(scratch, sizeof *memory);
     if (!memory) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     for (int64_t i = 0; (layer = layer_at(model, i, name)); i++) {
         if (layer->lora_a) {

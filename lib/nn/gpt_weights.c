@@ -115,7 +115,7 @@ static tg_shape shape_there(const weight *w)
 tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *c, tg_gpt_names layout, const char *prefix,
                               tg_error *error)
 {
-    tg_params *weights = tg_params_new(tg_params_dtype(own), NULL);
+    tg_params *weights = tg_params_new(NULL, tg_params_dtype(own));
     weight w;
     for (int64_t i = 0; weights && weight_at(c, layout, prefix, i, &w); i++) {
         const tg_tensor *mine = tg_params_find(own, w.own);
@@ -126,7 +126,7 @@ tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *c, tg_g
     }
     const tg_error *problem = tg_params_error(weights);
     if (problem->code != TG_OK) {
-        tg_error_set(error, problem->code, "%s", problem->text);
+        tg_error_copy(error, problem);
         tg_params_free(weights);
         return NULL;
     }

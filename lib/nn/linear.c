@@ -45,15 +45,13 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)
 {
     static const char call[] = "nn_linear_forward";
-    tg_error error = TG_NO_ERROR;
     if (!tg_module_is_ready(t, call, linear)) {
         return NULL;
     }
     if (!linear->lora_a) {
         return tg_linear(t, x, linear->weight, linear->bias);
     }
-    if (!tg_lora_check_shapes(call, linear, &error)) {
-        tg_tape_set_error(t, &error);
+    if (!tg_tape_is_usable(t) || !tg_lora_check_shapes(call, linear, t->error)) {
         return NULL;
     }
     tg_tape_point point;

@@ -218,9 +218,8 @@ bool tg_nn_linear_merge_lora(tg_params *params, tg_nn_linear *linear)
     if (tg_params_number_of(params, linear->lora_a) < 0 || tg_params_number_of(params, linear->lora_b) < 0) {
         return tg_params_fail(params, TG_ERROR_STATE, "%s: the params do not have the matrices of the layer", call);
     }
-    tg_error error = TG_NO_ERROR;
-    if (!tg_lora_check(call, linear, &error)) {
-        return tg_params_fail(params, error.code, "%s", error.text);
+    if (!tg_lora_check(call, linear, tg_params_run(params)->error)) {
+        return false;
     }
     double *memory = tg_alloc(tg_lora_scratch(linear), sizeof *memory);
     if (!memory) {

@@ -82,6 +82,20 @@ bool tg_module_is_ready(tg_tape *t, const char *call, const void *module)
     return tg_tape_fail(t, TG_ERROR_STATE, call, "the module is NULL, or was not made");
 }
 
+tg_error *tg_module_error(const char *call, const void *module)
+{
+    const tg_nn_module *head = module;
+    if (!head || !tg_params_is_usable(head->params)) {
+        return NULL;
+    }
+    tg_error *error = tg_params_run(head->params)->error;
+    if (!head->is_made) {
+        tg_error_set(error, TG_ERROR_STATE, "%s: the module was not made", call);
+        return NULL;
+    }
+    return error;
+}
+
 /* Creates a tensor for the rows that are added, which are drawn later; *added stays NULL if no row is added. */
 static bool new_rows(const char *call, const tg_new_rows *table, int64_t rows, tg_rng *rng, tg_tensor **added,
                      tg_error *error)
@@ -92,16 +106,17 @@ static bool new_rows(const char *call, const tg_new_rows *table, int64_t rows, t
     }
     if (!rng) {
         return tg_error_set(error, TG_ERROR_STATE,
-                            "%s: new rows are drawn, but the params have no generator; tg_params_new takes one", call);
+                            "%s: new rows are drawn, but the params have no generator; they need a run (tg_run_new)", call);
     }
     shape.size[0] = rows - shape.size[0];
     *added = tg_tensor_new(tg_dtype_of(table->table), shape, error);
     return *added != NULL;
 }
 
-bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng,
-                        tg_error *error)
+bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, const tg_params *params)
 {
+    tg_rng *rng = tg_params_rng(params);
+    tg_error *error = tg_params_run(params)->error;
     tg_resize resizes[TG_MAX_TABLES];
     tg_tensor *added[TG_MAX_TABLES] = {NULL};
     int prepared = 0;

@@ -31,8 +31,12 @@ tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char
 /* Returns the bound of the initial values of a Linear's weight: 1 / sqrt(in), rounded as in PyTorch. */
 double tg_linear_bound(int64_t in);
 
-/* Returns whether a module was made; if not, the tape's error is the reason. The module begins with a tg_nn_module. */
+/* Returns whether a module was made; if not, the error of the tape's run is the reason. The module begins with a tg_nn_module. */
 bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
+
+/* Returns the error of a made module's params for a call that changes them; NULL, with STATE in their run, for a module
+ * that was not made, and while there is an error. */
+tg_error *tg_module_error(const char *call, const void *module);
 
 /* Adds a layer norm whose parameters are "<name>.<weight_name>" and "<name>.<bias_name>". */
 tg_nn_layer_norm tg_make_layer_norm(tg_params *params, const char *name, int64_t width,
@@ -53,8 +57,8 @@ typedef struct tg_new_rows {
 
 #define TG_MAX_TABLES 3
 
-/* Changes the number of rows of all tables, or of none after an error (tg_tensor_resize_rows), and sets new rows. */
-bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, tg_rng *rng,
-                        tg_error *error);
+/* Changes the number of rows of all tables, or of none after an error (tg_tensor_resize_rows), and sets new rows. The
+ * params are those of the tables, without an error. */
+bool tg_resize_and_draw(const char *call, const tg_new_rows *tables, int count, int64_t rows, const tg_params *params);
 
 #endif

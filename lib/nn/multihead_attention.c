@@ -113,7 +113,6 @@ static void make_in_proj(tg_params *params, const char *call, const char *name, 
         return;
     }
     char full[TG_NAME_SIZE];
-    tg_error error = TG_NO_ERROR;
     tg_nn_linear_config config = tg_nn_linear_config_default();
     config.bias = made->config.bias;
     made->in_proj_weight = tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){rows, width}), 0);
@@ -122,9 +121,8 @@ static void make_in_proj(tg_params *params, const char *call, const char *name, 
     }
     made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width, &config);
     tg_tensor_fill(made->out.bias, 0, NULL);
-    if (tg_params_is_usable(params) &&
-        !tg_init_xavier_uniform(made->in_proj_weight, tg_params_rng(params), 1, &error)) {
-        tg_params_fail(params, error.code, "%s", error.text);
+    if (tg_params_is_usable(params)) {
+        tg_init_xavier_uniform(made->in_proj_weight, tg_params_rng(params), 1, tg_params_run(params)->error);
     }
 }
 

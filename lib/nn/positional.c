@@ -101,12 +101,10 @@ tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_p
     static const char call[] = "nn_positional_make";
     tg_nn_positional none = {.module = {params, false}}, made = {.kind = kind, .width = width};
     tg_params_point point;
-    tg_error error = TG_NO_ERROR;
     if (!tg_module_begin(params, call, name, given, mark, &point)) {
         return none;
     }
-    if (given && !tg_rotary_check(call, &given->rotary, &error)) {
-        tg_params_fail(params, error.code, "%s", error.text);
+    if (given && !tg_rotary_check(call, &given->rotary, tg_params_run(params)->error)) {
         return none;
     }
     made.config = given ? *given : tg_nn_positional_config_default();
@@ -131,10 +129,11 @@ tg_tensor *tg_nn_positional_forward(tg_tape *t, const tg_nn_positional *p, tg_te
     return kind->add ? kind->add(t, p, x, start) : x;
 }
 
-bool tg_nn_positional_extend(tg_nn_positional *p, int64_t context, tg_error *error)
+bool tg_nn_positional_extend(tg_nn_positional *p, int64_t context)
 {
-    if (!p || !p->module.is_made) {
-        return tg_error_set(error, TG_ERROR_STATE, "nn_positional_extend: the module is NULL, or was not made");
+    tg_error *error = tg_module_error("nn_positional_extend", p);
+    if (!error) {
+        return false;
     }
     const tg_position_kind *kind = tg_position_kind_of(p->kind);
     return !kind->extend || kind->extend(p, context, error);

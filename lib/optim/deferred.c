@@ -125,9 +125,6 @@ static bool refuse(const tg_value_guard *guard, const char *call, const char *na
     (void)name;
     (void)x;
     const tg_deferred *d = (const tg_deferred *)guard;
-    if (error == &d->optim->error && error->code == TG_OK) {
-        d->optim->met_missed_steps = true;
-    }
     return tg_error_set(error, TG_ERROR_STATE,
                         "%s: rows of '%.*s' have deferred steps that are not made up; call tg_optim_flush first", call,
                         TG_CUT(d->slot->name, 200));
@@ -214,7 +211,7 @@ bool tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_deferred_kind *kin
     if (!d) {
         return false;
     }
-    d->guard = (tg_value_guard){refuse, prepare, &optim->error};
+    d->guard = (tg_value_guard){refuse, prepare, optim->run};
     d->kind = kind;
     d->optim = optim;
     d->slot = slot;
@@ -226,9 +223,17 @@ bool tg_deferred_new(tg_optim *optim, tg_slot *slot, const tg_deferred_kind *kin
     return true;
 }
 
+void tg_deferred_clear_error(tg_deferred *d)
+{
+    if (d) {
+        tg_run_clear_error_by(d->optim->run, &d->guard);
+    }
+}
+
 void tg_deferred_free(tg_deferred *d)
 {
     if (d) {
+        tg_value_guard_end(&d->guard);
         d->kind->free_log(d->log);
         tg_free(d->last);
         tg_free(d);

@@ -66,4 +66,7 @@ void tg_deferred_end_step(tg_deferred *deferred, const tg_optim_factors *factors
 /* Applies the missed steps of all rows. */
 void tg_deferred_flush(tg_deferred *deferred);
 
+/* Clears the error of the run if it is that of a getter, which has met the missed steps of this table. */
+void tg_deferred_clear_error(tg_deferred *deferred);
+
 #endif

@@ -49,10 +49,10 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         return false;
     }
     if (!name || !pattern) {
-        return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "pattern" : "group");
+        return tg_error_set(optim->run->error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "pattern" : "group");
     }
     if (!*name || strlen(name) > TG_MAX_GROUP_NAME) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d", call,
+        return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d", call,
                             strlen(name), TG_MAX_GROUP_NAME);
     }
     int64_t first = 0, end = optim->count;
@@ -66,12 +66,12 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         matching += tg_name_matches(pattern, optim->slots[i].name);
     }
     if (matching == 0) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call,
+        return tg_error_set(optim->run->error, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call,
                             TG_CUT(pattern, 200));
     }
     if (!find_group(optim, name) &&
         !tg_optim_new_group(optim, name, optim->groups[0].lr, optim->groups[0].weight_decay)) {
-        return tg_error_set(&optim->error, TG_ERROR_MEMORY, "%s: out of memory for the group '%s'", call, name);
+        return tg_error_set(optim->run->error, TG_ERROR_MEMORY, "%s: out of memory for the group '%s'", call, name);
     }
     size_t group = (size_t)(find_group(optim, name) - optim->groups);
     for (int64_t i = first; i < end; i++) {
@@ -90,11 +90,11 @@ static bool find_groups(tg_optim *optim, const char *call, const char *name, dou
         return false;
     }
     if (!(isfinite(value) && value >= 0)) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %g; it must be finite and at least 0", call, value);
+        return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: %g; it must be finite and at least 0", call, value);
     }
     const tg_group *found = name ? find_group(optim, name) : optim->groups;
     if (!found) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no group '%.*s' exists", call, TG_CUT(name, 200));
+        return tg_error_set(optim->run->error, TG_ERROR_RANGE, "%s: no group '%.*s' exists", call, TG_CUT(name, 200));
     }
     *first = (size_t)(found - optim->groups);
     *count = name ? 1 : optim->group_count;

@@ -1,4 +1,4 @@
-/* optim: constructor, errors and state of optimizers. An optimizer holds each parameter with its state tensors. A
+/* optim: constructor and state of optimizers. An optimizer holds each parameter with its state tensors. A
  * method (sgd.c, adam.c, ...) is a constant structure: the names of its state tensors, a function that computes the
  * factors of one parameter's step, and a kernel that updates an array of values.
  */
@@ -104,6 +104,7 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
     tg_optim *optim = tg_alloc_zeroed(1, sizeof *optim);
     if (optim) {
         optim->params = params;
+        optim->run = tg_params_run(params);
         optim->method = method;
         optim->config = *config;
         optim->states = states;
@@ -166,23 +167,6 @@ void tg_optim_free(tg_optim *optim)
     tg_free(optim);
 }
 
-/* ---- errors ---- */
-
-const tg_error *tg_optim_error(const tg_optim *optim)
-{
-    static const tg_error none = {TG_ERROR_STATE,
-                                  "the optimizer is NULL: the params' error reports why it could not be created"};
-    return optim ? &optim->error : &none;
-}
-
-void tg_optim_clear_error(tg_optim *optim)
-{
-    if (optim) {
-        tg_error_clear(&optim->error);
-        optim->met_missed_steps = false;
-    }
-}
-
 /* ---- state ---- */
 
 tg_optim_state tg_optim_state_at(const tg_optim *optim, int64_t index)
@@ -214,18 +198,18 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
         return false;
     }
     if (!name) {
-        return tg_error_set(&optim->error, TG_ERROR_STATE, "%s: the name is NULL", call);
+        return tg_error_set(optim->run->error, TG_ERROR_STATE, "%s: the name is NULL", call);
     }
     tg_slot *slot = tg_optim_find_slot(optim, name);
     if (!slot) {
-        return tg_error_set(&optim->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
+        return tg_error_set(optim->run->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
     }
     if (steps < 0) {
-        return tg_error_set(&optim->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; it must be 0 or more", call,
+        return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; it must be 0 or more", call,
                             (long long)steps, name);
     }
     if (slot->tensor->storage->guard) {
-        return tg_tensor_refuse(call, NULL, slot->tensor, &optim->error);
+        return tg_tensor_refuse(call, NULL, slot->tensor, optim->run->error);
     }
     slot->steps = steps;
     return true;

@@ -97,8 +97,7 @@ typedef struct tg_group {
 } tg_group;
 
 struct tg_optim {
-    tg_error error;
-    bool met_missed_steps; /* whether the error is of a call that met missed steps: tg_optim_flush clears it */
+    tg_run *run; /* that of the params */
     tg_params *params;
     const tg_optim_method *method;
     tg_optim_config config;
@@ -125,10 +124,10 @@ tg_slot *tg_optim_find_slot(const tg_optim *optim, const char *name);
 tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const tg_optim_config *config, int states,
                        double lr, double weight_decay);
 
-/* Returns whether the optimizer exists and has no error. */
+/* Returns whether the optimizer exists and its run has no error. */
 static inline bool tg_optim_is_usable(const tg_optim *optim)
 {
-    return optim && optim->error.code == TG_OK;
+    return optim && tg_run_is_clear(optim->run);
 }
 
 /* Returns whether the parameter was resized but its state tensors were not. */

@@ -15,7 +15,7 @@
 
 void tg_optim_zero_grad(tg_optim *optim)
 {
-    for (int64_t i = 0; optim && i < optim->count; i++) {
+    for (int64_t i = 0; tg_optim_is_usable(optim) && i < optim->count; i++) {
         tg_tensor_zero_grad(optim->slots[i].tensor);
     }
 }
@@ -198,7 +198,7 @@ static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepar
         for (int k = 0; k < optim->states && tg_slot_is_behind(optim, slot); k++) {
             tg_error error = TG_NO_ERROR;
             if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
-                return tg_error_set(&optim->error, error.code,
+                return tg_error_set(optim->run->error, error.code,
                                     "optim_step: %s of '%s' cannot follow its table to %lld rows: %.*s",
                                     optim->method->states[k], slot->name, (long long)rows, TG_CUT(error.text, 200));
             }
@@ -223,7 +223,7 @@ static bool resize_logs(tg_optim *optim)
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
         if (slot->deferred && !tg_deferred_resize(slot->deferred, slot->tensor->shape[0])) {
-            return tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory for the rows of '%s'",
+            return tg_error_set(optim->run->error, TG_ERROR_MEMORY, "optim_step: out of memory for the rows of '%s'",
                                 slot->name);
         }
     }
@@ -239,7 +239,7 @@ static bool follow_resizes(tg_optim *optim)
     }
     tg_resize *resizes = tg_alloc((uint64_t)(behind * optim->states), sizeof *resizes);
     bool is_ready = resizes ? prepare_resizes(optim, resizes, &prepared)
-                            : tg_error_set(&optim->error, TG_ERROR_MEMORY, "optim_step: out of memory");
+                            : tg_error_set(optim->run->error, TG_ERROR_MEMORY, "optim_step: out of memory");
     for (int64_t i = 0; is_ready && i < optim->count; i++) {
         if (tg_slot_is_behind(optim, &optim->slots[i])) {
             optim->slots[i].tensor->rows->followers_behind--;
@@ -264,7 +264,7 @@ static bool is_only_optimizer(tg_optim *optim)
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
         if (slot->tensor->storage->guard && !tg_deferred_is_behind(slot->deferred)) {
-            return tg_tensor_refuse("optim_step", NULL, slot->tensor, &optim->error);
+            return tg_tensor_refuse("optim_step", NULL, slot->tensor, optim->run->error);
         }
     }
     return true;
@@ -272,21 +272,16 @@ static bool is_only_optimizer(tg_optim *optim)
 
 bool tg_optim_flush(tg_optim *optim)
 {
-    if (optim && optim->met_missed_steps) {
-        tg_optim_clear_error(optim);
-    }
-    if (!tg_optim_is_usable(optim)) {
-        return false;
-    }
-    for (int64_t i = 0; i < optim->count; i++) {
+    for (int64_t i = 0; optim && i < optim->count; i++) {
         tg_deferred_flush(optim->slots[i].deferred);
+        tg_deferred_clear_error(optim->slots[i].deferred);
     }
-    return true;
+    return tg_optim_is_usable(optim);
 }
 
 bool tg_optim_step(tg_optim *optim)
 {
-    if (!tg_optim_is_usable(optim) || !tg_optim_is_complete(optim, "optim_step", &optim->error) ||
+    if (!tg_optim_is_usable(optim) || !tg_optim_is_complete(optim, "optim_step", optim->run->error) ||
         !is_only_optimizer(optim) || !resize_logs(optim) || !follow_resizes(optim)) {
         return false;
     }

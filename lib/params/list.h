@@ -40,9 +40,9 @@ typedef struct tg_names {
 } tg_names;
 
 struct tg_params {
-    tg_error error;
+    tg_run *run;
+    bool is_made; /* whether the constructor succeeded */
     tg_dtype dtype;
-    tg_rng *rng;
     tg_named *entries;
     size_t count, capacity;
     tg_names *names;

@@ -10,18 +10,23 @@
 
 #define MAX_NAME 255
 
-tg_params *tg_params_new(tg_dtype dtype, tg_rng *rng)
+tg_params *tg_params_new(tg_run *given, tg_dtype dtype)
 {
-    tg_params *params = tg_alloc_zeroed(1, sizeof *params);
+    tg_run *run = tg_run_keep(given);
+    tg_params *params = run ? tg_alloc_zeroed(1, sizeof *params) : NULL;
     if (!params) {
+        if (run) {
+            tg_error_set(run->error, TG_ERROR_MEMORY, "params_new: out of memory");
+        }
+        tg_run_free(run);
         return NULL;
     }
-    params->dtype = dtype;
-    params->rng = rng;
-    if (!tg_dtype_is_float((int)dtype)) {
-        params->dtype = TG_F32;
-        tg_params_fail(params, TG_ERROR_DTYPE, "params_new: dtype %s; it must be f32 or f64", tg_dtype_name(dtype));
-    }
+    params->run = run;
+    params->dtype = tg_dtype_is_float((int)dtype) ? dtype : TG_F32;
+    params->is_made = tg_run_is_clear(run) &&
+                      (params->dtype == dtype || tg_params_fail(params, TG_ERROR_DTYPE,
+                                                                "params_new: dtype %s; it must be f32 or f64",
+                                                                tg_dtype_name(dtype)));
     return params;
 }
 
@@ -47,22 +52,21 @@ void tg_params_free(tg_params *params)
     tg_params_free_index(params);
     tg_params_free_names(params);
     tg_free(params->entries);
+    tg_run_free(params->run);
     tg_free(params);
 }
 
 /* ---- errors ---- */
 
-const tg_error *tg_params_error(const tg_params *params)
+tg_run *tg_params_run(const tg_params *params)
 {
-    static const tg_error none = {TG_ERROR_MEMORY, "the params are NULL: they could not be created"};
-    return params ? &params->error : &none;
+    return params ? params->run : NULL;
 }
 
-void tg_params_clear_error(tg_params *params)
+const tg_error *tg_params_error(const tg_params *params)
 {
-    if (params) {
-        tg_error_clear(&params->error);
-    }
+    static const tg_error none = {TG_ERROR_MEMORY, "the params are NULL: they could not be created", -1, -1};
+    return params ? params->run->error : &none;
 }
 
 bool tg_params_fail(tg_params *params, tg_code code, const char *format, ...)
@@ -73,19 +77,29 @@ bool tg_params_fail(tg_params *params, tg_code code, const char *format, ...)
         va_start(arguments, format);
         vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
-        tg_error_set(&params->error, code, "%s", text);
+        tg_error_set(params->run->error, code, "%s", text);
     }
     return false;
 }
 
 bool tg_params_is_usable(const tg_params *params)
 {
-    return params && params->error.code == TG_OK;
+    return params && tg_run_is_clear(params->run) &&
+           (params->is_made || tg_error_set(params->run->error, TG_ERROR_STATE,
+                                            "the params were not made: tg_params_new has reported why; make others"));
+}
+
+bool tg_params_check(const char *call, const tg_params *params, tg_error *error)
+{
+    if (!params) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the params are NULL", call);
+    }
+    return tg_params_is_usable(params) || tg_error_copy(error, params->run->error);
 }
 
 bool tg_params_expect_config(tg_params *params, const char *call, const void *config, const char *mark)
 {
-    return tg_params_is_usable(params) && tg_config_check(call, config, mark, &params->error);
+    return tg_params_is_usable(params) && tg_config_check(call, config, mark, params->run->error);
 }
 
 /* ---- adding ---- */
@@ -147,7 +161,7 @@ tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x
 
 static tg_tensor *add_new(tg_params *params, const char *name, tg_shape shape, tg_entry_kind kind)
 {
-    tg_tensor *x = check_name(params, name) ? tg_tensor_new(params->dtype, shape, &params->error) : NULL;
+    tg_tensor *x = check_name(params, name) ? tg_tensor_new(params->dtype, shape, params->run->error) : NULL;
     return x ? tg_params_add_entry(params, name, x, kind) : NULL;
 }
 
@@ -164,12 +178,12 @@ tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape sh
 static tg_tensor *add_drawn(tg_params *params, const char *name, tg_shape shape, double a, double b,
                             bool (*fill)(tg_tensor *, tg_rng *, double, double, tg_error *))
 {
-    if (check_name(params, name) && !params->rng) {
-        tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give one to tg_params_new", name);
+    if (check_name(params, name) && !tg_params_rng(params)) {
+        tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give a run to tg_params_new", name);
         return NULL;
     }
     tg_tensor *x = tg_params_add(params, name, shape);
-    if (x && !fill(x, params->rng, a, b, &params->error)) {
+    if (x && !fill(x, tg_params_rng(params), a, b, params->run->error)) {
         remove_last(params);
         return NULL;
     }
@@ -288,5 +302,5 @@ tg_dtype tg_params_dtype(const tg_params *params)
 
 tg_rng *tg_params_rng(const tg_params *params)
 {
-    return params ? params->rng : NULL;
+    return params ? tg_run_rng(params->run) : NULL;
 }

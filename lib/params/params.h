@@ -5,13 +5,16 @@
 #include <tapegrad/extend.h>
 #include <tapegrad/params.h>
 
-#include "base/random.h"
+#include "base/run.h"
 
 /* Sets the error of the params unless one is set already. Returns false. */
 bool tg_params_fail(tg_params *params, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
 
-/* Returns whether the params exist and have no error. */
+/* Returns whether the params exist and were made, and their run has no error. */
 bool tg_params_is_usable(const tg_params *params);
+
+/* The same for a call that has an error of its own: it becomes a copy of the run's. */
+bool tg_params_check(const char *call, const tg_params *params, tg_error *error);
 
 /* Returns whether the params are usable and the config is NULL or has this mark. For another mark it sets an error that
  * begins with `call`. */

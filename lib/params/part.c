@@ -39,7 +39,7 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
         tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
         return NULL;
     }
-    tg_params *part = tg_params_new(params->dtype, params->rng);
+    tg_params *part = tg_params_new(params->run, params->dtype);
     for (size_t i = 0; part && i < params->count; i++) {
         tg_entry entry = params->entries[i].entry;
         if (entry.kind == TG_ENTRY_PARAMETER && tg_name_matches(pattern, entry.name)) {
@@ -48,14 +48,10 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
             entry.tensor->requires_grad = required_grad;
         }
     }
-    if (part && part->error.code == TG_OK && part->count > 0) {
+    if (part && part->count > 0 && tg_run_is_clear(params->run)) {
         return part;
     }
-    if (part && part->error.code == TG_OK) {
-        tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
-    } else {
-        tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
-    }
+    tg_params_fail(params, TG_ERROR_RANGE, "%s: no parameter matches '%.*s'", call, TG_CUT(pattern, 200));
     tg_params_free(part);
     return NULL;
 }

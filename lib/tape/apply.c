@@ -61,7 +61,7 @@ static bool report_input(tg_tape *t, const char *call, const char *name, const t
                             "tg_retain before the end keeps them",
                             name, t->records[x->node].op->name);
     }
-    return tg_tensor_refuse(call, NULL, x, &t->error);
+    return tg_tensor_refuse(call, NULL, x, t->error);
 }
 
 bool tg_tape_expect_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
@@ -84,7 +84,7 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
             return found;
         }
         found.reads_rows |= !has_values;
-        if (x->node >= 0 && x->tape != t) {
+        if (x->node >= 0 && x->owner != &t->owner) {
             tg_tape_fail(t, TG_ERROR_STATE, op->name,
                          "%s was recorded on another tape; tg_detach gives its values without the history",
                          tg_op_input_text(op, i, name));
@@ -249,7 +249,7 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     call->is_repeated = false;
     call->declaration = &d;
     /* an error that the shape rule has set stays: a tape keeps its first error */
-    if (!op->shape(call) || t->error.code != TG_OK) {
+    if (!op->shape(call) || t->error->code != TG_OK) {
         return tg_op_fail(call, TG_ERROR_STATE, "the shape rule refused the inputs without an error");
     }
     if (call->output_count == 0) {

@@ -237,10 +237,10 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
 {
     char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (!tg_tape_expect_tensor(t, "backward", "result", y) ||
-        (gradient && !tg_tensor_check("backward", "gradient", gradient, &t->error))) {
+        (gradient && !tg_tensor_check("backward", "gradient", gradient, t->error))) {
         return false;
     }
-    if (!y->requires_grad || (y->node >= 0 && y->tape != t)) {
+    if (!y->requires_grad || (y->node >= 0 && y->owner != &t->owner)) {
         return tg_tape_fail(t, TG_ERROR_STATE, "backward",
                             y->requires_grad
                                 ? "the result was recorded on another tape"
@@ -292,8 +292,7 @@ static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradi
 bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
 {
     tg_backward_config config = given ? *given : tg_backward_config_default();
-    if (!tg_tape_expect_config(t, "backward", given, mark) || tg_tape_watched_error(t) ||
-        !check_result(t, y, config.gradient)) {
+    if (!tg_tape_expect_config(t, "backward", given, mark) || !check_result(t, y, config.gradient)) {
         return false;
     }
     if (t->max_backwards > 0 && t->backwards >= t->max_backwards) {

@@ -70,14 +70,14 @@ bool tg_no_values_begin(tg_tape *t)
     made->storage.first_version = 0;
     made->storage.guard = &made->guard;
     made->generation = 1;
-    made->guard = (tg_value_guard){.refuse = tg_no_values_refuse, .error = &t->error};
+    made->guard = (tg_value_guard){.refuse = tg_no_values_refuse, .run = t->owner.run};
     t->no_values = &made->storage;
     return true;
 }
 
 void tg_no_values_end(tg_tape *t)
 {
-    t->no_values->guard->error = NULL;
+    tg_value_guard_end(t->no_values->guard);
     tg_storage_drop(NULL, t->no_values);
 }
 

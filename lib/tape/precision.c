@@ -6,6 +6,11 @@
  */
 #include "tape/tape.h"
 
+bool tg_matmul_bf16_is_fast(void)
+{
+    return !tg_onednn_missing();
+}
+
 bool tg_tape_set_matmul_precision(tg_tape *t, tg_matmul_precision precision)
 {
     static const char call[] = "tape_set_matmul_precision";

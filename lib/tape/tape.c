@@ -23,28 +23,47 @@ tg_tape_config tg_tape_config_default(void)
     return (tg_tape_config){.mark = mark, .recycle = true, .max_backwards = 1000};
 }
 
-tg_tape *tg_tape_new(tg_rng *rng, const tg_tape_config *given)
+static bool check_config(const tg_tape_config *given, tg_error *error)
 {
-    tg_tape *t = tg_alloc_zeroed(1, sizeof *t);
-    bool valid = t && tg_config_check("tape_new", given, mark, &t->error);
-    if (valid && given && given->max_backwards < 0) {
-        valid = tg_error_set(&t->error, TG_ERROR_VALUE, "tape_new: max_backwards is %lld; it must be at least 0",
-                             (long long)given->max_backwards);
+    return tg_config_check("tape_new", given, mark, error) &&
+           (!given || given->max_backwards >= 0 ||
+            tg_error_set(error, TG_ERROR_VALUE, "tape_new: max_backwards is %lld; it must be at least 0",
+                         (long long)given->max_backwards));
+}
+
+tg_tape *tg_tape_new(tg_run *given_run, const tg_tape_config *given)
+{
+    tg_run *run = tg_run_keep(given_run);
+    tg_tape *t = run ? tg_alloc_zeroed(1, sizeof *t) : NULL;
+    bool is_valid = t && tg_run_is_clear(run) && check_config(given, run->error);
+    tg_tape_config config = given && is_valid ? *given : tg_tape_config_default();
+    tg_pool *pool = t ? tg_pool_new(config.recycle) : NULL;
+    if (pool) {
+        t->owner.run = run;
+        t->error = run->error;
+        t->pool = pool;
     }
-    tg_tape_config config = given && valid ? *given : tg_tape_config_default();
-    tg_pool *pool = tg_pool_new(config.recycle);
-    if (!t || !pool || !tg_no_values_begin(t)) {
-        tg_free(t);
+    if (!pool || !tg_no_values_begin(t)) {
         tg_pool_free(pool);
+        tg_free(t);
+        if (run) {
+            tg_error_set(run->error, TG_ERROR_MEMORY, "tape_new: out of memory");
+        }
+        tg_run_free(run);
         return NULL;
     }
-    tg_level_begin_tape(valid ? &t->error : NULL); /* the first error stays */
-    t->pool = pool;
-    t->rng = rng;
+    tg_level_begin_tape(is_valid ? run->error : NULL);
+    t->is_made = is_valid && tg_run_is_clear(run);
+    t->rng = tg_run_rng(run);
     t->detect_freed = config.detect_freed_results;
     t->recording = t->training = true;
     t->max_backwards = config.max_backwards;
     return t;
+}
+
+tg_run *tg_tape_run(const tg_tape *t)
+{
+    return t ? t->owner.run : NULL;
 }
 
 /* ---- results ---- */
@@ -56,7 +75,7 @@ static void disown(tg_tape *t, const tg_result *result)
     if (x->gradient) {
         tg_gradient_free(x); /* of tg_retain_grad */
     }
-    x->tape = NULL;
+    x->owner = NULL;
     if (x->node >= 0) {
         x->node = -1;
         x->requires_grad = false;
@@ -186,6 +205,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->copies);
     tg_onednn_free(t->onednn);
     tg_pool_free(t->pool);
+    tg_run_free(t->owner.run);
     tg_free(t);
     tg_level_end_tape();
 }
@@ -194,47 +214,13 @@ void tg_tape_free(tg_tape *t)
 
 const tg_error *tg_tape_error(const tg_tape *t)
 {
-    static const tg_error no_tape = {TG_ERROR_MEMORY, "the tape is NULL: out of memory when it was created"};
-    const tg_error *watched = t && t->error.code == TG_OK ? tg_tape_watched_error(t) : NULL;
-    return watched ? watched : t ? &t->error : &no_tape;
+    static const tg_error no_tape = {TG_ERROR_MEMORY, "the tape is NULL: out of memory when it was created", -1, -1};
+    return t ? t->error : &no_tape;
 }
 
-const tg_error *tg_tape_watched_error(const tg_tape *t)
+bool tg_tape_refuse(const tg_tape *t)
 {
-    static const tg_error lost = {
-        TG_ERROR_STATE, "a watched error is damaged: its object was freed before the tape, which must be freed first"};
-    for (int i = 0; i < t->watched_count; i++) {
-        const tg_error *error = t->watched[i];
-        if (error->code != TG_OK) {
-            bool is_error = (unsigned)error->code <= TG_ERROR_FORMAT && error->text[0] != '\0';
-            return is_error ? error : &lost;
-        }
-    }
-    return NULL;
-}
-
-bool tg_tape_watch_error(tg_tape *t, const tg_error *error)
-{
-    static const char call[] = "tape_watch_error";
-    if (!tg_tape_is_usable(t)) {
-        return false;
-    }
-    if (!error || error == &t->error) {
-        return tg_tape_fail(t, TG_ERROR_STATE, call, "the error is %s", error ? "that of the tape itself" : "NULL");
-    }
-    if (t->watched_count == TG_WATCHED_ERRORS) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, call, "the tape watches %d errors; that is the maximum",
-                            TG_WATCHED_ERRORS);
-    }
-    t->watched[t->watched_count++] = error;
-    return true;
-}
-
-void tg_tape_clear_error(tg_tape *t)
-{
-    if (t) {
-        tg_error_clear(&t->error);
-    }
+    return tg_error_set(t->error, TG_ERROR_STATE, "the tape was not made: tg_tape_new has reported why; make another");
 }
 
 /* Sets the error "<call>: <text>". */
@@ -244,7 +230,7 @@ static void set_error(tg_tape *t, tg_code code, const char *call, const char *fo
     if (format) {
         vsnprintf(text, sizeof text, format, arguments);
     }
-    tg_error_set(&t->error, code, "%s: %s", call ? call : "(null)", text);
+    tg_error_set(t->error, code, "%s: %s", call ? call : "(null)", text);
 }
 
 bool tg_tape_fail(tg_tape *t, tg_code code, const char *call, const char *format, ...)
@@ -272,7 +258,7 @@ bool tg_op_fail(tg_op_call *call, tg_code code, const char *format, ...)
 tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_shape shape)
 {
     size_t bytes;
-    if (!tg_tape_is_usable(t) || !tg_shape_bytes(call, dtype, &shape, &bytes, &t->error)) {
+    if (!tg_tape_is_usable(t) || !tg_shape_bytes(call, dtype, &shape, &bytes, t->error)) {
         return NULL;
     }
     tg_tensor *x = tg_tape_reserve_results(t, 1) ? tg_tensor_make(t->pool, dtype, &shape) : NULL;
@@ -288,12 +274,12 @@ tg_tensor *tg_tape_new_tensor(tg_tape *t, const char *call, tg_dtype dtype, tg_s
 
 bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, &t->error);
+    return tg_tape_is_usable(t) && tg_tensor_check_handle(call, name, x, t->error);
 }
 
 bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    return tg_tape_expect_input(t, call, name, x) && tg_tensor_check(call, name, x, &t->error);
+    return tg_tape_expect_input(t, call, name, x) && tg_tensor_check(call, name, x, t->error);
 }
 
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
@@ -308,7 +294,7 @@ bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *
 
 bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, const char *expected)
 {
-    return tg_tape_is_usable(t) && tg_config_check(call, config, expected, &t->error);
+    return tg_tape_is_usable(t) && tg_config_check(call, config, expected, t->error);
 }
 
 /* ---- switches ---- */
@@ -406,7 +392,7 @@ bool tg_scope_end(tg_tape *t, tg_tensor *keep)
         }
     }
     t->result_count = kept;
-    return t->error.code == TG_OK;
+    return tg_tape_is_usable(t);
 }
 
 /* ---- memory ---- */

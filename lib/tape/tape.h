@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/level.h"
 #include "base/random.h"
+#include "base/run.h"
 #include "tape/activation_checkpoint.h"
 #include "tape/no_values.h"
 #include "tensor/bf16.h"
@@ -87,14 +88,11 @@ void tg_watch_after(const tg_tape *t, const tg_op_call *call, bool is_backward);
  * results is detected by their values, and a watch may look at any result. */
 bool tg_tape_keeps_results(const tg_tape *t);
 
-/* The maximum number of errors of other objects. */
-#define TG_WATCHED_ERRORS 16
-
 struct tg_tape {
-    tg_error error;                             /* the first member: tg_release finds it without knowing the others */
-    const tg_error *watched[TG_WATCHED_ERRORS]; /* tg_tape_watch_error */
-    int watched_count;
-    tg_rng *rng;
+    tg_error *error; /* that of the run: each op asks it */
+    bool is_made;    /* whether the constructor succeeded */
+    tg_owner owner;  /* of the results, with the run */
+    tg_rng *rng;     /* that of the run, or NULL */
     tg_pool *pool;
     bool recording, training, detect_freed;
     int64_t backwards, max_backwards; /* those since the reset that did not retain the graph; 0: no limit */
@@ -168,7 +166,7 @@ static inline const tg_op_kernels *tg_op_kernels_of(const tg_op *op, bool f64)
 /* Returns whether x was recorded on this tape, and so lives until the reset. */
 static inline bool tg_tape_recorded(const tg_tape *t, const tg_tensor *x)
 {
-    return x->tape == t && x->node >= 0;
+    return x->owner == &t->owner && x->node >= 0;
 }
 
 /* Reserves space for more results; false when memory is exhausted. */
@@ -183,7 +181,7 @@ static inline bool tg_tape_reserve_results(tg_tape *t, size_t more)
 /* Passes the ownership of x to the tape. tg_tape_reserve_results has reserved the space. */
 static inline void tg_tape_adopt(tg_tape *t, tg_tensor *x, const char *op)
 {
-    x->tape = t;
+    x->owner = &t->owner;
     t->results[t->result_count++] = (tg_result){x, op};
 }
 
@@ -236,14 +234,14 @@ static inline void tg_run_forward(const tg_op_kernels *kernels, const tg_op_call
     }
 }
 
-/* Returns whether the tape exists and has no error. */
+/* Sets the error of a tape that was not made. Returns false. */
+bool tg_tape_refuse(const tg_tape *t);
+
+/* Returns whether the tape exists and was made, and its run has no error. */
 static inline bool tg_tape_is_usable(const tg_tape *t)
 {
-    return t && t->error.code == TG_OK;
+    return t && t->error->code == TG_OK && (t->is_made || tg_tape_refuse(t));
 }
-
-/* Returns the first error of other objects (tg_tape_watch_error), or NULL. */
-const tg_error *tg_tape_watched_error(const tg_tape *t);
 
 /* Writes what an input of an op is in errors: "argument 'ids'" or "input 0". Returns `text`. */
 #define TG_INPUT_TEXT 80

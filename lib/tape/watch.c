@@ -2,11 +2,6 @@
  * after it runs. */
 #include "tape/tape.h"
 
-bool tg_tape_set_error(tg_tape *t, const tg_error *error)
-{
-    return t && error && tg_error_set(&t->error, error->code, "%s", error->text);
-}
-
 int64_t tg_tape_record_count(const tg_tape *t)
 {
     return t ? (int64_t)t->record_count : 0;

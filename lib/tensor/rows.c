@@ -39,7 +39,7 @@ bool tg_rows_check_leaf(const char *call, const tg_tensor *x, tg_error *error)
     if (x->rank < 1) {
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: the tensor is a scalar, which has no rows", call);
     }
-    if (x->tape || x->node >= 0) {
+    if (x->owner || x->node >= 0) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the tensor is the result of an op; it must be a leaf", call);
     }
     return tg_dtype_is_float(x->dtype) ||

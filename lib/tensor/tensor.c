@@ -85,9 +85,21 @@ bool tg_tensor_refuse(const char *call, const char *name, const tg_tensor *x, tg
     return guard->refuse(guard, call, name, x, error);
 }
 
+/* The error is in the run of those who have set the guard, and they may clear it. */
+static bool refuse_in_run(const char *call, const char *name, const tg_tensor *x)
+{
+    const tg_value_guard *guard = x->storage->guard;
+    tg_error error = TG_NO_ERROR;
+    if (guard->run && tg_run_is_clear(guard->run)) {
+        tg_tensor_refuse(call, name, x, &error);
+        tg_run_set_error_by(guard->run, &error, guard);
+    }
+    return false;
+}
+
 bool tg_tensor_refuse_getter(const char *call, const tg_tensor *x)
 {
-    return !is_released(x) && tg_tensor_refuse(call, NULL, x, x->storage->guard->error);
+    return !is_released(x) && refuse_in_run(call, NULL, x);
 }
 
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error)
@@ -96,7 +108,7 @@ bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor 
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name);
     }
     if (x->is_freed && !is_released(x)) {
-        tg_tensor_refuse(call, name, x, x->storage->guard->error); /* that of its tape, too */
+        refuse_in_run(call, name, x); /* that of its tape, too */
     }
     return !x->is_freed || tg_tensor_refuse(call, name, x, error);
 }
@@ -139,7 +151,7 @@ static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
         x->node = -1;
         x->last_use = 0;
         x->offset = 0;
-        x->tape = NULL;
+        x->owner = NULL;
         x->gradient = NULL;
         x->rows = NULL;
         x->adjoint = NULL;
@@ -269,9 +281,9 @@ void tg_release(tg_tensor *x)
     if (!tg_getter_has("release", x)) {
         return;
     }
-    if (x->tape && tg_tensor_references(x) == 1) {
+    if (x->owner && tg_tensor_references(x) == 1) {
         char text[TG_SHAPE_TEXT];
-        tg_error_set((tg_error *)x->tape, TG_ERROR_STATE,
+        tg_error_set(x->owner->run->error, TG_ERROR_STATE,
                      "release: this result of shape %s belongs to its tape, which frees it at the reset; release what "
                      "you have created or retained, once",
                      tg_shape_format(tg_shape_of(x), text));

@@ -54,6 +54,11 @@ typedef struct tg_row_state {
 
 typedef struct tg_gradient tg_gradient; /* gradient.h */
 
+/* Who frees results: a tape. What is wrong with a result, is an error of its run. */
+typedef struct tg_owner {
+    tg_run *run;
+} tg_owner;
+
 struct tg_tape;
 
 /* The order of the members keeps what each op reads and writes in few cache lines: the header of the block and the
@@ -71,7 +76,7 @@ struct tg_tensor {
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values; freed: its generation (no_values.h) */
     tg_storage *storage;
-    struct tg_tape *tape;  /* the owner of this result, which begins with its tg_error; NULL for tensors of the user */
+    tg_owner *owner;       /* of this result; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
     union {

@@ -9,6 +9,8 @@
 
 #include <tapegrad/tensor.h>
 
+#include "base/run.h"
+
 typedef struct tg_value_guard {
     /* Sets the error of a call that needs the values of x, and returns false. `name` is that of the argument, or NULL:
      * a getter gives none, and for a tensor that is freed (is_freed) sometimes not even the name of the call. */
@@ -19,7 +21,16 @@ typedef struct tg_value_guard {
      * changed, if it cannot do that for any row of x; a count of 0 asks just that. NULL: it never can. */
     bool (*prepare)(struct tg_value_guard *guard, const tg_tensor *x, const int32_t *ids, int64_t count);
 
-    tg_error *error; /* set by getters, which have no error of their own; may be NULL */
+    tg_run *run; /* whose error getters set, which have no error of their own; may be NULL */
 } tg_value_guard;
+
+/* Ends the use of the run by a guard that tensors may still have. */
+static inline void tg_value_guard_end(tg_value_guard *guard)
+{
+    if (guard->run) {
+        tg_run_forget(guard->run, guard);
+        guard->run = NULL;
+    }
+}
 
 #endif

@@ -95,7 +95,7 @@ static bool write_pieces(job *j, int count, tg_error *error)
     for (int i = 0; i < count; i++) {
         const encoding *part = &j->encodings[i];
         if (part->error.code != TG_OK) {
-            return tg_error_set(error, part->error.code, "%s", part->error.text);
+            return tg_error_copy(error, &part->error);
         }
         if (!tg_file_writer_write(&j->writer, part->encoder.ids, part->encoder.id_count * (size_t)j->width, error)) {
             return false;

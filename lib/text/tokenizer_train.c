@@ -63,7 +63,7 @@ static bool learn(training *t, tg_error *error)
     if (!tg_merges_learn(t->z, &t->words, &t->merges, &problem)) {
         return problem.code == TG_OK
                    ? tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call)
-                   : tg_error_set(error, problem.code, "%s", problem.text);
+                   : tg_error_copy(error, &problem);
     }
     return (tg_tokenizer_add_end_of_text(t->z) && tg_added_tokens_sort(t->z)) ||
            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", t->merges.call);

@@ -18,7 +18,7 @@ bool tg_vocabulary_fail(const tg_vocabulary *v, size_t line, const char *format,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s', line %zu: %s", v->call, v->path, line, text);
+    return tg_error_set_at(v->error, (int64_t)line, -1, "%s: '%s', line %zu: %s", v->call, v->path, line, text);
 }
 
 bool tg_vocabulary_out_of_memory(const tg_vocabulary *v)

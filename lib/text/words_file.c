@@ -30,7 +30,7 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
     long long number = (long long)w->count + 1;
     size_t bad = tg_utf8_check(line, length);
     if (bad < length) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
+        return tg_error_set_at(error, number, -1, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
                             call, path, number, (unsigned)(unsigned char)line[bad], bad);
     }
     const char *problem = length == 0               ? "the line is empty; a line has one word"
@@ -38,14 +38,14 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
                           : has_space(line, length) ? "the line has white space; a line has one word"
                                                     : NULL;
     if (problem) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %s", call, path, number, problem);
+        return tg_error_set_at(error, number, -1, "%s: '%s', line %lld: %s", call, path, number, problem);
     }
     int32_t before = w->count, id = tg_words_add(w, line, length);
     if (id < 0) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s', line %lld: out of memory", call, path, number);
     }
     return id == before ||
-           tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: line %lld has the word '%.*s', too", call, path,
+           tg_error_set_at(error, number, -1, "%s: '%s', line %lld: line %lld has the word '%.*s', too", call, path,
                         number, (long long)id + 1, tg_cut_bytes(line, length, 60), line);
 }
 

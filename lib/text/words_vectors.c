@@ -137,7 +137,7 @@ typedef struct reader {
 
 static bool fail(const reader *r, const char *problem)
 {
-    return r->row < 0 ? tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', line 1: %s", opens, r->file.path, problem)
+    return r->row < 0 ? tg_error_set_at(r->error, 1, -1, "%s: '%s', line 1: %s", opens, r->file.path, problem)
                       : tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', word %lld of %lld: %s", opens, r->file.path,
                                      (long long)r->row + 1, (long long)r->rows, problem);
 }

@@ -314,7 +314,7 @@ tg_graph *tg_graph_new(tg_tape *tape, const tg_graph_config *given)
     if (!g) {
         if (tape) {
             tg_error_set(&error, TG_ERROR_MEMORY, "graph_new: out of memory");
-            tg_tape_set_error(tape, &error);
+            tg_run_set_error(tg_tape_run(tape), &error);
         }
         return NULL;
     }

@@ -325,5 +325,6 @@ bool tg_tape_write_dot(const tg_tape *t, FILE *file, tg_error *error)
     static const char call[] = "tape_write_dot";
     tg_graph g;
     tg_graph_begin(&g, t);
-    return is_given(call, "tape", t, file, error) && write_graph(&g, call, write_dot, true, file, error);
+    return is_given(call, "tape", t, file, error) && tg_error_copy(error, tg_tape_error(t)) &&
+           write_graph(&g, call, write_dot, true, file, error);
 }

@@ -3,8 +3,7 @@
  * Strings stay in the text of the file, which the reader decodes in place. Values are collected on a stack; when an
  * array or an object ends, its elements move to a block of their own. So the memory is in proportion to the file.
  *
- * The reader's errors have a byte, which suits files with a binary part. Here they get the line, from a list of line
- * breaks that is made before the strings are decoded.
+ * The reader's errors have the line, from a list of line breaks that is made before the strings are decoded.
  */
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +47,6 @@ typedef struct parser {
     tg_json_document *document;
     size_t *breaks; /* the positions of the line breaks */
     size_t break_count, break_capacity;
-    tg_error error; /* of the reader, whose call and path are "" */
 } parser;
 
 /* ---- reading ---- */
@@ -60,39 +58,14 @@ static bool find_breaks(parser *p)
             continue;
         }
         if (!tg_grow(&p->breaks, &p->break_capacity, p->break_count, p->break_count + 1, sizeof *p->breaks)) {
-            return tg_error_set(&p->error, TG_ERROR_MEMORY, "%s: out of memory", call);
+            return tg_error_set(p->json.error, TG_ERROR_MEMORY, "%s: out of memory", call);
         }
         p->breaks[p->break_count++] = i;
     }
+    p->json.has_lines = true;
+    p->json.breaks = p->breaks;
+    p->json.break_count = p->break_count;
     return true;
-}
-
-/* Returns the line of a byte, from 1: one more than the number of line breaks before it. */
-static int64_t line_of(const parser *p, size_t at)
-{
-    size_t low = 0, high = p->break_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->breaks[middle] < at) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return (int64_t)low + 1;
-}
-
-/* Sets the error of the caller to that of the reader, ": '', byte 17: ...", with the line instead of the byte. */
-static void report(const parser *p, const char *path, tg_error *error)
-{
-    unsigned long long at;
-    int length = 0;
-    if (p->error.code == TG_ERROR_FORMAT && sscanf(p->error.text, ": '', byte %llu: %n", &at, &length) == 1) {
-        tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %s", call, path, (long long)line_of(p, (size_t)at),
-                     p->error.text + length);
-    } else {
-        tg_error_set(error, p->error.code, "%s", p->error.text);
-    }
 }
 
 static bool out_of_memory(parser *p)
@@ -197,7 +170,7 @@ static bool read_value(parser *p, const char *name, int depth)
 {
     tg_json *j = &p->json;
     int next = tg_json_next(j);
-    tg_json_value value = {.name = name, .at = j->at, .line = line_of(p, j->at)};
+    tg_json_value value = {.name = name, .at = j->at, .line = tg_json_line(j, j->at)};
     tg_json_text text;
     switch (next) {
     case '{': value.kind = TG_JSON_OBJECT; return read_container(p, value, depth);
@@ -226,12 +199,9 @@ static bool read_value(parser *p, const char *name, int depth)
 
 static bool read_document(tg_json_document *d, size_t length, tg_error *error)
 {
-    parser p = {.json = {.call = "", .path = "", .text = d->text, .length = length}, .document = d};
-    p.json.error = &p.error;
+    parser p = {.json = {.call = call, .path = d->path, .text = d->text, .length = length, .error = error},
+                .document = d};
     bool is_read = find_breaks(&p) && tg_json_check_utf8(&p.json) && read_value(&p, NULL, 0) && tg_json_end(&p.json);
-    if (!is_read) {
-        report(&p, d->path, error);
-    }
     tg_free(p.breaks);
     return is_read;
 }
@@ -316,10 +286,10 @@ static bool expect(const char *getter, const tg_json_value *value, tg_json_kind 
         return tg_error_set(error, TG_ERROR_STATE, "%s: the value is NULL", getter);
     }
     return value->kind == kind ||
-           tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %s%s%s is %s; it must be %s", getter,
-                        value->document->path, (long long)value->line, value->name ? "'" : "",
-                        value->name ? value->name : "the value", value->name ? "'" : "", kinds[value->kind],
-                        kinds[kind]);
+           tg_error_set_at(error, value->line, (int64_t)value->at, "%s: '%s', line %lld: %s%s%s is %s; it must be %s",
+                           getter, value->document->path, (long long)value->line, value->name ? "'" : "",
+                           value->name ? value->name : "the value", value->name ? "'" : "", kinds[value->kind],
+                           kinds[kind]);
 }
 
 const tg_json_value *tg_json_value_find(const tg_json_value *value, const char *name, tg_error *error)
@@ -337,8 +307,8 @@ const tg_json_value *tg_json_value_find(const tg_json_value *value, const char *
             return &value->elements[i];
         }
     }
-    tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: the object has no '%.*s'", getter, value->document->path,
-                 (long long)value->line, TG_CUT(name, 60));
+    tg_error_set_at(error, value->line, (int64_t)value->at, "%s: '%s', line %lld: the object has no '%.*s'", getter,
+                    value->document->path, (long long)value->line, TG_CUT(name, 60));
     return NULL;
 }
 
@@ -381,7 +351,8 @@ int64_t tg_json_value_integer(const tg_json_value *value, tg_error *error)
     if (fabs(value->number) < 9007199254740992.0 && value->number == floor(value->number)) {
         return (int64_t)value->number;
     }
-    tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', line %lld: %.17g is not a whole number of int64_t", getter,
-                 value->document->path, (long long)value->line, value->number);
+    tg_error_set_at(error, value->line, (int64_t)value->at,
+                    "%s: '%s', line %lld: %.17g is not a whole number of int64_t", getter, value->document->path,
+                    (long long)value->line, value->number);
     return 0;
 }

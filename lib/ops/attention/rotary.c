@@ -190,7 +190,7 @@ bool tg_rotary_check(const char *call, const tg_rotary_config *c, tg_error *erro
 
 tg_tensor *tg_rotary(tg_tape *t, tg_tensor *x, int64_t start, const tg_rotary_config *config)
 {
-    if (!tg_tape_is_usable(t) || !tg_rotary_check("rotary", config, &t->error)) {
+    if (!tg_tape_is_usable(t) || !tg_rotary_check("rotary", config, t->error)) {
         return NULL;
     }
     rotary_attributes a = {config ? *config : tg_rotary_config_default(), start};

@@ -113,7 +113,7 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "lengths and a key mask are given; one of them must be NULL");
     }
     return config->dropout == 0 || !t->training || t->rng ||
-           tg_tape_fail(t, TG_ERROR_STATE, call, "dropout needs a generator; tg_tape_new takes one");
+           tg_tape_fail(t, TG_ERROR_STATE, call, "dropout needs a generator; the tape needs a run (tg_run_new)");
 }
 
 /* Checks the bias (..,T,S), the mask (B,S) and the lengths (B) for queries (B,..,T,D) and keys (..,S,D). */

@@ -54,7 +54,7 @@ static bool bernoulli_shape(tg_op_call *call)
                               tg_index_format(&shape, i, text));
         }
     }
-    return (call->rng || tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; tg_tape_new takes one")) &&
+    return (call->rng || tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; it needs a run (tg_run_new)")) &&
            tg_op_output(call, 0, tg_dtype_of(p), shape);
 }
 

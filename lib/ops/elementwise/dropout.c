@@ -76,7 +76,7 @@ static bool dropout_shape(tg_op_call *call)
         return false;
     }
     if (!call->rng) {
-        return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; tg_tape_new takes one");
+        return tg_op_fail(call, TG_ERROR_STATE, "the tape has no generator; it needs a run (tg_run_new)");
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) && tg_op_save(call, x->count / 8 + 1, 1);
 }

@@ -32,7 +32,7 @@ static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draw
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "%lld draws without replacement from %lld categories",
                             (long long)draws, (long long)categories);
     }
-    return t->rng || tg_tape_fail(t, TG_ERROR_STATE, call, "the tape has no generator; tg_tape_new takes one");
+    return t->rng || tg_tape_fail(t, TG_ERROR_STATE, call, "the tape has no generator; it needs a run (tg_run_new)");
 }
 
 /* Draws into ids, (V) -> (draws) or (B,V) -> (B,draws). `copy` has space for weights that are not contiguous, and
@@ -47,9 +47,9 @@ static bool draw_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws
         tg_copy_to_contiguous(weights, copy);
     }
     bool is_drawn = weights->rank == 2 ? tg_rng_multinomial_rows(t->rng, drawn, draws, values, single, rows, categories,
-                                                                 replacement, &t->error)
-                    : single ? tg_rng_multinomial_f32(t->rng, drawn, draws, values, categories, replacement, &t->error)
-                             : tg_rng_multinomial_f64(t->rng, drawn, draws, values, categories, replacement, &t->error);
+                                                                 replacement, t->error)
+                    : single ? tg_rng_multinomial_f32(t->rng, drawn, draws, values, categories, replacement, t->error)
+                             : tg_rng_multinomial_f64(t->rng, drawn, draws, values, categories, replacement, t->error);
     for (int64_t i = 0; is_drawn && i < ids->count; i++) {
         ((int32_t *)tg_values(ids))[i] = (int32_t)drawn[i];
     }

@@ -27,7 +27,7 @@ bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit
                           "max_norm %g and norm_type %g; max_norm must be at least 0 (0: no limit), norm_type above 0",
                           limit->norm, limit->p);
     }
-    return limit->norm == 0 || !x->tape ||
+    return limit->norm == 0 || !x->owner ||
            tg_op_fail(call, TG_ERROR_STATE,
                       "max_norm changes the table in place, so the table must be a contiguous leaf");
 }

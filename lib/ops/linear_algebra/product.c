@@ -42,7 +42,7 @@ static tg_walk walk_of(const tg_tensor *x)
 /* A parameter is a leaf of the user that requires a gradient. Its rounded copy lives until the reset. */
 static bool is_parameter(const tg_tensor *x)
 {
-    return !x->tape && x->requires_grad && x->contiguous;
+    return !x->owner && x->requires_grad && x->contiguous;
 }
 
 static bool declare_backward(tg_op_call *call, tg_rounded kind, int64_t count)
@@ -64,7 +64,7 @@ static bool declare_input(tg_op_call *call, tg_rounded kind, int input)
 
 static bool prepare(tg_op_call *call, const tg_gemm *g, bool add)
 {
-    return tg_onednn_prepare(call->tape->onednn, call->op->name, g, add, &call->tape->error);
+    return tg_onednn_prepare(call->tape->onednn, call->op->name, g, add, call->tape->error);
 }
 
 /* Whether backward adds to a gradient is known only when it runs. */

@@ -265,7 +265,7 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
         return NULL;
     }
     size_t bytes;
-    if (!tg_shape_bytes("repeat", tg_dtype_of(x), &result, &bytes, &t->error)) {
+    if (!tg_shape_bytes("repeat", tg_dtype_of(x), &result, &bytes, t->error)) {
         return NULL;
     }
     tg_tape_point point;
